@@ -1,12 +1,16 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+ECOSYSTEM := .venv-ecosystem
+INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python $(INSTALL)
+ECOSYSTEM_PIP := $(ECOSYSTEM)/bin/python $(INSTALL)
+EXTRAS := vision text hub parquet export track slurm docs dev
 SOURCES := src tests benchmarks
 # One process per core; each computes on one thread (tests/conftest.py).
 PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 
-.PHONY: demo test test-all test-faults lint types docs bench format clean
+.PHONY: demo test test-all test-faults test-ecosystem lint types docs bench format clean
 
 demo: $(VENV)/.installed ## train and compare ensembles on the embedded data set
 	$(BIN)/tepui compare $(ARGS)
@@ -19,6 +23,10 @@ test-all: $(VENV)/.dev lint types ## the slow tests too, and what no test reache
 
 test-faults: $(VENV)/.dev ## kills, full disks, damaged files: any seeds, totals kept
 	PYTHONPATH=src:tests $(BIN)/python -m faults --totals docs/reliability.json $(ARGS)
+
+test-ecosystem: $(ECOSYSTEM)/.installed ## every extra, and tests beside other libraries
+	TEPUI_ECOSYSTEM=1 $(ECOSYSTEM)/bin/python -m pytest tests/ecosystem \
+		-m "slow or not slow" $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SOURCES)
@@ -62,5 +70,18 @@ $(VENV)/.docs: pyproject.toml $(VENV)/.torch
 	$(PIP) --editable ".[docs]"
 	touch $@
 
+# Torch first, then one extra after the other, so that each is known to install; at last
+# what tests compare with. What would bring torchvision comes without what it asks for.
+$(ECOSYSTEM)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(ECOSYSTEM)
+	$(ECOSYSTEM_PIP) torch
+	for extra in $(EXTRAS); do \
+		echo "tepui[$$extra]"; $(ECOSYSTEM_PIP) --editable ".[$$extra]" || exit 1; \
+	done
+	$(ECOSYSTEM_PIP) --editable ".[ray]" || echo "no Ray for this machine"
+	$(ECOSYSTEM_PIP) "lightning>=2.5" "accelerate>=1.8" "pytorch_optimizer>=3.5"
+	$(ECOSYSTEM_PIP) --no-deps "timm>=1.0"
+	touch $@
+
 clean:
-	rm -rf $(VENV) site .coverage
+	rm -rf $(VENV) $(ECOSYSTEM) site .coverage

@@ -1,8 +1,8 @@
 """Do other scores rank samples as the Fisher trace does?
 
 Three ConvNets on digits, six epochs of SAM each; Spearman's rank correlation of every
-score with the Fisher trace over all 1437 training samples, and the share of the top
-40 % that both have in common.
+score with the Fisher trace over all 1437 training samples, and the share of the highest
+and of the lowest 40 % that both have in common.
 
     PYTHONPATH=src python3 benchmarks/score_agreement.py
 """
@@ -45,8 +45,12 @@ def losses(model, data) -> torch.Tensor:
     return tepui.losses.cross_entropy(outputs, data.targets)
 
 
-def top(values: torch.Tensor) -> set[int]:
-    return set(values.argsort(descending=True)[: int(0.4 * len(values))].tolist())
+def common(first: torch.Tensor, second: torch.Tensor, *, highest: bool) -> float:
+    """Return the share of the extreme 40 % of one score that are so by another."""
+    count = int(0.4 * len(first))
+    ends = [values.argsort(descending=highest)[:count] for values in (first, second)]
+    both = set(ends[0].tolist()) & set(ends[1].tolist())
+    return len(both) / count
 
 
 def main() -> None:
@@ -54,22 +58,20 @@ def main() -> None:
     ensemble = tepui.Ensemble.build(ConvNet, members=3, seed=13)
     schedule = tepui.MultiStep()
     tepui.fit(ensemble, data, method=SAM(rho=RHO), epochs=6, schedule=schedule)
-    correlations: dict[str, list[float]] = {}
-    common: dict[str, list[float]] = {}
+    found: dict[str, list[tuple[float, ...]]] = {}
     for model in ensemble.members:
         fisher = sample_fisher_trace(model, data)
         for name, values in scores(model, data).items():
-            rank = spearmanr(fisher.numpy(), values.numpy()).statistic
-            correlations.setdefault(name, []).append(float(rank))
-            both = top(fisher) & top(values)
-            common.setdefault(name, []).append(len(both) / len(top(fisher)))
+            rank = float(spearmanr(fisher.numpy(), values.numpy()).statistic)
+            ends = [common(fisher, values, highest=end) for end in (True, False)]
+            found.setdefault(name, []).append((rank, *ends))
     table = Table(
         title="agreement with the Fisher trace, mean ± SE over three networks"
     )
-    for title in ("score", "rank correlation", "common top 40 %"):
+    for title in ("score", "rank correlation", "highest 40 %", "lowest 40 %"):
         table.add_column(title, justify="right")
-    for name, values in correlations.items():
-        cells = [estimate(values), estimate(common[name])]
+    for name, several in found.items():
+        cells = [estimate(column) for column in zip(*several, strict=True)]
         table.add_row(name, *(f"{e.mean:.3f} ± {e.error:.3f}" for e in cells))
     Console(width=100).print(table)
 

@@ -4,6 +4,7 @@ PYTHONPATH=src:tests python3 docs/make_reliability.py
 """
 
 import csv
+from collections import Counter
 from pathlib import Path
 
 import matplotlib as mpl
@@ -45,6 +46,7 @@ def parts(totals: dict[str, Totals], cycles: list[dict[str, float]]) -> dict[str
     """Return the parts of the page that are written from numbers, by name."""
     return {
         "totals": suites_table(totals),
+        "effect": effect(totals.get("kills", Totals())),
         "details": "\n\n".join(details(name, totals) for name in IN_DETAIL),
         "formats": ", ".join(name for name, case in CASES.items() if not case.sealed)
         + ".",
@@ -53,7 +55,8 @@ def parts(totals: dict[str, Totals], cycles: list[dict[str, float]]) -> dict[str
 
 
 def suites_table(totals: dict[str, Totals]) -> str:
-    rows = ["| suite | tried | aim | outcomes | days |", "|---|--:|--:|---|---|"]
+    rows = ["| suite | tried | aim | outcomes | days | with |"]
+    rows.append("|---|--:|--:|---|---|---|")
     for name, suite in SUITES.items():
         found = totals.get(name, Totals())
         ends = "; ".join(
@@ -62,9 +65,23 @@ def suites_table(totals: dict[str, Totals]) -> str:
         days = sorted(found.days)
         shown = " to ".join(dict.fromkeys([days[0], days[-1]])) if days else "–"
         goal = f"{GOALS[name]:,}" if name in GOALS else "–"
-        tried = f"{len(found.seeds):,}"
-        rows.append(f"| {suite.about} | {tried} | {goal} | {ends or '–'} | {shown} |")
+        tried, versions = f"{len(found.seeds):,}", "; ".join(sorted(found.versions))
+        cells = [suite.about, tried, goal, ends or "–", shown, versions or "–"]
+        rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
+
+
+def effect(kills: Totals) -> str:
+    """Return how many kills came in time, in words."""
+    found = Counter[str]()
+    for group, ends in kills.by_group().items():
+        found[group.partition(", ")[2]] += ends.total()
+    late = found.pop("ended before", 0)
+    return (
+        f"Of {found.total() + late:,} kills {found.total():,} came before the end of "
+        f"what they were to kill, {found['SIGKILL']:,} of them SIGKILL; the other "
+        f'{late:,} ("ended before") count in no aim.\n'
+    )
 
 
 def details(name: str, totals: dict[str, Totals]) -> str:
@@ -102,7 +119,7 @@ def soak_words(cycles: list[dict[str, float]]) -> str:
     files = sorted({int(row["open_files"]) for row in settled})
     threads = sorted({int(row["threads"]) for row in settled})
     return (
-        f"{len(cycles)} cycles so far. After the first {SETTLED}: open files "
+        f"{len(cycles)} cycles. After the first {SETTLED}: open files "
         f"{_span(files)}, threads {_span(threads)}, memory "
         f"{min(row['resident_mib'] for row in settled):.0f} to "
         f"{max(row['resident_mib'] for row in settled):.0f} MiB, on average "

@@ -46,7 +46,8 @@ def fields_of(prediction):
     if prediction.task.name in ("classification", "multi_label"):
         names = ("probs", "labels", "confidence", "epistemic")
         fields = {name: getattr(prediction, name) for name in names}
-        return {**fields, "ood_score": prediction.ood_score()}
+        sets = {"sets": prediction.sets} if prediction.conformity else {}
+        return {**fields, "ood_score": prediction.ood_score(), **sets}
     fields = {name: getattr(prediction, name) for name in ("mean", "std", "epistemic")}
     lower, upper = (
         prediction.conformal_interval
@@ -61,7 +62,7 @@ def check_same(answers, prediction):
     expected = fields_of(prediction)
     assert answers.keys() == expected.keys()
     for name, wanted in expected.items():
-        if name == "labels":
+        if name in ("labels", "sets"):
             assert answers[name].tolist() == wanted.tolist()
         else:
             atol = 1e-5 * max(1.0, float(wanted.abs().max()))

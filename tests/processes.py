@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import torch
 
-import tepui
-
 LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 
 
@@ -22,15 +20,19 @@ class Ended(NamedTuple):
     err: str
 
 
+def search_path():
+    """Return what lets another interpreter find all that this one does."""
+    return os.pathsep.join(place for place in map(str, sys.path) if place)
+
+
 def environment_here():
     """Return this environment for a process that finds tepui and the tests' modules."""
     loopback = next(name for _, name in socket.if_nameindex() if name.startswith("lo"))
-    source = Path(tepui.__file__).parents[1]
     return {
         **os.environ,
         "GLOO_SOCKET_IFNAME": loopback,
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": f"{source}{os.pathsep}{Path(__file__).parent}",
+        "PYTHONPATH": search_path(),
     }
 
 
@@ -88,7 +90,7 @@ def saved_by(folder, ranks):
     return [torch.load(file, weights_only=False) for file in files]
 
 
-def saved(script, folder, size, timeout=240):
+def saved(script, folder, size, *arguments, timeout=240):
     """Run a script once per rank, all of them well; return what each saved."""
-    assert_all_well(launched(size, script, folder, timeout=timeout))
+    assert_all_well(launched(size, script, folder, *arguments, timeout=timeout))
     return saved_by(folder, range(size))

@@ -279,3 +279,13 @@ def test_gradients_of_several_processes_are_judged_alike(zero, views):
         distributed.destroy_process_group()
     train(plain, make_sam(plain), 4)
     torch.testing.assert_close(weights(net), weights(plain))
+
+
+def test_a_closure_that_does_not_backpropagate_is_refused():
+    net = make_net()
+    optimizer, before = make_sam(net), weights(net)
+    loss_of(net).backward()
+    with pytest.raises(RuntimeError, match="closure must backpropagate"):
+        optimizer.step(lambda: None)
+    assert same_bits(weights(net), before)
+    assert not optimizer.state_dict()["state"]

@@ -106,6 +106,7 @@ def uniform_soup(ensemble, path):
 
 
 WALKS = {
+    "FeatureDetectors": refused(evaluation.FeatureDetectors.fit),
     "aggregations": refused(tepui.aggregations),
     "evaluate": evaluate,
     "export_ensemble": exported,
@@ -127,8 +128,17 @@ def takes_an_ensemble(function):
     return any("Ensemble" in annotation for annotation in annotations)
 
 
+def functions_of(item):
+    """A function itself, or what a class makes its instances of."""
+    if inspect.isfunction(item):
+        return [item]
+    if not inspect.isclass(item):
+        return []
+    return [m.__func__ for m in vars(item).values() if isinstance(m, classmethod)]
+
+
 def public_functions():
-    """The names of public functions that take an ensemble."""
+    """The names of public functions, and of classes made of an ensemble."""
     packages = [tepui] + [
         importlib.import_module(f"tepui.{item.name}")
         for item in pkgutil.iter_modules(tepui.__path__)
@@ -138,8 +148,7 @@ def public_functions():
         name
         for package in packages
         for name in getattr(package, "__all__", ())
-        if inspect.isfunction(function := getattr(package, name))
-        and takes_an_ensemble(function)
+        if any(map(takes_an_ensemble, functions_of(getattr(package, name))))
     }
 
 

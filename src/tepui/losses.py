@@ -7,14 +7,15 @@ like those of several outputs, so that a sample has one loss.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, ClassVar, Protocol, final
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tepui.core.checks import UNLABELED, require
+from tepui.core.checks import UNLABELED, have_values, require
 from tepui.core.per_member import per_member, require_each
 from tepui.core.task import (
     CLASSIFICATION,
@@ -24,7 +25,7 @@ from tepui.core.task import (
     UNKNOWN,
     Task,
 )
-from tepui.core.types import check_fields, check_types
+from tepui.core.types import NEWER, check_fields, check_types
 
 __all__ = [
     "MSE",
@@ -33,6 +34,7 @@ __all__ = [
     "GaussianNLL",
     "Loss",
     "Quantiles",
+    "balanced_weights",
     "binary_cross_entropy",
     "cross_entropy",
     "gaussian_nll",
@@ -54,7 +56,10 @@ class Loss(Protocol):
 
 
 def cross_entropy(
-    outputs: Tensor, targets: Tensor, label_smoothing: float = 0.0
+    outputs: Tensor,
+    targets: Tensor,
+    label_smoothing: float = 0.0,
+    class_weights: tuple[float, ...] | None = None,
 ) -> Tensor:
     """Per-sample softmax cross-entropy.
 
@@ -65,6 +70,8 @@ def cross_entropy(
             for pixels ``(samples, height, width)``, of which those that are -100 have
             no label and do not count.
         label_smoothing: Share of the target spread evenly over all classes.
+        class_weights: A factor for every class on what its share of the target adds to
+            the loss; not divided out again.
 
     Returns:
         Losses of shape ``(samples,)``, over pixels their mean.
@@ -73,12 +80,15 @@ def cross_entropy(
         >>> import torch
         >>> cross_entropy(torch.zeros(1, 4), torch.tensor([2]))
         tensor([1.3863])
+        >>> cross_entropy(torch.zeros(1, 2), torch.tensor([1]), class_weights=(1, 3))
+        tensor([2.0794])
         >>> cross_entropy(torch.zeros(2, 4, 3, 3), torch.zeros(2, 3, 3).long())
         tensor([1.3863, 1.3863])
     """
     require(
         0 <= label_smoothing <= 1, "label_smoothing", "lie in [0, 1]", label_smoothing
     )
+    _check_outputs(outputs)
     floats = targets.is_floating_point()
     wanted = outputs.shape if floats else outputs.shape[:1] + outputs.shape[2:]
     if targets.shape != wanted and outputs.ndim > 1:
@@ -87,9 +97,18 @@ def cross_entropy(
         raise ValueError(f"targets must {rule} {tuple(outputs.shape)}, got {got}")
     if not floats:
         targets = targets.long()
+    weights = None
+    if class_weights is not None:
+        classes = outputs.shape[min(1, outputs.ndim - 1)]
+        rule = f"hold one number for each of {classes} classes"
+        fits = len(class_weights) == classes
+        require(fits, "class_weights", rule, class_weights)
+        # What is traced into a graph has no values, and must not be kept.
+        tensor_of = _on if have_values() else _on.__wrapped__
+        weights = tensor_of(tuple(class_weights), outputs.dtype, outputs.device)
     try:
         losses = F.cross_entropy(
-            outputs, targets, reduction="none", label_smoothing=label_smoothing
+            outputs, targets, weights, reduction="none", label_smoothing=label_smoothing
         )
     except IndexError as error:
         raise ValueError(f"targets must be classes of the outputs: {error}") from error
@@ -109,20 +128,64 @@ class CrossEntropy:
     Attributes:
         label_smoothing: Share of the target spread evenly over all classes; one value,
             or one per member.
+        class_weights: A factor on the loss of every class, such as
+            :func:`balanced_weights` of the training labels; none by default.
     """
 
     label_smoothing: float | tuple[float, ...] = per_member(0.0)
+    class_weights: tuple[float, ...] | None = field(default=None, metadata=NEWER)
     task: ClassVar[Task] = CLASSIFICATION
 
     def __post_init__(self) -> None:
         check_fields(self)
         smoothing, rule = self.label_smoothing, "lie in [0, 1]"
         require_each(lambda s: 0 <= s <= 1, "label_smoothing", rule, smoothing)
+        if self.class_weights is not None:
+            weights = tuple(map(float, self.class_weights))
+            rule = "be numbers that are not negative, some of them positive"
+            fits = min(weights, default=-1.0) >= 0 and max(weights) > 0
+            require(fits, "class_weights", rule, weights)
+            object.__setattr__(self, "class_weights", weights)
 
     def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
         """Return one loss per sample."""
         assert isinstance(self.label_smoothing, float | int), "resolve with for_member"
-        return cross_entropy(outputs, targets, self.label_smoothing)
+        smoothing, weights = self.label_smoothing, self.class_weights
+        return cross_entropy(outputs, targets, smoothing, weights)
+
+
+def balanced_weights(targets: Tensor, classes: int | None = None) -> tuple[float, ...]:
+    """Return class weights under which every class counts the same in all.
+
+    Args:
+        targets: Labels, such as those of the training data; pixels without a label
+            (-100) do not count.
+        classes: How many classes there are; by default as many as the labels show.
+
+    Returns:
+        For every class ``n / (present * n_class)``, of ``n`` labels and as many classes
+        as are present; 0 for one that no label has. Over the labels their mean is 1.
+
+    Raises:
+        ValueError: If there are no labels, or they are no classes.
+
+    Example:
+        >>> import torch
+        >>> balanced_weights(torch.tensor([0, 0, 0, 2]), classes=3)
+        (0.6666666666666666, 0.0, 2.0)
+    """
+    check_types(balanced_weights, locals())
+    labels = targets[targets != UNLABELED]
+    whole = not (targets.is_floating_point() or targets.is_complex())
+    rule = "hold classes, integers from 0 on"
+    require(whole and bool((labels >= 0).all()), "targets", rule, targets.dtype)
+    require(len(labels) > 0, "targets", "hold a label", targets)
+    rule = "be positive"
+    require(classes is None or classes > 0, "classes", rule, classes)
+    counts = torch.bincount(labels.long().cpu().flatten(), minlength=classes or 0)
+    present = int((counts > 0).sum())
+    weights = (len(labels) / (present * counts.double())).where(counts > 0, 0.0)
+    return tuple(weights.tolist())
 
 
 def binary_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -201,8 +264,8 @@ def gaussian_parameters(outputs: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]
         are at least 1e-6.
 
     Raises:
-        ValueError: If there is an odd number of outputs, they are complex, or have no
-            such axis.
+        ValueError: If there is an odd number of outputs, they are not floating point,
+            or have no such axis.
 
     Example:
         >>> import torch
@@ -212,7 +275,7 @@ def gaussian_parameters(outputs: Tensor, axis: int = 1) -> tuple[Tensor, Tensor]
     """
     check_types(gaussian_parameters, locals())
     require(axis >= 0, "axis", "be at least 0", axis)
-    require(not outputs.is_complex(), "outputs", "be real", outputs.dtype)
+    _check_outputs(outputs)
     even = outputs.ndim > axis and outputs.shape[axis] % 2 == 0
     rule = "be a mean and a log-variance for each number, 2 * numbers in all"
     require(even, "outputs", rule, f"shape {tuple(outputs.shape)}")
@@ -279,6 +342,8 @@ def pinball(outputs: Tensor, targets: Tensor, levels: tuple[float, ...]) -> Tens
         >>> pinball(torch.zeros(2, 1), torch.tensor([1.0, -1.0]), (0.9,))
         tensor([0.9000, 0.1000])
     """
+    inside = len(levels) > 0 and all(0 < level < 1 for level in levels)
+    require(inside, "levels", "lie in (0, 1), at least one", tuple(levels))
     fits = outputs.ndim > 1 and outputs.shape[1] % len(levels) == 0
     rule = f"be one for each of {len(levels)} levels and each number"
     require(fits, "outputs", rule, f"shape {tuple(outputs.shape)}")
@@ -359,11 +424,23 @@ def task_of(loss: Loss) -> Task:
 
 def like_outputs(targets: Tensor, outputs: Tensor) -> Tensor:
     """Return targets in the shape and type of outputs, refusing any other shape."""
+    _check_outputs(outputs)
     if targets.ndim == outputs.ndim - 1 and outputs.shape[1] == 1:
         targets = targets.unsqueeze(1)
     rule = f"have the shape of the outputs, {tuple(outputs.shape)}"
     require(targets.shape == outputs.shape, "targets", rule, tuple(targets.shape))
     return targets.to(outputs.dtype)
+
+
+@lru_cache(maxsize=32)
+def _on(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return numbers as a tensor, cached because copying to a GPU blocks."""
+    return torch.tensor(values, dtype=dtype, device=device)
+
+
+def _check_outputs(outputs: Tensor) -> None:
+    floats = outputs.is_floating_point()
+    require(floats, "outputs", "be floating point", outputs.dtype)
 
 
 def _of_samples(losses: Tensor) -> Tensor:

@@ -21,20 +21,20 @@ References:
     Generalization, ICLR 2021. Kwon et al., ASAM, ICML 2021.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.graph import get_gradient_edge
 from torch.nn.parallel import DistributedDataParallel as Parallel
 from torch.nn.utils import clip_grad_norm_, get_total_norm
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-from torch.utils.weak import TensorWeakRef
 
 from tepui.core import foreach
 from tepui.core.checks import one_of, require
+from tepui.core.new_gradients import gradients_begun_anew, refuse_left_out_closures
 from tepui.core.types import check_types
 
 __all__ = ["SAM", "sam_perturbation"]
@@ -91,6 +91,15 @@ def _offsets(
     return offsets
 
 
+@dataclass
+class _Now:
+    """Where a step stands, in one place that an optimizer's wrappers share."""
+
+    before: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    moved: bool = False  # whether the weights are perturbed
+    waiting: bool = False  # whether gradients are those of both passes
+
+
 class SAM(torch.optim.Optimizer):
     """Sharpness-aware minimization around any torch optimizer.
 
@@ -102,6 +111,8 @@ class SAM(torch.optim.Optimizer):
     batch, but all of them itself: gradients from before it are refused, as the pass at
     the perturbed weights must start from none. Training loops that leave gradients from
     one closure to the next (``accumulate_grad_batches`` of Lightning) cannot use it.
+    Loops that make the step themselves, without a closure, call ``backward(closure)``
+    before it, in place of the loss's ``backward``.
 
     It works as it is in loops of several processes that average gradients while they
     backpropagate: DistributedDataParallel, also with ``no_sync`` around all but the
@@ -173,8 +184,7 @@ class SAM(torch.optim.Optimizer):
         self._module = module
         self._max_grad_norm = max_grad_norm
         self._perturbs_by = perturbation
-        self._before: list[tuple[Tensor, Tensor]] = []
-        self._moved = False
+        self._now = _Now()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters; the group may set its own ``rho``.
@@ -200,13 +210,13 @@ class SAM(torch.optim.Optimizer):
         Raises:
             RuntimeError: If the weights are perturbed already.
         """
-        if self._moved:
+        if self._now.moved:
             raise RuntimeError(
                 "first_step was called twice: call second_step before the next one"
             )
         parameters, offsets = self._perturbation()
-        self._before = [(p, p.detach().clone()) for p in parameters]
-        self._moved = True
+        self._now.before = [(p, p.detach().clone()) for p in parameters]
+        self._now.moved = True
         if parameters:
             foreach.add_(parameters, offsets)
         if zero_grad:
@@ -221,47 +231,34 @@ class SAM(torch.optim.Optimizer):
             scaler: A ``torch.amp.GradScaler`` whose scaled loss was backpropagated;
                 the step is left out when it finds an infinite gradient.
         """
-        if not self._moved:
+        if not self._now.moved:
             raise RuntimeError("second_step was called without first_step")
         self._restore()
-        if scaler is not None:
-            scaler.unscale_(self.base_optimizer)
-        if self._max_grad_norm is not None:
-            parameters = [p for group in self.param_groups for p in group["params"]]
-            clip_grad_norm_(parameters, self._max_grad_norm)
-        if scaler is None:
-            self.base_optimizer.step()
-        else:
-            scaler.step(self.base_optimizer)
+        self._descend(scaler)
         # Schedulers ask for this mark, which they put on step, not on second_step.
         self._opt_called = True
         if zero_grad:
             self.zero_grad()
 
-    def step(  # type: ignore[override]
-        self, closure: Callable[[], Tensor] | None = None, scaler: Any = None
-    ) -> Tensor:
-        """Run both passes and the base optimizer's step.
+    def backward(self, closure: Callable[[], Tensor]) -> Tensor:
+        """Run both passes and leave the gradient at the perturbed weights in ``.grad``.
 
-        Both passes see the same dropout masks.
+        For loops that clip or unscale gradients and make the step themselves, without a
+        closure: what they do, they do to the final gradient. Both passes see the same
+        dropout masks.
 
         Args:
             closure: Zeroes gradients, backpropagates and returns the loss.
-            scaler: A ``torch.amp.GradScaler``, where the closure scales its loss;
-                its ``update`` stays with the caller.
 
         Returns:
             The loss at the unperturbed weights.
 
         Raises:
-            ValueError: If no closure is given.
-            RuntimeError: If the closure adds to gradients instead of zeroing them.
+            RuntimeError: If the closure adds to gradients instead of zeroing them, or
+                if the gradient of an earlier call still waits for its step.
         """
-        if closure is None:
-            raise ValueError(
-                "closure must be given: SAM needs a second pass at the perturbed "
-                "weights; without one call first_step and second_step"
-            )
+        refuse_left_out_closures()
+        self._refuse_waiting_gradient()
         states = [(stream, stream.get_state()) for stream in self._streams()]
         with ExitStack() as first_pass:
             first_pass.enter_context(torch.enable_grad())
@@ -273,17 +270,43 @@ class SAM(torch.optim.Optimizer):
         self.first_step()
         for stream, state in states:
             stream.set_state(state)
-        parameters = [p for group in self.param_groups for p in group["params"]]
         try:
-            with torch.enable_grad(), _gradients_begun_anew(parameters):
+            with torch.enable_grad(), gradients_begun_anew(self._parameters()):
                 closure()
-        except BaseException:
-            self._restore()
-            raise
         finally:
+            self._restore()
             for buffer, value in zip(buffers, kept, strict=True):
                 buffer.copy_(value)
-        self.second_step(scaler=scaler)
+        self._now.waiting = True
+        return loss
+
+    def step(  # type: ignore[override]
+        self, closure: Callable[[], Tensor] | None = None, scaler: Any = None
+    ) -> Tensor | None:
+        """Run both passes and the base optimizer's step.
+
+        Args:
+            closure: Zeroes gradients, backpropagates and returns the loss; left out
+                only after :meth:`backward`, which ran it.
+            scaler: A ``torch.amp.GradScaler``, where the closure scales its loss;
+                its ``update`` stays with the caller.
+
+        Returns:
+            The loss at the unperturbed weights, if a closure is given.
+
+        Raises:
+            ValueError: If no closure is given, nor was :meth:`backward` called.
+            RuntimeError: If the closure adds to gradients instead of zeroing them.
+        """
+        if closure is None and not self._now.waiting:
+            raise ValueError(
+                "closure must be given: SAM needs a second pass at the perturbed "
+                "weights; where a loop or a gradient scaler calls step without one, "
+                "call backward(closure) before it instead of loss.backward(), or "
+                "first_step and second_step"
+            )
+        loss = None if closure is None else self.backward(closure)
+        self._descend(scaler)
         return loss
 
     def state_dict(self) -> dict[str, Any]:
@@ -314,6 +337,33 @@ class SAM(torch.optim.Optimizer):
         self.param_groups = self.base_optimizer.param_groups
         self.state = self.base_optimizer.state
 
+    def _parameters(self) -> list[Tensor]:
+        return [p for group in self.param_groups for p in group["params"]]
+
+    def _refuse_waiting_gradient(self) -> None:
+        """Refuse a gradient that would be lost, unless it is one a scaler left out."""
+        gradients = [p.grad for p in self._parameters() if p.grad is not None]
+        if self._now.waiting and 0 < get_total_norm(gradients).item() < math.inf:
+            raise RuntimeError(
+                "backward was called twice without a step in between: gradients of "
+                "several batches cannot be added up, as each has a perturbation of its "
+                "own; backpropagate all parts of a batch in one closure (in Hugging "
+                "Face's Trainer keep gradient_accumulation_steps at 1)"
+            )
+
+    @torch.no_grad()
+    def _descend(self, scaler: Any) -> None:
+        """Clip the gradient and let the base optimizer step."""
+        self._now.waiting = False
+        if scaler is not None:
+            scaler.unscale_(self.base_optimizer)
+        if self._max_grad_norm is not None:
+            clip_grad_norm_(self._parameters(), self._max_grad_norm)
+        if scaler is None:
+            self.base_optimizer.step()
+        else:
+            scaler.step(self.base_optimizer)
+
     def _perturbation(self) -> tuple[list[Tensor], list[Tensor]]:
         """Return the parameters with a gradient and their offsets."""
         groups = []
@@ -338,65 +388,7 @@ class SAM(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _restore(self) -> None:
-        for parameter, before in self._before:
+        for parameter, before in self._now.before:
             parameter.copy_(before)
-        self._before = []
-        self._moved = False
-
-
-def is_sharded(parameter: Tensor) -> bool:
-    """Return whether a parameter is a wrapper around a part of it, as DTensor is."""
-    return bool(is_traceable_wrapper_subclass(parameter))
-
-
-@contextmanager
-def _gradients_begun_anew(parameters: Iterable[Tensor]) -> Iterator[None]:
-    """Refuse a block that adds to gradients from before it.
-
-    A gradient is old if, when the block adds to it, it is the same object as before,
-    was not written to, and is not zero. Values are read only where the rest holds, so
-    that no GPU is waited for; references are weak, so that zeroing frees memory. What
-    fully_shard adds to a gradient passes no node of it: there, one that is the same
-    object after the block is old.
-    """
-    kept: list[Tensor] = []
-    parameters = list(parameters)
-    sharded = [
-        (p, TensorWeakRef(p.grad))
-        for p in parameters
-        if is_sharded(p) and p.grad is not None
-    ]
-
-    def watch(parameter: Tensor, gradient: Tensor) -> tuple[Any, Any]:
-        reference, version = TensorWeakRef(gradient), gradient._version
-
-        def before_adding(_: Any) -> None:
-            there = parameter.grad
-            if there is None or there is not reference() or there._version != version:
-                return
-            if there.any():
-                kept.append(parameter)
-
-        # Torch keeps the node, and the hook on it, only while somebody holds it.
-        node = get_gradient_edge(parameter).node
-        return node, node.register_prehook(before_adding)
-
-    watched = [
-        watch(p, p.grad)
-        for p in parameters
-        if p.requires_grad and p.grad is not None and not is_sharded(p)
-    ]
-    try:
-        yield
-    finally:
-        for _, handle in watched:
-            handle.remove()
-    kept += [p for p, before in sharded if p.grad is not None and p.grad is before()]
-    if kept:
-        raise RuntimeError(
-            "closure must zero gradients before it backpropagates, but it added to "
-            f"those of an earlier pass ({len(kept)} parameters): call zero_grad inside "
-            "the closure, and to accumulate gradients over parts of a batch, "
-            "backpropagate all parts in one closure (in Lightning keep "
-            "accumulate_grad_batches at 1)"
-        )
+        self._now.before = []
+        self._now.moved = False

@@ -15,7 +15,7 @@ from torch.nn import Module
 from torch.utils.data import Dataset
 
 import tepui
-from tepui import methods
+from tepui import losses, methods
 from tepui.cli.admission import admitting, listed
 from tepui.cli.main import COMMANDS, LEFT_OUT, SPECIFICATIONS
 from tepui.cli.parsing import known_classes
@@ -74,7 +74,7 @@ def test_of_all_that_tepui_holds_only_the_list_can_be_named():
 
 def test_the_list_is_what_options_offer():
     offered = {kind for kinds in known_classes().values() for kind in kinds}
-    assert {*listed().values()} == offered | {tepui.Prune}
+    assert {*listed().values()} == offered | {tepui.Prune, tepui.EarlyStopping}
     assert all(inspect.isclass(kind) for kind in offered)
     assert not any(inspect.isabstract(kind) for kind in offered)
     for path, kind in listed().items():
@@ -86,7 +86,17 @@ def test_the_list_is_what_options_offer():
 
 PLAIN = (int, float, str, bool, NoneType, Path)
 BASES = {methods.Method, Schedule, Augmentation, Dataset, Module}
-BASES |= {SGD, AdamW, tepui.Prune, methods.SAM, methods.GSAM, methods.SharpnessAware}
+BASES |= {
+    SGD,
+    AdamW,
+    tepui.Prune,
+    tepui.EarlyStopping,
+    methods.SAM,
+    methods.GSAM,
+    methods.SharpnessAware,
+}
+BASES |= {losses.CrossEntropy, losses.BinaryCrossEntropy, losses.MSE}
+BASES |= {losses.GaussianNLL, losses.Quantiles}
 # Data sets of these kinds are in the list; they themselves hold what Python gives them.
 BASES |= {Arrays, ImageFiles}
 # What a callable that scores samples returns: only Python can pass one.

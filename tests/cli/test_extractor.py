@@ -119,3 +119,103 @@ def test_methods_are_compared_on_one_extractor(body, tmp_path):
     before = (out / "report.html").read_bytes()
     compared(body, out, "--ood", FEW, "--resume")
     assert (out / "report.html").read_bytes() == before
+
+
+GUEST = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, num_classes=10):
+        super().__init__()
+        self.head = nn.Linear(12, num_classes)
+        self.body = nn.Linear(64, 12)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.body(x.flatten(1))))
+
+def body():
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU())
+"""
+
+
+@pytest.fixture(scope="module")
+def guest(tmp_path_factory):
+    """A module of the user's own, and a run of its model."""
+    folder = tmp_path_factory.mktemp("guest")
+    (folder / "own_bodies.py").write_text(GUEST)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        model = ["--model", "own_bodies.Net", "--members", "1", *SHORT]
+        main(["train", *model, "--out", str(folder / "run")])
+        yield folder / "run"
+
+
+def test_heads_on_what_a_function_returns(guest, tmp_path, capsys):
+    out = tmp_path / "run"
+    main(["train", "--extractor", "own_bodies.body", *SHORT, "--out", str(out)])
+    main(["evaluate", str(out), "--extractor", "own_bodies.body", *FLAT])
+    found = json.loads((out / "evaluation.json").read_text())
+    assert found["clean"]["accuracy"] > 0.5
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(out), "--overwrite", *FLAT])
+    assert "extractor must be given" in capsys.readouterr().err
+
+
+FLAT = ["--corruptions", "none"]
+
+
+def test_heads_on_a_run_of_ones_own_model(guest, tmp_path, capsys):
+    named = f"{guest}:own_bodies.Net"
+    out = tmp_path / "run"
+    main(["train", "--extractor", named, *SHORT, "--out", str(out)])
+    ensemble = tepui.load(out, extractor=lambda: _front(guest))
+    pretrained = tepui.load(guest, _net)
+    x = Digits(train=False)[0][0][None]
+    expected = torch.relu(pretrained.members[0].body(x.flatten(1)))
+    assert torch.equal(ensemble.extractor(x), expected)
+    main(["evaluate", str(out), "--extractor", named, *FLAT])
+    with pytest.raises(SystemExit):
+        main(["train", "--extractor", str(guest), *SHORT, "--out", str(tmp_path / "x")])
+    assert f"--extractor must be written {guest}:" in capsys.readouterr().err
+
+
+def _net():
+    import own_bodies
+
+    return own_bodies.Net()
+
+
+def _front(run):
+    inputs = Digits()[0][0][None]
+    return tepui.models.without_classifier(tepui.load(run, _net).members[0], inputs)
+
+
+def test_all_ensembles_of_a_comparison_share_features_of_every_set(guest, tmp_path):
+    out = tmp_path / "run"
+    words = ["--extractor", "own_bodies.body", "--members", "2", "--ensembles", "2"]
+    words += [*SHORT, "--methods", "DeepEnsemble", "SAM", "--sharpness", "5"]
+    words += ["--shifted", "again=Digits", "--ood", FEW]
+    main(["compare", *words, *FLAT, "--out", str(out)])
+    # Training, test (which is also the shifted set) and unfamiliar data.
+    assert len(list((out / "features").iterdir())) == 3
+    document = json.loads((out / "comparison.json").read_text())
+    for row in document["methods"]:
+        for ensemble in row["ensembles"]:
+            (cell,) = ensemble["evaluation"]["cells"]
+            assert (cell["type"], cell["severity"]) == ("again", 0)
+            assert cell["accuracy"] == ensemble["evaluation"]["clean"]["accuracy"]
+
+
+def test_a_file_of_options_names_no_factory(guest, tmp_path, capsys):
+    (tmp_path / "c.yaml").write_text("extractor: own_bodies.body\n")
+    with pytest.raises(SystemExit):
+        main(["train", "--config", str(tmp_path / "c.yaml"), *SHORT])
+    assert "--extractor must be written on the command line" in capsys.readouterr().err
+
+
+def test_an_extractor_that_is_nowhere_is_said(tmp_path, capsys):
+    for named in ("nowhere.Body", str(tmp_path / "nothing")):
+        with pytest.raises(SystemExit):
+            main(["train", "--extractor", named, *SHORT])
+        assert "--extractor must name a model" in capsys.readouterr().err

@@ -257,7 +257,7 @@ def test_help_shows_the_options_that_are_taken(tmp_path, capsys):
             "rho must be non-negative",
         ),
         (["train", "--epochs", "0"], "epochs must be positive, got 0"),
-        (["evaluate", "nowhere"], "no folder nowhere"),
+        (["evaluate", "nowhere"], "no file or folder nowhere"),
         (["report", "nowhere"], "nowhere holds nothing to report"),
         (["train", "--device", "nowhere"], "device must name a device"),
         (["train", "--label-smoothing", "1.5"], "label_smoothing must lie in [0, 1]"),
@@ -407,8 +407,54 @@ def test_resuming_with_other_corruptions_measures_again(tmp_path, capsys):
 def test_tensorboard_files_lie_in_the_run_folder(tmp_path):
     pytest.importorskip("tensorboard")
     out = tmp_path / "run"
-    main(["train", *SMALL, "--epochs", "1", "--tensorboard", "--out", str(out)])
+    main(
+        ["train", *SMALL, "--epochs", "1", "--track", "tensorboard", "--out", str(out)]
+    )
     assert list((out / "tensorboard").glob("events.out.tfevents*"))
+
+
+def test_a_run_that_is_stopped_early_says_so_and_is_finished(tmp_path, capsys):
+    out = tmp_path / "run"
+    rule = ["--early-stopping.patience", "1", "--early-stopping.min-delta", "1e6"]
+    options = [*SMALL, "--epochs", "5", *rule, "--early-stopping.monitor", "loss"]
+    main(["train", *options, "--out", str(out)])
+    said = capsys.readouterr().out
+    assert "stopped after 2 of 5 epochs by EarlyStopping" in said
+    assert "trained 2 members" in said
+    assert "--resume" not in said
+    main(["train", *options, "--out", str(out), "--resume"])
+    assert "by EarlyStopping" in capsys.readouterr().out
+    main(["evaluate", str(out), "--corruptions", "none"])
+    assert (out / "evaluation.json").exists()
+
+
+def test_class_weights_are_part_of_the_loss(tmp_path):
+    weights = [str(float(n)) for n in range(1, 11)]
+    options = [*SMALL, "--epochs", "1", "--class-weights", *weights]
+    main(["train", *options, "--out", str(tmp_path / "one")])
+    methods = ["--methods", "SAM", "--ensembles", "1", "--corruptions", "none"]
+    main(["compare", *options, *methods, "--out", str(tmp_path / "all")])
+    for run in ("one", "all/SAM/0"):
+        config = json.loads((tmp_path / run / "run.json").read_text())["config"]
+        assert config["loss"]["class_weights"] == [float(n) for n in range(1, 11)]
+
+
+def test_every_run_of_a_comparison_is_tracked(tmp_path):
+    pytest.importorskip("tensorboard")
+    options = ["--methods", "SAM", "GSAM", "--ensembles", "2", "--epochs", "1"]
+    options += ["--corruptions", "none", "--track", "tensorboard", "--at-once", "2"]
+    main(["compare", *SMALL, *options, "--out", str(tmp_path / "run")])
+    found = {file.parents[2].name for file in tmp_path.rglob("events.out.tfevents*")}
+    assert found == {"SAM", "GSAM"}
+    assert len([*tmp_path.rglob("events.out.tfevents*")]) == 4
+    document = json.loads((tmp_path / "run" / "comparison.json").read_text())
+    assert "callbacks" not in document["settings"]
+
+
+def test_only_known_trackers_are_named(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", *SMALL, "--track", "os.system", "--out", str(tmp_path / "x")])
+    assert "os.system" in capsys.readouterr().err
 
 
 def test_the_command_line_and_python_have_the_same_defaults(tmp_path):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from data_layouts import picture
 from tepui.cli.main import main
 from tepui.cli.sweep import document
 from tepui.data import Digits
@@ -139,3 +140,62 @@ def test_searches_of_a_recipe_are_told_apart_and_repeated(item, name, found):
         for cell in each.combinations:
             firsts = [trial.seeds[0] for trial in cell.trials]
             assert firsts == ([0] if item.startswith("rethinking") else [0, 1000])
+
+
+OWN = ["sweep", "--data", "Digits", "--model", "MLP", "--model.hidden", "[8]"]
+OWN += ["--method", "SAM", "--epochs", "1", "--members", "2", "--batch-size", "256"]
+
+
+def test_a_job_of_ones_own_is_swept(place, capsys):
+    words = [*OWN, "--grid", "rho=0.05,0.2", "lr=0.1", "--workers", "1"]
+    main([*words, "--ensembles", "2"])
+    assert "1 searches, 4 ensembles" in capsys.readouterr().out
+    (file,) = place.rglob("sweep.json")
+    assert file.parent == place / "sweeps" / "own" / "Digits-MLP-SAM" / "lr+rho"
+    written = json.loads(file.read_text())
+    assert (written["recipe"], written["size"]) == (None, None)
+    (found,) = written["searches"]
+    assert [cell["values"]["rho"] for cell in found["cells"]] == [0.05, 0.2]
+    assert all(len(cell["accuracy"]) == 2 for cell in found["cells"])
+    best = max(found["cells"], key=lambda c: (sum(c["accuracy"]), -sum(c["nll"])))
+    assert found["chosen"] == best["values"]
+    training = found["base"]["training"]
+    assert training["batch_size"] == 256
+    assert found["base"]["model"]["hidden"] == [8]
+    main([*words, "--ensembles", "2", "--dry-run"])
+    assert "4 trained, 0 member-epochs left" in capsys.readouterr().out
+
+
+def test_data_that_changed_are_trained_on_again(place, capsys):
+    for name in ("ant", "bee"):
+        for image in range(10):
+            picture(place / "photos" / name / f"{image}.png", size=(8, 8))
+    words = ["sweep", "--data", "ImageFolder", "--data.path", "photos", "--epochs", "1"]
+    words += ["--members", "1", "--grid", "lr=0.1,0.2", "--workers", "1"]
+    main(words)
+    picture(place / "photos" / "ant" / "new.png", size=(8, 8))
+    capsys.readouterr()
+    main([*words, "--dry-run"])
+    assert "0 trained" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sweep", "--grid", "rho=1"], "recipe must name a figure or table, or --data"),
+        (
+            ["sweep", *GRID, "--data", "Digits"],
+            "--data must be left out with a recipe",
+        ),
+        (["sweep", *GRID, "--batch-size", "8"], "--batch_size must be left out with a"),
+        ([*OWN, "--grid", "alpha=1"], "grid must be one of"),
+        (
+            [*OWN, "--method", "A2D", "--grid", "lr=0.1"],
+            "--method must name a method that needs no unlabeled data",
+        ),
+    ],
+)
+def test_what_a_sweep_cannot_take_is_said(words, message, place, capsys):
+    with pytest.raises(SystemExit):
+        main(words)
+    assert message in capsys.readouterr().err

@@ -17,6 +17,7 @@ from tepui.core.processes import is_over, mark
 from tepui.core.replacing import (
     ABANDONED,
     check_writable,
+    is_free,
     remove_remains,
     replacing,
     write_bytes,
@@ -166,6 +167,21 @@ def test_a_killed_writer_leaves_nothing_after_the_next_one(tmp_path):
     assert is_over(left.name.split(".")[-2])
     write_bytes(tmp_path / "b.txt", b"b")
     assert names(tmp_path) == ["b.txt"]
+
+
+def test_what_is_unfinished_does_not_fill_a_folder(tmp_path):
+    assert is_free(tmp_path / "nowhere")
+    for of in (mark(), "00000000-7-7"):  # of a writer that lives, and of another host
+        remains(tmp_path, of)
+    assert is_free(tmp_path)
+    (tmp_path / ".other.tmp").touch()
+    assert not is_free(tmp_path)
+
+
+def test_a_probe_of_a_dead_process_is_removed_by_the_next(tmp_path):
+    dead = remains(tmp_path, mark().rpartition("-")[0] + "-0")
+    check_writable(tmp_path / "new")
+    assert not dead.exists()
 
 
 def test_a_folder_is_writable_if_files_can_be_made_in_it(tmp_path):

@@ -5,9 +5,11 @@ from PIL import Image
 
 import tepui
 from data_layouts import picture
-from tepui.data import Arrays, Frame, ImageFiles, Normalize, to_arrays
+from tepui.data import Arrays, Frame, ImageFiles, Normalize, image_files, to_arrays
 from tepui.data.image_files import decode, decode_all, images_in
-from tepui.data.loading import as_arrays
+from tepui.data.loading import as_arrays, in_order
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -147,3 +149,16 @@ def test_what_does_not_fit_trains_and_evaluates_the_same(files, monkeypatch):
 def test_mistakes_are_named(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_images_in_batches_are_never_all_held(files, monkeypatch):
+    held = ImageFiles(files, [0] * 6)
+    streamed = held.in_batches()
+    batches = [batch.inputs for batch in in_order(held, 4, device=CPU)]
+    monkeypatch.setattr(image_files, "decode_all", None)  # what would hold them
+    assert as_arrays(streamed) is None
+    assert as_arrays(streamed.subset([0, 1])) is None
+    for inputs, batch in zip(batches, in_order(streamed, 4, device=CPU), strict=True):
+        assert torch.equal(batch.inputs, inputs)
+    with pytest.raises(TypeError):
+        as_arrays(ImageFiles(files, [0] * 6))

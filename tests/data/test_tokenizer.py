@@ -1,14 +1,18 @@
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tepui
 from tepui.core.storage import write_document
-from tepui.data import HuggingFaceTokenizer, Tokenizer
+from tepui.data import HuggingFaceTokenizer, Preparation, Texts, Tokenizer
 from tepui.data.tokenizer import _shortened
+from tepui.methods import DeepEnsemble
+from tepui.models import Albert
 
 TEXTS = ["The cat sat on the mat.", "A cat, a dog!", "the end"]
 
@@ -120,14 +124,19 @@ def test_bad_arguments_are_named():
         Tokenizer(("a",), 1).pairs([], [])
 
 
-def test_a_hugging_face_tokenizer_has_the_same_layout(tmp_path):
+def saved_by_the_library(folder):
+    """A folder with a tokenizer of eight words, as its library saves it."""
     library = pytest.importorskip(
         "transformers", reason="needs the extra text", exc_type=ImportError
     )
     words = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a", "b", "c"]
-    (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
-    library.BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
-    theirs = HuggingFaceTokenizer(tmp_path)
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    library.BertTokenizerFast(str(folder / "vocab.txt")).save_pretrained(folder)
+    return folder
+
+
+def test_a_hugging_face_tokenizer_has_the_same_layout(tmp_path):
+    theirs = HuggingFaceTokenizer(saved_by_the_library(tmp_path))
     found = theirs.pairs(["a b", "c"], ["c", "c"], length=9)
     ours = Tokenizer(("x", "y", "a", "b", "c"), buckets=1)
     expected = ours.pairs(["a b", "c"], ["c", "c"])
@@ -151,8 +160,74 @@ def test_code_beside_a_tokenizer_is_not_run(tmp_path, monkeypatch):
     assert not trace.exists()
 
 
+class Unreachable:
+    """A hub that has no tokenizers."""
+
+    @staticmethod
+    def from_pretrained(name, **options):
+        raise OSError(f"{name} is not a local folder\nIf this is private, log in")
+
+
+def test_a_name_that_nobody_has_is_refused_in_our_words(monkeypatch):
+    library = SimpleNamespace(AutoTokenizer=Unreachable)
+    monkeypatch.setitem(sys.modules, "transformers", library)
+    message = r"^name must be a tokenizer on .*, got 'fog': fog is not a local folder$"
+    with pytest.raises(ValueError, match=message):
+        HuggingFaceTokenizer("fog")
+    with pytest.raises(ValueError, match=r"^name must be a string or a path, got None"):
+        HuggingFaceTokenizer(None)
+
+
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "transformers", None)
     message = r'transformers is not installed: pip install "tepui\[text\]"'
     with pytest.raises(ImportError, match=message):
         HuggingFaceTokenizer("albert-base-v2")
+
+
+def test_a_hugging_face_tokenizer_travels_with_its_ensemble(tmp_path):
+    tokenizer = HuggingFaceTokenizer(saved_by_the_library(tmp_path))
+    texts = ["a b", "c", "a c c", "b"]
+    train = Texts(texts * 4, [0, 1, 1, 0] * 4, tokenizer=tokenizer, length=9)
+
+    def make():
+        return Albert(
+            vocabulary=8,
+            embedding=8,
+            width=8,
+            depth=1,
+            heads=2,
+            length=9,
+            num_classes=2,
+        )
+
+    ensemble = tepui.Ensemble.build(make, members=2, seed=0)
+    how = {"method": DeepEnsemble(), "device": "cpu", "progress": "none"}
+    tepui.fit(ensemble, train, epochs=1, **how)
+    ensemble.save(tmp_path / "saved")
+    for file in tmp_path.glob("*.*"):
+        file.unlink()  # nothing of the library's own folder is needed
+    again = tepui.load(tmp_path / "saved")
+    assert isinstance(again.preparation.tokenizer, HuggingFaceTokenizer)
+    for new in (["a c unknown", "b"], "c c a", [("a b", "c")]):
+        assert torch.equal(again.predict(new).probs, ensemble.predict(new).probs)
+    inputs = again.predict(train.inputs).probs
+    torch.testing.assert_close(again.predict(texts * 4).probs, inputs)
+
+
+def test_a_stored_tokenizer_that_is_none_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="tokenizer must be one of Hugging Face"):
+        HuggingFaceTokenizer.of({"hugging_face": "{}", "special": {}})
+    stored = HuggingFaceTokenizer(saved_by_the_library(tmp_path)).document()
+    with pytest.raises(ValueError, match="tokenizer must be one of Hugging Face"):
+        HuggingFaceTokenizer.of(stored | {"hugging_face": "{}"}).batch(["a"])
+
+
+def test_an_ensemble_is_loaded_where_the_library_is_missing(tmp_path, monkeypatch):
+    tokenizer = HuggingFaceTokenizer(saved_by_the_library(tmp_path))
+    stored = Preparation(tokenizer=tokenizer).document()
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    again = Preparation.of(json.loads(json.dumps(stored)))
+    assert json.dumps(again.document()) == json.dumps(stored)
+    with pytest.raises(ImportError, match="transformers is not installed"):
+        again.texts(["a"])

@@ -250,7 +250,7 @@ def test_bad_calls_are_refused():
         ensemble.predict(X, rule="med")
     with pytest.raises(ValueError, match="at least one sample"):
         ensemble.predict(X[:0])
-    with pytest.raises(ValueError, match=r"^logits must not be NaN"):
+    with pytest.raises(ValueError, match=r"^outputs must not be NaN"):
         ensemble.predict(X * torch.nan)
 
 

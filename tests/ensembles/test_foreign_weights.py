@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from tepui.ensembles import ensemble_of
-from tepui.ensembles.foreign_weights import read_checkpoint
+from tepui.ensembles.checkpoint_files import read_checkpoint
 from tepui.models import MLP
 
 
@@ -93,7 +93,7 @@ def test_weights_that_do_not_fit_are_listed(tmp_path):
 
 
 def test_no_files_are_refused():
-    with pytest.raises(ValueError, match="paths must name at least one file"):
+    with pytest.raises(ValueError, match="weights must name at least one file"):
         ensemble_of([], network)
 
 

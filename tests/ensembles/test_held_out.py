@@ -89,6 +89,8 @@ def test_sets_are_made_of_calibrated_probabilities():
     ensemble.conformal(blobs(1000, seed=3), 0.9)
     prediction = ensemble.predict(blobs(100, seed=2))
     assert torch.equal(prediction.sets, ensemble.conformity.sets(prediction.probs))
+    size = prediction.sets.sum().item() / 100
+    assert f"{size:.4g} classes on average, promised to hold" in str(prediction)
     ensemble.calibrate(held, "vector")
     assert ensemble.conformity is None
 
@@ -128,7 +130,7 @@ def test_training_data_are_known_again(tmp_path):
     ensemble = Ensemble.build(lambda: nn.Linear(2, 3), 2)
     tepui.fit(ensemble, train, method=DeepEnsemble(), epochs=1, out=tmp_path / "run")
     with pytest.warns(UserWarning, match="dataset holds the training data"):
-        ensemble.calibrate(train)
+        ensemble.calibrate(train, "vector")
     loaded = tepui.load(tmp_path / "run", lambda: nn.Linear(2, 3))
     with pytest.warns(UserWarning, match="dataset holds the training data"):
         loaded.conformal(train)
@@ -178,11 +180,13 @@ def test_scores_that_a_task_lacks_are_refused():
         numbers.conformal(data, score="quantile")
     with pytest.raises(ValueError, match="seed must be None for intervals"):
         numbers.conformal(data, seed=1)
-    with pytest.raises(ValueError, match="task must be one of classes to be cal"):
+    with pytest.raises(ValueError, match="task must be one of classes or labels to be"):
         numbers.calibrate(data)
     labels = Ensemble.build(lambda: nn.Linear(1, 2), 2, task=Task("multi_label"))
-    with pytest.raises(ValueError, match="task must be one of classes or numbers"):
+    with pytest.raises(ValueError, match="task must be one of classes that exclude"):
         labels.conformal(Arrays(torch.zeros(4, 1), torch.zeros(4, 2)))
+    with pytest.raises(ValueError, match=r"method for labels .* temperature, vector"):
+        labels.calibrate(Arrays(torch.zeros(4, 1), torch.zeros(4, 2)), "isotonic")
     with pytest.raises(ValueError, match="method must be one of temperature, vec"):
         overconfident().calibrate(blobs(50), "platt")
     with pytest.raises(ValueError, match="score must be one of threshold, aps, raps"):
@@ -216,3 +220,53 @@ def test_heads_and_the_whole_share_a_calibration():
     heads = Arrays(body(data.inputs).detach(), data.targets)
     found = ensemble.heads.calibrate(heads, "vector")
     assert ensemble.calibration is found
+
+
+def tags(samples, seed=0, size=()):
+    """Four labels that may hold together, the last of them rarely."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(samples, 3, *size, generator=generator)
+    chances = torch.einsum("nf...,fl->nl...", inputs, torch.eye(3, 4))
+    chances[:, 3] -= 2
+    drawn = torch.rand(chances.shape, generator=generator)
+    return Arrays(inputs, (drawn < chances.sigmoid()).long())
+
+
+@pytest.mark.parametrize("method", ["temperature", "vector"])
+@pytest.mark.parametrize("size", [(), (2, 3)])
+def test_labels_that_hold_or_not_are_calibrated(method, size, tmp_path):
+    def make():
+        return nn.Conv2d(3, 4, 1) if size else nn.Linear(3, 4)
+
+    ensemble = Ensemble.build(make, 3, seed=1, task=Task("multi_label"))
+    with torch.no_grad():
+        for (
+            member
+        ) in ensemble.members:  # five times too sure, and blind to the rare one
+            steep = 5 * torch.eye(4, 3).reshape(member.weight.shape)
+            member.weight.copy_(steep + 0.1 * member.weight)
+    test = tags(2000, seed=2, size=size)
+    before, plain = ensemble.predict(test), tepui.evaluate(ensemble, test)
+    ensemble.calibrate(tags(2000, seed=1, size=size), method)
+    after, found = ensemble.predict(test), tepui.evaluate(ensemble, test)
+    assert found.clean == plain.clean
+    wanted = test.targets.double()
+    loss = nn.functional.binary_cross_entropy(after.probs.double(), wanted)
+    assert found.applied.nll == pytest.approx(loss.item(), rel=1e-4)
+    assert found.applied.nll < (0.7 if method == "vector" else 0.95) * plain.clean.nll
+    assert found.applied.ece < plain.clean.ece
+    rare = [(p.probs[:, 3].mean() - wanted[:, 3].mean()).abs() for p in (before, after)]
+    assert (rare[1] < 0.03) == (method == "vector")
+    ensemble.save(tmp_path)
+    again = tepui.load(tmp_path, make)
+    assert torch.equal(again.predict(test).probs, after.probs)
+
+
+def test_what_fit_held_out_are_not_its_training_data():
+    ensemble, data = Ensemble.build(lambda: nn.Linear(2, 3), 2, seed=1), blobs(60)
+    how = {"method": DeepEnsemble(), "progress": "none", "device": "cpu"}
+    tepui.fit(ensemble, data, epochs=2, validation=0.5, **how)
+    train, held_out = tepui.data.split(data, 0.5, seed=0)
+    ensemble.calibrate(held_out, "vector")  # a warning would be an error
+    with pytest.warns(UserWarning, match="dataset holds the training data"):
+        ensemble.calibrate(train, "vector")

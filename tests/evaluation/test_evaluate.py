@@ -312,8 +312,13 @@ def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_pat
         (DATA, {"batch_size": 0}, r"^batch_size must be positive, got 0"),
         (
             DATA,
-            {"shifted": {"fog": DATA}},
+            {"shifted": {("fog",): DATA}},
             r"^shifted must map \(type, severity\).*fog",
+        ),
+        (
+            DATA,
+            {"shifted": {"clean": DATA}},
+            r"^shifted must map \(type, severity\), or names.*got 'clean'",
         ),
         (DATA, {"shifted": DATA}, r"^shifted must map \(type, severity\).*got Arrays"),
         (Infinite(), {}, r"^dataset must be map-style .*got Infinite"),

@@ -6,6 +6,7 @@ from torch import nn
 
 import tepui
 from tepui import Ensemble
+from tepui.core.seeding import seeded
 from tepui.data import Arrays
 from tepui.evaluation import FeatureDetectors
 from tepui.metrics import Mahalanobis, NearestNeighbor, ViM, auroc
@@ -66,7 +67,8 @@ def test_no_more_samples_than_told_are_kept():
 
 
 def test_heads_on_one_extractor():
-    body = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    with seeded("a body"):
+        body = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
     members = Ensemble.on_features(body, lambda: nn.Linear(8, 3), 2).eval()
     detectors = FeatureDetectors.fit(members, data(), k=2)
     found = tepui.evaluate(

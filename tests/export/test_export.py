@@ -65,7 +65,7 @@ class Case:
     data: Any
     task: str = "classification"
     calibration: str | None = None
-    conformal: bool = False
+    conformal: str | None = None
     options: dict = field(default_factory=dict)
 
     def ensemble(self, members=2):
@@ -80,7 +80,7 @@ class Case:
         if self.calibration:
             made.calibrate(self.data, self.calibration)
         if self.conformal:
-            made.conformal(self.data, 0.7)
+            made.conformal(self.data, 0.7, self.conformal)
         return made
 
 
@@ -89,16 +89,19 @@ def small_vit():
 
 
 CASES = {
-    "ConvNet": Case(ConvNet, IMAGES, calibration="temperature"),
-    "intervals": Case(lambda: nn.Linear(3, 4), NUMBERS, "gaussian", conformal=True),
+    "ConvNet": Case(ConvNet, IMAGES, calibration="temperature", conformal="threshold"),
+    "intervals": Case(
+        lambda: nn.Linear(3, 4), NUMBERS, "gaussian", conformal="normalized"
+    ),
     "text": Case(Bag, TEXTS),
 }
 slow = pytest.mark.slow
-LABELS = Case(lambda: nn.Linear(3, 2), NUMBERS, "multi_label")
+YES_OR_NO = Arrays(NUMBERS.inputs, torch.rand(24, 2).round(), NUMBERS.normalize)
+LABELS = Case(lambda: nn.Linear(3, 2), YES_OR_NO, "multi_label", calibration="vector")
 LARGE = {
-    "tabular": Case(Tabular, CITIES, calibration="vector"),
+    "tabular": Case(Tabular, CITIES, calibration="vector", conformal="aps"),
     "labels": LABELS,
-    "ViT": Case(small_vit, IMAGES),
+    "ViT": Case(small_vit, IMAGES, conformal="raps"),
     "ResNet18": Case(lambda: ResNet18(in_channels=1), IMAGES),
     "mixture": Case(lambda: nn.Linear(3, 4), NUMBERS, "gaussian"),
 }
@@ -271,3 +274,11 @@ def test_the_ensemble_is_left_as_it_was(tmp_path):
     assert all(torch.equal(before[n], after[n]) for n in before)
     raw = ensemble.predict(NUMBERS.inputs, raw=True).probs
     assert not isinstance(raw, torch._subclasses.FakeTensor)  # nothing traced is kept
+
+
+def test_sets_that_draw_random_numbers_are_left_out(tmp_path):
+    ensemble = CASES["ConvNet"].ensemble()
+    ensemble.conformal(IMAGES, 0.7, "aps", seed=1)
+    file = tmp_path / "model.pt2"
+    export_ensemble(ensemble, IMAGES, file, to="torch")
+    assert "sets" not in torch.export.load(file).module()(BYTES[:3])

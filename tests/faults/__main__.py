@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["HF_HUB_OFFLINE"] = "1"  # names that nobody has are not looked for online
 
 import torch
 

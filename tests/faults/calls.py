@@ -12,29 +12,38 @@ import math
 import pkgutil
 import random
 import signal
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import numpy as np
 import torch
-import torch._dynamo  # not in the middle of a call, where patience may end
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 import tepui
+from study_cases import TRIAL
 from tepui import data, methods, studies, testing, theory
 from tepui.data import Arrays
 from tepui.ensembles import ClassPrediction
+from tepui.evaluation import predict_shards
 from tepui.metrics import Chunk
 from tepui.sharpness import Measurement
 
-# Seconds after which a call counts as at work on what it was asked for.
+# Seconds of computing after which a call counts as at work on what it was asked for.
 PATIENCE = 5
+# What functions import when they are called: not in the middle of a call, where
+# patience may end and leave half a module.
+LATE = ("torch._dynamo", "torch._decomp.decompositions_for_jvp")
+LATE += ("scipy.stats", "sklearn.datasets", "transformers")
+for late in LATE:
+    with suppress(ImportError):
+        importlib.import_module(late)
 SOURCE = str(Path(tepui.__file__).parent)
 REFUSALS = (ValueError, TypeError, OSError, ImportError, tepui.TrainingDiverged)
 # Where users come in first: types are checked there too.
@@ -51,6 +60,7 @@ DOORS = {
     "tepui.Cosine",
     "tepui.MultiStep",
     "tepui.Prune",
+    "tepui.EarlyStopping",
     "tepui.data.Arrays",
     *(f"tepui.methods.{name}" for name in ("A2D", "DivDis", "GSAM", "SAM", "SED")),
     "tepui.methods.SharpBalance",
@@ -89,6 +99,14 @@ def numbers(count: int = 5) -> list[float]:
 
 def measured() -> Measurement:
     return Measurement(0.5, 0.1, {"measure": "worst_case"})
+
+
+def frozen() -> nn.Module:
+    return tepui.models.Frozen([nn.Identity()])
+
+
+def new_folder() -> Path:
+    return Path(tempfile.mkdtemp(dir=".")) / "new"
 
 
 # Valid arguments by their names, and for one callable where they differ.
@@ -191,6 +209,24 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
     "means": lambda: torch.zeros(3, 8, 2),
     "variances": lambda: torch.ones(3, 8, 2),
     "probs": lambda: logits()[0].softmax(1),
+    "levels": lambda: (0.1, 0.9),
+    "quantiles": lambda: torch.zeros(8, 2, 2),
+    "extractor": nn.Flatten,
+    "head": network,
+    "pattern": lambda: tepui.models.MLP(4, (5,), 3),
+    "copies": lambda: data.corrupted(pictures(), types=("fog",)),
+    "out": new_folder,
+    "task": lambda: tepui.Task("classification"),
+    "files": lambda: [Path("nowhere.png")],
+    "texts": lambda: ["a b", "b c", "c"],
+    "trial": lambda: TRIAL,
+    "trials": lambda: [TRIAL],
+    "data": lambda: TRIAL.data,
+    "training": lambda: TRIAL.training,
+    "seeds": lambda: (0, 1),
+    "function": lambda: tepui.sharpness.worst_case,
+    "predictions": lambda: predict_shards(ensemble(), features(), new_folder()),
+    "file": lambda: new_folder() / "table.csv",
 }
 NUMBERS = {"targets": lambda: torch.full((8, 2), 0.5)}
 LABELS = {"targets": lambda: (torch.arange(32) % 3 == 0).float().view(8, 4)}
@@ -208,6 +244,10 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.metrics.gaussian_crps": NUMBERS,
     "tepui.metrics.interval_coverage": NUMBERS,
     "tepui.metrics.interval_score": NUMBERS,
+    "tepui.metrics.quantile_calibration": NUMBERS,
+    "tepui.metrics.quantile_crps": NUMBERS,
+    "tepui.metrics.gaussian_quantiles": {},
+    "tepui.losses.pinball": NUMBERS,
     "tepui.metrics.label_ece": LABELS,
     "tepui.metrics.mean_average_precision": LABELS,
     "tepui.metrics.rmse": NUMBERS,
@@ -216,6 +256,22 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.metrics.pixels": {"outputs": logits},
     "tepui.ensembles.ClassPrediction": {"outputs": logits},
     "tepui.ensembles.LabelPrediction": {"outputs": logits},
+    "tepui.ensembles.QuantilePrediction": {
+        "outputs": logits,
+        "task": lambda: tepui.Task("quantiles", (0.1, 0.9)),
+    },
+    "tepui.evaluation.task_statistics": {"outputs": logits},
+    "tepui.evaluation.predict_shards": {"shard_size": lambda: 8},
+    "tepui.cached_features": {"folder": new_folder},
+    "tepui.data.ImageFiles": {"targets": lambda: [0]},
+    "tepui.data.Texts": {"targets": lambda: [0, 1, 0]},
+    "tepui.models.OnFeatures": {"extractor": frozen},
+    "tepui.models.Split": {"extractor": frozen},
+    "tepui.studies.Trial": {"model": lambda: TRIAL.model},
+    "tepui.studies.averaged": {
+        name: lambda: "some"
+        for name in ("item", "dataset", "architecture", "method", "metric", "unit")
+    },
     "tepui.papers.look_up": {"name": lambda: "sharpbalance/figure7"},
     "tepui.models.Frozen": {"layers": lambda: [network()]},
     "tepui.studies.Samples": {"dataset": lambda: data.Digits},
@@ -255,8 +311,32 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.metrics.sub_ensembles": {},
     "tepui.models.Albert": {"width": lambda: 8, "depth": lambda: 1},
 }
-# What is not called: abstract, made of nothing, long at work, for tests alone.
+# What is not called: what functions return, long at work, for tests and messages alone.
+RETURNED = {
+    "tepui": "Aggregated Detection EpochRecord Evaluation GreedySoup OracleSelection "
+    "Run Scores StoredLogits TrainingDiverged",
+    "tepui.data": "Draws StoredArray",
+    "tepui.ensembles": "TaskLacksError",
+    "tepui.evaluation": "LabelScores LogitRuns MemoryPrice NumberScores OutputScores "
+    "PixelScores PredictionCost Selective ShardedPredictions",
+    "tepui.export": "Exported",
+    "tepui.methods": "ActiveMembers CoupledBatch",
+    "tepui.metrics": "BrierParts ConformalIntervals ConformalSets Isotonic Mahalanobis "
+    "NearestNeighbor Reliability RiskCoverage SizeCurve TemperatureScaling "
+    "VectorScaling ViM",
+    "tepui.papers": "Diagram Numbers Recipe",
+    "tepui.sharpness": "Selection",
+    "tepui.studies": "Comparison Difference Estimate Finding LoadedReports "
+    "MethodResult Outcome Record Results Search Slope Trained",
+    "tepui.theory": "Agreement Simulation TradeOff",
+    "tepui.training": "RankLost Span",
+}
 LEFT_OUT = {
+    *(
+        f"{package}.{name}"
+        for package in RETURNED
+        for name in RETURNED[package].split()
+    ),
     *(f"tepui.testing.{name}" for name in testing.__all__),
     "tepui.papers.reproduce",
     "tepui.report.printed_table",
@@ -272,31 +352,47 @@ LEFT_OUT = {
     "tepui.models.ResNet18",
     "tepui.models.load_torchvision",
     "tepui.models.WideResNet40x2",
+    "tepui.core.derive",
+    "tepui.core.one_of",
+    "tepui.core.per_member",
+    "tepui.core.require",
+    "tepui.core.seeded",
+    "tepui.data.HuggingFace",
+    "tepui.export.export_ensemble",
 }
 OMITTED = object()
 
 
-@cache
-def callables() -> dict[str, Callable[..., Any]]:
-    """Return what can be called with an example, by its public name."""
-    packages = [tepui] + [
+def packages() -> list[Any]:
+    """Return tepui and its packages."""
+    return [tepui] + [
         importlib.import_module(f"tepui.{part.name}")
         for part in pkgutil.iter_modules(tepui.__path__)
         if part.name != "__main__"
     ]
+
+
+@cache
+def callables() -> dict[str, Callable[..., Any]]:
+    """Return what can be called with an example, by its public name.
+
+    Raises:
+        KeyError: If an argument has no example.
+    """
     found: dict[str, Callable[..., Any]] = {
         "tepui.Ensemble.build": tepui.Ensemble.build,
         "tepui.Ensemble.predict": _predict,
         "tepui.Prediction.ood_score": _ood_score,
     }
     known = {id(item) for item in found.values()}
-    for package in packages:
+    for package in packages():
         for name in getattr(package, "__all__", ()):
             item, path = getattr(package, name), f"{package.__name__}.{name}"
-            if id(item) in known or path in LEFT_OUT or not _has_an_example(path, item):
+            if id(item) in known:
                 continue
             known.add(id(item))
-            found[path] = item
+            if path not in LEFT_OUT and _has_an_example(path, item):
+                found[path] = item
     return dict(sorted(found.items()))
 
 
@@ -315,10 +411,7 @@ def _has_an_example(path: str, item: Any) -> bool:
         return False
     if getattr(item, "_is_protocol", False):
         return False
-    try:
-        return bool(example(path, item))
-    except (KeyError, ValueError):
-        return False
+    return bool(example(path, item))
 
 
 def example(path: str, item: Callable[..., Any]) -> dict[str, Any]:
@@ -476,7 +569,7 @@ def called(function: Callable[..., Any], arguments: dict[str, Any], name: str) -
 
 # What a message may name instead of the argument that carries it.
 DATA = ("labels", "inputs", "dataset", "targets", "images", "members", "logits")
-DATA += ("loss", "model", "samples", "held_out")
+DATA += ("loss", "model", "samples", "held_out", "outputs")
 ALSO_NAMED = {
     "dataset": DATA,
     "held_out": (*DATA, "dataset"),
@@ -486,9 +579,16 @@ ALSO_NAMED = {
     "models": (*DATA, "module"),
     "module": (*DATA, "model"),
     "modules": (*DATA, "member"),
-    "outputs": ("targets",),
-    "targets": ("labels", "outputs", "inputs", "dataset", "means", "probs"),
-    "inputs": ("targets", "dataset", "logits", "samples", "must exist", "no image"),
+    "outputs": ("targets", "logits"),
+    "targets": (
+        *("labels", "outputs", "inputs", "dataset", "means", "probs", "quantiles"),
+    ),
+    "files": ("targets",),
+    "pretrained": ("name",),
+    "texts": ("targets",),
+    "extractor": DATA,
+    "out": ("must exist", "is not empty"),
+    "inputs": ("targets", "dataset", "outputs", "samples", "must exist", "no image"),
     "loss": ("losses", "targets"),
     "labels": ("logits",),
     "logits": ("labels", "mask"),
@@ -498,7 +598,7 @@ ALSO_NAMED = {
     "factory": ("module", "member"),
     "types": ("name", "severities"),
     "name": ("types", "corruption", "task", "levels"),
-    "levels": ("task",),
+    "levels": ("task", "targets"),
     "axis": ("outputs",),
     "method": ("members", "base"),
     "size": ("members",),
@@ -515,6 +615,7 @@ ALSO_NAMED = {
     "folder": ("must exist", "must hold", "no file", "No such file"),
     "validation": DATA,
     "rho": ("model",),
+    "step": ("model",),
     "sharpness": ("diversity",),
 }
 
@@ -526,10 +627,10 @@ def _patience() -> Iterator[None]:
     def ring(*_: Any) -> None:
         raise TimeoutError("the test's patience ended")
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -9,10 +9,12 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 
+DEADLY = (signal.SIGINT, signal.SIGTERM)
 BLOCKED = 128 + signal.SIGALRM  # what a child that hangs ends with
 
 
@@ -20,22 +22,22 @@ def forked(work: Callable[[], object], log: Path) -> int:
     """Begin some work in a process of its own; return its number.
 
     It ends with 0, with 130 or 143 after a signal, or with 1 after an error, the last
-    line of its log. It leads a group of processes, which ends with it.
+    line of its log. It leads a group of processes, which ends with it. A signal that
+    comes before the work has begun waits until it has; one after its end is too late.
     """
     sys.stdout.flush()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, DEADLY)
     child = os.fork()
     if child:
+        with suppress(OSError):  # it was faster, or is no more
+            os.setpgid(child, child)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return child
     code = 1
     try:
         os.setpgid(0, 0)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            handler = (
-                signal.default_int_handler
-                if number == signal.SIGINT
-                else signal.SIG_DFL
-            )
-            signal.signal(number, handler)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         torch.set_num_threads(1)
         descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(descriptor, 1)
@@ -49,7 +51,9 @@ def forked(work: Callable[[], object], log: Path) -> int:
 
 def _code_of(work: Callable[[], object]) -> int:
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, DEADLY)
         work()
+        signal.pthread_sigmask(signal.SIG_BLOCK, DEADLY)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except SystemExit as end:

@@ -105,7 +105,7 @@ def _again(name: str, folder: Path, whole: Reference) -> str:
     """Do the work undisturbed; return what is wrong with its end."""
     work, log = folder / "whole", folder / "log of the second"
     scenario = SCENARIOS["training" if name == RANKS else name]
-    code = ended(forked(lambda: scenario.work(work), log))
+    code = ended(forked(lambda: scenario.work(work), log), seconds=600)
     if code == BLOCKED:
         return f"what was begun again did not end: {last_words(log)}"
     if code:

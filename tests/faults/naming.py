@@ -179,6 +179,10 @@ COMMANDS: dict[str, tuple[list[str], dict[str, str]]] = {
         {"data": ONE, "model": ONE, "rule": WORDS, "out": WORDS},
     ),
     "export": (["export", "nowhere"], {"data": ONE, "model": ONE, "to": WORDS}),
+    "calibrate": (
+        ["calibrate", "nowhere"],
+        {"data": ONE, "model": ONE, "method": WORDS, "score": WORDS},
+    ),
     "verify": (["verify", "nowhere"], {"path": WORDS}),
 }
 # Where classes of the list take classes or functions themselves.

@@ -8,6 +8,7 @@ from unittest import mock
 
 from faults.children import BLOCKED, ended, forked, last_words
 from faults.kills import dying
+from faults.once import made_once
 from faults.scenarios import SCENARIOS, contents, differences, reference
 from faults.totals import WRONG
 from mutations import damaged
@@ -22,21 +23,20 @@ HALVES = 4  # states of every scenario, killed at different moments
 
 def half(name: str, number: int, root: Path) -> Path:
     """Return a piece of work that was killed somewhere, made once."""
-    folder = root / "halves" / f"{name} {number}"
-    if not folder.exists():
-        whole = reference(name, root)
-        last = whole.operations * (number + 2) // (HALVES + 2)
-        made = root / "halves" / f"{name} {number} made"
-        shutil.rmtree(made, ignore_errors=True)
-        made.mkdir(parents=True)
+    whole = reference(name, root)
+    last = whole.operations * (number + 2) // (HALVES + 2)
+
+    def make(folder: Path) -> None:
+        work = folder / "whole"
+        work.mkdir()
         ended(
             forked(
-                lambda: dying(SCENARIOS[name], made, signal.SIGKILL, last),
-                root / "half.log",
+                lambda: dying(SCENARIOS[name], work, signal.SIGKILL, last),
+                folder / "log",
             )
         )
-        made.rename(folder)
-    return folder
+
+    return made_once(root / "halves" / f"{name} {number}", make) / "whole"
 
 
 def outcome(seed: int, root: Path) -> tuple[str, str]:

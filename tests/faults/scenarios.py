@@ -4,11 +4,9 @@ Whatever disturbs them, the last undisturbed attempt must leave what an undistur
 leaves: the same files with the same content, but for times.
 """
 
-import contextlib
 import json
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -21,7 +19,9 @@ from safetensors import SafetensorError, safe_open
 import tepui
 from damage_cases import DATA, LARGER, ensemble
 from faults.children import ended, forked, last_words
+from faults.once import made_once
 from faults.shim import at_operations
+from processes import search_path
 from study_cases import EXAM, MEASURE, TRIAL
 from tepui.cli.main import main
 from tepui.core.lease import LEASE
@@ -105,12 +105,11 @@ def started(folder: Path) -> None:
     """Train by the command in a fresh interpreter, which has all to import."""
     words = ["train", "--members", "2", "--epochs", "1", "--model", "MLP"]
     words += ["--model.hidden", "[4]", "--quiet", "--device", "cpu", "--resume"]
-    source = Path(tepui.__file__).parents[1]
     command = [sys.executable, "-m", "tepui", *words, "--out", str(folder / "run")]
     os.execve(
         sys.executable,
         command,
-        {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"},
+        {**os.environ, "PYTHONPATH": search_path(), "OMP_NUM_THREADS": "1"},
     )
 
 
@@ -179,21 +178,18 @@ def warm_up(root: Path) -> None:
 
 def reference(name: str, root: Path) -> Reference:
     """Return the undisturbed run of a scenario, made once in a folder."""
-    folder = root / "references" / name
-    about = folder / "about.json"
-    if not about.exists():
-        made = root / "references" / f"{name} {os.getpid()}"
-        seconds, operations = _undisturbed(name, made / "whole")
-        (made / "about.json").write_text(json.dumps([seconds, operations]))
-        with contextlib.suppress(OSError):  # another process was faster
-            made.rename(folder)
-        shutil.rmtree(made, ignore_errors=True)
-    return Reference(contents(folder / "whole"), *json.loads(about.read_text()))
+
+    def make(folder: Path) -> None:
+        (folder / "about.json").write_text(json.dumps(_undisturbed(name, folder)))
+
+    folder = made_once(root / "references" / name, make)
+    about = json.loads((folder / "about.json").read_text())
+    return Reference(contents(folder / "whole"), *about)
 
 
-def _undisturbed(name: str, folder: Path) -> tuple[float, int]:
-    scenario, counted = SCENARIOS[name], folder.with_name("operations")
-    folder.mkdir(parents=True)
+def _undisturbed(name: str, place: Path) -> tuple[float, int]:
+    scenario, folder, counted = SCENARIOS[name], place / "whole", place / "operations"
+    folder.mkdir()
 
     def work() -> None:
         if not scenario.in_this_process:
@@ -210,7 +206,7 @@ def _undisturbed(name: str, folder: Path) -> tuple[float, int]:
         return None
 
     began = time.monotonic()
-    log = folder.with_name("log")
+    log = place / "log"
     code = ended(forked(work, log))
     if code:
         raise RuntimeError(f"{name} undisturbed ended with {code}: {last_words(log)}")

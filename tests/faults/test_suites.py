@@ -3,6 +3,7 @@
 import errno
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -12,9 +13,11 @@ from faults import __main__ as command
 from faults import disk, files, kills, scenarios
 from faults.children import ended, forked, last_words
 from faults.engine import Suite, pending, tried
+from faults.once import made_once
 from faults.shim import at_operations
 from faults.suites import SUITES
 from faults.totals import WRONG, Totals, ranges, read_totals, write_totals
+from processes import search_path
 from tepui.core.storage import write_document
 
 pytestmark = pytest.mark.skipif(
@@ -119,6 +122,49 @@ def test_a_child_tells_how_it_ended(tmp_path):
     assert ended(forked(fails, log)) == 1
     assert last_words(log) == "ValueError: no luck"
     assert ended(forked(lambda: time.sleep(60), log), seconds=0.05) > 128
+
+
+@pytest.mark.parametrize(
+    ("number", "end"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]
+)
+def test_a_signal_before_the_work_began_is_one_of_the_work(
+    number, end, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "faults.children.torch.set_num_threads",
+        lambda count: os.kill(os.getpid(), number),
+    )
+    assert ended(forked(lambda: None, tmp_path / "log")) == end
+    assert last_words(tmp_path / "log") == ""
+
+
+def test_a_folder_is_made_once_and_of_a_failure_nothing_stays(tmp_path):
+    made = []
+
+    def make(folder):
+        made.append(folder)
+        (folder / "a").touch()
+        if len(made) == 1:
+            raise RuntimeError("no luck")
+        if len(made) == 2:  # another process is faster
+            (tmp_path / "x").mkdir()
+            (tmp_path / "x" / "b").touch()
+
+    with pytest.raises(RuntimeError, match="no luck"):
+        made_once(tmp_path / "x", make)
+    assert [*tmp_path.iterdir()] == []
+    for _ in range(2):
+        assert [*made_once(tmp_path / "x", make).iterdir()] == [tmp_path / "x" / "b"]
+    assert len(made) == 2
+    assert [*tmp_path.iterdir()] == [tmp_path / "x"]
+
+
+def test_another_interpreter_finds_what_this_one_does(tmp_path, monkeypatch):
+    (tmp_path / "only_here.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": search_path()}
+    command = [sys.executable, "-c", "import only_here, tepui, faults"]
+    subprocess.run(command, env=environment, check=True)
 
 
 def strange(seed, folder):

@@ -4,15 +4,22 @@ A seed counts once. What was wrong is kept with its seed until it is tried again
 """
 
 import json
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import torch
+
 from tepui.core.replacing import write_bytes
 
 WRONG = "WRONG"  # the beginning of every outcome that must not be
 
+VERSIONS = (
+    f"Python {'.'.join(map(str, sys.version_info[:2]))}, "
+    f"torch {'.'.join(torch.__version__.split('.')[:2])}"
+)
 LONGEST = 500  # characters that are kept of such an outcome
 
 
@@ -24,6 +31,7 @@ class Totals:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     wrong: dict[int, tuple[str, str]] = field(default_factory=dict)
     days: set[str] = field(default_factory=set)
+    versions: set[str] = field(default_factory=set)
 
     def add(self, seed: int, group: str, end: str) -> None:
         """Count what came of a seed."""
@@ -33,6 +41,7 @@ class Totals:
         self.seeds.add(seed)
         self.counts[group, end] += 1
         self.days.add(datetime.now(UTC).date().isoformat())
+        self.versions.add(VERSIONS)
 
     def forget_wrong(self) -> None:
         """Let the seeds whose outcome was wrong be tried again."""
@@ -61,6 +70,7 @@ class Totals:
         return {
             "seeds": ranges(self.seeds),
             "days": sorted(self.days),
+            "versions": sorted(self.versions),
             "counts": [[*key, count] for key, count in sorted(self.counts.items())],
             "wrong": [[seed, *what] for seed, what in sorted(self.wrong.items())],
         }
@@ -76,6 +86,7 @@ def read_totals(file: Path) -> dict[str, Totals]:
             Counter({(group, end): n for group, end, n in found["counts"]}),
             {seed: (group, end) for seed, group, end in found["wrong"]},
             set(found["days"]),
+            set(found["versions"]),
         )
         for suite, found in json.loads(file.read_text()).items()
     }

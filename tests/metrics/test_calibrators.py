@@ -20,6 +20,8 @@ from tepui.metrics import (
     temperature,
 )
 from tepui.metrics.calibrators import stored_calibration
+from tepui.metrics.label_scaling import fit_label_calibration
+from tepui.metrics.multilabel import two_classes
 
 METHODS = ("temperature", "vector", "isotonic")
 KINDS = (TemperatureScaling, VectorScaling, Isotonic)
@@ -165,3 +167,53 @@ def test_bad_input_is_named():
         fitted = kind.fit(logits, labels)
         with pytest.raises(ValueError, match="logits must have the 4 classes"):
             fitted.apply(logits[..., :3])
+
+
+def overconfident_labels(samples=400, members=3, labels=3, seed=0):
+    """Logits of labels that are three times too steep, and too high for the first."""
+    generator = torch.Generator().manual_seed(seed)
+    draw = {"generator": generator, "dtype": torch.float64}
+    true = 2 * torch.randn(samples, labels, **draw)
+    targets = (torch.rand(samples, labels, **draw) < true.sigmoid()).long()
+    logits = 3 * (true + 0.3 * torch.randn(members, samples, labels, **draw))
+    logits[..., 0] += 2
+    return logits, targets
+
+
+@pytest.mark.parametrize("rule", ["probability", "logit"])
+def test_scaling_of_labels_is_the_minimum_that_scipy_finds(rule):
+    logits, targets = overconfident_labels(60, members=2)
+    fitted = fit_label_calibration(logits, targets, method="vector", rule=rule)
+    two = two_classes(logits.flatten(1))
+    center = 1 / float(temperature(two, targets.flatten(), rule=rule))
+    for label in range(3):  # each on its own, since labels do not meet in the loss
+        own, wanted = logits[..., label], targets[:, label]
+
+        def objective(point, own=own, wanted=wanted):
+            scaled = two_classes(own * point[0] + point[1])
+            pull = (point[0] - center) ** 2 + point[1] ** 2
+            return float(nll(scaled, wanted, rule=rule) + pull / 2 / len(wanted))
+
+        exact = {"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000}
+        start = np.array([center, 0.0])
+        found = minimize(objective, start, method="Nelder-Mead", options=exact).x
+        close(fitted.weight[label], found[0], atol=1e-5)
+        close(fitted.bias[label], found[1], atol=1e-5)
+
+
+@given(st.integers(0, 1000), st.sampled_from(["probability", "logit"]))
+@modest
+def test_a_temperature_of_labels_is_that_of_choices_between_two(seed, rule):
+    logits, targets = overconfident_labels(40, seed=seed)
+    fitted = fit_label_calibration(logits, targets, rule=rule)
+    two = two_classes(logits)
+    best = temperature(two.flatten(1, 2), targets.flatten(), rule=rule)
+    assert torch.equal(fitted.apply(logits), logits / best)
+
+
+def test_a_label_that_never_holds_keeps_finite_numbers():
+    logits, targets = overconfident_labels()
+    targets[:, 1] = 0
+    fitted = fit_label_calibration(logits, targets, method="vector")
+    assert fitted.weight.isfinite().all()
+    assert fitted.apply(logits)[..., 1].sigmoid().mean() < 0.05

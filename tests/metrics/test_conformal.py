@@ -239,3 +239,14 @@ def test_what_a_file_keeps_is_everything():
     fitted = ConformalIntervals.fit(mean, std, targets, score="normalized")
     again = stored_conformity(fitted.document(), fitted.tensors())
     assert torch.equal(again.interval(mean, std)[0], fitted.interval(mean, std)[0])
+
+
+@pytest.mark.parametrize("score", ["threshold", "aps", "raps"])
+def test_sets_hold_what_is_not_beyond_their_limit(score):
+    generator = torch.Generator().manual_seed(0)
+    draw = {"generator": generator, "dtype": torch.float64}
+    probs = torch.randn(50, 6, **draw).softmax(-1)
+    labels = torch.randint(6, (50,), generator=generator)
+    for seed in (None, 3):
+        fitted = ConformalSets.fit(probs, labels, score=score, seed=seed)
+        assert torch.equal(fitted.beyond(probs) <= 0, fitted.sets(probs))

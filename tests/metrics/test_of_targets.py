@@ -154,7 +154,7 @@ def test_bad_input_is_named():
             metric(means, torch.zeros(2, 3), targets)
         with pytest.raises(ValueError, match="means and variances must agree, got"):
             metric(means, torch.ones(1, 3), targets)
-    with pytest.raises(ValueError, match=r"upper must have the shape of the targets"):
+    with pytest.raises(ValueError, match=r"upper must have the shape of targets"):
         metrics.interval_coverage(targets, targets[:2], targets)
     with pytest.raises(ValueError, match=r"coverage must lie in \(0, 1\), got 1"):
         metrics.interval_score(targets, targets, targets, coverage=1)

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -153,6 +155,38 @@ def test_code_beside_a_model_is_not_run(pretrained, known, tmp_path, monkeypatch
         with pytest.raises((ValueError, OSError)):
             from_huggingface(tmp_path, 3, pretrained=pretrained)
     assert not trace.exists()
+
+
+class Unreachable:
+    """A hub that has nothing, in the place of each of the library's classes."""
+
+    @staticmethod
+    def from_pretrained(name, **options):
+        raise OSError(f"{name} is not a local folder\nIf this is private, log in")
+
+
+@pytest.mark.parametrize("name", ["fog", Path("nowhere")])
+def test_a_name_that_nobody_has_is_refused_in_our_words(name, monkeypatch):
+    library = SimpleNamespace(
+        AutoConfig=Unreachable, AutoModelForSequenceClassification=Unreachable
+    )
+    monkeypatch.setitem(sys.modules, "transformers", library)
+    message = (
+        rf"^name must be a sequence classifier on .*, got '{name}': "
+        rf"{name} is not a local folder$"
+    )
+    with pytest.raises(ValueError, match=message):
+        from_huggingface(name)
+
+
+def test_the_real_library_knows_no_such_name(tmp_path):
+    pytest.importorskip(
+        "transformers", reason="needs the extra text", exc_type=ImportError
+    )
+    (tmp_path / "empty").mkdir()
+    for name in (tmp_path / "empty", "no such name "):
+        with pytest.raises(ValueError, match=r"^name must be a sequence classifier on"):
+            from_huggingface(name)
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):

@@ -1,4 +1,4 @@
-"""timm's models: a stand-in of the same shape and, where it is, the real library."""
+"""timm's models: a stand-in of the same shape (for the library: tests/ecosystem)."""
 
 import sys
 from types import ModuleType
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from tepui.models import Resize, from_timm, split_last_layers
+from tepui.models import Preprocess, Resize, from_timm, split_last_layers
 
 
 class Attention(nn.Module):
@@ -74,11 +74,29 @@ class Strange(Transformer):
 
 
 MADE = {}
+ERRORS = {
+    "fog": RuntimeError("Unknown model (fog)"),
+    "far": OSError("We couldn't connect\nCheck your internet connection"),
+}
+
+
+PUBLISHED = {
+    "input_size": (3, 16, 16),
+    "crop_pct": 0.8,
+    "crop_mode": "center",
+    "interpolation": "bilinear",
+    "mean": (0.5, 0.25, 0.0),
+    "std": (0.5, 0.25, 2.0),
+}
 
 
 def create_model(name, pretrained, in_chans, num_classes=1000, pool="token"):
+    if name in ERRORS:
+        raise ERRORS[name]
     kind = Strange if name == "strange" else Transformer
     MADE["model"] = kind(num_classes, in_chans, pool)
+    changed = {"bordered": {"crop_mode": "border"}, "oblong": {"input_size": (3, 8, 9)}}
+    MADE["model"].pretrained_cfg = PUBLISHED | changed.get(name, {})
     MADE["pretrained"] = pretrained
     return MADE["model"]
 
@@ -135,10 +153,51 @@ def test_options_reach_the_library(library):
     assert model(torch.randn(2, 2, 5, 5)).shape == (2, 1000)
 
 
+def test_images_are_prepared_as_the_published_model_expects(library):
+    model = from_timm("vit", preprocess=True).eval()
+    first = model.layers[0]
+    assert isinstance(first, Preprocess)
+    assert (first.size, first.crop, first.interpolation) == (16, 0.8, "bilinear")
+    x = torch.full((2, 3, 40, 30), 0.5)
+    expected = torch.tensor([0.0, 1.0, 0.25])[:, None, None].expand(2, 3, 16, 16)
+    torch.testing.assert_close(first(x), expected)
+    # A saved ensemble has the same tensors with it and without.
+    assert not [name for name in model.state_dict() if name.startswith("layers.0.")]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("vit", {"resize": 8}, "resize must be None with preprocess"),
+        ("vit", {"in_channels": 1}, "in_channels must be 3 with preprocess"),
+        ("bordered", {}, "name must name a model of square images .*border"),
+        ("oblong", {}, "name must name a model of square images .*8 by 9"),
+    ],
+)
+def test_preparation_that_no_layer_does_is_refused(library, name, options, message):
+    with pytest.raises(ValueError, match=message):
+        from_timm(name, preprocess=True, **options)
+
+
 def test_a_model_without_one_linear_classifier_is_refused(library):
     message = r"name must name a model with one linear classifier, got 'strange'"
     with pytest.raises(ValueError, match=message):
         from_timm("strange")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("fog", r"Unknown model \(fog\)"), ("far", "We .* connect")]
+)
+def test_a_name_that_timm_does_not_know_is_refused_in_our_words(name, reason, library):
+    message = rf"^name must be a model of timm's, got '{name}': {reason}$"
+    with pytest.raises(ValueError, match=message):
+        from_timm(name)
+
+
+@pytest.mark.parametrize("argument", ["num_classes", "in_channels", "resize"])
+def test_sizes_are_positive(argument, library):
+    with pytest.raises(ValueError, match=f"^{argument} must be positive, got 0"):
+        from_timm("vit", **{argument: 0})
 
 
 @pytest.mark.parametrize("name", ["hf-hub:some/body", "local-dir:/tmp", "some/body"])
@@ -174,30 +233,3 @@ def test_a_missing_library_is_named_with_its_extra(monkeypatch):
     message = r'timm is not installed: pip install "tepui\[vision\]"'
     with pytest.raises(ImportError, match=message):
         from_timm("vit_tiny_patch16_224")
-
-
-@pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "deit3_small_patch16_224"])
-def test_the_real_library(name):
-    real = pytest.importorskip(
-        "timm", reason="needs the extra vision", exc_type=ImportError
-    )
-    torch.manual_seed(0)
-    expected = real.create_model(name, num_classes=7).eval()
-    for parameter in expected.parameters():
-        nn.init.normal_(parameter, std=0.05)
-    torch.manual_seed(0)
-    model = from_timm(name, num_classes=7, resize=224).eval()
-    for parameter, value in zip(_in_order(model), expected.parameters(), strict=True):
-        parameter.data = value.data
-    x = torch.randn(1, 3, 32, 32)
-    torch.testing.assert_close(model(x), expected(Resize(224)(x)), rtol=1e-3, atol=1e-4)
-    tail = split_last_layers(model, layers=3).tail()
-    assert {type(part).__name__ for part in tail.layers} == {"_Half", "LayerNorm"}
-
-
-def _in_order(model):
-    """Parameters in the library's order."""
-    _, body, half, norm = model.layers
-    return [
-        p for part in (body, half, norm, model.classifier) for p in part.parameters()
-    ]

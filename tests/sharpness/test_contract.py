@@ -245,7 +245,8 @@ def test_nan_weights_are_reported(name):
     model = network()
     nn.init.constant_(model.classifier.bias, torch.nan)
     nn.init.constant_(model.norm.weight, torch.nan)
-    with pytest.raises(ValueError, match=r"model must not give NaN, got \d+ NaN value"):
+    message = r"values that the model gives must not be NaN, got \d+ NaN value"
+    with pytest.raises(ValueError, match=message):
         MEASURES[name](model, classified())
 
 

@@ -14,7 +14,7 @@ from tepui.data.corruptions import copies
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import MLP
 from tepui.sharpness import worst_case
-from tepui.studies import compare, read_comparison
+from tepui.studies import compare, extracted, read_comparison
 from tepui.studies.compare import labels
 
 METHODS = [DeepEnsemble(), SAM(rho=0.1)]
@@ -214,6 +214,37 @@ def test_every_data_set_goes_through_the_extractor_once(tmp_path):
         direct = tepui.evaluate(whole, test, shifted=shifted, ood=ood).document()
         for name, value in direct.items():
             assert trained.evaluation[name] == value, name
+
+
+@pytest.mark.parametrize("room", [2**29, 0])
+def test_copies_are_made_once_wherever_their_features_lie(room, tmp_path, monkeypatch):
+    made = []
+    one = copies.Corrupted._made
+    monkeypatch.setattr(
+        copies.Corrupted,
+        "_made",
+        lambda self, *cell: made.append(cell) or one(self, *cell),
+    )
+    monkeypatch.setattr(extracted, "KEPT_BYTES", room)
+    test = Digits(train=False).subset(range(40))
+    upside_down = test.like(test.inputs.flip(-2), test.targets)
+    shifted = corrupted(test, types=("contrast",), severities=(1, 5))
+    extractor = Counting()
+    options = {"factory": lambda: nn.Linear(32, 10), "extractor": extractor}
+    found = small(tmp_path, shifted=shifted | {"turned": upside_down}, **options)
+    assert made == [("contrast", 1), ("contrast", 5)]
+    assert extractor.samples == 96 + 40 + 2 * 40 + 40
+    assert found.natural_shifts == ("turned",)
+    trained = found.methods[1].ensembles[1]
+    heads = tepui.load(tmp_path / trained.folder, factory=lambda: nn.Linear(32, 10))
+    whole = tepui.Ensemble(heads.members, heads.seeds, Counting().eval())
+    direct = tepui.evaluate(whole, test, shifted=shifted | {"turned": upside_down})
+    assert trained.evaluation["cells"] == direct.document()["cells"]
+    accuracy = direct.natural["turned"].accuracy
+    rows = [t.evaluation["cells"][-1]["accuracy"] for t in found.methods[1].ensembles]
+    assert rows[1] == accuracy
+    mean = found.methods[1].score("turned", "accuracy").mean
+    assert mean == pytest.approx(sum(rows) / 2)
 
 
 class Subset(Dataset):

@@ -213,7 +213,10 @@ def checkpointed(folder):
 
 def untimed(history):
     return [
-        (r.epoch, r.loss, r.joint_loss, r.learning_rate, r.validation_loss)
+        (
+            *(r.epoch, r.loss, r.joint_loss, r.learning_rate, r.validation_loss),
+            *(r.validation_accuracy, r.validation_rmse),
+        )
         for r in history
     ]
 

@@ -52,6 +52,14 @@ REFRESHED = SharpBalance(switch_at=1, refresh_every=1, rho=0.1)
 OWN_SMOOTHING = CrossEntropy((0.0, 0.1, 0.2))
 UNEQUAL = (noisy_net, convnet, noisy_net)
 BEST = {"validation": 0.25, "keep": "best"}
+ONCE = tepui.EarlyStopping("loss", patience=1, min_delta=1e6)
+WEIGHTS = torch.arange(24) % 4
+
+
+def told_to_stop(record):
+    return record.epoch == 1
+
+
 CASES = {
     "deep ensemble": {"method": DeepEnsemble(), **BEST},
     "SAM": {"method": SAM(rho=0.1), "optimizer": tepui.AdamW(lr=0.01)},
@@ -72,6 +80,10 @@ CASES = {
     "clones": {"method": SED(), "factory": equal_net},
     "one member": {"method": SharpBalance(switch_at=1), "members": 1},
     "own state": {"method": TellingLookahead()},
+    "stopped early": {"method": SharpBalance(switch_at=2), "early_stopping": ONCE},
+    "stopped": {"method": SED(), "callbacks": [told_to_stop], "checkpoint_every": 3},
+    "weighted": {"method": SAM(), "sample_weights": WEIGHTS, "validation": 0.25},
+    "weighted and coupled": {"method": SED(), "sample_weights": WEIGHTS},
     "loaded data": {"method": DeepEnsemble(), "data": Plain(images())},
 }
 
@@ -96,6 +108,7 @@ def outcome(run):
         "weights": run.ensemble.state_dict(),
         "history": untimed(run.history),
         "best epochs": run.best_epochs,
+        "stopped by": run.stopped_by,
         "summary": run.summary,
         "exam": exam,
     }

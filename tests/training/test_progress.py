@@ -5,7 +5,7 @@ import pytest
 
 from tepui.methods import SAM
 from tepui.training import MultiStep
-from tepui.training.progress import showing, summary
+from tepui.training.progress import counting, showing, summary
 from tepui.training.run_folder import EpochRecord
 from training.cases import StoppedError, fitted, images, one_thread, stop_after
 
@@ -92,3 +92,22 @@ def test_a_bar_goes_away_with_an_error(capsys):
     with showing("bar", "next", epochs=1, steps=1):
         pass
     assert "next" in capsys.readouterr().err
+
+
+def test_work_is_counted_in_tenths(capsys):
+    with counting("lines", "features of 40 samples", 40) as advance:
+        assert capsys.readouterr().err == ""
+        for _ in range(5):
+            advance(8)
+    shown = capsys.readouterr().err.splitlines()
+    assert shown == [f"features of 40 samples: {n} %" for n in (20, 40, 60, 80, 100)]
+
+
+@pytest.mark.parametrize("style", ["none", "bar"])
+def test_nothing_is_shown_of_what_was_never_begun(style, capsys):
+    with counting(style, "features", 10):
+        pass
+    assert capsys.readouterr().err == ""
+    with counting(style, "features", 10) as advance:
+        advance(10)
+    assert ("features" in capsys.readouterr().err) == (style == "bar")

@@ -12,6 +12,7 @@ import torch
 
 import tepui
 from tepui.core.lease import LeaseHeldError
+from tepui.core.processes import mark
 from tepui.data import Arrays, Normalize, RandomCrop
 from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
@@ -72,8 +73,10 @@ def test_a_folder_of_the_first_version_is_refused_in_words(tmp_path):
         fitted(images(), out=tmp_path, resume=True)
 
 
-def test_a_kill_before_the_description_was_whole_leaves_no_obstacle(tmp_path):
-    (tmp_path / ".run.json.4711.tmp").write_text('{"form')
+@pytest.mark.parametrize("name", ["run.json", "probe"])
+def test_a_kill_before_the_description_was_whole_leaves_no_obstacle(name, tmp_path):
+    dead = mark().rpartition("-")[0] + "-0"
+    (tmp_path / f".{name}.{dead}.tmp").write_text('{"form')
     assert_same_runs(fitted(images(), out=tmp_path, resume=True), fitted(images()))
 
 

@@ -1,3 +1,4 @@
+import json
 import math
 
 import pytest
@@ -8,6 +9,9 @@ from torch.optim import lr_scheduler
 
 from strategies import modest
 from tepui import Constant, Cosine, MultiStep
+from tepui.methods import DeepEnsemble
+from tepui.training import FromFunction, TrainingSpec
+from training.cases import StoppedError, assert_same_runs, fitted, images, stop_after
 
 STEPS = 7
 
@@ -124,3 +128,64 @@ def test_warm_up_ends_where_it_was_asked_to():
 def test_bad_values_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def falling(progress):
+    return (1 + math.cos(math.pi * progress)) / 2
+
+
+def wavy(progress):
+    return 2 + math.sin(9 * progress)
+
+
+@pytest.mark.parametrize("warmup", [0.0, 1.5])
+def test_a_function_of_progress_gives_the_factors(warmup):
+    ours = FromFunction(function=falling, warmup=warmup)
+    assert factors(ours, 5) == factors(Cosine(warmup=warmup), 5)
+
+
+def test_a_run_follows_a_function_resumed_or_not(tmp_path):
+    how = {"schedule": wavy, "epochs": 4}
+    whole = fitted(images(), **how, out=tmp_path / "whole")
+    peak, steps = 0.1, 3
+    expected = [peak * wavy((steps * (n + 1) - 1) / (steps * 4)) for n in range(4)]
+    rates = [record.learning_rate[0] for record in whole.history]
+    assert rates == pytest.approx(expected)
+    out = tmp_path / "cut"
+    with pytest.raises(StoppedError):
+        fitted(images(), **how, out=out, callbacks=[stop_after(1)])
+    assert_same_runs(fitted(images(), **how, out=out, resume=True), whole)
+
+
+def test_a_function_is_recorded_by_name_and_values_and_asked_for_again(tmp_path):
+    how = {"out": tmp_path, "epochs": 3}
+    with pytest.raises(StoppedError):
+        fitted(images(), schedule=lambda p: 1 - p, callbacks=[stop_after(0)], **how)
+    recorded = json.loads((tmp_path / "run.json").read_text())["config"]["schedule"]
+    assert recorded["class"] == "FromFunction"
+    assert recorded["function"].endswith("<lambda>")
+    assert recorded["values"] == [1 - n / 100 for n in range(101)]
+    for other in (lambda p: 1 - p / 2, Cosine()):
+        with pytest.raises(ValueError, match="schedule must be what the run"):
+            fitted(images(), schedule=other, resume=True, **how)
+    fitted(images(), schedule=lambda p: 1 - p, resume=True, **how)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda progress: -progress, "schedule must return a finite number, not neg"),
+        (lambda progress: math.nan, "schedule must return a finite number"),
+        (Cosine, "schedule must be a schedule, such as Cosine"),
+        ("Cosine", "schedule must be a schedule, such as Cosine"),
+    ],
+    ids=["negative", "nan", "a class", "a name"],
+)
+def test_bad_functions_are_refused(function, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(images(), schedule=function)
+
+
+def test_a_specification_takes_a_function_too():
+    spec = TrainingSpec(method=DeepEnsemble(), epochs=2, schedule=falling)
+    assert spec.schedule == FromFunction(function=falling)

@@ -18,24 +18,31 @@ from functools import cache
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from jsonargparse import Namespace, set_parsing_settings
 from torch.nn import Module
 from torch.utils.data import Dataset
 
 from tepui.cli.importing import imported
-from tepui.cli.parsing import OOD, class_names, known_classes, options_of
+from tepui.cli.parsing import (
+    NAMED,
+    KnownLoss,
+    class_names,
+    known_classes,
+    options_of,
+)
 from tepui.core.checks import require
 from tepui.data import Augmentation
 from tepui.methods import Method
 from tepui.modules.pruning import Prune
-from tepui.training import SGD, AdamW, Schedule
+from tepui.training import SGD, AdamW, EarlyStopping, Schedule
 
 # What options expect: a class of the list that derives from one of these.
-BASES = (Method, Schedule, Augmentation, SGD, AdamW, Dataset, Module)
+LOSSES = get_args(KnownLoss)
+BASES = (Method, Schedule, Augmentation, SGD, AdamW, *LOSSES, Dataset, Module)
 # Options whose value is called later, so that a function may take a class's place.
-MADE_LATER = ("--model", "--data", "--unlabeled", OOD)
+MADE_LATER = ("--model", "--data", "--unlabeled", *NAMED)
 
 _CLASS_PATH = re.compile(r"class_path[\"']?\s*:\s*[\"']?([\w.]+)")
 # What a parser says of a name that it refuses, and the rule in our words.
@@ -53,7 +60,7 @@ _KEY = re.compile(r'Parser key "([^"]+)"')
 
 def listed() -> dict[str, type]:
     """Return tepui's classes that a configuration may name, by each of their paths."""
-    kinds = [*chain.from_iterable(known_classes().values()), Prune]
+    kinds = [*chain.from_iterable(known_classes().values()), Prune, EarlyStopping]
     return {path: kind for kind in kinds for path in _paths(kind)}
 
 
@@ -75,7 +82,7 @@ def named_by_user(arguments: Sequence[str]) -> dict[str, object]:
         _check_free_of_options(item, written[path], pairs)
     packages = {path.split(".")[0] for path in items}
     for option, value in pairs:
-        if "." in option and _is_path(value) and value.split(".")[0] in packages:
+        if "." in option and is_path(value) and value.split(".")[0] in packages:
             items |= _inner(value)
     return items | {path: item for item in items.values() for path in _paths(item)}
 
@@ -156,10 +163,11 @@ def _named_in(option: str, value: str) -> list[str]:
         paths += class_names(option, value)
     elif option.endswith((".class_path", ".help")):
         paths.append(value)
-    return [path for path in paths if _is_path(path)]
+    return [path for path in paths if is_path(path)]
 
 
-def _is_path(text: str) -> bool:
+def is_path(text: str) -> bool:
+    """Return whether a text is the dotted path of something that can be imported."""
     return "." in text and all(part.isidentifier() for part in text.split("."))
 
 
@@ -172,7 +180,7 @@ def _admissible(option: str, path: str) -> object:
         "name a class, or a function whose signature says what it returns "
         "(such as -> nn.Module)"
     )
-    require(inspect.isclass(item) or _says_its_result(item), option, rule, path)
+    require(inspect.isclass(item) or has_result(item), option, rule, path)
     return item
 
 
@@ -204,7 +212,8 @@ def _inner(path: str) -> dict[str, object]:
     return {path: item} if inspect.isclass(item) or inspect.isfunction(item) else {}
 
 
-def _says_its_result(item: object) -> bool:
+def has_result(item: object) -> bool:
+    """Return whether a function's signature says what it returns."""
     return (
         inspect.isfunction(item)
         and inspect.signature(item).return_annotation is not inspect.Signature.empty

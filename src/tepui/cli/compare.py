@@ -1,6 +1,7 @@
 """``tepui compare``: train several methods, print the table, write the report."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -9,18 +10,26 @@ from torch import nn
 
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
-from tepui.cli.datasets import Data, corrupted_images, part, unfamiliar
+from tepui.cli.datasets import (
+    Data,
+    corrupted_images,
+    natural_shifts,
+    part,
+    unfamiliar,
+)
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
+from tepui.cli.loss import loss_named
 from tepui.cli.own_functions import own_functions
 from tepui.cli.plan_table import plan_table
+from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.data import Digits
+from tepui.data.shifts import Shifts
 from tepui.evaluation.stored_logits import LogitType
-from tepui.losses import CrossEntropy
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
 from tepui.studies import compare as compare_methods
@@ -49,14 +58,17 @@ def compare(
     epochs: int = 12,
     optimizer: SGD | AdamW | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
+    class_weights: list[float] | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
+    natural: dict[str, Data] | None = None,
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
     logits_in: LogitType = "float32",
     sharpness: int = 100,
     unlabeled: Data | None = None,
-    extractor: Path | None = None,
+    extractor: str | None = None,
     device: str | None = None,
+    track: list[TrackerName] | None = None,
     at_once: int | None = None,
     executor: ExecutorName = "processes",
     retries: int = RETRIES,
@@ -87,8 +99,11 @@ def compare(
         optimizer: SGD (learning rate 0.1) by default, or AdamW.
         label_smoothing: Share of each target spread over all classes; one value, or
             one per member.
+        class_weights: A factor on the loss of every class, such as: --class-weights 1 4
         unlabeled: Data for the members of A2D and DivDis to disagree on.
         corruptions: Which benchmark's corruption strengths to test under, or none.
+        natural: Labeled test data that shifted by themselves, as --shifted
+            NAME=DATASET, such as: --shifted sketch=ImageFolder:PATH
         ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
         metrics: Your own metrics, functions of logits and labels, by path: --metrics
@@ -97,9 +112,14 @@ def compare(
             Scores do not depend on it; without logits the report shows no images.
         sharpness: Number of training samples on which to measure the members'
             sharpness; 0 skips it.
-        extractor: Train only heads, on features of this run's first member, which are
-            computed once and kept in the folder.
+        extractor: Train only heads, on features that are computed once for all
+            ensembles and kept in the folder: of the first member of a run (RUN, or
+            RUN:mypackage.Net for a model of your own), or of what a class or function
+            of yours returns (mypackage.body).
         device: Where to train; a GPU if there is one.
+        track: Show every run in tensorboard (event files in its folder), mlflow or
+            wandb, or several of them, each as its own variables set it; the extra
+            track installs them.
         at_once: Ensembles to train at once; one by default, by ray and slurm as many as
             they have room for.
         executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
@@ -122,15 +142,15 @@ def compare(
         check_writable(folder)
     terminal = console()
     train, test = part(data, train=True), part(data, train=False)
-    shifted = None
+    shifts = Shifts({}, natural_shifts(natural, test))
     if corruptions != "none":
-        shifted = corrupted_images(test, corruptions)
+        shifts = replace(shifts, copies=corrupted_images(test, corruptions))
     if extractor is None:
         front, factory = None, fitted(model, train)
     else:
-        front, factory = extractor_and_head(extractor, model)
+        front, factory = extractor_and_head(extractor, model, train)
     both: dict[str, Any] = {
-        "shifted": shifted,
+        "shifted": shifts,
         "ood": unfamiliar(ood, test),
         "unlabeled": None if unlabeled is None else unlabeled(),
         "members": members,
@@ -140,7 +160,7 @@ def compare(
         "logits_in": logits_in,
         "device": device,
         "epochs": epochs,
-        "loss": CrossEntropy(label_smoothing),
+        "loss": loss_named(None, label_smoothing, class_weights),
         "optimizer": optimizer or SGD(),
         **settings,
     }
@@ -169,6 +189,7 @@ def compare(
             executor=executor_named(executor, ray, slurm),
             announce=(lambda line: None) if quiet else terminal.print,
             progress="none" if quiet else "auto",
+            callbacks=trackers_named(track),
             **both,
         )
     if not exchange_here().writer:

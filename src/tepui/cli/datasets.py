@@ -19,8 +19,10 @@ from tepui.data.files.corrupted_files import CorruptedFiles
 from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin
 from tepui.data.image_files import ImageFiles
+from tepui.data.loading import length
 from tepui.data.prepared_like import image_shape
-from tepui.training.run_folder import RunFolder
+from tepui.training.inputs import divided
+from tepui.training.run_folder import RunFolder, fingerprint
 
 Data = Callable[[], Dataset[Any]]
 
@@ -32,6 +34,9 @@ def place_of(device: str | None) -> str:
 
 def part(data: Data, *, train: bool) -> Dataset[Any]:
     """Return one part of a data set."""
+    written = _options_of(data).get("part")
+    rule = "be left out: what is trained on must not be tested on"
+    require(written != "all", "--data.part", rule, written)
     return cast(Callable[..., Dataset[Any]], data)(train=train)
 
 
@@ -54,6 +59,23 @@ def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
     return test
 
 
+def held_out_part(data: Data, run: Path) -> Dataset[Any]:
+    """Return what a run held out of its training part for validation."""
+    recorded = RunFolder(run).recorded()["config"] if RunFolder(run).started else {}
+    expected = recorded.get("validation")
+    rule = f"be test, since {run} has held out nothing (tepui train --validation 0.2)"
+    require(expected is not None, "--held-out", rule, "validation")
+    assert expected is not None
+    whole, rule = part(data, train=True), f"be the data set that {run} was trained on"
+    count, held = length(whole), expected["samples"]
+    same = count == held + recorded["data"]["samples"]
+    require(same, "--data", rule, f"{count} samples")
+    _, unseen = divided(whole, held / count)
+    same = fingerprint(unseen) == expected
+    require(same, "--data", rule, "others, or changed ones")
+    return unseen
+
+
 def _recorded(run: Path) -> dict[str, Any] | None:
     """Return what a run wrote of its data; None if it wrote nothing."""
     folder = RunFolder(run)
@@ -67,6 +89,16 @@ def unfamiliar(
     if not ood:
         return None
     return {name: prepared_like(built(data, test), test) for name, data in ood.items()}
+
+
+def natural_shifts(
+    natural: Mapping[str, Data] | None, test: Dataset[Any]
+) -> dict[str, Dataset[Any]]:
+    """Return natural shifts in the form of the test set; of a folder, all images."""
+    return {
+        name: prepared_like(built(data, whole=True), test)
+        for name, data in (natural or {}).items()
+    }
 
 
 def corrupted_copies(
@@ -93,10 +125,14 @@ def published_corruptions() -> dict[str, Origin]:
     }
 
 
-def built(data: Data, test: Dataset[Any] | None = None) -> Dataset[Any]:
-    """Return a data set, of which the test part if it has one."""
+def built(
+    data: Data, test: Dataset[Any] | None = None, *, whole: bool = False
+) -> Dataset[Any]:
+    """Return a data set, of which the test part if it has one, or all of a folder."""
     taken = _options_of(data)
     options: dict[str, Any] = {"train": False} if "train" in taken else {}
+    if whole and "part" in taken:
+        options["part"] = "all"
     if (
         "shape" in taken
         and test is not None

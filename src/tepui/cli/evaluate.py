@@ -1,6 +1,7 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from math import isnan
 from pathlib import Path
 from typing import Any, Literal
@@ -10,26 +11,31 @@ from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.cli.architecture import fitted
 from tepui.cli.console import console, table
 from tepui.cli.datasets import (
     Data,
     corrupted_copies,
     corrupted_images,
+    natural_shifts,
     place_of,
     tested_part,
     unfamiliar,
 )
+from tepui.cli.folders import folder_for
+from tepui.cli.members import is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import require
 from tepui.core.precision import Precision
 from tepui.core.replacing import check_writable
 from tepui.core.storage import write_document
 from tepui.core.task import CLASSIFICATION
-from tepui.ensembles.ensemble import load
+from tepui.data.preparation import preparation_of
+from tepui.data.shifts import Shifts
+from tepui.evaluation.applied import mean_applied
 from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
+from tepui.evaluation.stored_detectors import read_detectors
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.measures import shown_name
 from tepui.studies.gallery import FILE as GALLERY
@@ -48,15 +54,24 @@ SINGULAR = {
     "member_distances": "distance of member",
     "label_eces": "ece of label",
 }
+# What is no calibrated score, but one of conformal sets or intervals.
+APPLIED = {
+    "promised": " coverage",
+    "coverage": " of sets or intervals",
+    "size": " of sets or intervals",
+}
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 
 
 def evaluate(
-    run: Path,
+    run: list[Path],
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
+    models: list[str] | None = None,
+    extractor: str | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None,
     shifted: str | None = None,
+    natural: dict[str, Data] | None = None,
     classes: Literal["held", "all"] = "held",
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
@@ -66,21 +81,29 @@ def evaluate(
     device: str | None = None,
     precision: Precision | None = None,
     workers: int = 0,
+    out: Path | None = None,
     overwrite: bool = False,
 ) -> None:
     """Measure a trained ensemble on clean, corrupted and unfamiliar data.
 
-    Under torchrun, processes share the batches.
+    Under torchrun, processes share the batches, and detectors of features are left out.
 
     Args:
-        run: The folder of a run, or of a saved ensemble.
+        run: The folder of a run, or of a saved ensemble; or weights that another
+            program trained, one file or folder per member, as for tepui measure.
         data: The data set; its test part is used. Required if the run was trained on
             anything but digits.
         model: The members' architecture, needed only for models tepui does not know.
+        models: One architecture per member instead, where they differ: --models
+            ResNet18 mypackage.Net mypackage.make_net
+        extractor: What made the extractor that members share, needed only where it is
+            your own: as --extractor of tepui train named it.
         corruptions: Which benchmark's corruption strengths to use, or none; CIFAR's by
             default, unless --shifted is given.
         shifted: Corrupted copies to use instead: a folder, written by tepui corrupt or
             published, or the name of a published set, such as: --shifted CIFAR10C
+        natural: Labeled test data that shifted by themselves, as --shifted
+            NAME=DATASET, such as: --shifted sketch=ImageFolder:PATH
         classes: Classes that members choose from: those in the data set (200 of 1000
             for ImageNetA and ImageNetR), or all.
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
@@ -96,56 +119,70 @@ def evaluate(
         precision: What members compute in on a GPU; tf32 by default, or float32 if the
             run was trained in it.
         workers: Processes that load data not held in tensors.
+        out: Folder of the ensemble that is made of weights, and of its evaluation; the
+            next free runs/evaluate-NNN by default. Left out for a run, whose own folder
+            takes the evaluation.
         overwrite: Replace an existing evaluation.
     """
     exchange = exchange_here()
-    alone = corruptions is None or shifted is None
-    require(alone, "--corruptions", "be left out with --shifted", corruptions)
-    file = run / EVALUATION
+    alone = isinstance(exchange, LocalExchange)
+    trained = is_saved(run)
+    own = "be left out for a run, which is evaluated in its own folder"
+    require(out is None or not trained, "--out", own, out)
+    one_kind = corruptions is None or shifted is None
+    require(one_kind, "--corruptions", "be left out with --shifted", corruptions)
+    folder = run[0] if trained else folder_for("evaluate", out, resume=False)
+    file = folder / EVALUATION
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
-    check_writable(run)
+    check_writable(folder)
     exchange.wait()  # from now on the file is ours
     functions = own_functions("--metrics", metrics or ())
     place = place_of(device)
-    test = tested_part(data, run)
-    copies: Mapping[tuple[str, int], Dataset[Any]] | None = None
+    test = tested_part(data, folder)
+    copies: Mapping[tuple[str, int], Dataset[Any]] = {}
     if shifted is not None:
         copies = corrupted_copies(shifted, test, data)
-    elif corruptions != "none":
+    elif corruptions != "none" and (corruptions is not None or not natural):
         copies = corrupted_images(test, corruptions or "cifar")
+    shifts = Shifts(copies, natural_shifts(natural, test))
     sets = unfamiliar(ood, test)
-    ensemble = load(run, None if model is None else fitted(model, test))
+    ensemble = named_ensemble(run, model, models, test, extractor)
+    if not trained:
+        ensemble.preparation = preparation_of(test)
+        if exchange.writer:
+            ensemble.save(folder, overwrite=overwrite)
     to_device(ensemble, torch.device(place))
     evaluation = evaluate_ensemble(
         ensemble,
         test,
-        shifted=copies,
+        shifted=shifts,
         ood=sets,
+        detectors=read_detectors(folder, ensemble) if alone else None,
         classes=classes,
         metrics=functions,
         rule=rule,
         batch_size=batch_size,
         workers=workers,
-        precision=precision or RunFolder(run).exam_precision(),
-        out=run,
+        precision=precision or RunFolder(folder).exam_precision(),
+        out=folder,
         overwrite=True,
         logits_in=logits_in,
-        exchange=None if isinstance(exchange, LocalExchange) else exchange,
+        exchange=None if alone else exchange,
     )
     if not exchange.writer:
         return
     if logits_in == "none":
-        (run / GALLERY).unlink(missing_ok=True)
+        (folder / GALLERY).unlink(missing_ok=True)
     else:
-        write_gallery(run, test, sets or {})
-    about = tested_on(test, copies, sets)
+        write_gallery(folder, test, sets or {})
+    about = tested_on(test, shifts, sets)
     cost = prediction_cost(ensemble, test).document()
-    write_document(run / COST, COST_KIND, cost)
+    write_document(folder / COST, COST_KIND, cost)
     write_document(file, EVALUATION_KIND, {"about": about, **evaluation.document()})
     terminal = console()
     what = "classes" if evaluation.task == CLASSIFICATION else "outputs"
-    terminal.print(_table(evaluation, f"{evaluation.classes} {what}, {run}"))
+    terminal.print(_table(evaluation, f"{evaluation.classes} {what}, {folder}"))
     if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
     terminal.print(f"written to {file}")
@@ -153,6 +190,7 @@ def evaluate(
 
 def _table(evaluation: Evaluation, title: str) -> Table:
     parts = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
+    parts |= evaluation.natural
     given = {name: scores for name, scores in parts.items() if scores is not None}
     rows = [
         (shown_name(name), *(f"{s.values()[name]:.4f}" for s in given.values()))
@@ -167,7 +205,22 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     if "member_accuracies" in evaluation.clean.lists():
         worst = [f"{min(s.member_accuracies):.4f}" for s in given.values()]
         rows.append(("accuracy of the worst member", *worst))
+    rows += _applied_rows(evaluation, "corrupted" in given)
     return table(title, ("score", *given), rows, numbers=given)
+
+
+def _applied_rows(evaluation: Evaluation, shifted: bool) -> list[tuple[str, ...]]:
+    """Return what calibration and conformal sets give, where there are any."""
+    clean, copies = evaluation.applied, evaluation.applied_shifted
+    if clean is None:
+        return []
+    parts = [clean, *([mean_applied(copies.values())] if shifted else [])]
+    return [
+        (f"{shown_name(name)}{APPLIED.get(name, ', calibrated')}", *cells)
+        for name, value in asdict(clean).items()
+        if not isnan(value)
+        for cells in [[f"{getattr(one, name):.4f}" for one in parts]]
+    ]
 
 
 def detection_table(evaluation: Evaluation) -> Table:

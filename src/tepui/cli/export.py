@@ -6,10 +6,10 @@ from typing import Literal
 
 from torch import nn
 
-from tepui.cli.architecture import fitted
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, tested_part
-from tepui.ensembles.ensemble import load, preparation_in
+from tepui.cli.members import named_ensemble
+from tepui.ensembles.ensemble import preparation_in
 
 EXAMPLE = "tepui export runs/sam --to onnx --out sam.onnx"
 
@@ -20,6 +20,8 @@ def export(
     out: Path | None = None,
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
+    models: list[str] | None = None,
+    extractor: str | None = None,
     rule: Literal["probability", "logit", "vote"] = "probability",
     coverage: float = 0.9,
     precision: Literal["float32", "float16"] = "float32",
@@ -37,6 +39,9 @@ def export(
             before it is written. Required if the run was trained on anything but
             digits.
         model: The members' architecture, needed only for models tepui does not know.
+        models: One architecture per member instead, where they differ.
+        extractor: What made the extractor that members share, needed only where it is
+            your own: as --extractor of tepui train named it.
         rule: How members are combined.
         coverage: Of intervals of numbers, unless the ensemble has conformal ones.
         precision: What members compute in.
@@ -53,7 +58,7 @@ def export(
     known = preparation_in(run)
     samples = tested_part(data, run)
     samples = samples if known is None else known.dataset(samples)
-    ensemble = load(run, None if model is None else fitted(model, samples))
+    ensemble = named_ensemble([run], model, models, samples, extractor)
     exported = export_ensemble(
         ensemble,
         samples,

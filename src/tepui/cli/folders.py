@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from tepui.core.checks import require
+from tepui.core.replacing import is_free
 from tepui.training import RankLost, exchange_here
 from tepui.training.ranks import place_of_environment
 
@@ -38,7 +39,7 @@ def resumable(folder: Path) -> Iterator[None]:
 
 def require_free(folder: Path, resume: bool) -> None:
     """Raise if a new run's folder holds something already."""
-    if not resume and folder.exists() and any(folder.iterdir()):
+    if not resume and not is_free(folder):
         raise FileExistsError(
             f"{folder} is not empty; pass --resume to continue the run in it, or "
             "choose another folder"

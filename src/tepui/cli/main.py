@@ -15,6 +15,7 @@ from docstring_parser import parse
 from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
 
 from tepui.cli import (
+    calibrate,
     claims,
     compare,
     corrupt,
@@ -33,6 +34,7 @@ from tepui.cli import (
 from tepui.cli.admission import admitting, check_classes, listed, named_by_user, refusal
 from tepui.cli.architecture import Architecture
 from tepui.cli.expansion import check_expansion
+from tepui.cli.factories import without_factory
 from tepui.cli.parsing import (
     check_names,
     known_names,
@@ -57,6 +59,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "compare": (compare.compare, compare.EXAMPLE),
     "train": (train.train, train.EXAMPLE),
     "evaluate": (evaluate.evaluate, evaluate.EXAMPLE),
+    "calibrate": (calibrate.calibrate, calibrate.EXAMPLE),
     "predict": (predict.predict, predict.EXAMPLE),
     "export": (export.export, export.EXAMPLE),
     "measure": (measure.measure, measure.EXAMPLE),
@@ -71,6 +74,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
 }
 # Parameters that are no options: words after a command, their types and how many.
 WORDS: dict[str, dict[str, tuple[Any, str | None]]] = {
+    "evaluate": {"run": (Path, "+")},
     "predict": {"run": (Path, None), "inputs": (Path | None, "?")},
     "data": {"action": (data.Verb, "?"), "name": (str | None, "?")},
     "reproduce": {"items": (str, "*")},
@@ -88,8 +92,9 @@ PRINT = "--print_config"
 # What ends in a message, not in a traceback.
 MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobError)
 LEFT_OUT: dict[str, set[str]] = {
-    "train": {"loss", "progress"},
+    "train": {"progress"},
     "compare": {"loss", "progress", "method", "keep", "stop_after"},
+    "sweep": {"loss", "progress", "keep", "stop_after", "data_parallel"},
 }
 
 
@@ -233,6 +238,7 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     """Return the command and its arguments, built of admitted classes alone."""
     check_names(words)
     check_expansion(words)
+    words, factory = without_factory(words)
     items = listed() | named_by_user(words)
     with admitting(items):
         parser = build_parser()
@@ -247,6 +253,8 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
             models = (read[chosen.subcommand]["model"] for read in (chosen, explicit))
             free = _free_arguments(*models)
             values["model"] = Architecture(values["model"], free)
+        if factory is not None:
+            values["model"] = factory
     for option, (parameter, _) in RENAMED.get(chosen.subcommand, {}).items():
         values[parameter] = values.pop(option)
     function, _ = COMMANDS[chosen.subcommand]

@@ -9,19 +9,16 @@ from typing import Any, Literal
 
 from rich.table import Table
 from torch import nn
-from torch.utils.data import Dataset
 
-from tepui.cli.architecture import fitted
 from tepui.cli.console import console, table
 from tepui.cli.datasets import Data, data_for, part, place_of, unfamiliar
 from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
+from tepui.cli.members import named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import one_of, require
-from tepui.core.replacing import check_writable, write_bytes
+from tepui.core.replacing import check_writable, is_free, write_bytes
 from tepui.core.storage import write_document
-from tepui.ensembles.ensemble import FILE, Ensemble, load
-from tepui.ensembles.foreign_weights import ensemble_of
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import EnsembleMeasurement
 from tepui.evaluation.measure import measure as measured
@@ -51,6 +48,8 @@ def measure(
     checkpoints: list[Path],
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
+    models: list[str] | None = None,
+    extractor: str | None = None,
     what: str = "sharpness,diversity",
     measures: list[str] | None = None,
     ood: dict[str, Data] | None = None,
@@ -64,12 +63,16 @@ def measure(
     """Measure sharpness and diversity of trained models.
 
     Args:
-        checkpoints: Files with weights (.pt of torch.save, .safetensors), one per
-            member; or the folder of a run.
+        checkpoints: Files with weights (of torch.save or Lightning, .safetensors) or
+            folders of Hugging Face, one per member; or the folder of a run.
         data: The data set; sharpness is measured on its training part, diversity and
             accuracy on its test part. Digits by default; required if a run was trained
             on anything else.
         model: The architecture that the weights fit; not needed for a run's folder.
+        models: One architecture per member instead, where they differ: --models
+            ResNet18 mypackage.Net mypackage.make_net
+        extractor: What made the extractor that members share, needed only where it is
+            your own: as --extractor of tepui train named it.
         what: What to measure, separated by commas: sharpness,diversity,ood
         measures: Your own measures of sharpness, by path: --measures
             mypackage.my_measure
@@ -93,13 +96,14 @@ def measure(
     require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
     source = data_for(data, checkpoints[0])
     folder = folder_for("measure", out, resume=False)
-    if folder.exists() and any(folder.iterdir()):
+    if not is_free(folder):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
     check_writable(folder)
     place = place_of(device)
     train = part(source, train=True) if "sharpness" in kinds else None
     test = part(source, train=False) if {"diversity", "ood"} & {*kinds} else None
-    ensemble = _ensemble(checkpoints, model, train if test is None else test).to(place)
+    known = train if test is None else test
+    ensemble = named_ensemble(checkpoints, model, models, known, extractor).to(place)
     document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
     if train is not None:
         with console().status("measuring sharpness"):
@@ -128,21 +132,6 @@ def measure(
         console().print(detection_table(evaluation))
     write_document(folder / "measure.json", "measures", document)
     console().print(f"written to {folder}")
-
-
-def _ensemble(
-    checkpoints: list[Path],
-    model: Callable[[], nn.Module] | None,
-    data: Dataset[Any] | None,
-) -> Ensemble:
-    factory = model if model is None or data is None else fitted(model, data)
-    if len(checkpoints) == 1 and (checkpoints[0] / FILE).is_file():
-        return load(checkpoints[0], factory)
-    for missing in (path for path in checkpoints if not path.exists()):
-        raise FileNotFoundError(f"no such file or folder: {missing}")
-    if factory is None:
-        raise ValueError("--model must be given to read files of weights, got None")
-    return ensemble_of(checkpoints, factory)
 
 
 def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:

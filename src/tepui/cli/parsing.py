@@ -2,11 +2,12 @@
 
 import inspect
 import json
+import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from torch.nn import Module
 from torch.utils.data import Dataset
@@ -15,14 +16,28 @@ from tepui import data, methods, models
 from tepui.cli import wrapped
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
+from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
 from tepui.training import SGD, AdamW, schedule
 
-OF_FUNCTIONS = ("--metrics", "--measures")
-LISTS = ("--seeds", "--methods", "--augment", "--types", *OF_FUNCTIONS)
+KnownLoss = CrossEntropy | BinaryCrossEntropy | MSE | GaussianNLL | Quantiles
+"""The losses that say what outputs mean."""
+
+OF_FUNCTIONS = ("--metrics", "--measures", "--models")
+LISTS = (
+    *("--seeds", "--methods", "--augment", "--types", "--class_weights", "--track"),
+    *OF_FUNCTIONS,
+)
 OOD = "--ood"
+NATURAL = "--natural"
+SHIFTED = "--shifted"
+# Options whose values are data sets with names of their own.
+NAMED = (OOD, NATURAL)
 GRID = "--grid"
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
+_NAME = re.compile(r"[\w-]+=")
 DEFAULT_MODEL = "ConvNet"
+# Methods of a recipe and of a calibration are words.
+WORDS_ALONE = {"reproduce": ("--methods",), "calibrate": ("--method",)}
 FLAGS = (
     "--resume",
     "--quiet",
@@ -31,13 +46,13 @@ FLAGS = (
     "--deterministic",
     "--compile",
     "--offload",
-    "--tensorboard",
     "--list",
     "--dry_run",
     "--json",
     "--whole_paths",
     "--markdown",
     "--probabilities",
+    "--detectors",
 )
 
 
@@ -47,6 +62,7 @@ def known_classes() -> dict[str, list[type]]:
     # Those are made of what only Python can hand over.
     others = (data.ArraysOnDisk, data.HuggingFace, data.Texts)
     sets = [kind for kind in _classes(data, Dataset) if kind not in others]
+    shapes = _classes(schedule, schedule.Schedule)
     return {
         "--data": [kind for kind in sets if "train" in _options(kind)],
         # Complete ones, not the bases that others fill.
@@ -55,9 +71,11 @@ def known_classes() -> dict[str, list[type]]:
         "--method": ways,
         "--methods": ways,
         "--optimizer": [SGD, AdamW],
-        "--schedule": _classes(schedule, schedule.Schedule),
+        "--loss": [*get_args(KnownLoss)],
+        "--schedule": [kind for kind in shapes if kind is not schedule.FromFunction],
         "--augment": _classes(data, Augmentation),
         OOD: [kind for kind in sets if {"train", "shape", "path"} & {*_options(kind)}],
+        NATURAL: [kind for kind in sets if _is_labeled(kind)],
     }
 
 
@@ -74,8 +92,9 @@ def normalized(arguments: Sequence[str]) -> list[str]:
 
     Lists may be written as several words or one (``--seeds 13 17 27``, quoted or not),
     flags without a value (``--resume``), options with dashes (``--batch-size``), data
-    sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`),
-    grids as several words (``--grid rho=0.1,0.2 fraction=0.4``).
+    sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`;
+    ``--shifted sketch=ImageFolder:PATH`` is a natural shift, ``--natural``), grids as
+    several words (``--grid rho=0.1,0.2 fraction=0.4``).
 
     Example:
         >>> normalized(["--seeds", "13", "17", "--batch-size", "8", "--resume"])
@@ -86,11 +105,14 @@ def normalized(arguments: Sequence[str]) -> list[str]:
         ['--ood', '{"noise": "UniformNoise"}']
     """
     words: list[str] = []
-    sets: dict[str, Any] = {}
+    sets: dict[str, dict[str, Any]] = {option: {} for option in NAMED}
     rest = deque(arguments)
     while rest:
         word, equals, value = _underscored(rest.popleft()).partition("=")
-        if word not in (*LISTS, OOD, GRID):
+        first = value if equals else next(iter(rest), "")
+        if word == SHIFTED and _NAME.match(first):
+            word = NATURAL
+        if word not in (*LISTS, *NAMED, GRID):
             words.append(f"{word}{equals}{value}")
             bare = word in FLAGS and not equals
             if bare and (not rest or rest[0] not in ("true", "false", "null")):
@@ -105,16 +127,18 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             items = chain.from_iterable(map(_items, values))
             words += [word, f"[{', '.join(items)}]"]
         else:
-            require(len(values) > 0, OOD, _WRITTEN, "nothing")
-            for name, value in map(named_set, values):
-                require(name not in sets, OOD, "name each data set once", name)
-                sets[name] = value
-    if sets:
-        words += [OOD, json.dumps(sets)]
+            require(len(values) > 0, word, _WRITTEN, "nothing")
+            for text in values:
+                name, content = named_set(text, word)
+                rule = "name each data set once"
+                require(name not in sets[word], word, rule, name)
+                sets[word][name] = content
+    for option, named in sets.items():
+        words += [option, json.dumps(named)] if named else []
     return _with_model(words)
 
 
-def named_set(text: str) -> tuple[str, Any]:
+def named_set(text: str, option: str = OOD) -> tuple[str, Any]:
     """Return the name of a data set and what the parser builds it from.
 
     Example:
@@ -122,19 +146,20 @@ def named_set(text: str) -> tuple[str, Any]:
         ('far', {'class_path': 'UnlabeledFolder', 'init_args': {'path': 'pictures'}})
     """
     name, equals, value = text.partition("=")
-    require(bool(name and equals and value), OOD, _WRITTEN, text)
+    require(bool(name and equals and value), option, _WRITTEN, text)
     if value.startswith("{"):
         try:
             return name, json.loads(value)
         except json.JSONDecodeError as error:
-            raise ValueError(f"{OOD} {name} must be JSON, but: {error}") from error
+            raise ValueError(f"{option} {name} must be JSON, but: {error}") from error
     kind, colon, folder = value.partition(":")
-    kind = known_spelling(kind, known_names()[OOD])
+    kind = known_spelling(kind, known_names()[option])
     if not colon:
         return name, kind
-    one_of(OOD, kind, known_names()[OOD])
+    one_of(option, kind, known_names()[option])
     takes = [key for key in ("path", "root") if key in _options(getattr(data, kind))]
-    require(bool(takes), f"{OOD} {name}", f"name no folder, {kind} takes none", folder)
+    rule = f"name no folder, {kind} takes none"
+    require(bool(takes), f"{option} {name}", rule, folder)
     return name, {"class_path": kind, "init_args": {takes[0]: folder}}
 
 
@@ -242,14 +267,14 @@ def options_of(arguments: Sequence[str]) -> list[tuple[str, str]]:
 def class_names(option: str, value: str) -> list[str]:
     """Return the names in the value of an option that takes classes.
 
-    The value is one name or a list, for ``--ood`` a mapping; a list of mappings is
-    returned whole.
+    The value is one name or a list, for ``--ood`` and ``--natural`` a mapping; a list
+    of mappings is returned whole.
 
     Example:
         >>> class_names("--methods", "[SAM, mine.Way]")
         ['SAM', 'mine.Way']
     """
-    if option != OOD:
+    if option not in NAMED:
         return _items(value)
     return [
         str(item.get("class_path")) if isinstance(item, dict) else str(item)
@@ -258,10 +283,10 @@ def class_names(option: str, value: str) -> list[str]:
 
 
 def _names_for(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """Return what options can name; the methods of a recipe are not classes."""
+    """Return what options can name; some commands have methods that are no classes."""
     names = known_names()
-    if arguments[:1] == ["reproduce"]:
-        del names["--methods"]
+    for option in WORDS_ALONE.get(arguments[0] if arguments else "", ()):
+        del names[option]
     return names
 
 
@@ -300,6 +325,11 @@ def _items(text: str) -> list[str]:
 def _options(kind: type) -> list[str]:
     """Return the arguments of a class."""
     return list(inspect.signature(kind).parameters)
+
+
+def _is_labeled(kind: type) -> bool:
+    """Return whether a data set is made of files and has labels of its own."""
+    return hasattr(kind, "__final__") and bool({"train", "root"} & {*_options(kind)})
 
 
 def _classes(module: object, base: type) -> list[type]:

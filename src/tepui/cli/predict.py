@@ -10,17 +10,18 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.cli.architecture import fitted
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, built, place_of
+from tepui.cli.members import named_ensemble
 from tepui.core.checks import require
 from tepui.core.precision import Precision
 from tepui.data import Arrays, ImageFiles
 from tepui.data.preparation import NO_LABEL, Preparation
-from tepui.ensembles.ensemble import load, preparation_in
+from tepui.ensembles.ensemble import preparation_in
 from tepui.ensembles.inputs import files_of
 from tepui.evaluation.prediction_file import check_format, write_predictions
 from tepui.evaluation.shards import predict_shards
+from tepui.evaluation.stored_detectors import read_detectors
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
@@ -34,6 +35,8 @@ def predict(
     out: Path = Path("predictions.csv"),
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
+    models: list[str] | None = None,
+    extractor: str | None = None,
     probabilities: bool = False,
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 256,
@@ -45,6 +48,9 @@ def predict(
 ) -> None:
     """Write what a trained ensemble predicts for new data.
 
+    Calibration, conformal sets and detectors of features that tepui calibrate saved
+    with the ensemble are applied.
+
     Args:
         run: The folder of a run, or of a saved ensemble.
         inputs: An image, a folder of images, or an array of numbers (.npy), prepared as
@@ -55,6 +61,9 @@ def predict(
         data: A data set with options, instead of inputs, such as: --data ImageFolder
             --data.path photos
         model: The members' architecture, needed only for models tepui does not know.
+        models: One architecture per member instead, where they differ.
+        extractor: What made the extractor that members share, needed only where it is
+            your own: as --extractor of tepui train named it.
         probabilities: Write the probability of every class too.
         rule: How members are combined.
         batch_size: Samples that go through a member at once.
@@ -73,7 +82,9 @@ def predict(
     known = preparation_in(run)
     samples = _read(inputs, known) if data is None else built(data)
     samples = samples if known is None else known.dataset(samples)
-    ensemble = load(run, None if model is None else fitted(model, samples))
+    if isinstance(samples, ImageFiles):
+        samples = samples.in_batches()
+    ensemble = named_ensemble([run], model, models, samples, extractor)
     to_device(ensemble, torch.device(place_of(device)))
     parts = out.with_name(out.name + PARTS)
     shards = predict_shards(
@@ -86,12 +97,14 @@ def predict(
         workers=workers,
         precision=precision or RunFolder(run).exam_precision(),
         logits_in="float32" if probabilities else "none",
+        detectors=read_detectors(run, ensemble),
     )
     names = _names(samples)
     classes = () if known is None else known.classes
     write_predictions(shards, out, names=names, classes=classes, overwrite=True)
     shutil.rmtree(parts)
-    console().print(f"{shards.samples} predictions written to {out}")
+    count = "1 prediction" if shards.samples == 1 else f"{shards.samples} predictions"
+    console().print(f"{count} written to {out}")
 
 
 def _read(inputs: Path | None, preparation: Preparation | None) -> Dataset[Any]:

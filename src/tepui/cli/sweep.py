@@ -1,31 +1,41 @@
-"""``tepui sweep``: hyperparameters of a recipe, chosen on held-out data."""
+"""``tepui sweep``: hyperparameters of a recipe, or of one's own job."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from torch import nn
 
 from tepui.cli.console import console, table
+from tepui.cli.datasets import Data
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
+from tepui.cli.own_trials import check_unused, own_trials, written_settings
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
+from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
 from tepui.core.provenance import with_short_paths
 from tepui.core.replacing import check_writable
 from tepui.core.storage import seal
 from tepui.evaluation.stored_logits import LogitType
+from tepui.losses import CrossEntropy
+from tepui.methods import DeepEnsemble, Method
 from tepui.papers.recipe import Order, Recipe, Size, look_up
 from tepui.papers.reproduce import check_needs, cost
 from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
 from tepui.studies import estimate
+from tepui.studies.describe import TITLE, describe
 from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
 from tepui.studies.jobs import merged
-from tepui.studies.store import Store
+from tepui.studies.specifications import Trial
+from tepui.studies.store import IN_SILENCE, Store
 from tepui.studies.sweep import Outcome, Row, Search, peeking, searches
 from tepui.studies.sweep import sweep as carry_out_all
+from tepui.training import SGD, AdamW, ExecutionSpec, TrainingSpec
 from tepui.training.run_folder import environment_of, to_jsonable
 
 EXAMPLE = "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4"
@@ -35,9 +45,17 @@ _SCORES = ("accuracy", "individual_accuracy", "nll")
 
 
 def sweep(
+    settings: Mapping[str, Any],
     recipe: str | None = None,
     grid: list[str] | None = None,
     size: Size = "small",
+    data: Data | None = None,
+    model: Callable[[], nn.Module] | None = None,
+    method: Method | None = None,
+    members: int = 3,
+    epochs: int = 12,
+    optimizer: SGD | AdamW | None = None,
+    label_smoothing: float | tuple[float, ...] = 0.0,
     held_out: float = 0.1,
     ensembles: int = 1,
     out: Path = Path("sweeps"),
@@ -49,15 +67,19 @@ def sweep(
     ray: Ray = DEFAULT_RAY,
     slurm: Slurm = DEFAULT_SLURM,
     dry_run: bool = False,
+    track: list[TrackerName] | None = None,
     overwrite: bool = False,
     device: str | None = None,
 ) -> None:
-    """Choose hyperparameters of a recipe on held-out training data.
+    """Choose hyperparameters on held-out training data.
 
-    Every method that has all names of the grid is trained at each combination; what is
-    trained already is not trained again. Test data are not read.
+    Of a recipe, every method that has all names of the grid is trained at each
+    combination; without one, --method on --data. What is trained already is not trained
+    again. Test data are not read.
 
     Args:
+        settings: Further fields of TrainingSpec and ExecutionSpec, one option each, of
+            a job of your own.
         recipe: Name such as ``sharpbalance/figure7``, or with one panel; only from the
             command line.
         grid: For each hyperparameter its values, such as ``rho=0.05,0.1,0.2`` or
@@ -65,8 +87,16 @@ def sweep(
             ``sparsity``, an argument of the model, ``members``, ``epochs`` or
             ``batch_size``.
         size: Of the recipe: ``paper``, ``small`` or ``smoke``.
+        data: Your own data set, instead of a recipe; its training part is used.
+        model: The members' architecture there; ConvNet by default. Number of classes,
+            channels and image size follow from the data unless given.
+        method: How to train there; DeepEnsemble by default.
+        members: Members per ensemble there.
+        epochs: Length of each run there.
+        optimizer: SGD (learning rate 0.1) by default there, or AdamW.
+        label_smoothing: Share of each target spread over all classes there.
         held_out: Share of the training data to score on.
-        ensembles: Repetitions of each combination, at most the recipe's.
+        ensembles: Repetitions of each combination, of a recipe at most its own.
         out: Folder of the results, one inside it for each recipe and the names in the
             grid.
         store: Folder of trained ensembles, shared with ``tepui reproduce``.
@@ -82,21 +112,40 @@ def sweep(
         ray: Of executor ray.
         slurm: Of executor slurm.
         dry_run: Only show what is left to do and what it costs.
+        track: Show every run in tensorboard (event files in its folder), mlflow or
+            wandb, or several of them; the extra track installs them.
         overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
     """
-    if recipe is None:
-        raise ValueError("recipe must name a figure or table, got None")
-    admit_modules([recipe])
-    item, looked_up, panels = look_up(recipe)
-    if not isinstance(looked_up, Recipe):
-        raise ValueError(f"{item} has no methods to vary: it is {looked_up.title}")
-    jobs = looked_up.plan(Order(size, panels))
-    trials = [job.trial for job in jobs if job.evaluations]
-    require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
     values = parsed(grid or [])
+    execution = IN_SILENCE
+    if recipe is not None:
+        given = {"--data": data, "--model": model, "--method": method}
+        for option, value in given.items():
+            rule = "be left out with a recipe"
+            require(value is None, option, rule, value)
+        check_unused(settings, TrainingSpec, ExecutionSpec)
+        trials, name = _of_recipe(recipe, size), f"{size}/{recipe}"
+    elif data is None:
+        raise ValueError(
+            "recipe must name a figure or table, or --data yours, got None"
+        )
+    else:
+        training = {
+            "method": method or DeepEnsemble(),
+            "epochs": epochs,
+            "optimizer": optimizer or SGD(),
+            "loss": CrossEntropy(label_smoothing),
+            **written_settings(settings, TrainingSpec),
+        }
+        trials = own_trials(data, model, members, ensembles, training)
+        execution = replace(execution, **written_settings(settings, ExecutionSpec))
+        name = f"own/{_title(trials[0])}"
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
-    shelf = Store(store, device=device, logits_in=logits_in)
+    shared = {"callbacks": trackers_named(track)}
+    shelf = Store(
+        store, device=device, execution=execution, logits_in=logits_in, shared=shared
+    )
     whole = merged(chain.from_iterable(search.work for search in planned))
     price = cost(whole, shelf)
     console().print(
@@ -110,7 +159,7 @@ def sweep(
         plans = {search.label: merged(search.work) for search in planned}
         console().print(plan_table("search", {**plans, "all": whole}, shelf))
         return
-    folder = out / size / recipe / "+".join(sorted(values))
+    folder = out / name / "+".join(sorted(values))
     free_paths(folder, FILES, overwrite=overwrite)
     check_writable(store)
     check_needs(whole, shelf)
@@ -128,7 +177,7 @@ def sweep(
     environment["command"] = with_short_paths(environment["command"])
     about = {
         "recipe": recipe,
-        "size": size,
+        "size": None if recipe is None else size,
         "grid": values,
         "held_out": held_out,
         "ensembles": ensembles,
@@ -144,6 +193,24 @@ def sweep(
     for pair in pairs:
         console().print(_shown(*pair))
     console().print(f"written to {folder}")
+
+
+def _of_recipe(recipe: str, size: Size) -> list[Trial]:
+    """Return the trials of a recipe that are tested."""
+    admit_modules([recipe])
+    item, looked_up, panels = look_up(recipe)
+    if not isinstance(looked_up, Recipe):
+        raise ValueError(f"{item} has no methods to vary: it is {looked_up.title}")
+    jobs = looked_up.plan(Order(size, panels))
+    trials = [job.trial for job in jobs if job.evaluations]
+    require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
+    return trials
+
+
+def _title(trial: Trial) -> str:
+    """Return what a trial trains on what, as the name of a folder."""
+    made_by = describe(trial)[TITLE].partition("(")[0]
+    return "-".join(made_by.split())
 
 
 def parsed(grid: Sequence[str]) -> dict[str, list[Any]]:

@@ -1,7 +1,6 @@
 """``tepui train``: train one ensemble into a run folder."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,20 @@ from tepui.cli.console import console
 from tepui.cli.datasets import Data, part, place_of
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
+from tepui.cli.loss import loss_named
+from tepui.cli.parsing import KnownLoss
+from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.data import Digits
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import CrossEntropy
+from tepui.losses import task_of
 from tepui.methods import DeepEnsemble, Method
-from tepui.modules.features import cached_features
-from tepui.training import SGD, AdamW, TensorBoard, exchange_here, fit
+from tepui.studies.extracted import FeatureCache
+from tepui.training import SGD, AdamW, exchange_here, fit
+from tepui.training.progress import Style
 from tepui.training.timeline import in_words
 
 EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
@@ -37,12 +40,14 @@ def train(
     seeds: list[int] | None = None,
     epochs: int = 12,
     optimizer: SGD | AdamW | None = None,
+    loss: KnownLoss | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
+    class_weights: list[float] | None = None,
     validation: float | None = None,
     unlabeled: Data | None = None,
-    extractor: Path | None = None,
+    extractor: str | None = None,
     device: str | None = None,
-    tensorboard: bool = False,
+    track: list[TrackerName] | None = None,
     out: Path | None = None,
     resume: bool = False,
     branch_from: Path | None = None,
@@ -63,21 +68,31 @@ def train(
         seeds: One seed per member instead, such as: --seeds 13 17 27
         epochs: Length of the run.
         optimizer: SGD (learning rate 0.1) by default, or AdamW.
-        label_smoothing: Share of each target spread over all classes; one value, or
-            one per member.
+        loss: What members minimize, which says what their outputs mean; CrossEntropy
+            by default, that is, a choice between classes. How many outputs a model has
+            follows from it and the data.
+        label_smoothing: Share of each target spread over all classes by CrossEntropy;
+            one value, or one per member.
+        class_weights: A factor on the loss of every class by CrossEntropy, such as:
+            --class-weights 1 4
         validation: Share of the training data to hold out for validation.
         unlabeled: Data for members to disagree on (A2D, DivDis), whose labels are not
             read, such as: --unlabeled UnlabeledFolder --unlabeled.path photos
-        extractor: Train only heads, on features of this run's first member, which are
-            computed once and kept in the run folder.
+        extractor: Train only heads, on features that are computed once and kept in the
+            run folder: of the first member of a run (RUN, or RUN:mypackage.Net for a
+            model of your own), or of what a class or function of yours returns
+            (mypackage.body).
         device: Where to train; a GPU if there is one.
-        tensorboard: Write event files into the run folder.
+        track: Show the run in tensorboard (event files in the run folder), mlflow or
+            wandb, or several of them, each as its own variables set it; the extra
+            track installs them.
         out: The run folder; the next free runs/train-NNN by default.
         resume: Continue the run in the folder, to the same bits.
         branch_from: Go on from the last checkpoint of this run, left by --stop-after,
             whose method trains as this one does at first.
         quiet: Show no progress.
     """
+    minimized = loss_named(loss, label_smoothing, class_weights)
     folder = folder_for("train", out, resume)
     check_writable(folder)
     count = members or (3 if seeds is None else len(seeds))
@@ -85,44 +100,49 @@ def train(
     heads = Path() if extractor is None else Path("heads")  # where the run is kept
     learned, beside = part(data, train=True), None if unlabeled is None else unlabeled()
     if extractor is None:
-        ensemble = Ensemble.build(fitted(model, learned), count, drawn)
+        factory = fitted(model, learned, task_of(minimized))
+        ensemble = Ensemble.build(factory, count, drawn)
     else:
         exchange = exchange_here()
         require_free(folder, resume)
         exchange.wait()  # from now on the folder is ours
         augment = settings["augment"]
         require(not augment, "--augment", "be left out with --extractor", augment)
-        front, head = extractor_and_head(extractor, model)
+        task = task_of(minimized)
+        front, head = extractor_and_head(extractor, model, learned, task)
         ensemble = Ensemble.on_features(front.to(place_of(device)), head, count, drawn)
-        read = partial(cached_features, front, folder=folder / "features")
+        shown: Style = "none" if quiet or not exchange.writer else "auto"
+        cache = FeatureCache(front, folder / "features", shown)
         ensemble.preparation = preparation_of(learned)
         with exchange.writer_first():
-            learned = read(learned)
-            beside = None if beside is None else read(beside)
+            learned = cache.read(learned)
+            beside = None if beside is None else cache.read(beside)
     with resumable(folder):
         run = fit(
             ensemble.heads,
             learned,
             method=method,
             epochs=epochs,
-            loss=CrossEntropy(label_smoothing),
+            loss=minimized,
             optimizer=optimizer or SGD(),
             validation=validation,
             unlabeled=beside,
             device=device,
-            callbacks=[TensorBoard(folder / "tensorboard")] if tensorboard else [],
+            callbacks=trackers_named(track),
             out=folder / heads,
             resume=resume,
             branch_from=None if branch_from is None else branch_from / heads,
             progress="none" if quiet else "auto",
             **settings,
         )
-    if len(run.history) < epochs:
-        done = f"stopped after {len(run.history)} of {epochs} epochs"
+    done = f"stopped after {len(run.history)} of {epochs} epochs"
+    if len(run.history) < epochs and run.stopped_by is None:
         console().print(f"{done}; continue with --resume --out {folder}")
         return
     if extractor is not None and exchange_here().writer:
         ensemble.save(folder, overwrite=True)
+    if run.stopped_by is not None:
+        console().print(f"{done} by {run.stopped_by}", markup=False)
     losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].trained)
     members_in_words = "1 member" if count == 1 else f"{count} members"
     console().print(f"trained {members_in_words} (loss {losses}) in {folder}")

@@ -7,6 +7,7 @@ unpickled; and no further file.
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from tepui.cli.parsing import OF_FUNCTIONS, class_names, options_of
@@ -28,6 +29,8 @@ def check_written(values: Mapping[str, Any], words: Sequence[str]) -> None:
     found["--config"] = values.get("config") or ()
     found["items"] = values.get("items") or ()  # modules with recipes are imported
     found["recipe"] = [values.get("recipe")]
+    extractor = values.get("extractor")  # a run, or what is imported and called
+    found["--extractor"] = [] if Path(extractor or ".").is_dir() else [extractor]
     for option, items in found.items():
         written = {*words} | _written(option, words)
         for item in items:

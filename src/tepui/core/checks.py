@@ -66,24 +66,28 @@ def have_values() -> bool:
 
 
 def logits_shape(
-    logits: Tensor, *, min_members: int = 1, first_sample: int = 0
+    logits: Tensor,
+    *,
+    min_members: int = 1,
+    first_sample: int = 0,
+    argument: str = "logits",
 ) -> None:
     """Check that logits are ``(members, samples, classes)``, floating and not NaN."""
     rule = "have shape (members, samples, classes)"
-    require(logits.ndim == 3, "logits", rule, tuple(logits.shape))
-    require(logits.is_floating_point(), "logits", "be floating point", logits.dtype)
+    require(logits.ndim == 3, argument, rule, tuple(logits.shape))
+    require(logits.is_floating_point(), argument, "be floating point", logits.dtype)
     members, samples, classes = shape = tuple(logits.shape)
     rule = f"hold at least {min_members} member(s)"
-    require(members >= min_members, "logits", rule, f"{members} in shape {shape}")
+    require(members >= min_members, argument, rule, f"{members} in shape {shape}")
     rule = "hold at least one sample and one class"
-    require(samples > 0 and classes > 0, "logits", rule, shape)
+    require(samples > 0 and classes > 0, argument, rule, shape)
     # A NaN makes the sum one; finding it takes a copy, the sum does not.
     if not have_values():
         return
     if torch.isnan(logits.detach().sum()) and (bad := torch.isnan(logits)).any():
         member, sample, _ = bad.nonzero()[0].tolist()
         raise ValueError(
-            f"logits must not be NaN, got {int(bad.sum())} NaN value(s), "
+            f"{argument} must not be NaN, got {int(bad.sum())} NaN value(s), "
             f"the first at member {member}, sample {first_sample + sample}"
         )
 

@@ -1,5 +1,7 @@
-"""Optional libraries, which an extra installs."""
+"""Optional libraries, which an extra installs, and what they make of a name."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -19,3 +21,28 @@ def extra(library: str, name: str) -> Any:
         raise ImportError(
             f'{needed} is not installed: pip install "tepui[{name}]"'
         ) from error
+
+
+@contextmanager
+def known_by_name(
+    argument: str, rule: str, value: object, *errors: type[Exception]
+) -> Iterator[None]:
+    """Let errors of a library that looks a name up say which name of ours it was.
+
+    Args:
+        argument: The argument that holds the name.
+        rule: What it must do or be, to follow the word "must".
+        value: The name.
+        errors: What the library raises where it does not know, find or reach it.
+
+    Example:
+        >>> with known_by_name("name", "be a letter", "7", KeyError):
+        ...     {"a": 1}["7"]
+        Traceback (most recent call last):
+        ValueError: name must be a letter, got '7': '7'
+    """
+    try:
+        yield
+    except errors as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ValueError(f"{argument} must {rule}, got {value!r}: {reason}") from error

@@ -6,12 +6,14 @@ them to be found again, and left out of what is made to be shown.
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 MASK = "***"
 _WORDS = r"token(?!i[sz])|passw|secret|credential|(?:api|access|private)[_-]?key|auth"
 _SECRET = rf"[\w.-]*(?:{_WORDS})[\w-]*"
+_NAME = re.compile(_SECRET, re.IGNORECASE)
 _OPTION = re.compile(rf"--{_SECRET}", re.IGNORECASE)
 _INSIDE = re.compile(rf"([\"']?{_SECRET}[\"']?\s*[=:]\s*)([\"']?)[^,}}\s\"'&]+\2", re.I)
 _IN_ADDRESS = re.compile(r"(\w+://)[^/\s@]+@")
@@ -36,6 +38,28 @@ def without_secrets(words: Sequence[str]) -> list[str]:
         masked.append(_IN_ADDRESS.sub(rf"\1{MASK}@", hidden))
         secret = _OPTION.fullmatch(word) is not None
     return masked
+
+
+def masked(value: Any) -> Any:
+    """Return a document with the values of secrets masked, known by their names.
+
+    Example:
+        >>> masked({"hub": {"token": "hf_1", "tokens": 3}, "at": "https://me:pw@host"})
+        {'hub': {'token': '***', 'tokens': 3}, 'at': 'https://***@host'}
+    """
+    if isinstance(value, Mapping):
+        return {
+            name: MASK if _is_secret(str(name), item) else masked(item)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [masked(item) for item in value]
+    return without_secrets([value])[0] if isinstance(value, str) else value
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    plain = value is None or isinstance(value, bool | int | float)
+    return not plain and _NAME.fullmatch(name) is not None
 
 
 def command_line(words: Sequence[str]) -> str:

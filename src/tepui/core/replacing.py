@@ -63,6 +63,16 @@ def write_bytes(path: Path, *parts: bytes | memoryview) -> None:
             file.write(part)
 
 
+def is_unfinished(path: Path) -> bool:
+    """Whether a writer, alive or not, has not put a path in its place, by its name."""
+    return _REMAINS.fullmatch(path.name) is not None
+
+
+def is_free(folder: Path) -> bool:
+    """Whether there is no such folder, or nothing in it but what is unfinished."""
+    return not folder.exists() or all(map(is_unfinished, folder.iterdir()))
+
+
 def remains_in(folder: Path) -> Iterator[Path]:
     """Yield what writers that are no more left in a folder."""
     with os.scandir(folder) as entries:
@@ -92,6 +102,7 @@ def check_writable(folder: Path) -> None:
     with writing(folder):
         if not present.is_dir():
             raise NotADirectoryError(f"{present} is not a folder")
+        remove_remains(present)
         probe = present / f".probe.{mark()}.tmp"
         probe.touch()
         probe.unlink()

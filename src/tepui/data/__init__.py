@@ -23,7 +23,9 @@ from tepui.data.files.image_folder import ImageFolder
 from tepui.data.files.unlabeled_folder import UnlabeledFolder
 from tepui.data.files.write_corrupted import write_corrupted
 from tepui.data.hugging_face import HuggingFace
+from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
+from tepui.data.joining import joined
 from tepui.data.preparation import Preparation
 from tepui.data.prepared_like import prepared_like
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
@@ -49,7 +51,7 @@ from tepui.data.splits import split, split_at
 from tepui.data.stored import StoredData
 from tepui.data.stored_array import StoredArray
 from tepui.data.texts import Texts
-from tepui.data.tokenizer import HuggingFaceTokenizer, Tokenizer
+from tepui.data.tokenizer import Tokenizer
 
 __all__ = [
     "CIFAR10",
@@ -100,6 +102,7 @@ __all__ = [
     "corrupt",
     "corrupted",
     "corrupted_files",
+    "joined",
     "load_frost",
     "prepared_like",
     "split",

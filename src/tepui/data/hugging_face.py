@@ -58,7 +58,7 @@ class HuggingFace(StoredRows):
     ) -> None:
         rule = "be a datasets.Dataset with length and order"
         kind = type(dataset).__name__
-        fits = isinstance(dataset, extra("datasets", "huggingface").Dataset)
+        fits = isinstance(dataset, extra("datasets", "hub").Dataset)
         require(fits, "dataset", rule, kind)
         names = dataset.column_names
         columns = _columns(names, target, input)

@@ -71,7 +71,11 @@ class ImageFiles(StoredData):
         files: The images, in order.
         targets: One label per image.
         classes: Names of the classes.
+        streamed: Whether images are decoded batch by batch in any case, and never all
+            held.
     """
+
+    streamed = False
 
     def __init__(
         self,
@@ -86,8 +90,11 @@ class ImageFiles(StoredData):
         require(len(files) > 0, "files", "hold at least one image", len(files))
         rule = f"have one label per file ({len(files)})"
         require(len(targets) == len(files), "targets", rule, len(targets))
+        labels = torch.as_tensor(targets)
+        whole = not (labels.is_floating_point() or labels.is_complex())
+        require(whole, "targets", "be integers", labels.dtype)
         self.files = tuple(files)
-        self.targets = torch.as_tensor(targets, dtype=torch.int64)
+        self.targets = labels.to(torch.int64)
         self.classes = classes
         self.normalize = normalize
         self.frame = frame
@@ -103,7 +110,7 @@ class ImageFiles(StoredData):
             Bytes ``(samples, channels, height, width)``.
         """
         files = [self.files[row] for row in index.tolist()]
-        images = [decode(file, self.frame, self.gray) for file in files]
+        images = _decoded(files, self.frame, self.gray)
         for file, image in zip(files, images, strict=True):
             _check_size(files[0], images[0], file, image)
         return torch.stack(images)
@@ -124,6 +131,17 @@ class ImageFiles(StoredData):
         part.targets = self.targets[rows]
         return part
 
+    def in_batches(self) -> Self:
+        """Return the same images for one pass, decoded batch by batch.
+
+        Returns:
+            A data set of the same kind that never holds all images.
+        """
+        part = copy(self)
+        vars(part).pop("held", None)
+        part.streamed = True
+        return part
+
     def identity(self) -> dict[str, Any]:
         """Return a hash of names, sizes and labels, not of what the files contain.
 
@@ -136,9 +154,24 @@ class ImageFiles(StoredData):
         frame = None if self.frame is None else asdict(self.frame)
         return {"files": digest.hexdigest(), "frame": frame, "gray": self.gray}
 
+    def location(self) -> dict[str, Any]:
+        """Return a hash of places, sizes and times of change of the files.
+
+        Returns:
+            The hash, and how images are read.
+        """
+        digest = hashlib.sha256()
+        for file in self.files:
+            about = file.stat()
+            known = (file.absolute(), about.st_size, about.st_mtime_ns, about.st_ino)
+            digest.update(f"{known}\n".encode())
+        return {**self.identity(), "places": digest.hexdigest()}
+
     @functools.cached_property
     def held(self) -> Arrays | None:
-        """All images as bytes in tensors; None if they take more than 8 GiB."""
+        """All images as bytes in tensors; None if that is too much for memory."""
+        if self.streamed:
+            return None
         first = decode(self.files[0], self.frame, self.gray)
         if len(self) * first.numel() > MEMORY:
             return None
@@ -157,6 +190,15 @@ def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor
         raise
     except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{path} must be a valid image: {error}") from error
+
+
+def _decoded(files: Sequence[Path], frame: Frame | None, gray: bool) -> list[Tensor]:
+    """Read some images, using all processors unless this process is one of several."""
+    read = functools.partial(decode, frame=frame, gray=gray)
+    if len(files) == 1 or torch.utils.data.get_worker_info() is not None:
+        return [read(file) for file in files]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(read, files))
 
 
 def pixels_of(
@@ -191,9 +233,30 @@ def decode_all(
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Return the images in a folder and all below it, in the order of their names."""
-    named = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
+    """Return the images in a folder and all below it, in the order of their names.
+
+    Links are followed, but not into a folder that they lie in.
+    """
+    above = frozenset(map(_place, folder.absolute().parents))
+    named = (p for p in _below(folder, above) if p.suffix.lower() in SUFFIXES)
     return sorted(path for path in named if path.is_file())
+
+
+def _below(folder: Path, above: frozenset[tuple[int, int]]) -> list[Path]:
+    """Return all that lies below a folder; ``above`` are the folders it lies in."""
+    if (place := _place(folder)) in above:
+        return []
+    paths: list[Path] = []
+    for path in folder.iterdir():
+        paths.append(path)
+        if path.is_dir():
+            paths += _below(path, above | {place})
+    return paths
+
+
+def _place(folder: Path) -> tuple[int, int]:
+    about = folder.stat()
+    return about.st_dev, about.st_ino
 
 
 def class_folders(folder: Path) -> list[Path]:

@@ -3,8 +3,8 @@
 It is a plain value: a file holds it as JSON, and nothing of it is code.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.data.arrays import Inputs, Normalize, prepared
 from tepui.data.class_names import class_names
+from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.loading import as_arrays
 from tepui.data.prepared_like import image_shape, images_in_form, in_form, whole
@@ -42,7 +43,7 @@ class Preparation:
     normalize: Normalize | None = None
     shape: tuple[int, ...] | None = None
     frame: Frame | None = None
-    tokenizer: Tokenizer | None = None
+    tokenizer: Tokenizer | HuggingFaceTokenizer | None = None
     length: int = 128
     classes: tuple[str, ...] = ()
 
@@ -75,7 +76,8 @@ class Preparation:
             files: The files.
 
         Returns:
-            A data set without labels (-1), in the order of the files.
+            A data set without labels (-1), in the order of the files, decoded batch by
+            batch.
 
         Raises:
             ValueError: If the training data were no images, or files cannot be
@@ -97,7 +99,7 @@ class Preparation:
             gray=channels == 1,
             normalize=self.normalize,
             classes=self.classes,
-        )
+        ).in_batches()
 
     def dataset(self, dataset: Dataset[Any]) -> Dataset[Any]:
         """Return a data set of images in the form of the training images.
@@ -136,7 +138,8 @@ class Preparation:
         Returns:
             What :meth:`of` reads.
         """
-        return asdict(self)
+        words = None if self.tokenizer is None else self.tokenizer.document()
+        return asdict(replace(self, tokenizer=None)) | {"tokenizer": words}
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
@@ -151,15 +154,16 @@ class Preparation:
         Raises:
             ValueError: If a part breaks its rule.
         """
-        kinds = {"normalize": Normalize, "frame": Frame, "tokenizer": Tokenizer}
-        parts: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in document.items()
+        makers: dict[str, Callable[..., Any]] = {
+            "normalize": Normalize,
+            "frame": Frame,
+            "tokenizer": _tokenizer,
         }
-        for name, kind in kinds.items():
+        parts: dict[str, Any] = {name: _value(v) for name, v in document.items()}
+        for name, make in makers.items():
             if parts.get(name) is not None:
                 values = {k: _value(v) for k, v in parts[name].items()}
-                parts[name] = kind(**values)
+                parts[name] = make(**values)
         return cls(**parts)
 
 
@@ -178,14 +182,20 @@ def preparation_of(dataset: Dataset[Any]) -> Preparation | None:
     if data is None:
         return None
     tokenizer = getattr(source, "tokenizer", None)
+    known = isinstance(tokenizer, Tokenizer | HuggingFaceTokenizer)
     return Preparation(
         normalize=data.normalize,
         shape=image_shape(data),
         frame=source.frame if isinstance(source, ImageFiles) else None,
-        tokenizer=tokenizer if isinstance(tokenizer, Tokenizer) else None,
+        tokenizer=tokenizer if known else None,
         length=int(getattr(source, "length", 128)),
         classes=class_names(source),
     )
+
+
+def _tokenizer(**values: Any) -> Tokenizer | HuggingFaceTokenizer:
+    foreign = "hugging_face" in values
+    return HuggingFaceTokenizer.of(values) if foreign else Tokenizer(**values)
 
 
 def _value(value: Any) -> Any:

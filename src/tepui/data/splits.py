@@ -45,13 +45,20 @@ def split(dataset: D, fraction: float, *, seed: int) -> tuple[D, D]:
         >>> len(train), len(held_out)
         (8, 2)
     """
-    num_samples = length(dataset)
+    first, second = split_rows(length(dataset), fraction, seed=seed)
+    return _part(dataset, first), _part(dataset, second)
+
+
+def split_rows(
+    num_samples: int, fraction: float, *, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Return which samples of a data set :func:`split` puts where, ascending."""
     require(0 < fraction < 1, "fraction", "lie in (0, 1)", fraction)
     second = round(fraction * num_samples)
     rule = f"leave at least one of {num_samples} samples on each side"
     require(0 < second < num_samples, "fraction", rule, fraction)
     order = torch.randperm(num_samples, generator=generator(seed, "split"))
-    return _part(dataset, order[second:]), _part(dataset, order[:second])
+    return order[second:].sort().values, order[:second].sort().values
 
 
 def split_at(dataset: D, held_out: Sequence[int] | Tensor | str | Path) -> tuple[D, D]:

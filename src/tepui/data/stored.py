@@ -67,6 +67,15 @@ class StoredData(Dataset[tuple[Inputs, Tensor]], ABC):
             Values that JSON can hold.
         """
 
+    def location(self) -> Mapping[str, Any]:
+        """Return what tells the contents from others, without reading them.
+
+        Returns:
+            Values that JSON can hold: by default those of :meth:`identity`; of files
+            that it would not tell apart, their places and times of change too.
+        """
+        return self.identity()
+
     def prepare(self, inputs: Inputs) -> Inputs:
         """Return stored inputs as a model sees them.
 

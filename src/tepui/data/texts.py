@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.data.arrays import Arrays
-from tepui.data.tokenizer import Tokenizer
+from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
+from tepui.data.tokenizer import BUCKETS, SPECIAL, Tokenizer
 
 
 @final
@@ -24,7 +26,8 @@ class Texts(Arrays):
         texts: Single texts, or pairs of them.
         targets: One target per text.
         tokenizer: What turns words into numbers; by default one is made of these texts.
-            Give a test set that of its training set.
+            Give a test set that of its training set, and the members of a text model of
+            Hugging Face its own, ``HuggingFaceTokenizer(name)``.
         vocabulary: The largest number of different tokens of a new tokenizer.
         length: The largest number of tokens in a text.
         classes: Names of the classes, where they have names.
@@ -43,7 +46,7 @@ class Texts(Arrays):
         (['attention_mask', 'input_ids'], torch.Size([1, 3]))
     """
 
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | HuggingFaceTokenizer
     length: int
 
     def __init__(
@@ -51,13 +54,19 @@ class Texts(Arrays):
         texts: Sequence[str] | Sequence[tuple[str, str]],
         targets: Sequence[int] | Sequence[float] | Tensor,
         *,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: Tokenizer | HuggingFaceTokenizer | None = None,
         vocabulary: int = 8192,
         length: int = 128,
         classes: tuple[str, ...] = (),
     ) -> None:
+        check_types(Texts.__init__, {"vocabulary": vocabulary, "length": length})
         require(len(texts) > 0, "texts", "hold at least one text", 0)
+        rule = f"hold one for each of {len(texts)} texts"
+        require(len(targets) == len(texts), "targets", rule, len(targets))
         if tokenizer is None:
+            least = SPECIAL + BUCKETS
+            rule = f"be greater than {least}"
+            require(vocabulary > least, "vocabulary", rule, vocabulary)
             parts = [[text] if isinstance(text, str) else text for text in texts]
             words = (word for part in parts for word in part)
             tokenizer = Tokenizer.build(words, vocabulary)

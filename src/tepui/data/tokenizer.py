@@ -10,7 +10,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, final
@@ -19,12 +19,12 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.extras import extra
 from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_fields
 
 PAD, FIRST, SEPARATOR = 0, 1, 2
 SPECIAL = 3
+BUCKETS = 1024
 KIND = "tokenizer"
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -58,7 +58,7 @@ class Tokenizer:
 
     @classmethod
     def build(
-        cls, texts: Iterable[str], size: int = 8192, *, buckets: int = 1024
+        cls, texts: Iterable[str], size: int = 8192, *, buckets: int = BUCKETS
     ) -> Self:
         """Count the words of a training text.
 
@@ -175,8 +175,7 @@ class Tokenizer:
         file = Path(path)
         if file.exists() and not overwrite:
             raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
-        words = list(self.words)
-        write_document(file, KIND, {"buckets": self.buckets, "words": words})
+        write_document(file, KIND, self.document())
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -199,6 +198,14 @@ class Tokenizer:
         require(isinstance(buckets, int), f"buckets in {path}", "be a number", buckets)
         return cls(tuple(words), buckets)
 
+    def document(self) -> dict[str, Any]:
+        """Return the tokenizer for JSON.
+
+        Returns:
+            Its words and buckets.
+        """
+        return asdict(self) | {"words": list(self.words)}
+
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {word: SPECIAL + place for place, word in enumerate(self.words)}
@@ -207,50 +214,6 @@ class Tokenizer:
         if word in self._numbers:
             return self._numbers[word]
         return SPECIAL + len(self.words) + zlib.crc32(word.encode()) % self.buckets
-
-
-@final
-class HuggingFaceTokenizer:
-    """A tokenizer of transformers, from the extra ``text``.
-
-    Args:
-        name: Its name on the hub, such as ``"albert-base-v2"``, or a folder.
-
-    Raises:
-        ImportError: If transformers is not installed.
-    """
-
-    def __init__(self, name: str | Path) -> None:
-        library = extra("transformers", "text")
-        # Unless told not to, the library asks whether to run code.
-        closed = {"trust_remote_code": False}
-        self.tokenizer: Any = library.AutoTokenizer.from_pretrained(name, **closed)
-
-    def __len__(self) -> int:
-        return len(self.tokenizer)
-
-    def pairs(
-        self, first: Sequence[str], second: Sequence[str], length: int = 128
-    ) -> dict[str, Tensor]:
-        """Return pairs of sentences as a text model expects them.
-
-        Args:
-            first: The first sentence of each pair.
-            second: The second sentence of each pair.
-            length: The largest number of tokens in one pair; longer pairs are cut.
-
-        Returns:
-            The tokenizer's tensors by name, as wide as the longest pair.
-        """
-        encoded = self.tokenizer(
-            list(first),
-            list(second),
-            padding=True,
-            truncation=True,
-            max_length=length,
-            return_tensors="pt",
-        )
-        return dict(encoded)
 
 
 def _words(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from tepui.ensembles.class_prediction import ClassPrediction, LabelPrediction
 from tepui.ensembles.ensemble import Ensemble, load
 from tepui.ensembles.foreign_weights import ensemble_of
+from tepui.ensembles.joint_logits import JointLogits
 from tepui.ensembles.number_prediction import (
     GaussianPrediction,
     NumberPrediction,
@@ -15,6 +16,7 @@ __all__ = [
     "ClassPrediction",
     "Ensemble",
     "GaussianPrediction",
+    "JointLogits",
     "LabelPrediction",
     "NumberPrediction",
     "OutputPrediction",

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, final, get_args
 
-import torch
 from torch import Tensor
 
 from tepui import metrics
@@ -17,6 +16,7 @@ from tepui.core.checks import logits_shape, one_of, require
 from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.ensembles.prediction import Prediction, mean_and_largest, some
 from tepui.metrics import ConformalSets, Rule, Score
+from tepui.metrics.multilabel import two_classes
 
 
 @final
@@ -50,8 +50,8 @@ class ClassPrediction(Prediction):
     def __post_init__(self) -> None:
         one_of("rule", self.rule, get_args(Rule))
         rule = "have shape (members, samples, classes, …)"
-        require(self.outputs.ndim >= 3, "logits", rule, tuple(self.outputs.shape))
-        logits_shape(self._logits)
+        require(self.outputs.ndim >= 3, "outputs", rule, tuple(self.outputs.shape))
+        logits_shape(self._logits, argument="outputs")
 
     @property
     def logits(self) -> Tensor:
@@ -152,7 +152,16 @@ class ClassPrediction(Prediction):
             "confidence": f"mean {float(self.confidence.mean()):.4g}, "
             f"lowest {float(self.confidence.min()):.4g}",
             **_uncertainties(self),
+            **self._sets_in_words(),
         }
+
+    def _sets_in_words(self) -> dict[str, str]:
+        conformity = self.conformity
+        if not isinstance(conformity, ConformalSets) or conformity.rule != self.rule:
+            return {}
+        size = float(self.sets.sum(-1).double().mean())
+        promise = f"promised to hold the class {conformity.coverage:.4g} of the time"
+        return {"conformal sets": f"{size:.4g} classes on average, {promise}"}
 
     def missing(self, name: str) -> str:
         """Say what sets need."""
@@ -210,7 +219,7 @@ class LabelPrediction(Prediction):
         super().__post_init__()
         one_of("rule", self.rule, get_args(Rule))
         rule = "have shape (members, samples, labels, …)"
-        require(self.outputs.ndim >= 3, "logits", rule, tuple(self.outputs.shape))
+        require(self.outputs.ndim >= 3, "outputs", rule, tuple(self.outputs.shape))
 
     @property
     def logits(self) -> Tensor:
@@ -296,11 +305,6 @@ class LabelPrediction(Prediction):
         """Return what a function says of every label as a choice between two."""
         two = two_classes(self.outputs.flatten(1))
         return function(two).reshape(self.outputs.shape[1:])
-
-
-def two_classes(logits: Tensor) -> Tensor:
-    """Return a logit as two, 0 and itself, whose softmax is its sigmoid."""
-    return torch.stack([torch.zeros_like(logits), logits], -1)
 
 
 def _scores(logits: Tensor, score: Score) -> Tensor:

@@ -390,7 +390,8 @@ def load(
     """Load an ensemble that :meth:`Ensemble.save` or a run wrote.
 
     Nothing in the file is executed: models of ``tepui.models`` are rebuilt from their
-    names and arguments, all others by the factory.
+    names and arguments, those of transformers from their configuration, all others by
+    the factory.
 
     Args:
         path: The folder.
@@ -434,6 +435,12 @@ def preparation_in(path: str | Path) -> Preparation | None:
     """Return how the ensemble in a folder prepares raw inputs, without its weights."""
     _, document, file = _read(path)
     return _preparation(document, file)
+
+
+def task_in(path: str | Path) -> Task | None:
+    """Return what the outputs of the ensemble in a folder mean, without its weights."""
+    _, document, file = _read(path)
+    return _task(document, file)
 
 
 def load_into(ensemble: Ensemble, path: str | Path) -> None:
@@ -512,12 +519,7 @@ def _take_meaning(
     ensemble: Ensemble, document: dict[str, Any], states: States, file: Path
 ) -> None:
     """Give an ensemble what its file says of its outputs and of its data."""
-    task = document.get("task")
-    try:
-        ensemble.task = None if task is None else Task.of(task)
-    except (KeyError, TypeError, ValueError) as error:
-        rule = f"{file} must say what outputs mean"
-        raise ValueError(f"{rule}, but: {error!r}") from error
+    ensemble.task = _task(document, file)
     ensemble.preparation = _preparation(document, file)
     ensemble.trained_on = tuple(document.get("trained_on", ()))
     ensemble.calibration = ensemble.conformity = None
@@ -529,6 +531,15 @@ def _take_meaning(
             ensemble.conformity = stored_conformity(promised, states["conformity"])
     except (KeyError, TypeError, ValueError) as error:
         rule = f"{file} must say how its ensemble is calibrated"
+        raise ValueError(f"{rule}, but: {error!r}") from error
+
+
+def _task(document: dict[str, Any], file: Path) -> Task | None:
+    described = document.get("task")
+    try:
+        return None if described is None else Task.of(described)
+    except (KeyError, TypeError, ValueError) as error:
+        rule = f"{file} must say what outputs mean"
         raise ValueError(f"{rule}, but: {error!r}") from error
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import UNLABELED, one_of, require
-from tepui.core.task import Task
+from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.data.fingerprint import fingerprint, same_data
 from tepui.data.loading import in_order
 from tepui.ensembles.conforming import conformal_parts
@@ -27,6 +27,8 @@ from tepui.metrics import (
     fit_calibration,
     pixels,
 )
+from tepui.metrics.label_scaling import fit_label_calibration
+from tepui.metrics.multilabel import label_rows
 from tepui.modules.running import device_of, evaluating, refusal_named
 
 NUMBERS = ("regression", "gaussian", "quantiles")
@@ -67,10 +69,14 @@ def held_out(
 def fitted_calibration(
     held: HeldOut, method: CalibrationMethod, rule: Rule
 ) -> Calibration:
-    """Return the calibration of an ensemble of classifiers."""
-    wanted = "be one of classes to be calibrated (conformal gives intervals of numbers)"
-    require(held.task.name == "classification", "task", wanted, str(held.task))
+    """Return the calibration of probabilities of classes or of labels."""
     logits, labels = held.outputs, held.targets
+    if held.task == MULTI_LABEL:
+        rows = label_rows(logits, like_outputs(labels, logits[0]))
+        return fit_label_calibration(*rows, method=method, rule=rule)
+    wanted = "be one of classes or labels to be calibrated (conformal gives intervals "
+    wanted += "of numbers)"
+    require(held.task == CLASSIFICATION, "task", wanted, str(held.task))
     if logits.ndim > 3:
         logits, labels = pixels(logits, labels, ignored=UNLABELED)
     return fit_calibration(logits, labels, method=method, rule=rule)
@@ -90,7 +96,8 @@ def fitted_conformity(
         chosen = "threshold" if score is None else score
         one_of("score", chosen, get_args(SetScore))
         return _sets(held, coverage, cast(SetScore, chosen), rule, seed, calibration)
-    rule_of_task = "be one of classes or numbers for sets or intervals"
+    rule_of_task = "be one of classes that exclude each other, or of numbers, to have "
+    rule_of_task += "sets or intervals"
     require(name in NUMBERS, "task", rule_of_task, str(held.task))
     require(seed is None, "seed", "be None for intervals, which draw nothing", seed)
     chosen = DEFAULTS[name] if score is None else score

@@ -105,8 +105,8 @@ class Meaningful(nn.Module):
         Args:
             dataset: Data that members were not trained on, with labels.
             method: ``"temperature"``, one factor of all logits; ``"vector"``, a factor
-                and an offset for each class; ``"isotonic"``, a rising map of each
-                class's probability, which changes the ensemble's probabilities and
+                and an offset for each class or label; ``"isotonic"``, a rising map of
+                each class's probability, which changes the ensemble's probabilities and
                 leaves members, and so how far they disagree, as they are.
             rule: How members are combined, ``"probability"`` or ``"logit"``; it is the
                 one to predict with.
@@ -117,7 +117,8 @@ class Meaningful(nn.Module):
             The calibration, which is also :attr:`calibration`; None there undoes it.
 
         Raises:
-            ValueError: If outputs are not logits of classes, or an option is unknown.
+            ValueError: If outputs are not logits of classes or labels, or the method is
+                unknown or not one for labels, which have no ``"isotonic"``.
 
         Example:
             >>> import tepui

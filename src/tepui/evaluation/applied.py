@@ -15,9 +15,10 @@ from torch import Tensor
 from tepui import metrics
 from tepui.core.checks import UNLABELED
 from tepui.core.storage import finite_or_none
-from tepui.core.task import CLASSIFICATION, Task
+from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.predicted import calibrated, prediction_of
+from tepui.evaluation.label_stream import LabelStream
 from tepui.losses import like_outputs
 from tepui.metrics import Calibration, ConformalSets, Conformity, Rule
 
@@ -29,8 +30,8 @@ class AppliedScores:
     Attributes:
         accuracy: Accuracy after calibration.
         nll: Negative log-likelihood after calibration.
-        ece: Expected calibration error after calibration.
-        adaptive_ece: The same over bins that hold equally many samples.
+        ece: Expected calibration error after calibration, of labels their mean.
+        adaptive_ece: The same over bins that hold equally many samples; of classes.
         brier: Brier score after calibration.
         promised: The coverage that sets or intervals promise.
         coverage: The share of samples, or numbers, whose truth they hold.
@@ -96,6 +97,7 @@ class AppliedStream:
             adaptive_ece=metrics.AdaptiveECE(rule=rule),
             brier=metrics.Brier(rule=rule),
         )
+        self.labels = LabelStream(rule) if applied.task == MULTI_LABEL else None
         self.held = self.size = 0.0
         self.count = 0
 
@@ -104,7 +106,7 @@ class AppliedStream:
         applied = self.applied
         changed, joint = calibrated(outputs, applied.calibration)
         if applied.calibration is not None:
-            self.scores.update(*_flat(changed if joint is None else joint, targets))
+            self._calibrated(changed if joint is None else joint, targets)
         if applied.conformity is None:
             return
         prediction = prediction_of(
@@ -126,10 +128,20 @@ class AppliedStream:
         self.held += float(held.sum())
         self.size += float(size.double().sum())
 
+    def _calibrated(self, logits: Tensor, targets: Tensor) -> None:
+        if self.labels is None:
+            self.scores.update(*_flat(logits, targets))
+        else:
+            self.labels.update(logits, targets)
+
     def result(self) -> AppliedScores:
         """Return the scores."""
         values: dict[str, float] = {}
-        if self.applied.calibration is not None:
+        if self.applied.calibration is not None and self.labels is not None:
+            measured, _ = self.labels.result({})
+            names = ("accuracy", "nll", "ece", "brier")
+            values = {name: getattr(measured, name) for name in names}
+        elif self.applied.calibration is not None:
             found = self.scores.compute()
             values = {name: float(value) for name, value in found.items()}
         if self.applied.conformity is not None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.data.shifts import NATURAL
 from tepui.evaluation.stored_logits import StoredLogits
 
 Metric = Callable[[Tensor, Tensor], Any]
@@ -51,8 +52,9 @@ def rescored(
     cells = {cell: metric_values(metrics, *of) for cell, of in stored.shifted.items()}
     updated = dict(document)
     updated["clean"] = document["clean"] | metric_values(metrics, *stored.clean)
-    if cells:
-        updated["shifted"] = document["shifted"] | _means(cells.values())
+    copies = [values for (_, hard), values in cells.items() if hard != NATURAL]
+    if copies:
+        updated["shifted"] = document["shifted"] | _means(copies)
     updated["severities"] = {
         level: row | _means(of for (_, hard), of in cells.items() if str(hard) == level)
         for level, row in document["severities"].items()

@@ -5,7 +5,7 @@ test data beside them a few numbers per sample; how many samples there are does 
 matter for the memory.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,8 +21,8 @@ from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
-from tepui.data.corruptions.copies import Corrupted
 from tepui.data.loading import length
+from tepui.data.shifts import NATURAL, Cell, Shifts, named
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.applied import applied_by
 from tepui.evaluation.custom_metrics import Metric, check_metrics
@@ -40,7 +40,7 @@ from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.scores import Scores
 from tepui.evaluation.shards import data_digest, weights_digest
 from tepui.evaluation.shared_batches import Processes, shared_logit_batches
-from tepui.evaluation.stored_logits import LOGITS, Cell, LogitType, storing_logits
+from tepui.evaluation.stored_logits import LOGITS, LogitType, storing_logits
 from tepui.evaluation.task_examiner import KINDS, TaskExaminer
 from tepui.evaluation.task_scores import TaskScores, taken_names
 from tepui.metrics import Reliability, Rule
@@ -51,7 +51,7 @@ def evaluate(
     ensemble: Ensemble,
     dataset: Dataset[Any],
     *,
-    shifted: Mapping[Cell, Dataset[Any]] | None = None,
+    shifted: Mapping[Cell, Dataset[Any]] | Mapping[str, Dataset[Any]] | None = None,
     ood: Mapping[str, Dataset[Any]] | None = None,
     detectors: FeatureDetectors | None = None,
     classes: Classes | Tensor = "held",
@@ -77,9 +77,10 @@ def evaluate(
     Args:
         ensemble: What to evaluate, where it lies.
         dataset: Clean test data.
-        shifted: Shifted test data by (type, severity), such as
-            ``tepui.data.corrupted(dataset)``, whose copies are made where the ensemble
-            lies.
+        shifted: Shifted test data: natural shifts by name, such as
+            ``{"sketch": sketches}``, in the form of the test data; or by (type,
+            severity), such as ``tepui.data.corrupted(dataset)``, whose copies are made
+            where the ensemble lies; or both, ``corrupted(dataset) | {"sketch": …}``.
         ood: Unfamiliar data by name, in the form of the test data, see
             :func:`tepui.data.prepared_like`. Their labels are ignored.
         detectors: Detectors of unfamiliar features, fitted on the training data:
@@ -134,7 +135,7 @@ def evaluate(
     check_types(evaluate, {n: v for n, v in locals().items() if n not in own_rules})
     one_of("rule", rule, get_args(Rule))
     one_of("precision", precision, get_args(Precision))
-    _check_cells({} if shifted is None else shifted)
+    cells = Shifts.of(shifted)
     check_ood({} if ood is None else ood, dataset)
     task, choice = task_on(ensemble, dataset)
     scored: type[TaskScores] = Scores if choice else KINDS[task.name]
@@ -147,16 +148,19 @@ def evaluate(
     )
     reached = exchange is None or hasattr(exchange, "writer")
     require(reached, "exchange", needed, exchange)
+    alone = exchange is None or detectors is None
+    rule_of_one = "be None where processes share the batches, each of which sees only "
+    rule_of_one += "the features of its own"
+    require(alone, "detectors", rule_of_one, "detectors")
     file = None if out is None else Path(out) / LOGITS
     if file is not None and file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
     if file is not None:
         check_writable(file.parent)
     device = device_of(ensemble)
-    if isinstance(shifted, Corrupted):
-        shifted = shifted.made_on(device)
+    cells = cells.made_on(device)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
-    cells, others, own = shifted or {}, ood or {}, metrics or {}
+    others, own = ood or {}, metrics or {}
     writes = exchange is None or exchange.writer
     applied = applied_by(ensemble, task, rule)
     with ExitStack() as stack:
@@ -210,7 +214,7 @@ def evaluate(
         *clean.shape,
         clean=clean.scores,
         shifted={cell: copy.scores for cell, copy in copies.items()},
-        reliability=_reliability(clean, copies.values()),
+        reliability=_reliability(clean, copies),
         ood=detected,
         histograms=counted,
         precision=precision_on(device, precision),
@@ -234,23 +238,18 @@ def _copies(
     """Return what is kept of each shifted data set."""
     copies = {}
     for (kind, severity), data in cells.items():
-        argument = f"shifted[{kind!r}, {severity}]"
+        argument = named((kind, severity))
         same_classes(argument, class_names(data), class_names(dataset), "dataset")
         copy = examiner.labeled(f"{kind}/{severity}", data, argument)
         copies[kind, severity] = copy
     return copies
 
 
-def _reliability(clean: Labeled, copies: Iterable[Labeled]) -> dict[str, Reliability]:
+def _reliability(
+    clean: Labeled, copies: Mapping[Cell, Labeled]
+) -> dict[str, Reliability]:
     """Return confidence and accuracy in bins, where there are probabilities."""
     reliability = {} if clean.bins is None else {"clean": clean.bins}
-    bins = [copy.bins for copy in copies if copy.bins is not None]
+    cells = copies.items()
+    bins = [c.bins for (_, hard), c in cells if hard != NATURAL and c.bins is not None]
     return reliability | ({"shifted": pooled(bins)} if bins else {})
-
-
-def _check_cells(shifted: object) -> None:
-    rule = "map (type, severity) to data sets"
-    if not isinstance(shifted, Mapping):
-        raise ValueError(f"shifted must {rule}, got {type(shifted).__name__}")
-    for cell in shifted:
-        require(isinstance(cell, tuple) and len(cell) == 2, "shifted", rule, cell)

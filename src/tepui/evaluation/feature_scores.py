@@ -4,9 +4,9 @@ Every member has features of its own, so that detectors are fitted for each and 
 scores averaged. Features are taken from the passes that evaluation makes anyway.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple, Self, final
 
 import torch
@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.data.loading import at_rows, length
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.predicted import require_classes
 from tepui.metrics import Mahalanobis, NearestNeighbor, ViM
 from tepui.modules.running import device_of, evaluating
 from tepui.sharpness.last_layer import classifier_of
@@ -68,7 +69,8 @@ class FeatureDetectors:
             What ``evaluate`` takes as ``detectors``.
 
         Raises:
-            ValueError: If a member does not end in a linear layer.
+            ValueError: If a member does not end in a linear layer, or outputs are not
+                logits of classes.
 
         Example:
             >>> import tepui
@@ -82,6 +84,7 @@ class FeatureDetectors:
             >>> far["mahalanobis"].auroc
             1.0
         """
+        require_classes(ensemble.task, "detectors of features")
         require(num_samples > 0, "num_samples", "be positive", num_samples)
         size, device = length(dataset), device_of(ensemble)
         rows = torch.linspace(0, size - 1, min(size, num_samples)).long().unique()
@@ -123,6 +126,35 @@ class FeatureDetectors:
         means = (torch.stack(column).mean(0) for column in columns)
         return dict(zip(MemberDetectors._fields, means, strict=True))
 
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a file keeps, by name."""
+        return {name: v for name, v in self._values() if isinstance(v, Tensor)}
+
+    def numbers(self) -> dict[str, float]:
+        """Return what a file keeps beside tensors, by name."""
+        return {
+            n: value for n, value in self._values() if not isinstance(value, Tensor)
+        }
+
+    def _values(self) -> Iterator[tuple[str, Any]]:
+        for index, member in enumerate(self.members):
+            for name, detector in member._asdict().items():
+                for item in fields(detector):
+                    yield f"{index}.{name}.{item.name}", getattr(detector, item.name)
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Read what :meth:`tensors` and :meth:`numbers` returned together.
+
+        Args:
+            values: Tensors and numbers by name.
+
+        Returns:
+            The detectors.
+        """
+        count = 1 + max(int(name.partition(".")[0]) for name in values)
+        return cls(tuple(_stored_member(values, index) for index in range(count)))
+
 
 class Watched:
     """Batches of an ensemble's logits, whose features are scored as they go by."""
@@ -131,13 +163,13 @@ class Watched:
         self,
         detectors: FeatureDetectors,
         seen: Callable[[], list[Tensor]],
-        batches: Callable[[Dataset[Any]], Batches],
+        batches: Callable[[Any], Batches],
     ) -> None:
         self.detectors, self.seen, self.batches = detectors, seen, batches
         self.rows: list[dict[str, Tensor]] = []
 
-    def __call__(self, data: Dataset[Any]) -> Batches:
-        """Yield the batches of a data set."""
+    def __call__(self, data: Any) -> Batches:
+        """Yield the batches of a data set, or of some of its rows."""
         self.rows = []
         for logits, labels in self.batches(data):
             self.rows.append(self.detectors.scores(self.seen(), logits))
@@ -153,7 +185,7 @@ class Watched:
 def watching(
     ensemble: Ensemble,
     detectors: FeatureDetectors,
-    batches: Callable[[Dataset[Any]], Batches],
+    batches: Callable[[Any], Batches],
 ) -> Iterator[Watched]:
     """Score the features of all batches that go by inside the block."""
     members = len(ensemble)
@@ -193,6 +225,15 @@ def last_inputs(ensemble: Ensemble) -> Iterator[Callable[[], list[Tensor]]]:
             handle = classifier_of(member).register_forward_pre_hook(note(number))
             stack.callback(handle.remove)
         yield seen
+
+
+def _stored_member(values: Mapping[str, Any], index: int) -> MemberDetectors:
+    kinds = MemberDetectors.__annotations__.items()
+    made = (
+        kind(**{f.name: values[f"{index}.{name}.{f.name}"] for f in fields(kind)})
+        for name, kind in kinds
+    )
+    return MemberDetectors(*made)
 
 
 def _fitted(module: nn.Module, x: Tensor, labels: Tensor, k: int) -> MemberDetectors:

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from tepui import metrics
-from tepui.core.checks import UNLABELED, class_indices, require
-from tepui.ensembles.class_prediction import two_classes
+from tepui.core.checks import UNLABELED, class_indices
 from tepui.evaluation.dead_members import Losses
 from tepui.evaluation.task_scores import LabelScores, PixelScores
 from tepui.losses import like_outputs
 from tepui.metrics import Reliability, Rule
+from tepui.metrics.multilabel import label_rows, two_classes
 
 
 class PixelStream:
@@ -64,12 +64,7 @@ class LabelStream:
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
         """Take in some samples."""
-        answers = like_outputs(targets, outputs[0])
-        known = bool(((answers == 0) | (answers == 1)).all())
-        require(known, "targets", "be 0 or 1 for each label", targets.dtype)
-        # Labels last, and every pixel a sample.
-        logits = outputs.movedim(2, -1).flatten(1, -2)
-        wanted = answers.movedim(1, -1).flatten(0, -2).long()
+        logits, wanted = label_rows(outputs, like_outputs(targets, outputs[0]))
         two = two_classes(logits.flatten(1))
         self._together.update(two, wanted.flatten())
         probs = metrics.ensemble_probs(two, rule=self._rule)[:, 1].reshape(wanted.shape)

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.data.shifts import Cell
 from tepui.data.stored_array import StoredArray
-from tepui.evaluation.stored_logits import LOGITS, Cell
+from tepui.evaluation.stored_logits import LOGITS
 from tepui.metrics.chunks import samples_at_once
 
 

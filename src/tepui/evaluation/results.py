@@ -10,10 +10,10 @@ import torch
 from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, Task
+from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, mean_applied
 from tepui.evaluation.ood import Detection, Histogram, Selective
 from tepui.evaluation.scores import mean_scores
-from tepui.evaluation.stored_logits import Cell
 from tepui.metrics import Reliability, Rule
 
 
@@ -28,7 +28,8 @@ class Evaluation:
         classes: Between how many classes members chose on it; of another task, how
             many outputs there are.
         clean: Scores on clean data: a :class:`Scores`, or what another task has.
-        shifted: Scores by type and severity of the shift.
+        shifted: Scores by type and severity of the shift; a natural one has severity 0,
+            see :attr:`natural`.
         reliability: Confidence and accuracy in bins, for ``clean`` and, pooled over
             all cells, for ``shifted``.
         ood: How well each score of :func:`tepui.metrics.ood_scores` tells the samples
@@ -68,12 +69,19 @@ class Evaluation:
 
     @property
     def shifted_mean(self) -> Any:
-        """Scores over all types and severities, None without shifted data."""
-        return mean_scores(self.shifted.values()) if self.shifted else None
+        """Scores over all types and severities, None without corrupted data."""
+        copies = [s for (_, hard), s in self.shifted.items() if hard != NATURAL]
+        return mean_scores(copies) if copies else None
+
+    @property
+    def natural(self) -> dict[str, Any]:
+        """Scores on each natural shift, by name."""
+        cells = self.shifted.items()
+        return {kind: scores for (kind, hard), scores in cells if hard == NATURAL}
 
     def by_severity(self) -> dict[int, Any]:
         """Return scores over all types, for each severity."""
-        severities = sorted({severity for _, severity in self.shifted})
+        severities = sorted({severity for _, severity in self.shifted} - {NATURAL})
         cells = self.shifted.items()
         return {
             level: mean_scores(scores for (_, hard), scores in cells if hard == level)
@@ -82,7 +90,8 @@ class Evaluation:
 
     def applied_by_severity(self) -> dict[int, AppliedScores]:
         """Return what calibration and sets give over all types, for each severity."""
-        severities = sorted({severity for _, severity in self.applied_shifted})
+        found = {severity for _, severity in self.applied_shifted}
+        severities = sorted(found - {NATURAL})
         cells = self.applied_shifted.items()
         return {
             level: mean_applied(scores for (_, hard), scores in cells if hard == level)
@@ -162,6 +171,7 @@ def _applied_lines(evaluation: Evaluation) -> list[str]:
 def summary(evaluation: Evaluation) -> str:
     """Return what a person wants to know first, in a few lines of text."""
     shown = {"clean": evaluation.clean, "shifted": evaluation.shifted_mean}
+    shown |= evaluation.natural
     columns = {name: scores for name, scores in shown.items() if scores is not None}
     sizes = f"{evaluation.samples} samples, {evaluation.members} members"
     headings = "".join(f"{name:>12}" for name in columns)

@@ -8,7 +8,9 @@ share the shards by their numbers alone.
 
 import hashlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -35,6 +37,7 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.predicted import calibrated, prediction_of
 from tepui.ensembles.prediction import Prediction
 from tepui.evaluation.dataset_logits import logit_batches, task_on
+from tepui.evaluation.feature_scores import FeatureDetectors, scores_of, watching
 from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
 from tepui.evaluation.stored_logits import TYPES, LogitType, within
 from tepui.metrics import ConformalIntervals, ConformalSets, Rule
@@ -60,6 +63,7 @@ class ShardedPredictions:
         ensemble: A hash of the weights.
         data: A hash of the data, as far as they are held or say what they are.
         task: What is predicted, see :class:`tepui.Task`.
+        detectors: A hash of the detectors of features, None without any.
     """
 
     path: Path
@@ -72,6 +76,7 @@ class ShardedPredictions:
     ensemble: str
     data: str
     task: str = "classification"
+    detectors: str | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -174,6 +179,7 @@ def predict_shards(
     workers: int = 0,
     precision: Precision = "tf32",
     logits_in: LogitType = "none",
+    detectors: FeatureDetectors | None = None,
     rank: int = 0,
     world: int = 1,
 ) -> ShardedPredictions:
@@ -194,6 +200,8 @@ def predict_shards(
         workers: Processes that load a data set not held in tensors.
         precision: What members compute in on a GPU.
         logits_in: Store the logits of all members too, in this type.
+        detectors: Detectors of unfamiliar features, fitted on the training data, whose
+            scores are written too.
         rank: Which of the writers this is, from 0.
         world: How many writers share the folder.
 
@@ -235,18 +243,27 @@ def predict_shards(
         ensemble=weights_digest(ensemble),
         data=data_digest(dataset),
         task=task.name,
+        detectors=None if detectors is None else _digest(detectors.tensors()),
     )
     check_writable(plan.path)
     _begin(plan)
-    for number in range(rank, plan.num_shards, world):
-        if plan.file(number).exists():
-            check_tensors(plan.file(number), KIND)
-            continue
-        span = plan.rows(number)
-        rows = torch.arange(span.start, span.stop).split(batch_size)
-        batches = logit_batches(ensemble, dataset, batch_size, workers, precision, rows)
-        tensors = _shard(ensemble, batches, task, choice, rule, logits_in)
-        write_tensors(plan.file(number), KIND, tensors, {"shard": number})
+    with ExitStack() as stack:
+        batches = partial(
+            logit_batches, ensemble, dataset, batch_size, workers, precision
+        )
+        watched = None
+        if detectors is not None:
+            watched = stack.enter_context(watching(ensemble, detectors, batches))
+        for number in range(rank, plan.num_shards, world):
+            if plan.file(number).exists():
+                check_tensors(plan.file(number), KIND)
+                continue
+            span = plan.rows(number)
+            rows = torch.arange(span.start, span.stop).split(batch_size)
+            seen = (watched or batches)(rows)
+            tensors = _shard(ensemble, seen, task, choice, rule, logits_in)
+            tensors |= scores_of(watched)
+            write_tensors(plan.file(number), KIND, tensors, {"shard": number})
     return plan
 
 
@@ -309,6 +326,11 @@ def _begin(plan: ShardedPredictions) -> None:
     for name, value in document.items():
         rule = f"be what {plan.path} was begun with ({begun[name]!r}) to go on there"
         require(begun[name] == value, name, rule, value)
+
+
+def state_digest(ensemble: Ensemble) -> str:
+    """Return a hash of all weights and buffers."""
+    return _digest(dict(ensemble.state_dict()))
 
 
 def weights_digest(ensemble: Ensemble) -> str:

@@ -13,9 +13,9 @@ from tepui.core.checks import labels_match, logits_shape, require
 from tepui.core.storage import read_tensors
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.core.tensor_stream import TensorStream, writing_tensors
+from tepui.data.shifts import Cell
 from tepui.metrics import Rule, pairwise_disagreement
 
-Cell = tuple[str, int]
 LogitType = Literal["float32", "float16", "none"]
 """What logits are stored in; not at all, where nothing needs them."""
 
@@ -31,7 +31,7 @@ class StoredLogits:
         rule: How the evaluation combined members.
         clean: Logits ``(members, samples, classes)`` and labels ``(samples,)``; of
             another task, its outputs and targets.
-        shifted: The same by type and severity of the shift.
+        shifted: The same by type and severity of the shift, 0 for a natural one.
         ood: Logits on unfamiliar data, which have no labels, by name.
         task: What they mean.
     """

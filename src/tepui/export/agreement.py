@@ -9,13 +9,17 @@ from tepui.core.checks import require
 
 
 def differences(
-    exported: Mapping[str, Tensor], expected: Mapping[str, Tensor]
+    exported: Mapping[str, Tensor],
+    expected: Mapping[str, Tensor],
+    beyond: Tensor | None = None,
 ) -> dict[str, float]:
     """Return the largest difference of each output.
 
     Numbers are compared in units of the largest one expected, or of one if that is
     smaller. A label differs by as much as it is less probable, by the ensemble's own
-    probabilities, than the one expected: what is equally probable is no mistake.
+    probabilities, than the one expected: what is equally probable is no mistake. Sets
+    differ by how far a class that is in one of them alone lies from their limit, which
+    ``beyond`` says.
 
     Example:
         >>> probs, labels = torch.tensor([[0.5, 0.5]]), torch.tensor([0])
@@ -31,6 +35,9 @@ def differences(
         require(fits, f"output {name!r}", rule, tuple(given.shape))
         if name == "labels":
             found[name] = _less_probable(given, wanted, expected["probs"])
+        elif name == "sets":
+            assert beyond is not None
+            found[name] = float((beyond.abs() * (given != wanted)).max())
         else:
             unit = max(1.0, float(wanted.abs().max()))
             found[name] = float((given.double() - wanted.double()).abs().max()) / unit

@@ -18,7 +18,7 @@ from tepui.export.formats import Run, as_onnx, as_torch
 from tepui.export.graph import COVERAGE, Graph, answers
 from tepui.export.samples import some_samples
 from tepui.export.tracing import traced
-from tepui.metrics import Rule
+from tepui.metrics import ConformalSets, Rule
 
 Format = Literal["onnx", "torch"]
 """A graph for onnxruntime and its kin, or a program of ``torch.export`` (``.pt2``)."""
@@ -75,9 +75,10 @@ def export_ensemble(
     raw=raw)`` does: it prepares inputs, runs all members (a shared extractor once),
     calibrates and scores. Its outputs have the names of the prediction's fields:
     ``probs``, ``labels``, ``confidence``, ``epistemic`` and ``ood_score`` of classes
-    and of labels; ``mean`` and ``std``, or ``median``, ``epistemic``, and ``lower`` and
-    ``upper`` where there are intervals, of numbers; ``mean`` and ``spread`` where the
-    task is not known.
+    and of labels, and ``sets`` where ``Ensemble.conformal`` made some that draw no
+    random numbers; ``mean`` and ``std``, or ``median``, ``epistemic``, and ``lower``
+    and ``upper`` where there are intervals, of numbers; ``mean`` and ``spread`` where
+    the task is not known.
 
     Args:
         ensemble: The ensemble; it is left as it is.
@@ -139,8 +140,11 @@ def export_ensemble(
 
 
 def _compared(graph: Graph, run: Run, inputs: Inputs) -> dict[str, float]:
-    expected = answers(graph.predict(inputs), graph.coverage)
-    return differences(run(inputs), expected)
+    prediction = graph.predict(inputs)
+    beyond = None
+    if isinstance(prediction.conformity, ConformalSets):
+        beyond = prediction.conformity.beyond(prediction.probs)
+    return differences(run(inputs), answers(prediction, graph.coverage), beyond)
 
 
 def _about(

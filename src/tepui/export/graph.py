@@ -10,7 +10,7 @@ from tepui.data.arrays import Inputs, map_inputs
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import prepared_inputs
 from tepui.ensembles.prediction import Prediction
-from tepui.metrics import Calibration, Conformity, Rule
+from tepui.metrics import Calibration, ConformalSets, Conformity, Rule
 
 OF_CLASSES = ("probs", "labels", "confidence", "epistemic")
 COVERAGE = 0.9
@@ -68,7 +68,8 @@ def answers(prediction: Prediction, coverage: float = COVERAGE) -> dict[str, Ten
     name = prediction.task.name
     if name in ("classification", "multi_label"):
         fields = {field: getattr(prediction, field) for field in OF_CLASSES}
-        return {**fields, "ood_score": prediction.ood_score()}
+        sets = {"sets": prediction.sets} if has_sets(prediction) else {}
+        return {**fields, "ood_score": prediction.ood_score(), **sets}
     if name == "unknown":
         return {"mean": prediction.mean, "spread": prediction.spread}
     points = ("median",) if name == "quantiles" else ("mean", "std")
@@ -80,6 +81,12 @@ def answers(prediction: Prediction, coverage: float = COVERAGE) -> dict[str, Ten
     else:
         return fields
     return {**fields, "lower": lower, "upper": upper}
+
+
+def has_sets(prediction: Prediction) -> bool:
+    """Return whether a graph can make the conformal sets: those that draw nothing."""
+    conformity = prediction.conformity
+    return isinstance(conformity, ConformalSets) and conformity.seed is None
 
 
 def _on_cpu(ensemble: Ensemble) -> Ensemble:

@@ -78,7 +78,7 @@ class TemperatureScaling:
 @final
 @dataclass(frozen=True, eq=False)
 class VectorScaling:
-    """Logits times a factor plus an offset, both of their class.
+    """Logits times a factor plus an offset, both of their class or label.
 
     The pair of least loss on held-out samples, where every class is pulled towards one
     temperature as weakly as by one sample (Guo et al. 2017, "On calibration of modern
@@ -258,5 +258,5 @@ def stored_calibration(
 
 
 def _check_classes(logits: Tensor, classes: int) -> None:
-    rule = f"have the {classes} classes that the calibration was fitted on"
+    rule = f"have the {classes} classes or labels that the calibration was fitted on"
     require(logits.shape[-1] == classes, "logits", rule, tuple(logits.shape))

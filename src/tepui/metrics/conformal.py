@@ -43,7 +43,7 @@ from typing import Any, Literal, Self, final, get_args
 import torch
 from torch import Tensor
 
-from tepui.core.checks import class_indices, one_of, require
+from tepui.core.checks import class_indices, have_values, one_of, require
 from tepui.core.seeding import generator
 from tepui.metrics import chunks
 from tepui.metrics.binning import sorted_rows
@@ -141,10 +141,26 @@ class ConformalSets:
             Truth values of the same shape.
         """
         _check_probs(probs)
-        draws = self._draws(len(probs), probs.device)
+        draws = self._draws(probs.shape[0], probs.device)
         limit = self.limit.to(probs.device)
+        if not have_values():  # a graph takes all samples at once
+            return self._sets(probs, draws, limit)
         parts = zip(_runs(probs), draws.split(_at_once(probs)), strict=True)
         return torch.cat([self._sets(part, drawn, limit) for part, drawn in parts])
+
+    def beyond(self, probs: Tensor) -> Tensor:
+        """Return by how much each class's score exceeds the limit of its set.
+
+        Args:
+            probs: Probabilities of the ensemble, ``(samples, classes)``.
+
+        Returns:
+            Differences of the same shape, in float64; at most 0 for what is in a set.
+        """
+        _check_probs(probs)
+        of_class = torch.arange(probs.shape[1], device=probs.device)
+        columns = [self._label_scores(probs, c.expand(len(probs))) for c in of_class]
+        return torch.stack(columns, 1) - self.limit.to(columns[0])
 
     def _sets(self, probs: Tensor, draws: Tensor, limit: Tensor) -> Tensor:
         if self.score == "threshold":
@@ -314,8 +330,12 @@ def conformal_quantile(scores: Tensor, coverage: float) -> Tensor:
         tensor(5.)
     """
     check_coverage(coverage)
+    shape = tuple(scores.shape)
+    require(scores.ndim > 0, "scores", "have shape (samples, …)", shape)
+    require(scores.is_floating_point(), "scores", "be floating point", scores.dtype)
     samples = len(scores)
     require(samples > 0, "scores", "hold at least one sample", samples)
+    require(not scores.isnan().any(), "scores", "not be NaN", math.nan)
     # The product of whole numbers and decimals may be off in its last digit.
     place = math.ceil((samples + 1) * coverage - 1e-9)
     if place > samples:
@@ -348,6 +368,8 @@ def _check_probs(probs: Tensor) -> None:
     shape = tuple(probs.shape)
     filled = probs.ndim == 2 and probs.numel() > 0
     require(filled, "probs", "have shape (samples, classes)", shape)
+    if not have_values():
+        return
     low, high = (float(bound) for bound in torch.aminmax(probs.detach()))
     inside = low >= 0 and high <= 1 + 1e-5
     require(inside, "probs", "lie in [0, 1]", (low, high))
@@ -365,9 +387,10 @@ def _misfits(
 ) -> Tensor:
     """Return the score of each target."""
     if second is None:
-        predicted, answers = joint_tensors(targets, first=first)
+        predicted, answers = joint_tensors(first=first, targets=targets)
         return (answers - predicted).abs()
-    predicted, other, answers = joint_tensors(targets, first=first, second=second)
+    tensors = {"first": first, "second": second, "targets": targets}
+    predicted, other, answers = joint_tensors(**tensors)
     if score == "quantile":
         return torch.maximum(predicted - answers, answers - other)
     least = float(other.min())

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import have_values, require
-from tepui.metrics.targets import check_levels, check_variances, member_tensors
+from tepui.metrics.targets import check_levels, check_variances, joint_tensors
 
 _HALVINGS = {torch.float32: 40, torch.float64: 70}
 _HALVINGS_IN_GRAPHS = 26  # enough for float32 next to the bracket's width
@@ -37,7 +37,7 @@ def gaussian_quantiles(
     given = check_levels(levels)
     shape, filled = tuple(means.shape), means.ndim > 1 and len(means) > 0
     require(filled, "means", "have shape (members, samples, …)", shape)
-    values, spreads, _ = member_tensors(means[0], means=means, variances=variances)
+    spreads, values = joint_tensors(variances=variances, means=means)
     check_variances(spreads)
     wanted = given.to(values)
     centers, scales = values.unsqueeze(-1), spreads.sqrt().unsqueeze(-1)

@@ -52,7 +52,7 @@ class IntervalCoverage(TargetMean):
             upper: Upper ends, of the same shape.
             targets: The true numbers, of the same shape.
         """
-        low, high, answers = joint_tensors(targets, lower=lower, upper=upper)
+        low, high, answers = joint_tensors(lower=lower, upper=upper, targets=targets)
         inside = (low <= answers) & (answers <= high)
         self.add(inside, lower, upper, targets)
 
@@ -89,7 +89,7 @@ class IntervalWidth(TargetMean):
             lower: Lower ends, of shape ``(samples, …)``.
             upper: Upper ends, of the same shape.
         """
-        low, high = joint_tensors(upper, lower=lower)
+        low, high = joint_tensors(lower=lower, upper=upper)
         self.add(high - low, lower, upper)
 
 
@@ -142,7 +142,7 @@ class IntervalScore(TargetMean):
             upper: Upper ends, of the same shape.
             targets: The true numbers, of the same shape.
         """
-        low, high, answers = joint_tensors(targets, lower=lower, upper=upper)
+        low, high, answers = joint_tensors(lower=lower, upper=upper, targets=targets)
         outside = (low - answers).clamp(min=0) + (answers - high).clamp(min=0)
         score = high - low + 2 / (1 - self.coverage) * outside
         self.add(score, lower, upper, targets)

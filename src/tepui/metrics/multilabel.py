@@ -126,6 +126,27 @@ class LabelECE(_OfLabels):
         return (hits - sums).abs().sum(-1) / count.sum(-1)
 
 
+def two_classes(logits: Tensor) -> Tensor:
+    """Return a logit as two, 0 and itself, whose softmax is its sigmoid."""
+    return torch.stack([torch.zeros_like(logits), logits], -1)
+
+
+def label_rows(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    """Return logits and targets with the labels last and every pixel a sample.
+
+    Args:
+        outputs: Logits of shape ``(members, samples, labels, …)``.
+        targets: 0 or 1, of shape ``(samples, labels, …)``.
+
+    Returns:
+        Shapes ``(members, samples and pixels, labels)`` and without members.
+    """
+    known = bool(((targets == 0) | (targets == 1)).all())
+    require(known, "targets", "be 0 or 1 for each label", targets.dtype)
+    logits = outputs.movedim(2, -1).flatten(1, -2)
+    return logits, targets.movedim(1, -1).flatten(0, -2).long()
+
+
 def _average_precision(probs: Tensor, targets: Tensor) -> Tensor:
     """Return the mean precision of one label; NaN where no sample has it."""
     ordered, has = probs.sort().values, probs[targets].sort().values
@@ -141,7 +162,7 @@ def _check(probs: Tensor, targets: Tensor) -> None:
     require(probs.is_floating_point(), "probs", "be floating point", probs.dtype)
     low, high = (float(bound) for bound in torch.aminmax(probs.detach()))
     require(low >= 0 and high <= 1, "probs", "lie in [0, 1]", (low, high))
-    rule = f"have the shape of the probabilities, {shape}"
+    rule = f"have the shape of probs, {shape}"
     require(targets.shape == probs.shape, "targets", rule, tuple(targets.shape))
     known = targets.dtype == torch.bool or bool(((targets == 0) | (targets == 1)).all())
     require(known, "targets", "be 0 or 1", targets.dtype)

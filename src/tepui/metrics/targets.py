@@ -47,14 +47,15 @@ def member_tensors(targets: Tensor, **outputs: Tensor) -> tuple[Tensor, ...]:
     return in_one_type(*outputs.values(), targets)
 
 
-def joint_tensors(targets: Tensor, **outputs: Tensor) -> tuple[Tensor, ...]:
-    """Return what the ensemble says, then the targets, checked and in one type."""
-    check_numbers("targets", targets)
-    for name, values in outputs.items():
-        rule = f"have the shape of the targets, {tuple(targets.shape)}"
-        require(values.shape == targets.shape, name, rule, tuple(values.shape))
+def joint_tensors(**tensors: Tensor) -> tuple[Tensor, ...]:
+    """Return tensors in the shape of the last one, checked and in one type."""
+    *_, (last, model) = tensors.items()
+    check_numbers(last, model)
+    for name, values in tensors.items():
+        rule = f"have the shape of {last}, {tuple(model.shape)}"
+        require(values.shape == model.shape, name, rule, tuple(values.shape))
         check_numbers(name, values)
-    return in_one_type(*outputs.values(), targets)
+    return in_one_type(*tensors.values())
 
 
 def quantile_tensors(

@@ -14,6 +14,7 @@ References:
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,17 +40,19 @@ def vector_scaling(logits: Tensor, labels: Tensor, rule: Rule) -> tuple[Tensor, 
     weight, bias = _fitted(logits.mean(0, keepdim=True), labels, "logit")
     if rule == "logit":
         return weight, bias
-    factor = _factor(scaled(logits[:, ::8], weight, bias), labels[::8], rule)
+    factor = factor_of(scaled(logits[:, ::8], weight, bias), labels[::8], rule)
     return factor * weight, factor * bias
 
 
 def _fitted(logits: Tensor, labels: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
-    steps = _STEPS if logits.numel() <= _MANY else _STEPS_OF_MANY
-    center = np.repeat([_factor(logits, labels, rule), 0.0], logits.shape[-1])
-    return _split(_minimum(center, logits, labels, rule, steps), logits)
+    def loss(weight: Tensor, bias: Tensor) -> tuple[float, Any]:
+        return _loss(weight, bias, logits, labels, rule)
+
+    return least_loss(loss, factor_of(logits, labels, rule), logits)
 
 
-def _factor(logits: Tensor, labels: Tensor, rule: Rule) -> float:
+def factor_of(logits: Tensor, labels: Tensor, rule: Rule) -> float:
+    """Return what a temperature multiplies logits with."""
     with warnings.catch_warnings():
         # At a bound of the temperature the classes' own factors still have a best.
         warnings.simplefilter("ignore", UserWarning)
@@ -61,23 +64,30 @@ def scaled(logits: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch.addcmul(bias.to(logits), logits, weight.to(logits))
 
 
-def _minimum(
-    center: Any, logits: Tensor, labels: Tensor, rule: Rule, steps: int
-) -> Any:
+def least_loss(
+    loss: Callable[[Tensor, Tensor], tuple[float, Any]], factor: float, logits: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return factors and offsets of the least loss, pulled towards one factor.
+
+    The loss is that of all samples, with its derivatives.
+    """
     from scipy.optimize import minimize
 
-    samples = len(labels)
+    _, samples, classes = logits.shape
+    center = np.repeat([factor, 0.0], classes)
 
-    def loss(at: Any) -> tuple[float, Any]:
-        total, slope = _loss(*_split(at, logits), logits, labels, rule)
+    def pulled(at: Any) -> tuple[float, Any]:
+        total, slope = loss(*_split(at, logits))
         offset = at - center
         value = (total + offset @ offset / 2) / samples
         return value, (slope + offset) / samples
 
+    steps = _STEPS if logits.numel() <= _MANY else _STEPS_OF_MANY
     # The loss of logits in float32 is known to about seven digits.
     exact = logits.dtype == torch.float64
     options = {"maxiter": steps, "gtol": 1e-9, "ftol": 1e-14 if exact else 1e-9}
-    return minimize(loss, center, jac=True, method="L-BFGS-B", options=options).x
+    found = minimize(pulled, center, jac=True, method="L-BFGS-B", options=options)
+    return _split(found.x, logits)
 
 
 def _loss(

@@ -6,9 +6,16 @@ from tepui.models.convnet import ConvNet
 from tepui.models.from_huggingface import from_huggingface
 from tepui.models.from_timm import from_timm
 from tepui.models.mlp import MLP
+from tepui.models.preprocess import Preprocess
 from tepui.models.resize import Resize
 from tepui.models.resnet import ResNet18
-from tepui.models.split import Frozen, OnFeatures, Split, split_last_layers
+from tepui.models.split import (
+    Frozen,
+    OnFeatures,
+    Split,
+    split_last_layers,
+    without_classifier,
+)
 from tepui.models.torchvision_weights import load_torchvision
 from tepui.models.vgg import VGG19, VGG19BN
 from tepui.models.vit import ViTSmall, ViTTiny
@@ -23,6 +30,7 @@ __all__ = [
     "Frozen",
     "Model",
     "OnFeatures",
+    "Preprocess",
     "ResNet18",
     "Resize",
     "Split",
@@ -33,4 +41,5 @@ __all__ = [
     "from_timm",
     "load_torchvision",
     "split_last_layers",
+    "without_classifier",
 ]

@@ -6,17 +6,21 @@ token alone, and the norm, so that :func:`tepui.models.split_last_layers` can cu
 that block. Any other model is one layer before its classifier.
 """
 
+import sys
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
 from tepui.core.checks import require
-from tepui.core.extras import extra
+from tepui.core.extras import extra, known_by_name
 from tepui.core.types import check_types
-from tepui.models.base import Composed, Model
+from tepui.models.base import Composed, Model, positive
 from tepui.models.foreign_code import require_no_code
+from tepui.models.preprocess import Preprocess
 from tepui.models.resize import Resize
 from tepui.models.untrained import are_weights_wanted
+from tepui.models.without_torchvision import stand_in_for_torchvision
 
 # Options that read weights from anywhere, which some versions of timm unpickle.
 PLACES = ("checkpoint_path", "pretrained_cfg", "pretrained_cfg_overlay")
@@ -29,6 +33,7 @@ def from_timm(
     in_channels: int = 3,
     pretrained: bool = False,
     resize: int | None = None,
+    preprocess: bool = False,
     **options: Any,
 ) -> Model:
     """Return a model of timm.
@@ -40,6 +45,10 @@ def from_timm(
         in_channels: Channels of the images.
         pretrained: Whether timm loads published weights, from its cache or online.
         resize: Enlarge or shrink images to this size first, such as 224.
+        preprocess: Take images in ``[0, 1]`` of any size, as data sets without
+            ``normalize`` give them, and do to them what the published model expects
+            before anything else: its size, crop, interpolation, mean and standard
+            deviation, see :class:`tepui.models.Preprocess`.
         options: Further arguments of ``timm.create_model``, none of which reads a file
             or brings code.
 
@@ -48,29 +57,67 @@ def from_timm(
 
     Raises:
         ImportError: If timm is not installed.
-        ValueError: If the name or an option leads to weights other than timm's own,
-            which could hold code, or the model does not end in a linear classifier.
+        ValueError: If timm has no such model or cannot reach its weights, the name or
+            an option leads to weights other than timm's own, which could hold code,
+            the model does not end in a linear classifier, or ``preprocess`` asks for
+            what no layer of ours does.
     """
     check_types(from_timm, locals())
+    sizes = {"num_classes": num_classes, "in_channels": in_channels, "resize": resize}
+    positive(**{name: size for name, size in sizes.items() if size is not None})
     rule = "be in timm's own list of models, since other weights could contain code"
     require(not {*":/"} & {*name}, "name", rule, name)
     for option in PLACES:
         rule = "be left out, since weights from elsewhere could contain code"
         require(option not in options, option, rule, options.get(option))
     require_no_code(options)
-    library = extra("timm", "vision")
+    rule = "be None with preprocess, which has the model's own size"
+    require(resize is None or not preprocess, "resize", rule, resize)
+    library = _library()
     if num_classes is not None:
         options["num_classes"] = num_classes
     weights = pretrained and are_weights_wanted()
-    model = library.create_model(
-        name, pretrained=weights, in_chans=in_channels, **options
-    )
+    with known_by_name("name", "be a model of timm's", name, OSError, RuntimeError):
+        model = library.create_model(
+            name, pretrained=weights, in_chans=in_channels, **options
+        )
     classifier = model.get_classifier()
     rule = "name a model with one linear classifier"
     require(isinstance(classifier, nn.Linear), "name", rule, name)
     model.reset_classifier(0)
-    first = [] if resize is None else [Resize(resize)]
+    first: list[nn.Module] = [] if resize is None else [Resize(resize)]
+    if preprocess:
+        first = [_preprocessing(name, model.pretrained_cfg, in_channels, options)]
     return Composed([*first, *_parts(model)], classifier)
+
+
+def _library() -> Any:
+    """Return timm, which is imported without torchvision where there is none."""
+    if "timm" in sys.modules:
+        return extra("timm", "vision")
+    with stand_in_for_torchvision():
+        return extra("timm", "vision")
+
+
+def _preprocessing(
+    name: str, published: Mapping[str, Any], channels: int, options: Mapping[str, Any]
+) -> Preprocess:
+    """Return what a published model expects to be done to images."""
+    _, height, width = published["input_size"]
+    rule = "name a model of square images that are cropped at their center"
+    mode = published.get("crop_mode", "center")
+    # Cropped where the published model squashes: the same for square images.
+    fits = height == width and mode in ("center", "squash")
+    require(fits, "name", rule, f"{name} ({height} by {width}, {mode})")
+    rule = f"be {len(published['mean'])} with preprocess, as the model was published"
+    require(channels == len(published["mean"]), "in_channels", rule, channels)
+    return Preprocess(
+        options.get("img_size") or height,
+        published["crop_pct"],
+        published["mean"],
+        published["std"],
+        published["interpolation"],
+    )
 
 
 def _parts(model: Any) -> list[nn.Module]:

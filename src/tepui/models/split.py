@@ -5,6 +5,7 @@ the last layers. The features do not change, so they can be computed once, see
 :func:`tepui.cached_features`.
 """
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Self, final
@@ -184,6 +185,60 @@ def split_last_layers(model: nn.Module, layers: int = 1) -> Split:
         cut_from = CutFrom(type(model), deepcopy(model.config), layers)
     tail = Composed(rest, last, cut_from).requires_grad_(True)
     return Split(Frozen(front, cut_from), tail)
+
+
+def without_classifier(model: nn.Module, inputs: Any) -> nn.Module:
+    """Return what any module computes before the linear layer that gives its outputs.
+
+    Models of ``tepui.models`` are better cut by :func:`split_last_layers`, which
+    :func:`tepui.load` can rebuild.
+
+    Args:
+        model: The module; it is left as it was.
+        inputs: A batch for it: a tensor, or a mapping of them.
+
+    Returns:
+        A copy in eval mode, whose outputs are what that layer was given.
+
+    Raises:
+        ValueError: If the outputs are not those of one linear layer.
+
+    Example:
+        >>> class Net(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 3)
+        ...     def forward(self, x):
+        ...         return self.head(torch.relu(self.body(x)))
+        >>> without_classifier(Net(), torch.zeros(2, 4))(torch.zeros(2, 4)).shape
+        torch.Size([2, 8])
+    """
+    whole = deepcopy(model).eval()
+    named = whole.named_modules()
+    linear = [(path, part) for path, part in named if isinstance(part, nn.Linear)]
+    with torch.no_grad():
+        outputs = _called(whole, inputs)
+        for path, layer in reversed(linear):
+            front = deepcopy(whole)
+            owner, _, attribute = path.rpartition(".")
+            setattr(front.get_submodule(owner), attribute, nn.Identity())
+            if _gives(front, layer, inputs, outputs):
+                return front
+    rule = "end in a linear layer that gives its outputs"
+    raise ValueError(f"model must {rule}, got {type(model).__name__}")
+
+
+def _called(module: nn.Module, inputs: Any) -> Any:
+    return module(**inputs) if isinstance(inputs, Mapping) else module(inputs)
+
+
+def _gives(front: nn.Module, layer: nn.Linear, inputs: Any, outputs: Any) -> bool:
+    """Return whether a layer makes of a module's features its outputs."""
+    try:
+        features = _called(front, inputs)
+        return torch.allclose(layer(features), outputs, rtol=1e-4, atol=1e-5)
+    except (RuntimeError, TypeError):  # of another shape, or no tensors
+        return False
 
 
 def _modules(model: nn.Module) -> list[nn.Module]:

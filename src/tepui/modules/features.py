@@ -2,14 +2,17 @@
 
 A cache is named by the hash of everything it depends on: the extractor's structure and
 weights, the samples and their augmentation. So a cache is never used for another
-extractor or other data, and nothing is overwritten. Since a module may compute what
-neither its text nor its weights show, two samples are checked whenever a cache is read.
+extractor or other data, and nothing is overwritten. Samples in files are known by their
+files, as :meth:`tepui.data.StoredData.location` tells them apart, and are not read for
+this. Since a module may compute what neither its text nor its weights show, two samples
+are checked whenever a cache is read. A pass that was stopped goes on where it was.
 
 An augmented sample has other features in every pass. Passes are kept one after another:
 row ``k · samples + i`` is sample ``i`` in pass ``k``.
 """
 
 import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,7 +40,12 @@ from tepui.data.loading import (
 )
 from tepui.data.reading import read_ahead
 from tepui.data.stored import StoredData
-from tepui.modules.running import device_of, evaluating, forward
+from tepui.modules.feature_parts import Advance, FeatureParts
+from tepui.modules.running import device_of, evaluating, forward, refusal_named
+
+
+def _silently(rows: int) -> None:
+    """Tell nobody."""
 
 
 def cached_features(
@@ -50,6 +58,7 @@ def cached_features(
     seed: int = 0,
     batch_size: int = 256,
     workers: int = 0,
+    advance: Advance = _silently,
 ) -> Arrays:
     """Return an extractor's outputs for a data set, from disk if they are there.
 
@@ -63,14 +72,16 @@ def cached_features(
         seed: What the draws of ``augment`` derive from.
         batch_size: Samples per pass through the extractor.
         workers: Processes that load a data set not held in tensors.
+        advance: Told how many rows were done since it was last told; not called where
+            nothing has to be computed.
 
     Returns:
         Features as inputs, with the data set's targets and classes, on the CPU;
         ``passes`` times as many rows as samples, pass after pass.
 
     Raises:
-        ValueError: If the cache is damaged or not what its name says, or if passes
-            would all be the same.
+        ValueError: If the cache is damaged or not what its name says, the extractor
+            does not take the samples or gives NaN, or passes would all be the same.
 
     Example:
         >>> import tempfile
@@ -83,12 +94,7 @@ def cached_features(
     """
     check_types(cached_features, locals())
     how = Reading(passes, tuple(augment), seed, batch_size, workers)
-    how.check(dataset)
-    key = features_key(extractor, dataset, how)
-    file = Path(folder) / f"features-{key[:32]}.safetensors"
-    if not file.exists():
-        parts = _extracted(extractor, dataset, how)
-        write_tensors(file, "features", parts, {"key": key})
+    file, key = features_file(extractor, dataset, folder, how, advance)
     tensors, document = read_tensors(file, "features")
     stored_key = document.get("key")
     require(stored_key == key, str(file), "hold the features of its name", stored_key)
@@ -96,6 +102,30 @@ def cached_features(
     rule = "hold the extractor's features (delete it to compute them anew)"
     require(fresh, str(file), rule, "other features")
     return Arrays(tensors["features"], tensors["targets"], classes=_classes(dataset))
+
+
+def features_file(
+    extractor: nn.Module,
+    dataset: Dataset[Any],
+    folder: str | Path,
+    how: "Reading",
+    advance: Advance = _silently,
+) -> tuple[Path, str]:
+    """Return the file of a data set's features, made if need be, and its key."""
+    how.check(dataset)
+    key = features_key(extractor, dataset, how)
+    file = Path(folder) / f"features-{key[:32]}.safetensors"
+    if not file.exists():
+        parts = FeatureParts(file.with_suffix(".parts"), key)
+        rows = how.passes * length(dataset)
+        batches = feature_batches(extractor, dataset, how, parts.rows)
+        tensors = parts.completed(batches, rows, advance)
+        missing = int(tensors["features"].isnan().sum())
+        if not missing:
+            write_tensors(file, "features", tensors, {"key": key})
+        parts.remove()
+        require(not missing, "extractor", "give no NaN for the samples", missing)
+    return file, key
 
 
 def features_of(
@@ -118,14 +148,26 @@ def features_of(
 
 
 def feature_batches(
-    extractor: nn.Module, dataset: Dataset[Any], how: "Reading"
+    extractor: nn.Module, dataset: Dataset[Any], how: "Reading", done: int = 0
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield an extractor's outputs and the targets, batch after batch, on the CPU."""
+    """Yield an extractor's outputs and the targets, batch after batch, on the CPU.
+
+    The first ``done`` rows are left out.
+    """
     device = device_of(extractor)
-    for number in range(how.passes):
-        for batch in how.batches(dataset, number, device):
-            with evaluating(extractor), torch.no_grad():
+    finished, start = divmod(done, length(dataset))
+    for number in range(finished, how.passes):
+        first = start if number == finished else 0
+        for batch in how.batches(dataset, number, device, first):
+            samples = len(batch.targets)
+            with (
+                evaluating(extractor),
+                torch.no_grad(),
+                refusal_named(batch.inputs, "extractor"),
+            ):
                 features = forward(extractor, batch.inputs).cpu()
+            rule, shape = f"keep {samples} samples apart", tuple(features.shape)
+            require(shape[:1] == (samples,), "extractor", rule, shape)
             yield features, batch.targets.cpu()
 
 
@@ -140,16 +182,18 @@ class Reading:
     workers: int = 0
 
     def check(self, dataset: Dataset[Any]) -> None:
-        """Raise unless several passes would differ."""
+        """Raise if a number is out of range, or several passes would not differ."""
         require(self.passes > 0, "passes", "be positive", self.passes)
+        require(self.batch_size > 0, "batch_size", "be positive", self.batch_size)
+        require(self.workers >= 0, "workers", "be non-negative", self.workers)
         differ = bool(self.augmentations) or targets_of(dataset) is None
         rule = "be 1 unless inputs are random (augment=, or a data set that draws)"
         require(self.passes == 1 or differ, "passes", rule, self.passes)
 
     def batches(
-        self, dataset: Dataset[Any], number: int, device: torch.device
+        self, dataset: Dataset[Any], number: int, device: torch.device, start: int = 0
     ) -> Iterator[Batch]:
-        """Yield one of the passes, as a model sees it."""
+        """Yield one of the passes from a row on, as a model sees it."""
         columns = sum(augmentation.draws for augmentation in self.augmentations)
         stream = generator(self.seed, "features", number)
         draws = torch.rand(length(dataset), columns, generator=stream)
@@ -157,8 +201,9 @@ class Reading:
         prepare = _floating if arrays is None else arrays.prepare
         if arrays is None and isinstance(dataset, StoredData):
             prepare = dataset.prepare
-        raw = self._raw(dataset, arrays, number, device)
-        for batch, uniform in zip(raw, draws.split(self.batch_size), strict=True):
+        raw = self._raw(dataset, arrays, number, device, start)
+        parts = draws[start:].split(self.batch_size)
+        for batch, uniform in zip(raw, parts, strict=True):
             changed = augmented(batch.inputs, self.augmentations, uniform.to(device))
             yield batch._replace(inputs=prepare(changed))
 
@@ -168,8 +213,9 @@ class Reading:
         arrays: Arrays | None,
         number: int,
         device: torch.device,
+        start: int,
     ) -> Iterator[Batch]:
-        rows = torch.arange(length(dataset)).split(self.batch_size)
+        rows = torch.arange(start, length(dataset)).split(self.batch_size)
         if arrays is None and isinstance(dataset, StoredData):
             workers = self.workers
             yield from read_ahead(dataset, rows, device=device, workers=workers)
@@ -198,8 +244,12 @@ def features_key(
     seed = how.seed if how.augmentations else None
     draws = repr((how.passes, how.augmentations, seed))
     streams["draws"] = hashlib.sha256(draws.encode())
-    arrays = as_arrays(dataset)
-    if arrays is not None:
+    if isinstance(dataset, StoredData):
+        known = json.dumps(dict(dataset.location()), sort_keys=True)
+        streams["location"] = hashlib.sha256(known.encode())
+        streams["normalize"] = hashlib.sha256(repr(dataset.normalize).encode())
+        _add(streams, "targets", dataset.targets)
+    elif (arrays := as_arrays(dataset)) is not None:
         streams["normalize"] = hashlib.sha256(repr(arrays.normalize).encode())
         _add_samples(streams, arrays.inputs, arrays.targets)
     else:

@@ -84,7 +84,7 @@ def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
 
 
 @contextmanager
-def refusal_named(inputs: Inputs) -> Iterator[None]:
+def refusal_named(inputs: Inputs, argument: str = "model") -> Iterator[None]:
     """Turn a module's error about its inputs into one that names their shape.
 
     Example:
@@ -101,7 +101,7 @@ def refusal_named(inputs: Inputs) -> Iterator[None]:
         tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
         shapes = ", ".join(str(tuple(tensor.shape[1:])) for tensor in tensors)
         raise ValueError(
-            f"model must accept samples of shape {shapes}, but: {error}"
+            f"{argument} must accept samples of shape {shapes}, but: {error}"
         ) from error
 
 

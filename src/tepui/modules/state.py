@@ -17,6 +17,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from tepui import models
 from tepui.core.checks import one_of, require
 from tepui.models.base import Composed, Model
+from tepui.models.from_huggingface import HuggingFaceClassifier
 from tepui.models.split import Frozen
 from tepui.modules.pruning import adopt_masks
 
@@ -101,13 +102,16 @@ def rebuilt(
             "not one of tepui.models"
         )
     one_of(f"model in {file}", name, _rebuildable())
+    kind = _rebuildable()[name]
     rule = f"config in {file} must hold the arguments of {name}"
     try:
         # Without memory first: a short file can describe a model of any size.
         with torch.device("meta"), _at_most(len(state)):
-            blank = _part(getattr(models, name)(**described["config"]), described, file)
+            blank = _part(kind(**described["config"]), described, file)
         check_fit(blank, state, str(file))
-        return _part(getattr(models, name)(**described["config"]), described, file)
+        return _part(kind(**described["config"]), described, file)
+    except ImportError:
+        raise
     except Exception as error:  # what a file says can fail in any way
         if str(file) in str(error):
             raise
@@ -144,17 +148,15 @@ def _at_most(tensors: int) -> Iterator[None]:
 
 
 def _is_listed(kind: type) -> bool:
-    return getattr(models, kind.__name__, None) is kind
+    return _rebuildable().get(kind.__name__) is kind
 
 
-def _rebuildable() -> list[str]:
+def _rebuildable() -> dict[str, type[Model]]:
     """Return the models that a file may name: neither their base nor functions."""
-    kinds = {name: getattr(models, name) for name in models.__all__}
-    return [
-        name
-        for name, kind in kinds.items()
-        if isclass(kind) and issubclass(kind, Model) and kind is not Model
-    ]
+    named = [getattr(models, name) for name in models.__all__]
+    own = [kind for kind in named if isclass(kind) and issubclass(kind, Model)]
+    kinds = [*(kind for kind in own if kind is not Model), HuggingFaceClassifier]
+    return {kind.__name__: kind for kind in kinds}
 
 
 def take_dtypes(module: nn.Module, state: dict[str, Tensor]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from markupsafe import Markup
 
+from tepui.data.shifts import NATURAL
 from tepui.report.markup import TableCell, figure, heat_table, part
 from tepui.report.measures import Measure
 from tepui.report.shapes import look
@@ -175,5 +176,5 @@ def _cells(trained: Trained, measure: Measure) -> dict[Place, float | None]:
         if cell.get(measure.score) is None
         else measure.scale * cell[measure.score]
         for cell in trained.evaluation["cells"]
-        if cell["severity"]
+        if cell["severity"] != NATURAL
     }

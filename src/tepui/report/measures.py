@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from tepui.data.shifts import NATURAL
 from tepui.studies import Comparison, MethodResult, Trained
 from tepui.studies.comparison import scores_on
 from tepui.studies.contrasts import contrast, interval_of
@@ -59,7 +60,9 @@ class Measure:
         about = method.ensembles[0].evaluation
         if self.score not in VOICES or "mean_iou" in about["clean"]:
             return 0.0
-        copies = len(about["cells"]) if data == "shifted" else 1
+        copies = 1
+        if data == "shifted":
+            copies = sum(cell["severity"] != NATURAL for cell in about["cells"])
         task = about.get("task", {}).get("name")
         labels = about["classes"] if task == "multi_label" else 1
         voices = 1 if self.score == "accuracy" else about["members"]

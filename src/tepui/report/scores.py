@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
+from tepui.data.shifts import NATURAL
 from tepui.report.markup import figure, row_panels
 from tepui.report.measures import (
     ACCURACY,
@@ -195,6 +196,6 @@ def _title(data: str) -> str:
 
 def _tested(comparison: Comparison) -> str:
     first = comparison.methods[0].ensembles[0].evaluation
-    copies = sum(cell["severity"] > 0 for cell in first["cells"])
+    copies = sum(cell["severity"] != NATURAL for cell in first["cells"])
     more = f" and {copies} corrupted copies of them" if copies else ""
     return f"{first['samples']} samples{more}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from tepui.core.checks import require
 from tepui.core.storage import finite_or_none
 from tepui.core.types import check_types
 
@@ -55,7 +56,7 @@ def mean_of(
         The mean with its standard error.
 
     Raises:
-        ValueError: If a value is NaN.
+        ValueError: If there is no value, or one is NaN.
 
     Example:
         >>> mean = mean_of(Tensor([1.0, 3.0]), {})
@@ -63,6 +64,8 @@ def mean_of(
         (2.0, 1.0)
     """
     check_types(mean_of, locals())
+    shape = tuple(values.shape)
+    require(values.ndim > 0 and 0 not in shape, "values", "hold at least one", shape)
     wide = without_nan(values, kind).double()
     return Measurement(float(wide.mean()), _error(wide), settings)
 
@@ -87,8 +90,8 @@ def without_nan(values: Tensor, kind: str) -> Tensor:
         where = bad.nonzero()[0].tolist()
         first = where[0] if len(where) == 1 else tuple(where)
         raise ValueError(
-            f"model must not give NaN, got {int(bad.sum())} NaN value(s) of "
-            f"{values.numel()}, the first at {kind} {first}"
+            f"values that the model gives must not be NaN, got {int(bad.sum())} NaN "
+            f"value(s) of {values.numel()}, the first at {kind} {first}"
         )
     return values
 

@@ -19,9 +19,11 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
+from tepui.core.replacing import is_free
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_document
 from tepui.data import Corrupted, prepared_like
+from tepui.data.shifts import Cell, Shifts
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric, check_metrics
 from tepui.evaluation.ood import check_ood
@@ -29,16 +31,15 @@ from tepui.evaluation.scores import TAKEN_NAMES
 from tepui.evaluation.stored_logits import LOGITS, LogitType
 from tepui.methods import Method
 from tepui.models.split import frozen
-from tepui.modules.features import cached_features
 from tepui.modules.state import description
 from tepui.sharpness import worst_case
 from tepui.studies.comparison import FILE, KIND, Comparison, MethodResult
 from tepui.studies.describe import as_written
 from tepui.studies.executors import RETRIES, Executor, Processes
-from tepui.studies.extracted import on_features
+from tepui.studies.extracted import FeatureCache, on_features
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
-from tepui.studies.given import Copies, Given, GivenTest, Named, tested_on
+from tepui.studies.given import Given, GivenTest, Named, tested_on
 from tepui.studies.job import Job
 from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.named_store import NamedStore
@@ -47,6 +48,7 @@ from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import ExecutionSpec, LocalExchange, TrainingSpec, exchange_here
 from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
+from tepui.training.progress import Style
 from tepui.training.run_folder import (
     RunFolder,
     environment_of,
@@ -64,7 +66,7 @@ def compare(
     train: Dataset[Any],
     test: Dataset[Any],
     *,
-    shifted: Mapping[tuple[str, int], Dataset[Any]] | None = None,
+    shifted: Mapping[Cell, Dataset[Any]] | Mapping[str, Dataset[Any]] | None = None,
     ood: Mapping[str, Dataset[Any]] | None = None,
     metrics: Mapping[str, Metric] | None = None,
     sharpness: Mapping[str, Any] | None = None,
@@ -94,7 +96,9 @@ def compare(
         factory: Returns a new member, or a new head where there is an extractor.
         train: Training data.
         test: Clean test data.
-        shifted: Shifted test data by (type, severity).
+        shifted: Shifted test data by (type, severity), or natural shifts by name, as
+            for :func:`tepui.evaluate`; natural ones are brought to the form of the test
+            data.
         ood: Unfamiliar data by name; images are brought to the form of the test data
             by :func:`tepui.data.prepared_like`.
         metrics: Metrics of your own by name, as for :func:`tepui.evaluate`; the table
@@ -137,9 +141,11 @@ def compare(
     _require_free(folder, resume)
     exchange.wait()  # from now on the folder is ours
     seeds = member_seeds(seed, members * ensembles)
-    if extractor is None and isinstance(shifted, Corrupted):
-        shifted = replace(shifted, keep=True).made_on(place)
-    on_images = spec = _test_spec(test, shifted, ood, metrics)
+    shifts = Shifts.of(shifted)
+    if extractor is None and isinstance(shifts.copies, Corrupted):
+        kept = replace(shifts.copies, keep=True).made_on(place)
+        shifts = replace(shifts, copies=kept)
+    on_images = spec = _test_spec(test, shifts, ood, metrics)
     learned, beside = train, unlabeled
     if extractor is not None:
         augment = training.get("augment")
@@ -147,10 +153,11 @@ def compare(
             not augment, "augment", "be left out when there is an extractor", augment
         )
         front = frozen(extractor).to(place)
-        read = partial(cached_features, front, folder=folder / FEATURES)
+        shown: Style = training.get("progress", "auto") if exchange.writer else "none"
+        cache = FeatureCache(front, folder / FEATURES, shown)
         with exchange.writer_first():
-            learned, spec = read(train), on_features(on_images, read)
-            beside = None if unlabeled is None else read(unlabeled)
+            learned, spec = cache.read(train), on_features(on_images, cache)
+            beside = None if unlabeled is None else cache.read(unlabeled)
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = _plan(methods, factory, data, spec, sharpness, seeds, members, training)
     model = _check_test(next(iter(plan.values())).trial, learned, test)
@@ -193,7 +200,7 @@ def compare(
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "threads": RunFolder(folder / results[0].ensembles[0].folder).threads(),
-        **{name: to_jsonable(value) for name, value in training.items()},
+        **{n: to_jsonable(item) for n, item in training.items() if n != "callbacks"},
     }
     comparison = Comparison(title, settings, environment_of(place), tuple(results))
     if exchange.writer:
@@ -207,7 +214,7 @@ def planned_comparison(
     train: Dataset[Any],
     test: Dataset[Any],
     *,
-    shifted: Mapping[tuple[str, int], Dataset[Any]] | None = None,
+    shifted: Mapping[Cell, Dataset[Any]] | Mapping[str, Dataset[Any]] | None = None,
     ood: Mapping[str, Dataset[Any]] | None = None,
     unlabeled: Dataset[Any] | None = None,
     members: int = 3,
@@ -225,7 +232,7 @@ def planned_comparison(
     _check(methods, members, ensembles, unlabeled)
     seeds = member_seeds(seed, members * ensembles)
     data = Given.of(train), None if unlabeled is None else Given.of(unlabeled)
-    spec = _test_spec(test, shifted, ood, None)
+    spec = _test_spec(test, Shifts.of(shifted), ood, None)
     plan = _plan(methods, factory, data, spec, None, seeds, members, training)
     jobs: dict[str, list[Job]] = {}
     for (label, _), job in plan.items():
@@ -272,7 +279,7 @@ def _check(
 
 
 def _require_free(folder: Path, resume: bool) -> None:
-    if not resume and folder.exists() and any(folder.iterdir()):
+    if not resume and not is_free(folder):
         raise FileExistsError(
             f"{folder} is not empty; pass resume=True (--resume) to continue it, or "
             "choose another folder"
@@ -281,18 +288,20 @@ def _require_free(folder: Path, resume: bool) -> None:
 
 def _test_spec(
     test: Dataset[Any],
-    shifted: Copies | None,
+    shifts: Shifts,
     ood: Named | None,
     metrics: Mapping[str, Metric] | None,
 ) -> GivenTest:
-    """Return the test of all ensembles, unfamiliar data in the form of the others."""
+    """Return the test of all ensembles, other data in the form of the test data."""
+    natural = {n: prepared_like(data, test) for n, data in shifts.natural.items()}
+    shifts = replace(shifts, natural=natural)
     sets = {} if ood is None else ood
     if isinstance(sets, Mapping):
         sets = {name: prepared_like(data, test) for name, data in sets.items()}
     check_ood(sets, test)
     custom = {} if metrics is None else metrics
     check_metrics(custom, TAKEN_NAMES)
-    return GivenTest(tested_on(test, shifted, sets), test, shifted, sets, custom)
+    return GivenTest(tested_on(test, shifts, sets), test, shifts, sets, custom)
 
 
 def _measures(

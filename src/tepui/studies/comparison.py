@@ -7,12 +7,12 @@ from typing import Any, Self
 
 from tepui.core.checks import require
 from tepui.core.storage import read_document
+from tepui.data.shifts import NATURAL
 from tepui.studies.statistics import Estimate, estimate
 from tepui.studies.trained import Trained
 
 FILE = "comparison.json"
 KIND = "comparison"
-NATURAL = 0  # the severity of a natural shift, which has none
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self, final
 from torch.utils.data import Dataset
 
 from tepui.data import Corrupted
+from tepui.data.shifts import Cell, Shifts
 from tepui.evaluation.custom_metrics import Metric
-from tepui.evaluation.stored_logits import Cell
 from tepui.studies.specifications import (
     DataSource,
     Described,
@@ -76,11 +76,16 @@ def tested_on(
 ) -> dict[str, Any]:
     """Return what tells this test from another, ready for JSON."""
     about: dict[str, Any] = {"test": fingerprint(test)}
-    about["cells"] = [list(cell) for cell in shifted or {}]
-    if isinstance(shifted, Corrupted):
-        about |= {"strength": shifted.strength, "seed": shifted.seed}
-    elif shifted:
-        about["copies"] = [fingerprint(copy) for copy in shifted.values()]
+    shifts = Shifts.of(shifted)
+    copies = shifts.copies
+    about["cells"] = [list(cell) for cell in copies]
+    if isinstance(copies, Corrupted):
+        about |= {"strength": copies.strength, "seed": copies.seed}
+    elif copies:
+        about["copies"] = [fingerprint(copy) for copy in copies.values()]
+    if shifts.natural:
+        natural = shifts.natural.items()
+        about["natural"] = {name: fingerprint(data) for name, data in natural}
     if ood:
         about["ood"] = {name: fingerprint(data) for name, data in ood.items()}
     return about

@@ -15,6 +15,7 @@ from typing import Any
 
 from tepui.core.checks import require
 from tepui.core.storage import read_text
+from tepui.data.shifts import NATURAL
 from tepui.studies.comparison import FILE as COMPARISON
 from tepui.studies.comparison import Comparison, MethodResult, read_comparison
 from tepui.studies.results import FILE as RESULTS
@@ -80,9 +81,12 @@ class Group:
         first = self.entries[0].result.ensembles[0].evaluation
         tested = self.tested or {}
         name = tested.get("test", {}).get("class", "unnamed test data")
-        copies, sets = len(first.get("cells", [])), list(first.get("ood", {}))
+        cells, sets = first.get("cells", []), list(first.get("ood", {}))
+        natural = [cell["type"] for cell in cells if cell["severity"] == NATURAL]
+        copies = len(cells) - len(natural)
         words = [f"{name}, {first['samples']} test samples"]
         words += [f"{copies} corrupted copies"] if copies else []
+        words += [f"natural shifts: {', '.join(natural)}"] if natural else []
         words += [f"unfamiliar: {', '.join(sets)}"] if sets else []
         return ", ".join([*words, f"{first['rule']} rule"])
 

@@ -20,6 +20,7 @@ from tepui.data.corruptions.copies import KEPT_BYTES
 from tepui.data.image_files import MEMORY
 from tepui.data.loading import as_arrays, at_rows, length
 from tepui.data.reading import AHEAD
+from tepui.data.shifts import Shifts
 from tepui.data.stored import StoredData
 from tepui.evaluation.memory import evaluation_memory
 from tepui.modules.features import Reading
@@ -276,9 +277,10 @@ class Pricing:
     def _tested(self, test: EvaluationRequest) -> tuple[list[int], int]:
         """Return the samples of each labeled set, and of all unfamiliar ones."""
         if isinstance(test, GivenTest):
-            copies = 1 + len(test.shifted or ())
+            shifts = Shifts.of(test.shifted)
             unfamiliar = sum(map(length, test.ood.values()))
-            return [length(test.test)] * copies, unfamiliar
+            clean = [length(test.test)] * (1 + len(shifts.copies))
+            return [*clean, *map(length, shifts.natural.values())], unfamiliar
         copies = 1 + len(test.types) * len(test.severities)
         unfamiliar = self._count(source for _, source in test.ood)
         return [self._count([test.test])] * copies, unfamiliar

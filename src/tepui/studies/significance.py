@@ -88,7 +88,8 @@ def paired_difference(
         difference of zero.
 
     Raises:
-        ValueError: If lengths differ or fewer than two pairs are defined.
+        ValueError: If lengths differ, fewer than two pairs are defined or a difference
+            is infinite.
 
     Example:
         >>> found = paired_difference([91.0, 93.0, 92.0], [90.0, 91.5, 90.5])
@@ -98,6 +99,8 @@ def paired_difference(
     values = differences(first, second)
     rule = "have at least two pairs that are defined"
     require(len(values) >= 2, "first and second", rule, len(values))
+    finite = all(map(math.isfinite, values))
+    require(finite, "first and second", "differ by finite numbers", values)
     both = math.sqrt(2) * step
     low, high = t_interval(values, confidence, step=both)
     mean = estimate(values)

@@ -18,11 +18,11 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
-from tepui.core.types import check_fields, check_types
+from tepui.core.types import NEWER, check_fields, check_types
 from tepui.data import Arrays, split
 from tepui.evaluation.stored_logits import LogitType
 from tepui.training import TrainingSpec
-from tepui.training.run_folder import NEWER, to_jsonable
+from tepui.training.run_folder import fingerprint, to_jsonable
 
 if TYPE_CHECKING:
     from tepui.studies.blank_data import Form
@@ -37,6 +37,11 @@ def digest(value: object) -> str:
     """Return a short name for a description, the same on every machine."""
     text = json.dumps([GENERATION, to_jsonable(value)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def contents_of(dataset: Dataset[Any]) -> str:
+    """Return a short name for what a data set holds."""
+    return digest(fingerprint(dataset))
 
 
 class Described:
@@ -87,6 +92,8 @@ class Samples(DataSource):
         held_out: Share of the training part that is held out.
         count: How many samples to draw before; None takes all.
         seed: Same seed, same samples.
+        contents: What :func:`contents_of` says of the training part, for data that may
+            change, such as one's own files; None for those that do not.
     """
 
     dataset: Callable[..., Any]
@@ -94,6 +101,7 @@ class Samples(DataSource):
     held_out: float = 0.0
     count: int | None = None
     seed: int = 0
+    contents: str | None = field(default=None, metadata=NEWER)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -108,6 +116,9 @@ class Samples(DataSource):
     def load(self, store: "Store") -> Arrays:
         """Return the samples, in the order of the data set."""
         samples: Arrays = self.dataset(train=self.part != "test")
+        if self.contents is not None and self.part != "test":
+            found, rule = contents_of(samples), "hold what it did when it was described"
+            require(found == self.contents, "data", rule, "other data")
         if self.count is not None:
             rule = f"be at most {len(samples)}, the samples there are"
             require(0 < self.count <= len(samples), "count", rule, self.count)

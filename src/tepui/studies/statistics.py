@@ -65,7 +65,7 @@ def t_interval(
         Lower and upper end.
 
     Raises:
-        ValueError: If there are fewer than two values.
+        ValueError: If there are fewer than two values or the step is negative.
 
     Example:
         >>> low, high = t_interval([1.0, 3.0])

@@ -21,11 +21,12 @@ from tepui.core.lease import LEASE, STALE_AFTER, leased
 from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_types
 from tepui.data import Arrays, Corrupted, corrupted, prepared_like
+from tepui.data.shifts import Cell
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import measure
-from tepui.evaluation.stored_logits import Cell, LogitType, StoredLogits, read_logits
+from tepui.evaluation.stored_logits import LogitType, StoredLogits, read_logits
 from tepui.studies.beginnings import common_part
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable

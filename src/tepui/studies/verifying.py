@@ -48,6 +48,7 @@ KINDS = {
     "run.json": "run",
     "checkpoint.json": "checkpoint",
     "outcome.json": "outcome",
+    "tracking.json": "tracking",
     EVALUATION: EVALUATION_KIND,
     SHARPNESS: SHARPNESS_KIND,
     "measure-*.json": SHARPNESS_KIND,

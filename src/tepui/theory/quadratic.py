@@ -192,7 +192,7 @@ def _check_training(num_steps: int, eta: float, rho: float) -> None:
 
 
 def _check_widths(**arrays: FloatArray) -> None:
-    """Require arrays whose last axes are of one length."""
+    """Require arrays whose last axes are of one length, and a finite square gram."""
     (first, width), *others = ((name, np.shape(a)[-1:]) for name, a in arrays.items())
     for name, other in others:
         rule = f"have a last axis as long as that of {first}"
@@ -200,6 +200,8 @@ def _check_widths(**arrays: FloatArray) -> None:
     if "gram" in arrays:
         rule, shape = "hold square matrices", np.shape(arrays["gram"])
         require(shape[-2:-1] == shape[-1:], "gram", rule, shape)
+        odd = int(np.size(arrays["gram"]) - np.isfinite(arrays["gram"]).sum())
+        require(odd == 0, "gram", "hold finite numbers", f"{odd} that are not")
 
 
 def _newton_step(

@@ -1,5 +1,7 @@
 """Training: one function, and the values that shape it."""
 
+from tepui.training.callbacks import Callback
+from tepui.training.early_stopping import EarlyStopping
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.fit import fit
 from tepui.training.member import TrainingDiverged
@@ -7,20 +9,28 @@ from tepui.training.optimizer import SGD, AdamW
 from tepui.training.presence import RankLost
 from tepui.training.ranks import Ranks, exchange_here
 from tepui.training.run_folder import EpochRecord, Run
-from tepui.training.schedule import Constant, Cosine, MultiStep, Schedule
+from tepui.training.schedule import (
+    Constant,
+    Cosine,
+    FromFunction,
+    MultiStep,
+    Schedule,
+)
 from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.tensorboard import TensorBoard
 from tepui.training.timeline import Span
 from tepui.training.train import train
 
 __all__ = [
     "SGD",
     "AdamW",
+    "Callback",
     "Constant",
     "Cosine",
+    "EarlyStopping",
     "EpochRecord",
     "Exchange",
     "ExecutionSpec",
+    "FromFunction",
     "LocalExchange",
     "MultiStep",
     "RankLost",
@@ -28,7 +38,6 @@ __all__ = [
     "Run",
     "Schedule",
     "Span",
-    "TensorBoard",
     "TrainingDiverged",
     "TrainingSpec",
     "exchange_here",

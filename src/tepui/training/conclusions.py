@@ -50,7 +50,7 @@ def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> None:
         silent = silent_members(*(_answers(said[k]) for k in ("labeled", "unlabeled")))
         warn_of_silent(silent, name, stacklevel=4)
     last = run.history[-1]
-    losses = _losses(last, len(run.ensemble), spec)
+    losses = _losses(last, len(run.ensemble), spec, data)
     if not losses:
         return
     first = [run.ensemble.members[0]]
@@ -67,8 +67,13 @@ def _answers(said: Mapping[str, Any]) -> Answers:
     return Answers(said["samples"], said["classes"], **lists)
 
 
-def _losses(last: EpochRecord, members: int, spec: TrainingSpec) -> list[float]:
+def _losses(
+    last: EpochRecord, members: int, spec: TrainingSpec, data: RunData
+) -> list[float]:
     """Return the members' last losses; none where these cannot be compared."""
     losses = list(last.validation_loss or last.trained)
-    own = isinstance(spec.loss, CrossEntropy) and lists_of(spec.loss)
-    return losses if len(losses) == members and not own else []
+    weighed = data.weights is not None and not last.validation_loss
+    loss = spec.loss
+    if isinstance(loss, CrossEntropy):
+        weighed |= loss.class_weights is not None or bool(lists_of(loss))
+    return losses if len(losses) == members and not weighed else []

@@ -15,7 +15,7 @@ from tepui.methods.coupled import ActiveMembers, CoupledBatch, CoupledMethod
 from tepui.modules.running import evaluating
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.member import TrainingMember
-from tepui.training.passes import losses_by
+from tepui.training.passes import losses_by, weighted
 from tepui.training.runner import Runner
 
 BatchPair = tuple[Batch, Batch | None]
@@ -45,6 +45,7 @@ class Party:
     exchange: Exchange  # how the others are reached
     size: int  # how many members there are in all
     perturbed: bool = False  # whether a sharpness-aware base moves the active members
+    weights: Tensor | None = None  # factors on the losses of the training samples
 
     @classmethod
     def here(
@@ -59,7 +60,9 @@ class Party:
         places, count = tuple(members), len(active)
         turn = ActiveMembers(places[:count], places[count:], 0.0)
         losses = [member.loss for member in active]
-        return cls(turn, members, losses, LocalExchange(), len(members), perturbed)
+        weights = members[0].sample_weights
+        met = turn, members, losses, LocalExchange(), len(members), perturbed, weights
+        return cls(*met)
 
     @property
     def active(self) -> list[TrainingMember]:
@@ -134,6 +137,7 @@ class CoupledRunner(Runner):
             self.plan.exchange,
             size,
             perturbed=method.base is not None and method.base.perturbs(first),
+            weights=first.sample_weights,
         )
 
 
@@ -196,7 +200,7 @@ def joint_gradient(
     outputs = party.outputs(batch, observed=other is None)
     losses = torch.stack(
         [
-            losses_by(loss, output, batch.targets)
+            weighted(losses_by(loss, output, batch.targets), party.weights, batch.index)
             for loss, output in zip(party.losses, outputs, strict=False)
         ]
     )

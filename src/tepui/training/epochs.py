@@ -16,6 +16,7 @@ from tepui.core import foreach
 from tepui.core.per_member import for_member
 from tepui.core.seeding import derive, generator, seeded
 from tepui.core.storage import reading
+from tepui.core.task import Task
 from tepui.data.arrays import Batch
 from tepui.data.loading import length
 from tepui.methods.base import ExchangingMethod
@@ -24,6 +25,7 @@ from tepui.modules.running import evaluating
 from tepui.modules.state import load_tensor_state
 from tepui.training.averaging import at_average, averaged_tensors, means_of
 from tepui.training.batches import BatchSplit
+from tepui.training.callbacks import Callbacks
 from tepui.training.checkpoint import document_of, restore, tensors_of
 from tepui.training.exchange import Exchange
 from tepui.training.interrupt import Interruption
@@ -33,6 +35,7 @@ from tepui.training.run_folder import Checkpoint, EpochRecord, RunFolder
 from tepui.training.runner import Runner
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import Clock
+from tepui.training.validating import Validation, validated
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +48,7 @@ class MemberRow(NamedTuple):
     loss: float | None
     joint_loss: float | None
     learning_rate: float
-    validation_loss: float | None
+    validation: Validation | None
     peak_memory: int | None  # of the process that trains it
 
 
@@ -60,14 +63,16 @@ class Training:
     dataset: Dataset[Any]  # the training data, for methods that look at all of it
     validation: Callable[[], Iterator[Batch]] | None
     folder: RunFolder | None  # where the run is recorded, if anywhere
+    task: Task  # what members' outputs mean
     checkpoint_every: int
-    callbacks: Sequence[Callable[[EpochRecord], None]]
+    callbacks: Callbacks
     progress: Progress
     interruption: Interruption  # whether a signal asked to stop
     origin: Checkpoint | None = None  # of another run, from which this one goes on
     stop_after: int | None = None  # epochs after which to leave, if not at the end
     history: list[EpochRecord] = field(default_factory=list)
     generation: int = 0  # how many checkpoints the run has written
+    stopped_by: str | None = None  # who ended it before its last epoch
 
     def run(self) -> None:
         """Train from where the run stands to its end, or until a signal stops it."""
@@ -76,9 +81,12 @@ class Training:
             torch.cuda.reset_peak_memory_stats(self.device)
         last = epochs if self.stop_after is None else self.stop_after
         for epoch in range(len(self.history), last):
+            if self.ended:
+                return
             with self.clock.during("other", epoch):
                 self._run_epoch(epoch)
-                if (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == last:
+                due = (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == last
+                if due or self.ended:
                     self._save(epoch)
 
     def _run_epoch(self, epoch: int) -> None:
@@ -91,7 +99,8 @@ class Training:
         if self.exchange.agreed(self.interruption.requested):
             self._save(epoch)
             self.interruption.leave()
-        self._record(epoch)
+        record = self._record(epoch)
+        self.stopped_by = self._stopping(self._told(record))
 
     @property
     def spec(self) -> TrainingSpec:
@@ -110,8 +119,8 @@ class Training:
 
     @property
     def ended(self) -> bool:
-        """Whether all epochs are done."""
-        return len(self.history) == self.spec.epochs
+        """Whether all epochs are done, or nobody wants the rest."""
+        return self.stopped_by is not None or len(self.history) == self.spec.epochs
 
     def restore(self) -> None:
         """Take up the last checkpoint of the run folder, if there is one."""
@@ -135,6 +144,7 @@ class Training:
                 member.set_time(*self.runner.plan.time(member.step - 1))
             self._divide(member)
         self.history = [*saved.history]
+        self.stopped_by = self._stopping(None if branches else saved.stopped_by)
         self.clock.go_on_from(saved.timeline)
         log.info("went on from %s after %d epochs", saved.path, len(self.history))
 
@@ -225,7 +235,8 @@ class Training:
             member.split = None if mask is None else BatchSplit.of(mask, size, shards)
             member.check_split()
 
-    def _record(self, epoch: int) -> None:
+    def _record(self, epoch: int) -> EpochRecord:
+        """Note what is known of an epoch, the same in every process."""
         rows = self.exchange.collect(self._rows(epoch))
         self._check_validated(rows, epoch)
         steps = self.runner.plan.steps * len(self.seeds)
@@ -238,9 +249,7 @@ class Training:
             loss=tuple(row.loss for row in rows),
             joint_loss=joint[0],
             learning_rate=tuple(row.learning_rate for row in rows),
-            validation_loss=tuple(
-                row.validation_loss for row in rows if row.validation_loss is not None
-            ),
+            **_validation_scores([row.validation for row in rows]),
             seconds=seconds,
             samples_per_second=samples / seconds,
             exchange_seconds=self._exchange_seconds(epoch),
@@ -248,20 +257,32 @@ class Training:
         )
         self.history.append(record)
         log.debug("epoch %d took %.2f s", epoch, seconds)
-        if not self.exchange.writer:
-            return
-        if self.folder is not None:
-            self.folder.append_history(record)
-        self.progress.epoch_ended(record)
-        for callback in self.callbacks:
-            callback(record)
+        return record
+
+    def _told(self, record: EpochRecord) -> str | None:
+        """Let the folder, people and callbacks know; return which of these stops."""
+        stops = None
+        if self.exchange.writer:
+            if self.folder is not None:
+                self.folder.append_history(record)
+            self.progress.epoch_ended(record)
+            stops = self.callbacks.epoch(record)
+        return self.exchange.told(stops)
+
+    def _stopping(self, by_callback: str | None) -> str | None:
+        """Return who ends the run with the last record, before its last epoch."""
+        if len(self.history) == self.spec.epochs:
+            return None
+        rule = self.spec.early_stopping
+        stops = rule is not None and rule.stops(self.history)
+        return type(rule).__name__ if stops else by_callback
 
     def _rows(self, epoch: int) -> dict[int, MemberRow]:
         """Return what the record of an epoch says of this process's members."""
-        validated: dict[int, float] = {}
+        found: dict[int, Validation] = {}
         if self.validation is not None:
             with self.clock.during("validating", epoch):
-                validated = {m.index: self._validate(m, epoch) for m in self.members}
+                found = {m.index: self._validate(m, epoch) for m in self.members}
         memory = None
         if self.device.type == "cuda":
             memory = torch.cuda.max_memory_allocated(self.device)
@@ -270,39 +291,30 @@ class Training:
                 _mean_loss(member),
                 None if (joint := member.joint_losses) is None else float(joint.mean()),
                 float(member.learning_rate),
-                validated.get(member.index),
+                found.get(member.index),
                 memory,
             )
             for member in self.members
         }
 
-    def _validate(self, member: TrainingMember, epoch: int) -> float:
-        """Return the loss of what the member would predict with, and keep the best."""
+    def _validate(self, member: TrainingMember, epoch: int) -> Validation:
+        """Validate what the member would predict with, and keep the best of it."""
+        assert self.validation is not None
         with member.on_device(), at_average(member.module, member.average):
-            loss = self._validation_loss(member)
-            if self.spec.keep == "best" and math.isfinite(loss):
-                member.keep_best(loss, epoch)
-        return loss
+            found = validated(member, self.validation(), self.task)
+            if self.spec.keep == "best" and math.isfinite(found.loss):
+                member.keep_best(found.loss, epoch)
+        return found
 
     def _check_validated(self, rows: Sequence[MemberRow], epoch: int) -> None:
         for index, row in enumerate(rows):
-            loss = row.validation_loss
-            if loss is not None and not math.isfinite(loss):
+            found = row.validation
+            if found is not None and not math.isfinite(found.loss):
                 raise TrainingDiverged(
                     f"validation loss of member {index} must stay finite, got "
-                    f"{loss} after epoch {epoch} with learning rate "
+                    f"{found.loss} after epoch {epoch} with learning rate "
                     f"{row.learning_rate:g}; {self._last_good()}"
                 )
-
-    def _validation_loss(self, member: TrainingMember) -> float:
-        assert self.validation is not None
-        samples, total = 0, torch.zeros((), dtype=torch.float64, device=self.device)
-        with evaluating(member.module), torch.no_grad():
-            for batch in self.validation():
-                outputs = member.unseeded_outputs(batch)
-                total += member.losses_of(outputs, batch.targets).double().sum()
-                samples += len(batch.targets)
-        return float(total) / samples
 
     def _check_finite(self, epoch: int) -> None:
         """Raise in every process if a member of any diverged."""
@@ -342,7 +354,8 @@ class Training:
         self.exchange.wait()
         if self.exchange.writer:
             timeline = self.clock.timeline
-            folder.commit(self.generation, len(self.seeds), self.history, timeline)
+            done = self.history, timeline, self.stopped_by
+            folder.commit(self.generation, len(self.seeds), *done)
         self.exchange.wait()  # before anybody writes the next one
         log.debug("wrote %s", folder.checkpoint)
 
@@ -357,3 +370,16 @@ def _mean_loss(member: TrainingMember) -> float | None:
     if member.joint_losses is not None:
         losses = losses[~losses.isnan()]
     return float(losses.mean()) if len(losses) else None
+
+
+def _validation_scores(
+    found: Sequence[Validation | None],
+) -> dict[str, tuple[float, ...]]:
+    """Return each score of a record, of those members that have it."""
+    there = [each for each in found if each is not None]
+    return {
+        f"validation_{name}": tuple(
+            value for each in there if (value := getattr(each, name)) is not None
+        )
+        for name in Validation._fields
+    }

@@ -5,22 +5,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.types import check_types
+from tepui.data.arrays import to_tensor
 from tepui.data.augment import Augmentation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
 from tepui.modules.pruning import Prune
 from tepui.optim import Perturbation
+from tepui.training.callbacks import Told
+from tepui.training.early_stopping import EarlyStopping
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, Optimizer
 from tepui.training.progress import Style
-from tepui.training.run_folder import EpochRecord, Run
-from tepui.training.schedule import Cosine, Schedule
+from tepui.training.run_folder import Run
+from tepui.training.schedule import Cosine, Schedule, as_schedule
 from tepui.training.shards import BatchNormPolicy
 from tepui.training.spec import (
     ExecutionSpec,
@@ -43,11 +47,13 @@ def fit(
     batch_size: int = 64,
     loss: Loss = PLAIN_LOSS,
     optimizer: Optimizer = PLAIN_SGD,
-    schedule: Schedule = COSINE,
+    schedule: Schedule | Callable[[float], float] = COSINE,
     augment: Sequence[Augmentation] = (),
     validation: Dataset[Any] | float | None = None,
     unlabeled: Dataset[Any] | None = None,
+    sample_weights: Tensor | Sequence[float] | None = None,
     keep: Keep = "last",
+    early_stopping: EarlyStopping | None = None,
     accumulate: int = 1,
     clip_norm: float | None = None,
     prune: Prune | None = None,
@@ -64,7 +70,7 @@ def fit(
     workers: int = 0,
     offload: bool = False,
     data_parallel: int = 1,
-    callbacks: Sequence[Callable[[EpochRecord], None]] = (),
+    callbacks: Sequence[Told] = (),
     out: str | Path | None = None,
     resume: bool = False,
     branch_from: str | Path | None = None,
@@ -85,13 +91,18 @@ def fit(
         loss: Returns one loss per sample.
         optimizer: ``SGD(...)``, ``AdamW(...)``, or any callable from parameters to a
             torch optimizer. SGD with learning rate 0.1 by default.
-        schedule: Learning rate over time: ``Cosine(...)``, ``MultiStep(...)`` or
-            ``Constant(...)``.
+        schedule: Learning rate over time: ``Cosine(...)``, ``MultiStep(...)``,
+            ``Constant(...)``, or a function from the share of the run that is done to
+            a factor on the learning rate.
         augment: Random changes of image batches, in order.
         validation: A data set, or the share of ``dataset`` to hold out for it.
         unlabeled: Data whose targets are not read, for methods that make members
             disagree on them (``A2D``, ``DivDis``).
+        sample_weights: A factor on the training loss of every sample of ``dataset``.
+            Factors with a mean of 1 leave the learning rate its meaning.
         keep: ``"last"`` weights, or each member's ``"best"`` by validation loss.
+        early_stopping: ``EarlyStopping(patience=5)`` ends the run once validation has
+            brought no gain for so many epochs.
         accumulate: Split each batch into this many parts to save memory, of two samples
             at least.
         clip_norm: Bound on the norm of the gradient.
@@ -121,7 +132,9 @@ def fit(
         offload: Keep only one member at a time on the device, the others in host
             memory; slower, to the same sets and weights.
         data_parallel: Ranks that share every batch of a member, under torchrun.
-        callbacks: Called with the record of every epoch; under torchrun by rank 0.
+        callbacks: Told how the run goes (:class:`tepui.Callback`), or functions called
+            with the record of every epoch, of which True ends the run; under torchrun
+            those of rank 0.
         out: A run folder for configuration, metrics, checkpoints and the ensemble.
         resume: Continue the run in ``out``, to the same bits; start it if new.
         branch_from: The folder of a run that began like this one, with a method that
@@ -160,6 +173,9 @@ def fit(
         "resume": resume,
     }
     given |= {"callbacks": callbacks, "out": out, "branch_from": branch_from}
+    weights = None
+    if sample_weights is not None:
+        weights = to_tensor("sample_weights", sample_weights)
     check_types(fit, {"ensemble": ensemble, "exchange": exchange, **given})
     require(isinstance(augment, Iterable), "augment", "be a sequence", augment)
     execution = ExecutionSpec(
@@ -182,9 +198,10 @@ def fit(
         batch_size=batch_size,
         loss=loss,
         optimizer=optimizer,
-        schedule=schedule,
+        schedule=as_schedule(schedule),
         augment=tuple(augment),
         keep=keep,
+        early_stopping=early_stopping,
         accumulate=accumulate,
         clip_norm=clip_norm,
         prune=prune,
@@ -200,6 +217,7 @@ def fit(
         execution,
         validation=validation,
         unlabeled=unlabeled,
+        sample_weights=weights,
         callbacks=callbacks,
         out=out,
         resume=resume,

@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, require
-from tepui.data.arrays import Batch, Inputs
+from tepui.core.new_gradients import is_sharded
+from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.loading import as_arrays, in_order, length, targets_of
-from tepui.data.splits import split
+from tepui.data.splits import split, split_rows
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import (
     MSE,
@@ -27,7 +28,6 @@ from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import description, structure_digest
-from tepui.optim import is_sharded
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import Numerics
 from tepui.training.run_folder import fingerprint, to_jsonable
@@ -41,6 +41,7 @@ class RunData(NamedTuple):
     train: Dataset[Any]  # what members learn from
     held_out: Dataset[Any] | None  # what they are validated on, if anything
     unlabeled: Dataset[Any] | None  # what they disagree on, if the method asks for it
+    weights: Tensor | None = None  # factors on the losses of what they learn from
 
 
 def check_execution(
@@ -49,6 +50,9 @@ def check_execution(
     """Check that the two specifications go together."""
     rule = 'be given to keep the "best" weights'
     require(spec.keep == "last" or validation is not None, "validation", rule, None)
+    watched = spec.early_stopping is not None and spec.early_stopping.validates
+    rule = "be given to early_stopping, which watches it"
+    require(not watched or validation is not None, "validation", rule, None)
     coupled = isinstance(spec.method, CoupledMethod)
     rule = "be false where members are coupled inside the loss"
     require(not (execution.offload and coupled), "offload", rule, execution.offload)
@@ -110,19 +114,43 @@ def divide(
     unlabeled: Dataset[Any] | None,
     method: Method,
     members: int,
+    weights: Tensor | None = None,
 ) -> RunData:
     """Return the data of a run; what is held out is the same for all members."""
     _check_unlabeled(method, unlabeled)
     if isinstance(method, CoupledMethod):
         method.check_members(members)
-    length(dataset)
+    samples = length(dataset)
+    if weights is not None:
+        check_weights(weights, samples)
     if isinstance(validation, float | int):
         require(0 < validation < 1, "validation", "be a share in (0, 1)", validation)
-        parts = split(as_arrays(dataset) or dataset, validation, seed=0)
-        return RunData(*parts, unlabeled)
+        parts = divided(dataset, validation)
+        if weights is not None:
+            weights = weights[split_rows(samples, validation, seed=0)[0]]
+        return RunData(*parts, unlabeled, weights)
     if validation is not None:
         length(validation, "validation")
-    return RunData(dataset, validation, unlabeled)
+    return RunData(dataset, validation, unlabeled, weights)
+
+
+def check_weights(weights: Tensor, samples: int) -> None:
+    """Refuse weights that are not one factor per sample, some of them positive."""
+    rule = f"hold one number per sample ({samples})"
+    numbers = weights.shape == (samples,) and not weights.is_complex()
+    require(numbers, "sample_weights", rule, f"shape {tuple(weights.shape)}")
+    rule = "be finite and not negative"
+    lowest, highest = float(weights.min()), float(weights.max())
+    fits = bool(torch.isfinite(weights).all()) and lowest >= 0
+    require(fits, "sample_weights", rule, f"numbers from {lowest:g} to {highest:g}")
+    require(highest > 0, "sample_weights", "be positive for some sample", "zeros alone")
+
+
+def divided(
+    dataset: Dataset[Any], validation: float
+) -> tuple[Dataset[Any], Dataset[Any]]:
+    """Return what is trained on and the share that is held out, which no seed moves."""
+    return split(as_arrays(dataset) or dataset, validation, seed=0)
 
 
 def check_data(
@@ -289,6 +317,8 @@ def run_config(
     }
     for name, part in (("unlabeled", data.unlabeled), ("validation", data.held_out)):
         config[name] = None if part is None else fingerprint(part)
+    if data.weights is not None:
+        config["sample_weights"] = fingerprint(Arrays(data.weights, data.weights))
     return config
 
 

@@ -62,6 +62,7 @@ class TrainingMember(MemberPasses):
         average: float | None = None,
         offload_device: torch.device | None = None,
         shards: Shards = WHOLE,
+        sample_weights: Tensor | None = None,
     ) -> None:
         rate = optimizer.param_groups[0]["lr"]
         if not isinstance(rate, Tensor):
@@ -75,6 +76,7 @@ class TrainingMember(MemberPasses):
             accumulate=accumulate,
             compiled=compiled,
             shards=shards,
+            sample_weights=sample_weights,
         )
         self.index = index
         self.seed = seed

@@ -37,8 +37,10 @@ class MemberPasses:
         accumulate: int = 1,
         compiled: bool = False,
         shards: Shards = WHOLE,
+        sample_weights: Tensor | None = None,
     ) -> None:
         self.loss = loss
+        self.sample_weights = sample_weights
         self.learning_rate = learning_rate
         self.peak_learning_rate = float(learning_rate)
         self.progress = torch.zeros_like(learning_rate)
@@ -87,11 +89,15 @@ class MemberPasses:
 
     def losses(self, batch: Batch) -> Tensor:
         """Return one loss per sample, ready for backpropagation."""
-        return self.losses_of(self.outputs(batch), batch.targets)
+        return self._weighted_losses(self.outputs(batch), batch)
 
     def losses_of(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return one loss per sample for outputs already computed."""
+        """Return one loss per sample for outputs already computed, as it is."""
         return losses_by(self.loss, outputs, targets)
+
+    def _weighted_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
+        losses = self.losses_of(outputs, batch.targets)
+        return weighted(losses, self.sample_weights, batch.index)
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
         """Yield what of a batch goes through the module at once.
@@ -157,7 +163,7 @@ class MemberPasses:
         total: Tensor | None = None
         summed: list[Tensor] = []
         for part in self.parts(batch):
-            losses = self.losses_of(self.unseeded_outputs(part), part.targets)
+            losses = self._weighted_losses(self.unseeded_outputs(part), part)
             loss = losses.sum() / samples
             values = self._differentiated(loss)
             if total is None:
@@ -244,6 +250,17 @@ class MemberPasses:
 def shard_seed(seed: int, shard: int | None) -> int:
     """Return what seeds the draws of a pass over a shard, or over a whole batch."""
     return seed if shard is None else derive(seed, "shard", shard)
+
+
+def weighted(losses: Tensor, weights: Tensor | None, index: Tensor) -> Tensor:
+    """Return losses times the weights of their samples, if these have any.
+
+    Example:
+        >>> weights, index = torch.tensor([2.0, 0.5, 3.0]), torch.tensor([2, 0])
+        >>> weighted(torch.ones(2), weights, index)
+        tensor([3., 2.])
+    """
+    return losses if weights is None else losses * weights[index].to(losses.dtype)
 
 
 def losses_by(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tepui.core.checks import require
@@ -63,6 +63,7 @@ def members_of(
     execution: ExecutionSpec,
     numerics: Numerics,
     samples: int,
+    weights: Tensor | None = None,
 ) -> list[TrainingMember]:
     """Prepare the members that this process trains, with their state begun."""
     steps = steps_per_epoch(samples, spec.batch_size)
@@ -102,6 +103,7 @@ def members_of(
             average=spec.average,
             offload_device=torch.device("cpu") if execution.offload else None,
             shards=shards,
+            sample_weights=None if weights is None else weights.to(numerics.device),
         )
         member.offload()
         members.append(member)

@@ -1,7 +1,7 @@
 """Showing how a run goes: a bar on a terminal, plain lines elsewhere."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from statistics import fmean
 from typing import Literal
@@ -71,12 +71,52 @@ def summary(record: EpochRecord) -> str:
 
 
 @contextmanager
+def counting(style: Style, title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Yield what is told of work that was done; nothing is shown before the first."""
+    if style == "none":
+        yield lambda done: None
+        return
+    counter = Counter(title, total, bar=style == "bar" or _is_live(style))
+    try:
+        yield counter.advance
+    finally:
+        counter.stop()
+
+
+class Counter:
+    """Shows how much of some work is done: a bar, or a line for each tenth."""
+
+    def __init__(self, title: str, total: int, *, bar: bool) -> None:
+        self._title, self._total, self._done = title, total, 0
+        self._bar = RichProgress(console=Console(stderr=True)) if bar else None
+        self._task: TaskID | None = None
+
+    def advance(self, done: int) -> None:
+        """Note that so much more is done."""
+        before, self._done = self._done, self._done + done
+        if self._bar is None:
+            tenths = [10 * count // self._total for count in (before, self._done)]
+            if tenths[0] != tenths[1]:
+                sys.stderr.write(f"{self._title}: {10 * tenths[1]} %\n")
+            return
+        if self._task is None:
+            self._bar.start()
+            self._task = self._bar.add_task(self._title, total=self._total)
+        self._bar.advance(self._task, done)
+
+    def stop(self) -> None:
+        """Leave the bar as it is."""
+        if self._task is not None and self._bar is not None:
+            self._bar.stop()
+
+
+@contextmanager
 def showing(style: Style, title: str, *, epochs: int, steps: int) -> Iterator[Progress]:
     """Show progress inside the block."""
     if style == "none":
         yield Progress()
         return
-    if style == "lines" or (style == "auto" and not sys.stderr.isatty()):
+    if style == "lines" or (style == "auto" and not _is_live(style)):
         yield Lines(title, epochs)
         return
     columns = (
@@ -88,3 +128,7 @@ def showing(style: Style, title: str, *, epochs: int, steps: int) -> Iterator[Pr
     )
     with RichProgress(*columns, console=Console(stderr=True)) as bar:
         yield Bar(bar, bar.add_task(title, total=steps, figures=""))
+
+
+def _is_live(style: Style) -> bool:
+    return style == "auto" and sys.stderr.isatty()

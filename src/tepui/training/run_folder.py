@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from tepui.core.lease import LEASE, Lease, leased
 from tepui.core.precision import Precision
 from tepui.core.provenance import command_line
-from tepui.core.replacing import write_bytes, writing
+from tepui.core.replacing import is_unfinished, write_bytes, writing
 from tepui.core.storage import (
     read_document,
     read_lines,
@@ -32,14 +32,12 @@ from tepui.core.storage import (
     write_document,
     write_tensors,
 )
+from tepui.core.types import NEWER
 from tepui.core.version import __version__
 from tepui.data.loading import as_arrays, length
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import FILE, RUN, Ensemble
 from tepui.training.timeline import Span
-
-# Metadata of a field that came after runs and studies were stored without it.
-NEWER = {"newer": True}
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,10 @@ class EpochRecord:
         loss: Mean training loss; None for a coupled member that sat out the epoch.
         learning_rate: Learning rate of the last step.
         validation_loss: Mean validation loss, empty without validation data.
+        validation_accuracy: Share of the validation data's classes or labels told
+            right; empty where outputs are something else, and in records of old runs.
+        validation_rmse: Root mean squared error on the validation data, where outputs
+            are numbers.
         seconds: How long its steps took, all members together. Compiling and capturing
             them, validation and checkpoints are in the run's timeline.
         samples_per_second: Training samples of all members per second of steps.
@@ -72,6 +74,8 @@ class EpochRecord:
     exchange_seconds: float | None = None
     peak_memory: int | None = None
     joint_loss: float | None = None
+    validation_accuracy: tuple[float, ...] = ()
+    validation_rmse: tuple[float, ...] = ()
 
     @property
     def trained(self) -> tuple[float, ...]:
@@ -100,6 +104,8 @@ class Run:
         path: The run folder, if there is one.
         timeline: Where the time went, also before the run was resumed or branched; but
             not what passed between a kill and the checkpoint before it.
+        stopped_by: Who ended the run before all epochs were done, ``"EarlyStopping"``
+            or a callback's name; None if nobody did.
     """
 
     ensemble: Ensemble
@@ -108,18 +114,25 @@ class Run:
     summary: Mapping[str, Any]
     path: Path | None
     timeline: tuple[Span, ...] = ()
+    stopped_by: str | None = None
 
     def __str__(self) -> str:
         task = self.ensemble.task
         lines = [
             f"{len(self.ensemble)} members trained for {len(self.history)} epochs"
+            + ("" if self.stopped_by is None else f", stopped by {self.stopped_by}")
             + ("" if task is None else f" ({task})")
         ]
         if self.history:
             last = self.history[-1]
             lines.append(f"  training loss    {_per_member(last.loss)}")
-            if last.validation_loss:
-                lines.append(f"  validation loss  {_per_member(last.validation_loss)}")
+            for title, values in {
+                "validation loss": last.validation_loss,
+                "its accuracy": last.validation_accuracy,
+                "its RMSE": last.validation_rmse,
+            }.items():
+                if values:
+                    lines.append(f"  {title:15}  {_per_member(values)}")
             seconds = sum(record.seconds for record in self.history)
             lines.append(f"  time in steps    {seconds:.4g} s")
         if self.path is not None:
@@ -136,6 +149,7 @@ class Checkpoint:
     history: tuple[EpochRecord, ...]
     digests: tuple[str, ...]  # of the members' files, in member order
     timeline: tuple[Span, ...]  # where the time went until then; not in old files
+    stopped_by: str | None = None  # who ended the run with it, if anybody
 
     def described(self) -> dict[str, Any]:
         """Return which checkpoint it is, for a run that goes on from it."""
@@ -197,7 +211,7 @@ class RunFolder:
         if not self.started:
             files = self.path.iterdir() if self.path.exists() else ()
             # A kill before the run was written down may leave a temporary file.
-            if not all(f.name == LEASE or f.match(".run.json.*.tmp") for f in files):
+            if not all(file.name == LEASE or is_unfinished(file) for file in files):
                 raise FileExistsError(
                     f"out must be a new or empty folder, got {self.path}"
                 )
@@ -327,6 +341,7 @@ class RunFolder:
         members: int,
         history: Sequence[EpochRecord],
         timeline: Sequence[Span],
+        stopped_by: str | None = None,
     ) -> None:
         """Make the files of a generation the run's checkpoint; remove all others."""
         self.check_there()
@@ -336,6 +351,7 @@ class RunFolder:
             "members": [tensors_digest(file) for file in files],
             "history": [asdict(record) for record in history],
             "timeline": [asdict(span) for span in timeline],
+            **_stop(stopped_by),
         }
         write_document(self.checkpoint, "checkpoint", document)
         for file in self.checkpoint.with_suffix("").iterdir():
@@ -347,6 +363,7 @@ class RunFolder:
         best_epochs: Sequence[int],
         summary: Mapping[str, Any],
         timeline: Sequence[Span],
+        stopped_by: str | None = None,
     ) -> None:
         """Write what came of the run beside its ensemble."""
         self.check_there()
@@ -354,6 +371,7 @@ class RunFolder:
             "best_epochs": list(best_epochs),
             "summary": summary,
             "timeline": [asdict(span) for span in timeline],
+            **_stop(stopped_by),
         }
         write_document(self.result, "outcome", document)
 
@@ -384,6 +402,7 @@ class RunFolder:
                 tuple(map(EpochRecord.of, document["history"])),
                 tuple(document["members"]),
                 _timeline(document),
+                document.get("stopped_by"),
             )
 
 
@@ -487,6 +506,11 @@ def _left_out(field: "dataclasses.Field[Any]", value: object) -> bool:
 
 def _timeline(document: Mapping[str, Any]) -> tuple[Span, ...]:
     return tuple(map(Span.of, document.get("timeline", ())))
+
+
+def _stop(stopped_by: str | None) -> dict[str, str]:
+    """Return what a document says of a run that was ended early; nothing of others."""
+    return {} if stopped_by is None else {"stopped_by": stopped_by}
 
 
 def _line(record: EpochRecord) -> str:

@@ -14,18 +14,19 @@ import torch
 
 from tepui.core.checks import require
 from tepui.core.per_member import for_member
-from tepui.core.types import check_fields
+from tepui.core.types import NEWER, check_fields
 from tepui.data.augment import Augmentation
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune
 from tepui.optim import Perturbation
+from tepui.training.early_stopping import EarlyStopping
 from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, AdamW, Optimizer
 from tepui.training.progress import Style
-from tepui.training.run_folder import NEWER, to_jsonable
-from tepui.training.schedule import Cosine, Schedule
+from tepui.training.run_folder import to_jsonable
+from tepui.training.schedule import Cosine, Schedule, as_schedule
 from tepui.training.shards import BatchNormPolicy
 
 Keep = Literal["last", "best"]
@@ -60,6 +61,8 @@ class TrainingSpec:
             (m-SAM).
         batch_norm: BatchNorm's statistics are those of every ``"shard"``, or
             ``"synchronized"`` over the whole batch.
+        early_stopping: End the run once a score of the validation data has not improved
+            for some epochs, such as EarlyStopping with patience 5.
     """
 
     method: Method
@@ -77,8 +80,10 @@ class TrainingSpec:
     virtual_shards: int = field(default=1, metadata=NEWER)
     perturbation: Perturbation = field(default="global", metadata=NEWER)
     batch_norm: BatchNormPolicy = field(default="shard", metadata=NEWER)
+    early_stopping: EarlyStopping | None = field(default=None, metadata=NEWER)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "schedule", as_schedule(self.schedule))
         method, optimizer, schedule = self.method, self.optimizer, self.schedule
         rule = "be a method, such as SAM()"
         require(isinstance(method, Method), "method", rule, method)
@@ -89,7 +94,7 @@ class TrainingSpec:
             optimizer, torch.optim.Optimizer
         )
         require(builds, "optimizer", rule, optimizer)
-        rule = "be a schedule, such as Cosine()"
+        rule = "be a schedule, such as Cosine(), or a function of the run's progress"
         require(isinstance(schedule, Schedule), "schedule", rule, schedule)
         object.__setattr__(self, "augment", tuple(self.augment))
         check_fields(self)

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.per_member import for_member
+from tepui.core.provenance import masked
 from tepui.core.storage import finite_or_none
 from tepui.core.task import UNKNOWN
 from tepui.data.arrays import Batch
@@ -25,6 +27,7 @@ from tepui.modules.state import tensor_state, weights_norm
 from tepui.training.agreement import check_agreement
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
+from tepui.training.callbacks import Callbacks, Told
 from tepui.training.checkpoint import checkpoint_bytes
 from tepui.training.conclusions import answers_on_unlabeled, warn_of_members
 from tepui.training.epochs import Training
@@ -45,7 +48,7 @@ from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
 from tepui.training.progress import showing
 from tepui.training.ranks import exchange_here
-from tepui.training.run_folder import Checkpoint, EpochRecord, Run, RunFolder
+from tepui.training.run_folder import Checkpoint, Run, RunFolder
 from tepui.training.runner import Plan
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 from tepui.training.timeline import Clock, in_words
@@ -63,7 +66,8 @@ def train(
     *,
     validation: Dataset[Any] | float | None = None,
     unlabeled: Dataset[Any] | None = None,
-    callbacks: Sequence[Callable[[EpochRecord], None]] = (),
+    sample_weights: Tensor | None = None,
+    callbacks: Sequence[Told] = (),
     out: str | Path | None = None,
     resume: bool = False,
     branch_from: str | Path | None = None,
@@ -78,7 +82,8 @@ def train(
         execution: How and where.
         validation: A data set, or the share of ``dataset`` to hold out for it.
         unlabeled: Data for members to disagree on, for methods that need them.
-        callbacks: Called with the record of every epoch.
+        sample_weights: Factors on the losses of ``dataset``, one per sample.
+        callbacks: Told how the run goes, and asked after every epoch whether to stop.
         out: A run folder.
         resume: Continue the run in ``out``, to the same bits; start it if new.
         branch_from: The folder of a run that began like this one; go on from there.
@@ -103,7 +108,9 @@ def train(
     here = f"which is {exchange.sharing} here"
     rule = f"be the number of processes that share a batch, {here} (see torchrun)"
     require(ranks == exchange.sharing, "data_parallel", rule, ranks)
-    data = divide(dataset, validation, unlabeled, spec.method, len(ensemble))
+    data = divide(
+        dataset, validation, unlabeled, spec.method, len(ensemble), sample_weights
+    )
     folder = None if out is None else RunFolder(out)
     threads = _threads_of(folder if resume else None, branch_from)
     numerics = numerics_of(
@@ -115,7 +122,8 @@ def train(
     )
     config: dict[str, Any] = {}
     alone = isinstance(exchange, LocalExchange)
-    if folder is not None or branch_from is not None or not alone:
+    told = Callbacks(callbacks)
+    if folder is not None or branch_from is not None or not alone or len(told):
         config = run_config(ensemble, dataset, data, spec, execution, numerics)
     if folder is not None:
         folder.check(config, resume=resume)
@@ -129,6 +137,8 @@ def train(
     )
     _add_masks(ensemble, spec)
     _give_meaning(order, dataset)
+    if spec.early_stopping is not None:
+        spec.early_stopping.check_task(ensemble.task)
     if folder is not None and folder.finished:
         log.info("the run in %s is already finished", folder.path)
         order.place(range(len(ensemble)))
@@ -141,7 +151,9 @@ def train(
                 **order.agreed_on,
             }
             check_agreement(exchange, config | asked, ensemble)
-        run = _carried_out(order, config, callbacks, clock)
+        run = _carried_out(order, config, told, clock)
+        if exchange.writer:
+            told.end(run)
     if exchange.writer and run.history:
         warn_of_members(run, data, spec)
     return run
@@ -196,7 +208,7 @@ class Order(NamedTuple):
 def _carried_out(
     order: Order,
     config: dict[str, Any],
-    callbacks: Sequence[Callable[[EpochRecord], None]],
+    callbacks: Callbacks,
     clock: Clock,
 ) -> Run:
     """Train from where the run stands to its end, and conclude it."""
@@ -210,7 +222,7 @@ def _carried_out(
 def _trained(
     order: Order,
     config: dict[str, Any],
-    callbacks: Sequence[Callable[[EpochRecord], None]],
+    callbacks: Callbacks,
     clock: Clock,
     claim: ExitStack,
 ) -> Training:
@@ -247,6 +259,7 @@ def _trained(
             device=numerics.device,
             dataset=order.data.train,
             validation=ready.validation,
+            task=ensemble.task or UNKNOWN,
             folder=folder,
             origin=order.origin,
             checkpoint_every=execution.checkpoint_every,
@@ -265,6 +278,9 @@ def _trained(
         with clock.during("restoring"):
             training.restore()
         shown.advance(training.steps_done())
+        if exchange.writer:
+            out = None if folder is None else str(folder.path)
+            callbacks.start(masked({**config, "out": out}))
         if folder is not None:
             stack.enter_context(interruption.listening())
         training.run()
@@ -312,7 +328,8 @@ def _prepared(order: Order) -> Prepared:
     check_batch(spec, source.samples)
     check_length(spec, len(ensemble), steps_per_epoch(source.samples, spec.batch_size))
     members = members_of(
-        ensemble, order.exchange, spec, order.execution, order.numerics, source.samples
+        *(ensemble, order.exchange, spec, order.execution, order.numerics),
+        *(source.samples, data.weights),
     )
     return Prepared(members, source, unlabeled, validation)
 
@@ -335,7 +352,7 @@ def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
     if meant != UNKNOWN or ensemble.task is None:
         ensemble.task = meant
     ensemble.preparation = preparation_of(dataset)
-    ensemble.trained_on = fingerprint(dataset)
+    ensemble.trained_on = fingerprint(order.data.train)
     ensemble.calibration = ensemble.conformity = None
 
 
@@ -377,12 +394,13 @@ def _concluded(order: Order, training: Training) -> Run:
     timeline = clock.timeline
     log.info("the run took %s", in_words(timeline))
     if folder is not None and training.exchange.writer:
-        folder.write_outcome(best_epochs, summary, timeline)
+        folder.write_outcome(best_epochs, summary, timeline, training.stopped_by)
         log.info("the run in %s has ended", folder.path)
     training.exchange.wait()  # a run is over for all or for none
     if training.interruption.requested:
         training.interruption.leave()
-    return Run(ensemble, history, best_epochs, summary, path, timeline)
+    outcome = best_epochs, summary, path, timeline, training.stopped_by
+    return Run(ensemble, history, *outcome)
 
 
 def _outcome(training: Training) -> tuple[tuple[int, ...], dict[str, Any]]:
@@ -399,5 +417,6 @@ def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:
     load_into(ensemble, folder.path)
     saved = folder.load_checkpoint()
     assert saved is not None, f"{folder.path} holds an ensemble but no checkpoint"
-    outcome, timeline = folder.outcome(), folder.timeline()
-    return Run(ensemble, saved.history, *outcome, folder.path, timeline)
+    best_epochs, summary = folder.outcome()
+    outcome = best_epochs, summary, folder.path, folder.timeline(), saved.stopped_by
+    return Run(ensemble, saved.history, *outcome)

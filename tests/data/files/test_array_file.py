@@ -63,9 +63,9 @@ def test_labels_may_be_a_column_and_images_normalized(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y_train": LABELS + 0.5}, "y_train must hold one integer per sample"),
+        ({"y_train": np.array(["a"] * 6)}, "y_train must hold a number or a row"),
         ({"y_train": LABELS[:5]}, r"inputs must have as many samples as targets \(5\)"),
-        ({"y_train": np.eye(6, dtype=int)}, "y_train must hold one integer per sample"),
+        ({"y_train": np.zeros((6, 2, 2))}, "y_train must hold a number or a row"),
         ({"x_train": np.array(["a"] * 6)}, "x must hold numbers"),
         ({"x_train": LABELS}, "x must hold numbers, samples along the first axis"),
         ({"x_train": np.array([{}] * 6, dtype=object)}, "x_train must be an array in"),
@@ -75,6 +75,21 @@ def test_mistakes_are_named(suffix, change, message, tmp_path):
     path = write(tmp_path / "x", arrays() | change, suffix)
     with pytest.raises(ValueError, match=message):
         ArrayFile(path)
+
+
+@pytest.mark.parametrize(
+    ("targets", "kind"),
+    [
+        (LABELS + 0.5, torch.float32),
+        (np.eye(6, dtype=bool), torch.int64),
+        (np.linspace(0, 1, 12).reshape(6, 2), torch.float32),
+    ],
+)
+def test_targets_may_be_numbers_or_several_labels(targets, kind, tmp_path):
+    path = write(tmp_path / "x", arrays() | {"y_train": targets}, ".npz")
+    found = ArrayFile(path).targets
+    assert found.dtype == kind
+    assert torch.equal(found, torch.from_numpy(targets).to(kind))
 
 
 def test_what_is_missing_is_named(tmp_path):

@@ -133,3 +133,31 @@ def test_real_textures(shared_textures, shared_cifar):
     ood = UnlabeledFolder(shared_textures, like=CIFAR10(shared_cifar, train=False))
     assert ood.held.inputs.shape == (1200, 3, 32, 32)
     assert ood.normalize == CIFAR10.normalization
+
+
+def test_all_images_are_one_set(tmp_path):
+    flat(tmp_path / "one")
+    whole = ImageFolder(tmp_path / "one", part="all")
+    assert list(whole.files) == sorted((tmp_path / "one").rglob("*.png"))
+    assert whole.targets.bincount().tolist() == [10, 10]
+    flat(tmp_path / "two" / "train", images=3)
+    flat(tmp_path / "two" / "val", ("dog",), images=2)
+    for train in (True, False):
+        both = ImageFolder(tmp_path / "two", train, part="all")
+        assert both.targets.tolist() == [0, 0, 0, 1, 1, 1, 1, 1]
+    with pytest.raises(ValueError, match="part must be one of"):
+        ImageFolder(tmp_path / "one", part="some")
+
+
+def test_links_are_followed_but_not_in_circles(tmp_path):
+    flat(tmp_path / "store")
+    linked = tmp_path / "linked"
+    (linked / "cat").mkdir(parents=True)
+    (linked / "cat" / "more").symlink_to(tmp_path / "store" / "cat")
+    (linked / "cat" / "again").symlink_to(linked)  # leads back to itself
+    (linked / "cat" / "one.png").symlink_to(tmp_path / "store" / "dog" / "0.png")
+    (linked / "cat" / "gone.png").symlink_to(tmp_path / "nothing.png")
+    (linked / "dog").symlink_to(tmp_path / "store" / "dog")
+    found = ImageFolder(linked, part="all")
+    assert found.targets.bincount().tolist() == [11, 10]
+    assert torch.equal(found[10][0], ImageFolder(tmp_path / "store", part="all")[10][0])

@@ -6,6 +6,7 @@ import torch
 
 import tepui.data.corruptions.copies
 from data_layouts import picture
+from tepui.core.processes import mark
 from tepui.core.storage import read_json
 from tepui.data import (
     Arrays,
@@ -34,6 +35,11 @@ def clean():
 @pytest.fixture(scope="module")
 def copies(clean):
     return corrupted(clean, types=TYPES, seed=3)
+
+
+def content(folder):
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 def test_arrays_have_the_published_layout(clean, copies, tmp_path):
@@ -146,12 +152,33 @@ def test_an_interrupted_set_is_completed(copies, layout, tmp_path, monkeypatch):
     write_corrupted(copies, broken, layout=layout, resume=True, done=told.append)
     assert told == CELLS
     assert kept.stat().st_mtime_ns == before
-
-    def content(folder):
-        files = (path for path in folder.rglob("*") if path.is_file())
-        return {str(f.relative_to(folder)): f.read_bytes() for f in files}
-
     assert content(whole) == content(broken)
+
+
+@pytest.mark.parametrize("layout", ["arrays", "folders"])
+@pytest.mark.parametrize("name", ["corruptions.json", "fog.npy", RECORD])
+def test_what_a_killed_writer_left_is_no_copy(name, layout, copies, tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    write_corrupted(copies, whole, layout=layout)
+    if name == "corruptions.json":
+        killed.mkdir()
+    else:
+        shutil.copytree(whole, killed)
+        (killed / RECORD).unlink()
+    dead = mark().rpartition("-")[0] + "-0"
+    (killed / f".{name}.{dead}.tmp").write_bytes(b"half")
+    write_corrupted(copies, killed, layout=layout, resume=True)
+    assert content(killed) == content(whole)
+
+
+def test_copies_under_way_elsewhere_are_not_recorded(copies, tmp_path):
+    write_corrupted(copies, tmp_path, layout="folders")
+    alone = read_json(tmp_path / RECORD)["files"]
+    other = tmp_path / "fog" / ".6.00000000-7-7.tmp" / "a"
+    other.mkdir(parents=True)
+    (other / "0.JPEG").write_bytes(b"half")
+    write_corrupted(copies, tmp_path, layout="folders", resume=True)
+    assert read_json(tmp_path / RECORD)["files"] == alone
 
 
 def test_other_types_can_be_added_but_not_other_images(clean, copies, tmp_path):

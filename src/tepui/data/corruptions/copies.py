@@ -22,6 +22,7 @@ from tepui.data.corruptions.apply import (
     name_of,
     parameter,
 )
+from tepui.data.shifts import Shifts
 
 SEVERITIES = (1, 2, 3, 4, 5)
 
@@ -53,6 +54,10 @@ class Copies(Mapping[tuple[str, int], Copy_co], ABC):
 
     def __contains__(self, key: object) -> bool:
         return key in list(self)
+
+    def __or__(self, natural: Mapping[str, Dataset[Any]]) -> Shifts:
+        """Return these copies and natural shifts by name; copies are made as before."""
+        return Shifts(self, Shifts.of(natural).natural)
 
     @property
     @abstractmethod

@@ -11,6 +11,7 @@ from typing import Any, Literal, final
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.limits import limits_here
@@ -24,7 +25,8 @@ class ArrayFile(Arrays):
     """Arrays in numpy files.
 
     Bytes stay bytes; other numbers become float32. Arrays with four axes are images,
-    and bytes with three are gray images; anything else is features.
+    and bytes with three are gray images; anything else is features. Targets are
+    classes; or rows of zeros and ones, one for each label; or numbers to predict.
 
     Args:
         path: An ``.npz`` file, or a folder with ``.npy`` files.
@@ -37,8 +39,9 @@ class ArrayFile(Arrays):
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If an array is missing, damaged or of objects, labels are not
-            integers, or there are not as many as samples.
+        ValueError: If an array is missing, damaged or of objects, targets are neither
+            one number per sample nor a row of them, or there are not as many as
+            samples.
     """
 
     def __init__(
@@ -51,14 +54,20 @@ class ArrayFile(Arrays):
     ) -> None:
         part = "train" if train else "test"
         inputs = _inputs(_load(Path(path), f"x_{part}"), channels)
-        labels = _load(Path(path), f"y_{part}")
-        labels = labels.reshape(-1) if labels.shape[1:] == (1,) else labels
-        fits = labels.ndim == 1 and labels.dtype.kind in "iu"
-        described = f"{labels.dtype} of shape {labels.shape}"
-        require(fits, f"y_{part}", "hold one integer per sample", described)
+        targets = _targets(_load(Path(path), f"y_{part}"), part)
         require((mean is None) == (std is None), "std", "be given with mean", std)
         normalize = Normalize(mean, std) if mean and std else None
-        super().__init__(inputs, torch.from_numpy(labels.astype(np.int64)), normalize)
+        super().__init__(inputs, targets, normalize)
+
+
+def _targets(values: npt.NDArray[Any], part: str) -> Tensor:
+    """Return classes and labels as whole numbers, all other numbers as float32."""
+    values = values.reshape(-1) if values.shape[1:] == (1,) else values
+    fits = values.ndim in (1, 2) and values.dtype.kind in "iufb"
+    described = f"{values.dtype} of shape {values.shape}"
+    require(fits, f"y_{part}", "hold a number or a row of them per sample", described)
+    whole = values.dtype.kind in "iub"
+    return torch.from_numpy(values.astype(np.int64 if whole else np.float32))
 
 
 def _load(path: Path, name: str) -> npt.NDArray[Any]:

@@ -3,18 +3,19 @@
 ``path/train/CLASS/…`` and ``path/test/CLASS/…`` (or ``val`` instead of ``test``) are
 the two parts. Without such folders, ``path/CLASS/…`` holds all images and a fixed fifth
 of each class is the test part: the images whose names come first in a random order, so
-that a new image moves few others.
+that a new image moves few others. Links to images and to folders are followed.
 """
 
 from pathlib import Path
-from typing import final
+from typing import Literal, final, get_args
 
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
 from tepui.core.seeding import derive
 from tepui.data.arrays import Normalize
 from tepui.data.image_files import IMAGENET, Frame, ImageFiles, class_folders, labeled
 
 TEST_SHARE = 0.2
+Part = Literal["split", "all"]
 
 
 @final
@@ -31,6 +32,8 @@ class ImageFolder(ImageFiles):
             then all have the same size.
         mean: What is subtracted from each channel; ImageNet's by default.
         std: What each channel is divided by; ImageNet's by default.
+        part: ``"split"``: the training or the test part, as ``train`` says. ``"all"``:
+            every image, for data that are only tested on, such as a natural shift.
 
     Raises:
         FileNotFoundError: If a folder is missing.
@@ -45,14 +48,17 @@ class ImageFolder(ImageFiles):
         size: int | None = None,
         mean: tuple[float, ...] = IMAGENET.mean,
         std: tuple[float, ...] = IMAGENET.std,
+        part: Part = "split",
     ) -> None:
+        one_of("part", part, get_args(Part))
         folder = Path(path)
         parts = _parts(folder)
         names = [item.name for item in class_folders(parts[0])]
         numbers = {name: number for number, name in enumerate(names)}
-        part = parts[0] if train else parts[-1]
-        files, labels = labeled(class_folders(part), numbers)
-        if len(parts) == 1:
+        chosen_parts = parts if part == "all" else (parts[0] if train else parts[-1],)
+        folders = [item for chosen in chosen_parts for item in class_folders(chosen)]
+        files, labels = labeled(folders, numbers)
+        if len(parts) == 1 and part == "split":
             chosen = _test_files(folder, files, labels)
             samples = zip(files, labels, strict=True)
             kept = [sample for sample in samples if (sample[0] in chosen) != train]

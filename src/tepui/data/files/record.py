@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tepui.core.replacing import is_unfinished
 from tepui.core.storage import read_document, write_document
 
 RECORD = ".tepui.json"
@@ -23,12 +24,14 @@ class Checked(NamedTuple):
 
 
 def write_record(folder: Path, origin: Mapping[str, Any]) -> None:
-    """Write down the hashes of all files of a folder; those known are kept."""
+    """Write down the hashes of all files of a folder; those known are kept.
+
+    What a writer has not finished is no file of the folder.
+    """
     known: dict[str, str] = {}
     if (folder / RECORD).exists():
         known = _hashes(folder)
-    present = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
-    names = sorted(path.as_posix() for path in present if path.name != RECORD)
+    names = sorted(path.as_posix() for path in _files(folder) if path.name != RECORD)
     hashes = {name: known.get(name) or file_digest(folder / name) for name in names}
     write_document(folder / RECORD, KIND, {"from": dict(origin), "files": hashes})
 
@@ -49,6 +52,15 @@ def file_digest(path: Path, algorithm: str = "sha256") -> str:
     """Return the hash of a file's contents."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder, relative to it."""
+    for path in folder.rglob("*"):
+        below = path.relative_to(folder)
+        whole = not any(is_unfinished(part) for part in (below, *below.parents))
+        if whole and path.is_file():
+            yield below
 
 
 def _hashes(folder: Path) -> dict[str, str]:

@@ -20,12 +20,14 @@ from tepui.core.checks import require
 from tepui.core.processes import mark
 from tepui.core.replacing import (
     check_writable,
+    is_free,
     remove_remains,
     replacing,
     write_bytes,
     writing,
 )
 from tepui.core.storage import read_document, write_document
+from tepui.core.types import check_types
 from tepui.data.arrays import Arrays
 from tepui.data.corruptions.copies import SEVERITIES, Corrupted
 from tepui.data.files.record import write_record
@@ -64,6 +66,7 @@ def write_corrupted(
         ValueError: If ``out`` was written from something else, a severity is missing,
             or images or classes do not suit the layout.
     """
+    check_types(write_corrupted, locals())
     folder = Path(out)
     rule = "be 1 to 5"
     require(copies.severities == SEVERITIES, "severities", rule, copies.severities)
@@ -103,7 +106,7 @@ def digest(*tensors: Tensor) -> str:
 def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
     """Write the manifest, or check that the existing one says the same."""
     manifest = folder / MANIFEST
-    if not folder.exists() or not any(folder.iterdir()):
+    if is_free(folder):
         write_document(manifest, KIND, about)
         return
     if not resume:

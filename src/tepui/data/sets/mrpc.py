@@ -20,7 +20,8 @@ from tepui.core.storage import read_text
 from tepui.data.arrays import Arrays
 from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin, require_file
-from tepui.data.tokenizer import HuggingFaceTokenizer, Tokenizer
+from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
+from tepui.data.tokenizer import Tokenizer
 
 Test = Literal["validation", "official"]
 

@@ -1,0 +1,124 @@
+"""``tepui calibrate``: what held-out data say of a trained ensemble, kept with it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+from tepui.cli.console import console
+from tepui.cli.datasets import (
+    Data,
+    data_for,
+    held_out_part,
+    part,
+    place_of,
+    tested_part,
+)
+from tepui.cli.members import named_ensemble
+from tepui.core.checks import require
+from tepui.core.replacing import check_writable
+from tepui.data import split
+from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.feature_scores import FeatureDetectors
+from tepui.evaluation.stored_detectors import write_detectors
+from tepui.training.prepare import to_device
+
+EXAMPLE = "tepui calibrate runs/sam --coverage 0.9 --detectors"
+PROBABILITIES = (None, "classification", "multi_label")
+
+
+def calibrate(
+    run: Path,
+    data: Data | None = None,
+    model: Callable[[], nn.Module] | None = None,
+    held_out: Literal["validation", "test"] = "validation",
+    method: Literal["temperature", "vector", "isotonic", "none"] | None = None,
+    coverage: float | None = None,
+    score: Literal["threshold", "aps", "raps", "residual", "normalized", "quantile"]
+    | None = None,
+    detectors: bool = False,
+    rule: Literal["probability", "logit"] = "probability",
+    batch_size: int = 256,
+    device: str | None = None,
+    workers: int = 0,
+) -> None:
+    """Make a trained ensemble's answers mean what they say, by data it has not seen.
+
+    What is learned is saved with the ensemble, in the place of what was there: tepui
+    predict, export and evaluate use it.
+
+    Args:
+        run: The folder of a run, or of a saved ensemble.
+        data: The data set of the run. Required if the run was trained on anything but
+            digits.
+        model: The members' architecture, needed only for models tepui does not know.
+        held_out: Which data members have not seen: what the run held out of its
+            training part (tepui train --validation 0.2), or the test part, which then
+            tests nothing any more.
+        method: How probabilities are calibrated; temperature by default, none to leave
+            them as they are. Numbers have no probabilities.
+        coverage: Make conformal sets of classes, or intervals of numbers, that hold the
+            truth this often. One half of the data is for them, the other for
+            probabilities.
+        score: Of sets threshold (the default), aps or raps; of intervals residual,
+            normalized or quantile, by default what the task has.
+        detectors: Fit detectors of unfamiliar features too, on the training part.
+        rule: How members are combined; it is the one to predict with.
+        batch_size: Samples that go through a member at once.
+        device: Where to compute; a GPU if there is one.
+        workers: Processes that load data not held in tensors.
+    """
+    require(
+        score is None or coverage is not None, "--score", "go with --coverage", score
+    )
+    check_writable(run)
+    named = data_for(data, run)
+    training = part(named, train=True)
+    ensemble = named_ensemble([run], model, None, training)
+    to_device(ensemble, torch.device(place_of(device)))
+    chosen = _method(ensemble, method, coverage)
+    how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
+    ensemble.calibration = None
+    unseen = held_out_part if held_out == "validation" else tested_part
+    held = for_sets = _in_form_of(ensemble, unseen(named, run))
+    said = []
+    if chosen is not None:
+        if coverage is not None:
+            held, for_sets = split(held, 0.5, seed=0)
+        ensemble.calibrate(held, chosen, rule=rule, **how)
+        said.append(f"{chosen} calibration on {_count(held)}")
+    if coverage is not None:
+        ensemble.conformal(for_sets, coverage, score, rule=rule, **how)
+        said.append(f"coverage {coverage:g} on {_count(for_sets)}")
+    if detectors:
+        learned = FeatureDetectors.fit(ensemble, training, **how)
+        write_detectors(run, learned, ensemble)
+        said.append(f"detectors of features on {_count(training)}")
+    ensemble.save(run, overwrite=True)
+    console().print(f"{', '.join(said)}; saved in {run}")
+
+
+def _method(ensemble: Ensemble, method: str | None, coverage: float | None) -> Any:
+    """Return how probabilities are calibrated, None if not at all."""
+    task = ensemble.task
+    has_probabilities = (None if task is None else task.name) in PROBABILITIES
+    if has_probabilities:
+        return None if method == "none" else method or "temperature"
+    rule = f"be left out for the task {str(task)!r}, which has no probabilities"
+    require(method in (None, "none"), "--method", rule, method)
+    rule = f"be given for the task {str(task)!r}, to make intervals"
+    require(coverage is not None, "--coverage", rule, coverage)
+    return None
+
+
+def _in_form_of(ensemble: Ensemble, dataset: Dataset[Any]) -> Dataset[Any]:
+    """Return images in the form of those that the ensemble learned from."""
+    known = ensemble.preparation
+    return dataset if known is None else known.dataset(dataset)
+
+
+def _count(dataset: Dataset[Any]) -> str:
+    return f"{len(dataset)} samples"  # type: ignore[arg-type]

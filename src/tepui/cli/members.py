@@ -1,0 +1,50 @@
+"""The ensemble that a command is about: a folder, or files of weights."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from torch.utils.data import Dataset
+
+from tepui.cli.architecture import member_factories
+from tepui.cli.extractor import front_named
+from tepui.core.checks import require
+from tepui.ensembles.ensemble import FILE, RUN, Ensemble, load, task_in
+from tepui.ensembles.foreign_weights import ensemble_of
+
+
+def is_saved(places: Sequence[Path]) -> bool:
+    """Return whether a run or a saved ensemble is named, rather than weights."""
+    return len(places) == 1 and any((places[0] / f).is_file() for f in (FILE, RUN))
+
+
+def extractor_of(
+    named: str | None, data: Dataset[Any] | None
+) -> Callable[[], nn.Module] | None:
+    """Return what makes the extractor of one's own that members share, if one does."""
+    return None if named is None or data is None else front_named(named, data)
+
+
+def named_ensemble(
+    places: Sequence[Path],
+    model: Callable[[], nn.Module] | None,
+    models: Sequence[str] | None,
+    data: Dataset[Any] | None,
+    extractor: str | None = None,
+) -> Ensemble:
+    """Load a saved ensemble, or make one of weights, a file or folder per member."""
+    for missing in (place for place in places if not place.exists()):
+        raise FileNotFoundError(f"no file or folder {missing}")
+    task = task_in(places[0]) if is_saved(places) else None
+    factories = member_factories(model, models, data, task)
+    if is_saved(places):
+        return load(places[0], factories, extractor_of(extractor, data))
+    rule = "be left out for files of weights"
+    require(extractor is None, "--extractor", rule, extractor)
+    if factories is None:
+        raise ValueError(
+            "--model must be given to read files of weights (or --models, one per "
+            "member), got None"
+        )
+    return ensemble_of(places, factories)

@@ -1,0 +1,198 @@
+"""What the classifier and the regressor share."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor, nn
+
+from tepui.core.checks import require
+from tepui.data.arrays import Arrays, Normalize
+from tepui.ensembles.ensemble import Ensemble
+from tepui.losses import Loss
+from tepui.methods import DeepEnsemble
+from tepui.methods.base import Method
+from tepui.models import MLP
+from tepui.sklearn.stored import read_estimator, write_estimator
+from tepui.training import AdamW, Cosine, fit
+from tepui.training.optimizer import Optimizer
+from tepui.training.schedule import Schedule
+
+Array = NDArray[Any]
+ModelFactory = Callable[[int, int], nn.Module]
+
+# In both, X is computed in as it comes; other types become the first.
+FLOATS = (np.float64, np.float32)
+
+
+class EnsembleEstimator(BaseEstimator, ABC):
+    """An ensemble of networks that learns from a table of numbers."""
+
+    n_features_in_: int
+    ensemble_: Ensemble
+    _flat: bool = True  # whether targets had one axis
+
+    def __init__(
+        self,
+        members: int = 5,
+        *,
+        method: Method | None = None,
+        model: ModelFactory | None = None,
+        hidden: Sequence[int] = (64, 64),
+        epochs: int = 50,
+        batch_size: int = 128,
+        loss: Loss | None = None,
+        optimizer: Optimizer | None = None,
+        schedule: Schedule | None = None,
+        random_state: Any = None,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.members = members
+        self.method = method
+        self.model = model
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.loss = loss
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.random_state = random_state
+        self.device = device
+
+    def save(self, path: str | Path, overwrite: bool = False) -> Path:
+        """Save the fitted estimator: an ensemble's folder and a JSON document beside.
+
+        ``tepui.load`` reads the ensemble in it, too.
+
+        Args:
+            path: The folder.
+            overwrite: Replace what is there.
+
+        Returns:
+            The folder.
+
+        Raises:
+            FileExistsError: If an ensemble is there and ``overwrite`` is false.
+        """
+        check_is_fitted(self)
+        self.ensemble_.save(path, overwrite)
+        return write_estimator(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path, **parameters: Any) -> Self:
+        """Read what :meth:`save` wrote; nothing in the folder is executed.
+
+        Args:
+            path: The folder.
+            parameters: Parameters that are code of your own, such as ``model``, which
+                no file holds; others may be given and are then not read.
+
+        Returns:
+            The fitted estimator.
+
+        Raises:
+            FileNotFoundError: If there is no estimator.
+            ValueError: If the folder is damaged, holds another kind of estimator, or a
+                parameter of your own is missing.
+        """
+        return read_estimator(cls, Path(path), parameters)
+
+    def _train(self, X: Array, targets: Tensor, weights: Array | None) -> Self:
+        """Let a new ensemble learn from checked data."""
+        inputs = torch.tensor(X)
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        factory = partial(self._member, inputs.dtype)
+        ensemble = Ensemble.build(factory, self.members, int(seed))
+        method = DeepEnsemble() if self.method is None else self.method
+        run = fit(
+            ensemble,
+            Arrays(inputs, targets, _normalization(X, weights)),
+            method=method,
+            epochs=self.epochs,
+            batch_size=min(self.batch_size, len(inputs)),
+            loss=self._loss,
+            sample_weights=_factors(weights),
+            optimizer=AdamW(lr=0.005) if self.optimizer is None else self.optimizer,
+            schedule=Cosine() if self.schedule is None else self.schedule,
+            device=self.device,
+            precision="float32",
+            progress="none",
+        )
+        self.history_ = run.history
+        self.ensemble_ = ensemble.eval()
+        return self
+
+    @property
+    @abstractmethod
+    def _loss(self) -> Loss:
+        """What networks descend, before samples have weights."""
+
+    @property
+    @abstractmethod
+    def _outputs(self) -> int:
+        """How many outputs a network has."""
+
+    def _member(self, dtype: torch.dtype) -> nn.Module:
+        """Return a new network, which computes in a type."""
+        features, outputs = self.n_features_in_, self._outputs
+        if self.model is not None:
+            return self.model(features, outputs).to(dtype)
+        return MLP(features, tuple(self.hidden), outputs).to(dtype)
+
+    def _predicted(self, X: Any) -> Any:
+        """Return the ensemble's prediction, whose fields depend on the loss."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=FLOATS)
+        inputs = torch.tensor(X, dtype=self.ensemble_.dtype)
+        return self.ensemble_.predict(inputs, raw=True)
+
+    def _held_out(self, X: Array, targets: Tensor) -> Arrays:
+        """Return checked data as the ensemble learned from such."""
+        inputs = torch.tensor(X, dtype=self.ensemble_.dtype)
+        preparation = self.ensemble_.preparation
+        assert preparation is not None, "fit gives the ensemble its preparation"
+        return Arrays(inputs, targets, preparation.normalize)
+
+
+def weighted_rows(
+    X: Array, y: Array, sample_weight: Any
+) -> tuple[Array, Array, Array | None]:
+    """Return data without the samples of no weight, and the weights of the others."""
+    if sample_weight is None:
+        return X, y, None
+    name = "sample_weight"
+    weights = check_array(
+        sample_weight, ensure_2d=False, dtype=X.dtype, input_name=name
+    )
+    require(weights.ndim == 1, name, "have shape (samples,)", weights.shape)
+    check_consistent_length(X, weights)
+    require(bool((weights >= 0).all()), name, "be non-negative", float(weights.min()))
+    kept = weights > 0
+    require(bool(kept.any()), name, "be positive for at least one sample", "zeros")
+    return X[kept], y[kept], weights[kept]
+
+
+def _normalization(X: Array, weights: Array | None) -> Normalize:
+    """Return what gives every feature mean 0 and standard deviation 1."""
+    scaler = StandardScaler().fit(X.astype(np.float64), sample_weight=weights)
+    return Normalize(tuple(scaler.mean_.tolist()), tuple(scaler.scale_.tolist()))
+
+
+def _factors(weights: Array | None) -> Tensor | None:
+    """Return weights with a mean of one, which do what repeated samples would."""
+    return None if weights is None else torch.tensor(weights / weights.mean())
+
+
+def as_array(values: Tensor) -> Array:
+    """Return numbers of a prediction as scikit-learn has them."""
+    array: Array = values.cpu().numpy()
+    return array

@@ -1,0 +1,189 @@
+"""A classifier of scikit-learn that is an ensemble."""
+
+from typing import Any, Self, final
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from tepui.core.checks import require
+from tepui.core.task import CLASSIFICATION
+from tepui.losses import CrossEntropy, Loss, task_of
+from tepui.metrics import CalibrationMethod, Score, SetScore
+from tepui.sklearn.base import (
+    FLOATS,
+    Array,
+    EnsembleEstimator,
+    as_array,
+    weighted_rows,
+)
+
+
+@final
+class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
+    """An ensemble of networks that chooses between classes.
+
+    Features are standardized inside. Networks compute in the type of ``X``, float32 or
+    float64. Up to ``batch_size`` samples, a step sees all of them, and integer weights
+    do what repeated samples would, to rounding; beyond, they do so on average.
+
+    Args:
+        members: How many networks.
+        method: How they are trained, such as ``tepui.methods.SAM()``; None is
+            ``DeepEnsemble()``.
+        model: ``model(features, outputs)`` returns a new network of your own; None is a
+            :class:`tepui.models.MLP`.
+        hidden: Widths of the hidden layers of that MLP.
+        epochs: Passes through the data.
+        batch_size: Samples per step.
+        loss: Of classes; None is ``CrossEntropy()``.
+        optimizer: None is ``AdamW(lr=0.005)``.
+        schedule: Learning rate over time; None is ``Cosine()``.
+        random_state: An integer, for the same networks at every ``fit``; None or a
+            ``RandomState``.
+        device: Where to train and predict.
+
+    Attributes:
+        classes_: The classes, in the order of probabilities.
+        ensemble_: The trained :class:`tepui.Ensemble`, for everything else that one
+            can do with it; its classes are numbers.
+        history_: One record per epoch.
+        n_features_in_: Number of features.
+        feature_names_in_: Their names, where ``X`` had names.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = EnsembleClassifier(members=2, epochs=20, random_state=0).fit(X, y)
+        >>> bool(model.score(X, y) > 0.9)
+        True
+    """
+
+    classes_: Array
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Train the ensemble anew.
+
+        Args:
+            X: Numbers, ``(samples, features)``.
+            y: One class per sample: numbers or words.
+            sample_weight: How much each sample counts; None for all alike.
+
+        Returns:
+            The estimator.
+        """
+        X, y = validate_data(self, X, y, dtype=FLOATS)
+        check_classification_targets(y)
+        X, y, weights = weighted_rows(X, y, sample_weight)
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        rule = "hold at least two classes"
+        require(len(self.classes_) > 1, "y", rule, f"{len(self.classes_)} class")
+        return self._train(X, torch.from_numpy(numbers), weights)
+
+    def predict(self, X: Any) -> Array:
+        """Return the most probable class of each sample.
+
+        Args:
+            X: Numbers, ``(samples, features)``.
+
+        Returns:
+            Classes, ``(samples,)``.
+        """
+        labels = as_array(self._predicted(X).labels)
+        return self.classes_[labels]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probabilities of all classes, the mean over networks.
+
+        Args:
+            X: Numbers, ``(samples, features)``.
+
+        Returns:
+            Probabilities, ``(samples, classes)``, in the order of ``classes_``.
+        """
+        return as_array(self._predicted(X).probs)
+
+    def predict_set(self, X: Any) -> Array:
+        """Return which classes are in the conformal set of each sample.
+
+        Args:
+            X: Numbers, ``(samples, features)``.
+
+        Returns:
+            Truth values, ``(samples, classes)``, in the order of ``classes_``.
+
+        Raises:
+            ValueError: If :meth:`conformal` was not called since ``fit``.
+        """
+        predicted = self._predicted(X)
+        rule = "be given held-out data first, by conformal(X, y)"
+        require(predicted.conformity is not None, "estimator", rule, "none")
+        return as_array(predicted.sets)
+
+    def ood_score(self, X: Any, score: Score = "pds") -> Array:
+        """Return how unfamiliar each sample looks; higher is less familiar.
+
+        Args:
+            X: Numbers, ``(samples, features)``.
+            score: Which score, see :meth:`tepui.Prediction.ood_score`.
+
+        Returns:
+            One score per sample.
+        """
+        return as_array(self._predicted(X).ood_score(score))
+
+    def calibrate(
+        self, X: Any, y: Any, method: CalibrationMethod = "temperature"
+    ) -> Self:
+        """Make probabilities mean what they say, by held-out data.
+
+        Args:
+            X: Numbers that ``fit`` has not seen.
+            y: Their classes, all known from ``fit``.
+            method: ``"temperature"``, ``"vector"`` or ``"isotonic"``.
+
+        Returns:
+            The estimator.
+        """
+        self.ensemble_.calibrate(self._held_out(*self._numbered(X, y)), method)
+        return self
+
+    def conformal(
+        self, X: Any, y: Any, coverage: float = 0.9, score: SetScore = "threshold"
+    ) -> Self:
+        """Let :meth:`predict_set` hold the true class as often as told.
+
+        Args:
+            X: Numbers that neither ``fit`` nor :meth:`calibrate` has seen.
+            y: Their classes, all known from ``fit``.
+            coverage: How often, in (0, 1).
+            score: ``"threshold"``, ``"aps"`` or ``"raps"``.
+
+        Returns:
+            The estimator.
+        """
+        self.ensemble_.conformal(self._held_out(*self._numbered(X, y)), coverage, score)
+        return self
+
+    @property
+    def _loss(self) -> Loss:
+        loss = CrossEntropy() if self.loss is None else self.loss
+        task = task_of(loss)
+        rule = "be of classes, such as CrossEntropy()"
+        require(task == CLASSIFICATION, "loss", rule, f"one of the task {task}")
+        return loss
+
+    @property
+    def _outputs(self) -> int:
+        return len(self.classes_)
+
+    def _numbered(self, X: Any, y: Any) -> tuple[Array, torch.Tensor]:
+        """Return checked data with classes as numbers."""
+        check_is_fitted(self)
+        X, y = validate_data(self, X, y, reset=False, dtype=FLOATS)
+        unknown = np.setdiff1d(y, self.classes_)
+        rule = "hold classes that fit has seen"
+        require(len(unknown) == 0, "y", rule, unknown[:5].tolist())
+        return X, torch.from_numpy(np.searchsorted(self.classes_, y))

@@ -1,0 +1,125 @@
+"""``tepui calibrate``: what held-out data say stays with the run, and is used."""
+
+import csv
+
+import numpy as np
+import pytest
+import torch
+
+import tepui
+from tepui.cli.main import main
+from tepui.data import Digits, split
+from tepui.evaluation import FeatureDetectors, evaluate
+from tepui.evaluation.stored_detectors import read_detectors
+
+SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    words = ["--epochs", "2", "--validation", "0.3", "--out", str(tmp_path / "run")]
+    main(["train", *SMALL, *words])
+    return tmp_path / "run"
+
+
+def rows(file):
+    with file.open(newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def test_what_the_run_held_out_calibrates_it(run, tmp_path, capsys):
+    before = tepui.load(run)
+    main(["calibrate", str(run), "--coverage", "0.8", "--score", "aps"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "temperature calibration on 215 samples, coverage 0.8 on 216 samples" in said
+    _, held = split(Digits(), 0.3, seed=0)
+    for_calibration, for_sets = split(held, 0.5, seed=0)
+    before.calibrate(for_calibration)
+    before.conformal(for_sets, 0.8, "aps")
+    test, after = Digits(train=False), tepui.load(run)
+    assert torch.equal(after.predict(test).probs, before.predict(test).probs)
+    main(["predict", str(run), "digits", "--out", str(tmp_path / "a.csv")])
+    found = rows(tmp_path / "a.csv")
+    expected = before.predict(test)
+    inside = [[row[f"in_set_{n}"] == "True" for n in range(10)] for row in found]
+    assert inside == expected.sets.tolist()
+    confidences = [float(row["confidence"]) for row in found]
+    assert confidences == pytest.approx(expected.confidence.tolist(), rel=1e-5)
+    main(["evaluate", str(run), "--corruptions", "none"])
+    shown = capsys.readouterr().out
+    for text in ("nll, calibrated", "promised coverage", "size of sets or intervals"):
+        assert text in shown
+    main(["calibrate", str(run), "--method", "none", "--coverage", "0.8"])
+    assert tepui.load(run).calibration is None
+    assert tepui.load(run).conformity.score == "threshold"
+
+
+def test_detectors_of_features_lie_beside_the_run(run, tmp_path, capsys):
+    main(["calibrate", str(run), "--method", "vector", "--detectors"])
+    ensemble, test = tepui.load(run), Digits(train=False)
+    assert ensemble.calibration.method == "vector"
+    stored = read_detectors(run, ensemble)
+    fitted = FeatureDetectors.fit(ensemble, Digits())
+    noise = {"noise": tepui.data.UniformNoise(40, like=test)}
+    expected, found = (
+        evaluate(ensemble, test, ood=noise, detectors=detectors).ood["noise"]
+        for detectors in (fitted, stored)
+    )
+    assert found == expected
+    assert "mahalanobis" in found
+    main(["predict", str(run), "digits", "--out", str(tmp_path / "a.csv")])
+    columns = rows(tmp_path / "a.csv")[0].keys()
+    assert {"mahalanobis", "nearest_neighbor", "vim"} <= columns
+    main(["evaluate", str(run), "--corruptions", "none"])
+    assert "mahalanobis" in capsys.readouterr().out
+    main(["verify", str(run)])
+    assert "detectors" in capsys.readouterr().out
+    ensemble.members[0].classifier.bias.data += 1
+    ensemble.save(run, overwrite=True)
+    with pytest.raises(SystemExit):
+        main(["predict", str(run), "digits", "--out", str(tmp_path / "b.csv")])
+    assert "must be fitted for the ensemble beside it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--score", "aps"], "--score must go with --coverage"),
+        (["--coverage", "1.5"], "coverage must lie in (0, 1)"),
+        (["--method", "platt"], "platt"),
+    ],
+)
+def test_mistakes_end_in_words(words, message, run, capsys):
+    weights = (run / "ensemble.safetensors").read_bytes()
+    with pytest.raises(SystemExit):
+        main(["calibrate", str(run), *words])
+    assert message in capsys.readouterr().err
+    assert (run / "ensemble.safetensors").read_bytes() == weights
+
+
+def test_a_run_that_held_nothing_out_says_so(tmp_path, capsys):
+    main(["train", *SMALL, "--epochs", "1", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        main(["calibrate", str(tmp_path)])
+    assert "--held-out must be test, since" in capsys.readouterr().err
+    main(["calibrate", str(tmp_path), "--held-out", "test"])
+    assert tepui.load(tmp_path).calibration is not None
+
+
+def test_other_data_than_those_of_the_run_are_refused(run, tmp_path, capsys):
+    pixels = np.zeros((30, 8, 8), dtype=np.uint8)
+    labels = np.arange(30) % 10
+    arrays = {"x_train": pixels, "y_train": labels, "x_test": pixels, "y_test": labels}
+    np.savez(tmp_path / "mine.npz", **arrays)
+    data = ["--data", "ArrayFile", "--data.path", str(tmp_path / "mine.npz")]
+    with pytest.raises(SystemExit):
+        main(["calibrate", str(run), *data])
+    assert "--data must be the data set that" in capsys.readouterr().err
+
+
+def test_help_shows_an_example(capsys):
+    with pytest.raises(SystemExit):
+        main(["calibrate", "--help"])
+    assert (
+        "tepui calibrate runs/sam --coverage 0.9 --detectors" in capsys.readouterr().out
+    )

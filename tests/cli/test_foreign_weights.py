@@ -1,0 +1,172 @@
+"""Weights of other programs, from their files to a report, by commands alone."""
+
+import sys
+from copy import deepcopy
+from itertools import count
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+import tepui
+from tepui.cli.main import main
+from tepui.core.storage import read_document
+from tepui.data import Digits
+from tepui.models import ConvNet
+
+GUEST = """
+from functools import partial
+from torch import nn
+
+class Deep(nn.Module):
+    def __init__(self, num_classes=10):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU())
+        self.head = nn.Linear(144, num_classes)
+
+    def forward(self, x):
+        return self.head(self.body(x).flatten(1))
+
+def linear(num_classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes))
+
+def wide(width, num_classes=10):
+    layers = nn.Flatten(), nn.Linear(64, width), nn.ReLU()
+    return nn.Sequential(*layers, nn.Linear(width, num_classes))
+
+twelve_wide = partial(wide, 12)
+"""
+NUMBERS = count()
+
+
+@pytest.fixture
+def guest(tmp_path, monkeypatch):
+    name = f"architectures{next(NUMBERS)}"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    (tmp_path / f"{name}.py").write_text(GUEST)
+    return __import__(name)
+
+
+def named(state, *words):
+    return {".".join([*words, name]): tensor for name, tensor in state.items()}
+
+
+def trained(net):
+    """A network that has learned a little, its running statistics too."""
+    data = Digits()
+    x, y = data.prepare(data.raw(torch.arange(200))), data.targets[:200]
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+    for _ in range(30):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    return net.eval()
+
+
+def write_dialects(nets, folder):
+    """Write five networks, each as another program would."""
+    lightning, deep, linear, wide, hugging = (net.state_dict() for net in nets)
+    old = {n: t for n, t in deep.items() if not n.endswith("num_batches_tracked")}
+    torch.save(
+        {
+            "state_dict": named(lightning, "model"),
+            "pytorch-lightning_version": "2.6.6",
+            "hyper_parameters": {"lr": 0.1},
+        },
+        folder / "lightning.ckpt",
+    )
+    torch.save({"model": named(old, "module"), "epoch": 9}, folder / "parallel.pth")
+    torch.save(named(linear, "_orig_mod"), folder / "compiled.pt")
+    save_file(wide, folder / "plain.safetensors")
+    (folder / "trainer").mkdir()
+    save_file(hugging, folder / "trainer" / "model.safetensors")
+    files = ("lightning.ckpt", "parallel.pth", "compiled.pt", "plain.safetensors")
+    return [*files, "trainer"]
+
+
+@pytest.mark.filterwarnings("ignore:member")
+def test_five_dialects_and_four_architectures_from_files_to_a_report(
+    guest, tmp_path, capsys
+):
+    torch.manual_seed(0)
+    names = ["ConvNet", "Deep", "linear", "twelve_wide", "twelve_wide"]
+    factories = [ConvNet, guest.Deep, lambda: guest.linear(10)]
+    factories += [guest.twelve_wide] * 2
+    nets = [trained(make()) for make in factories]
+    files = write_dialects(nets, tmp_path)
+    models = [n if n == "ConvNet" else f"{guest.__name__}.{n}" for n in names]
+    words = [*files, "--models", *models, "--data", "Digits"]
+
+    main(["evaluate", *words, "--corruptions", "none", "--out", "runs/foreign"])
+    found = read_document(tmp_path / "runs/foreign/evaluation.json", "evaluation")
+    test = Digits(train=False)
+    expected = tepui.evaluate(tepui.Ensemble(nets), test)
+    assert found["clean"] == expected.clean.document()
+    assert found["members"] == 5
+    assert min(found["clean"]["member_accuracies"]) > 0.3
+
+    main(["measure", *words, "--samples", "20", "--out", "runs/measured"])
+    measured = read_document(tmp_path / "runs/measured/measure.json", "measures")
+    assert measured["diversity"] == found["clean"]
+    assert len(measured["sharpness"]["fisher_rao"]["members"]) == 5
+
+    # What was saved is an ensemble like any other.
+    again = ["--models", *models, "--data", "Digits"]
+    main(["evaluate", "runs/foreign", *again, "--corruptions", "none", "--overwrite"])
+    repeated = read_document(tmp_path / "runs/foreign/evaluation.json", "evaluation")
+    assert repeated["clean"] == found["clean"]
+    main(["predict", "runs/foreign", *again, "--out", "said.csv"])
+    assert len((tmp_path / "said.csv").read_text().splitlines()) == len(test) + 1
+    main(["report", "runs/foreign", "--out", "report"])
+    assert "Traceback" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["linear", "twelve_wide", "Deep"])
+def test_any_callable_by_its_path_is_a_model(guest, tmp_path, name):
+    words = ["--model", f"{guest.__name__}.{name}", "--epochs", "1", "--quiet"]
+    main(["train", *words, "--members", "2", "--out", "run"])
+    factory = getattr(guest, name)
+    made = factory(10) if name == "linear" else factory()
+    loaded = tepui.load(tmp_path / "run", lambda: deepcopy(made))
+    assert len(loaded) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--models", "ConvNet", "MLP"], "factory must be one or 1, got 2"),
+        (["--models", "ConvNat"], "--models must be one of"),
+        (["--models", "nowhere.Net"], "--models must name models that can be imported"),
+        (
+            ["--models", "ConvNet", "--model", "MLP"],
+            "--models must not go with --model",
+        ),
+        (["--models", "tepui.models"], "name what returns a new model"),
+        ([], "--model must be given to read files of weights"),
+    ],
+)
+def test_what_does_not_fit_is_said(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    torch.save(ConvNet().state_dict(), "a.pt")
+    with pytest.raises(SystemExit):
+        main(["evaluate", "a.pt", "--corruptions", "none", *words])
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_file_of_options_names_no_models(guest, tmp_path, capsys):
+    (tmp_path / "c.yaml").write_text(f"models: [{guest.__name__}.Deep]\n")
+    torch.save(guest.Deep().state_dict(), "a.pt")
+    with pytest.raises(SystemExit):
+        main(["evaluate", "a.pt", "--config", "c.yaml", "--corruptions", "none"])
+    assert "--models must be written on the command line" in capsys.readouterr().err
+
+
+def test_a_run_is_evaluated_in_its_own_folder(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tepui.Ensemble.build(ConvNet, members=2).save("mine")
+    with pytest.raises(SystemExit):
+        main(["evaluate", "mine", "--out", "elsewhere"])
+    assert "--out must be left out for a run" in capsys.readouterr().err

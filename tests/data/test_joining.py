@@ -1,0 +1,171 @@
+"""Several data sets as one, without losing what they are."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils.data import TensorDataset
+
+import tepui
+from data_layouts import picture
+from tepui.data import (
+    Arrays,
+    ArraysOnDisk,
+    ImageFiles,
+    ImageFolder,
+    Normalize,
+    joined,
+    split,
+)
+
+NORMALIZE = Normalize((0.5,), (0.25,))
+
+
+def arrays(samples, classes=(), seed=0, normalize=NORMALIZE):
+    stream = torch.Generator().manual_seed(seed)
+    images = torch.randint(256, (samples, 1, 4, 4), generator=stream).byte()
+    count = max(len(classes), 1)
+    return Arrays(images, torch.arange(samples) % count, normalize, classes)
+
+
+def on_disk(folder, data, name):
+    np.save(folder / f"{name}.npy", data.inputs.numpy())
+    file = folder / f"{name}.npy"
+    return ArraysOnDisk(file, data.targets, data.normalize, data.classes)
+
+
+def items(dataset):
+    return [dataset[index] for index in range(len(dataset))]
+
+
+def assert_same_samples(dataset, parts):
+    expected = [item for part in parts for item in items(part)]
+    for (x, y), (other, label) in zip(items(dataset), expected, strict=True):
+        assert torch.equal(x, other)
+        assert y == label
+
+
+def test_tensors_stay_bytes_in_memory_with_classes_and_normalization():
+    parts = [arrays(3, ("cat", "dog")), arrays(5, ("cat", "dog"), seed=1)]
+    both = joined(parts)
+    assert isinstance(both, Arrays)
+    assert both.inputs.dtype == torch.uint8
+    assert (both.classes, both.normalize) == (("cat", "dog"), NORMALIZE)
+    assert_same_samples(both, parts)
+
+
+def naive(parts):
+    """Names of all classes in the order of their first appearance, and of samples."""
+    names = list(dict.fromkeys(name for part in parts for name in part.classes))
+    labels = [part.classes[label] for part in parts for label in part.targets.tolist()]
+    return tuple(names), labels
+
+
+@given(
+    st.lists(
+        st.permutations(["cat", "dog", "cow"]).flatmap(
+            lambda names: st.integers(1, 3).map(lambda count: tuple(names[:count]))
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_labels_follow_the_names_of_classes(classes):
+    parts = [arrays(4, names, seed) for seed, names in enumerate(classes)]
+    both = joined(parts)
+    expected, labels = naive(parts)
+    assert both.classes == expected
+    assert [both.classes[label] for label in both.targets.tolist()] == labels
+
+
+@pytest.mark.parametrize("stored", [(True, True), (True, False), (False, True)])
+def test_what_lies_on_disk_stays_there(stored, tmp_path):
+    held = [arrays(7, ("cat", "dog")), arrays(5, ("dog", "cat"), seed=1)]
+    parts = [
+        on_disk(tmp_path, data, f"{number}") if on else data
+        for number, (data, on) in enumerate(zip(held, stored, strict=True))
+    ]
+    both = joined(parts)
+    expected = joined(held)
+    assert not isinstance(both, Arrays)
+    assert_same_samples(both, [expected])
+    rows = torch.tensor([11, 0, 7, 6, 3])
+    assert torch.equal(both.raw(rows), expected.raw(rows))
+    part = both.subset(rows)
+    assert_same_samples(part, [expected.subset(rows)])
+    kept, held_out = split(both, 0.25, seed=3)
+    assert (len(kept), len(held_out)) == (9, 3)
+    assert both.identity() == joined(parts).identity()
+    assert part.identity() != both.identity()
+
+
+def test_image_files_stay_files(tmp_path):
+    for domain, names in (("photo", ("ant", "bee")), ("sketch", ("ant", "bee"))):
+        for number, name in enumerate(names):
+            for image in range(5):
+                shade = (100 * number, 10 * image, 0)
+                picture(tmp_path / domain / name / f"{image}.png", shade, size=(6, 6))
+    domains = [ImageFolder(tmp_path / d, part="all") for d in ("photo", "sketch")]
+    both = joined(domains)
+    assert isinstance(both, ImageFiles)
+    assert both.files == domains[0].files + domains[1].files
+    assert both.classes == ("ant", "bee")
+    assert_same_samples(both, domains)
+    other = ImageFolder(tmp_path / "sketch", part="all", size=4)
+    with pytest.raises(ValueError, match="hold inputs of one type and shape"):
+        joined([domains[0], other]).raw(torch.tensor([0, 12]))
+
+
+def test_a_joined_set_trains_to_the_bits_of_its_samples(tmp_path):
+    held = [arrays(20, ("cat", "dog")), arrays(12, ("cat", "dog"), seed=1)]
+    parts = [on_disk(tmp_path, held[0], "first"), held[1]]
+    weights = []
+    for data in (joined(held), joined(parts)):
+        model = tepui.Ensemble.build(lambda: tepui.models.MLP(16, (4,), 2), members=2)
+        tepui.fit(
+            model,
+            data,
+            method=tepui.methods.SAM(),
+            epochs=2,
+            batch_size=8,
+            device="cpu",
+            progress="none",
+        )
+        weights.append(torch.cat([p.flatten() for p in model.parameters()]))
+    assert torch.equal(*weights)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([], "datasets must hold at least one data set"),
+        (
+            [arrays(2), arrays(2, normalize=None)],
+            r"datasets\[1\] must be normalized as datasets\[0\]",
+        ),
+        ([arrays(2), arrays(2, ("cat",))], "name the classes of all data sets, or of"),
+        ([[1, 2]], r"datasets\[0\] must be Arrays or data in files"),
+        (
+            [arrays(2), Arrays(torch.zeros(2, 1, 4, 4), torch.zeros(2), NORMALIZE)],
+            "hold inputs of one type and shape",
+        ),
+        (
+            [
+                Arrays({"a": torch.zeros(2, 3)}, torch.zeros(2)),
+                Arrays({"b": torch.zeros(2, 3)}, torch.zeros(2)),
+            ],
+            "hold inputs of the same names",
+        ),
+    ],
+)
+def test_what_cannot_be_joined_is_said(parts, message):
+    with pytest.raises(ValueError, match=message):
+        joined(parts)
+
+
+def test_named_inputs_and_plain_tensors_are_joined():
+    texts = [Arrays({"a": torch.full((n, 3), n)}, torch.arange(n)) for n in (2, 3)]
+    assert torch.equal(joined(texts).inputs["a"][:, 0], torch.tensor([2, 2, 3, 3, 3]))
+    plain = TensorDataset(torch.zeros(2, 3), torch.arange(2))
+    assert len(joined([plain, plain])) == 4

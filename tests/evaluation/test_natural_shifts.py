@@ -1,0 +1,91 @@
+"""Natural shifts by name: scored like any test set, apart from corrupted copies."""
+
+import pytest
+import torch
+from torch import nn
+
+from tepui import Ensemble, evaluate, read_logits
+from tepui.data import Arrays, corrupted
+from tepui.data.shifts import Shifts
+from tepui.evaluation.custom_metrics import rescored
+from tepui.evaluation.scores import mean_scores
+
+NOISE = torch.Generator().manual_seed(0)
+IMAGES = torch.rand(30, 1, 8, 8, generator=NOISE)
+LABELS = torch.arange(30) % 3
+DATA = Arrays(IMAGES, LABELS)
+SKETCH = Arrays(IMAGES[:12].flip(-1), LABELS[:12])
+TYPES = {"types": ("contrast", "brightness"), "severities": (1, 3)}
+
+
+@pytest.fixture
+def ensemble():
+    return Ensemble.build(
+        lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 3)), members=3, seed=1
+    )
+
+
+def test_a_natural_shift_is_scored_as_a_test_set_of_its_own(ensemble, tmp_path):
+    found = evaluate(ensemble, DATA, shifted={"sketch": SKETCH}, out=tmp_path)
+    alone = evaluate(ensemble, SKETCH)
+    assert found.natural == {"sketch": alone.clean}
+    assert found.shifted_mean is None
+    assert found.by_severity() == {}
+    assert "shifted" not in found.reliability
+    logits, labels = read_logits(tmp_path).shifted["sketch", 0]
+    assert torch.equal(logits, ensemble.logits(SKETCH.inputs))
+    assert torch.equal(labels, SKETCH.targets)
+    assert "sketch" in str(found).splitlines()[1]
+
+
+def test_copies_and_natural_shifts_stay_apart(ensemble):
+    copies = corrupted(DATA, **TYPES)
+    both = evaluate(ensemble, DATA, shifted=copies | {"sketch": SKETCH})
+    only = evaluate(ensemble, DATA, shifted=copies)
+    assert both.shifted_mean == only.shifted_mean
+    assert both.by_severity() == only.by_severity()
+    for part in ("count", "accuracy"):
+        pooled = (getattr(e.reliability["shifted"], part) for e in (both, only))
+        torch.testing.assert_close(*pooled, equal_nan=True)
+    assert both.natural == {"sketch": evaluate(ensemble, SKETCH).clean}
+    document = both.document()
+    assert document["severities"].keys() == {"1", "3"}
+    assert [(c["type"], c["severity"]) for c in document["cells"]][-1] == ("sketch", 0)
+    mixed = {("fog", 1): DATA, "sketch": SKETCH}
+    assert evaluate(ensemble, DATA, shifted=mixed).shifted_mean == mean_scores(
+        [evaluate(ensemble, DATA).clean]
+    )
+
+
+def test_metrics_of_ones_own_are_taken_again_for_each(ensemble, tmp_path):
+    steep = {"steep": lambda logits, labels: logits.std()}
+    shifted = corrupted(DATA, **TYPES) | {"sketch": SKETCH}
+    found = evaluate(ensemble, DATA, shifted=shifted, metrics=steep, out=tmp_path)
+    document = found.document()
+    again = rescored(document, read_logits(tmp_path), steep)
+    assert again["shifted"]["steep"] == pytest.approx(document["shifted"]["steep"])
+    assert again["cells"][-1]["steep"] == document["cells"][-1]["steep"]
+
+
+def test_copies_are_made_when_asked_for_and_not_before():
+    class Counting(dict):
+        asked = 0
+
+        def __getitem__(self, key):
+            Counting.asked += 1
+            return super().__getitem__(key)
+
+    shifts = Shifts.of(Counting({("fog", 1): DATA, ("fog", 2): DATA}))
+    assert len(shifts) == 2
+    assert list(shifts) == [("fog", 1), ("fog", 2)]
+    assert Counting.asked == 0
+    with pytest.raises(KeyError):
+        shifts["sketch", 0]
+
+
+def test_classes_of_a_natural_shift_must_be_those_of_the_test_data(ensemble):
+    named = Arrays(IMAGES, LABELS, classes=("cat", "dog", "cow"))
+    other = Arrays(SKETCH.inputs, SKETCH.targets, classes=("cat", "cow", "dog"))
+    expected = r"shifted\['sketch'\] must have the classes of dataset \(1 is 'dog'\)"
+    with pytest.raises(ValueError, match=expected):
+        evaluate(ensemble, named, shifted={"sketch": other})

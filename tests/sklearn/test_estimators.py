@@ -1,0 +1,380 @@
+"""Classifier and regressor: weights, seeds, units, sets, methods, files."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from torch import nn
+
+import tepui
+from tepui.core.storage import FORMAT
+from tepui.losses import CrossEntropy, GaussianNLL, Quantiles
+from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
+from tepui.sklearn import EnsembleClassifier, EnsembleRegressor
+
+SHORT = {"members": 2, "epochs": 20, "hidden": (16,), "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def irises():
+    X, numbers = load_iris(return_X_y=True)
+    y = np.array(["setosa", "versicolor", "virginica"])[numbers]
+    return train_test_split(X, y, test_size=0.4, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def patients():
+    X, y = load_diabetes(return_X_y=True)
+    return train_test_split(X, y, test_size=0.4, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def classifier(irises):
+    return EnsembleClassifier(**SHORT, batch_size=8).fit(irises[0], irises[2])
+
+
+def own_network(features, outputs):
+    return nn.Sequential(nn.Linear(features, 8), nn.Tanh(), nn.Linear(8, outputs))
+
+
+def drawn_weights(samples):
+    return np.random.default_rng(0).integers(0, 4, samples)
+
+
+@pytest.mark.parametrize("method", [None, SAM(rho=0.1)], ids=["default", "SAM"])
+def test_weights_of_classes_are_repetitions(irises, method):
+    X, test, y, _ = irises
+    X, y = X[::2], y[::2]
+    weights = drawn_weights(len(y))
+    made = EnsembleClassifier(**SHORT, method=method)
+    weighted = clone(made).fit(X, y, sample_weight=weights)
+    repeated = clone(made).fit(X.repeat(weights, 0), y.repeat(weights))
+    expected = repeated.predict_proba(test)
+    np.testing.assert_allclose(weighted.predict_proba(test), expected, rtol=1e-7)
+    plain = clone(made).fit(X, y).predict_proba(test)
+    assert np.abs(plain - expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("loss", [None, GaussianNLL(), Quantiles()])
+def test_weights_of_numbers_are_repetitions(patients, loss):
+    X, test, y, _ = patients
+    X, y = X[:40], y[:40]
+    weights = drawn_weights(len(y))
+    made = EnsembleRegressor(**SHORT, loss=loss)
+    weighted = clone(made).fit(X, y, sample_weight=weights)
+    repeated = clone(made).fit(X.repeat(weights, 0), y.repeat(weights))
+    expected = repeated.predict(test)
+    np.testing.assert_allclose(weighted.predict(test), expected, rtol=1e-7)
+
+
+def test_only_relations_between_weights_matter(patients):
+    X, test, y, _ = patients
+    made = EnsembleRegressor(**SHORT)
+    weights = drawn_weights(len(y)).astype(float)
+    first = clone(made).fit(X, y, weights).predict(test)
+    second = clone(made).fit(X, y, weights * 1000).predict(test)
+    np.testing.assert_allclose(first, second, rtol=1e-6)
+
+
+def test_a_class_without_weight_is_no_class(irises):
+    X, _, y, _ = irises
+    weights = np.where(y == "setosa", 0.0, 1.0)
+    made = EnsembleClassifier(**SHORT).fit(X, y, weights)
+    assert made.classes_.tolist() == ["versicolor", "virginica"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([-1.0], r"sample_weight must be non-negative, got -1.0"),
+        ([0.0], r"sample_weight must be positive for at least one sample, got 'zeros'"),
+    ],
+)
+def test_weights_that_say_nothing_are_refused(irises, weights, message):
+    X, _, y, _ = irises
+    with pytest.raises(ValueError, match=message):
+        EnsembleClassifier(**SHORT).fit(X, y, np.resize(weights, len(y)))
+
+
+def test_weights_reach_members_that_compare_classes(irises):
+    X, test, y, _ = irises
+    made = EnsembleClassifier(**SHORT, method=SED())
+    plain = clone(made).fit(X, y).predict_proba(test)
+    alike = clone(made).fit(X, y, np.ones(len(y))).predict_proba(test)
+    np.testing.assert_allclose(alike, plain)
+    weighted = clone(made).fit(X, y, drawn_weights(len(y))).predict_proba(test)
+    assert np.abs(weighted - plain).max() > 1e-3
+
+
+def test_the_random_state_decides(irises):
+    X, test, y, _ = irises
+    answers = [
+        EnsembleClassifier(**{**SHORT, "random_state": state}).fit(X, y)
+        for state in (0, 0, 1, np.random.RandomState(0), None, None)
+    ]
+    probs = [answer.predict_proba(test) for answer in answers]
+    assert np.array_equal(probs[0], probs[1])
+    assert np.array_equal(probs[0], probs[3])
+    assert not np.array_equal(probs[0], probs[2])
+    assert not np.array_equal(probs[4], probs[5])
+
+
+def test_a_copy_has_the_parameters_and_no_memory(classifier):
+    copy = clone(classifier.set_params(method=SAM(rho=0.3)))
+    classifier.set_params(method=None)
+    assert copy.method == SAM(rho=0.3)
+    assert not hasattr(copy, "ensemble_")
+
+
+def test_features_are_standardized_inside(irises):
+    X, test, y, _ = irises
+    factors, offsets = np.array([1e3, 1e-3, 2, 5]), np.array([7, 0, -3, 1e2])
+    made = EnsembleClassifier(**SHORT)
+    plain = clone(made).fit(X, y).predict_proba(test)
+    moved = clone(made).fit(X * factors + offsets, y)
+    np.testing.assert_allclose(moved.predict_proba(test * factors + offsets), plain)
+
+
+def test_predictions_are_in_the_units_of_the_targets(patients):
+    X, test, y, _ = patients
+    made = EnsembleRegressor(**SHORT, loss=GaussianNLL())
+    mean, std = clone(made).fit(X, y).predict(test, return_std=True)
+    moved = clone(made).fit(X, 1000 * y - 5).predict(test, return_std=True)
+    np.testing.assert_allclose(moved[0], 1000 * mean - 5, rtol=1e-6)
+    np.testing.assert_allclose(moved[1], 1000 * std, rtol=1e-6)
+
+
+def test_several_numbers_at_once(patients):
+    X, test, y, _ = patients
+    both = np.stack([y, -2 * y], 1)
+    made = EnsembleRegressor(**SHORT, loss=Quantiles()).fit(X, both)
+    assert made.predict(test).shape == (len(test), 2)
+    lower, upper = made.predict_interval(test, 0.8)
+    assert lower.shape == (len(test), 2)
+    assert (lower <= upper).all()
+    assert made.ood_score(test).shape == (len(test),)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_networks_compute_in_the_type_of_the_features(irises, dtype):
+    X, test, y, _ = irises
+    made = EnsembleClassifier(**SHORT).fit(X.astype(dtype), y)
+    assert made.ensemble_.dtype == getattr(torch, np.dtype(dtype).name)
+    assert made.predict_proba(test).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "method", [DeepEnsemble(), SAM(), SharpBalance(), SED()], ids=lambda m: str(m)[:4]
+)
+def test_every_kind_of_method_trains(irises, method):
+    X, test, y, expected = irises
+    made = EnsembleClassifier(**SHORT, batch_size=8, method=method).fit(X, y)
+    assert made.score(test, expected) > 0.8
+
+
+def test_weights_reach_samples_that_members_choose(irises):
+    X, test, y, expected = irises
+    made = EnsembleClassifier(**SHORT, batch_size=8, method=SharpBalance())
+    assert made.fit(X, y, drawn_weights(len(y))).score(test, expected) > 0.8
+
+
+def test_the_ensemble_says_the_same(irises, classifier):
+    test = irises[1]
+    predicted = classifier.ensemble_.predict(test, raw=True)
+    assert np.array_equal(predicted.probs.numpy(), classifier.predict_proba(test))
+    chosen = classifier.classes_[predicted.labels.numpy()]
+    assert np.array_equal(chosen, classifier.predict(test))
+    assert classifier.ensemble_.task == tepui.Task("classification")
+
+
+def test_sets_hold_the_class_as_often_as_told(irises):
+    X, test, y, expected = irises
+    made = EnsembleClassifier(**SHORT).fit(X, y)
+    with pytest.raises(ValueError, match=r"estimator must be given held-out data"):
+        made.predict_set(test)
+    made.calibrate(test[:20], expected[:20]).conformal(test[20:], expected[20:], 0.8)
+    sets = made.predict_set(test[20:])
+    column = np.searchsorted(made.classes_, expected[20:])
+    # On the very samples that made them, at least ceil((n + 1) * 0.8) of n hold it.
+    assert sets[np.arange(len(column)), column].mean() >= 0.8
+    with pytest.raises(ValueError, match=r"y must hold classes that fit has seen"):
+        made.conformal(test, np.full(len(test), "tulip"))
+
+
+@pytest.mark.parametrize("loss", [None, GaussianNLL(), Quantiles()])
+def test_intervals_hold_the_number_as_often_as_told(patients, loss):
+    X, test, y, expected = patients
+    made = EnsembleRegressor(**SHORT, loss=loss).fit(X, y)
+    with pytest.raises(ValueError, match=r"coverage must be given, or held-out data"):
+        made.predict_interval(test)
+    lower, upper = made.conformal(test, expected, 0.8).predict_interval(test)
+    held = ((lower <= expected) & (expected <= upper)).mean()
+    assert 0.8 <= held < 0.9
+
+
+def test_what_a_loss_does_not_teach_is_refused(patients):
+    X, test, y, _ = patients
+    squared = EnsembleRegressor(**SHORT).fit(X, y)
+    with pytest.raises(ValueError, match=r"coverage must be None for MSE"):
+        squared.predict_interval(test, 0.9)
+    quantiles = EnsembleRegressor(**SHORT, loss=Quantiles()).fit(X, y)
+    with pytest.raises(ValueError, match=r"return_std must be False for quantiles"):
+        quantiles.predict(test, return_std=True)
+
+
+def test_a_loss_of_another_task_is_refused(irises, patients):
+    with pytest.raises(ValueError, match=r"loss must be of classes.*regression"):
+        EnsembleClassifier(**SHORT, loss=tepui.losses.MSE()).fit(*irises[::2])
+    with pytest.raises(ValueError, match=r"loss must be of numbers.*classification"):
+        EnsembleRegressor(**SHORT, loss=CrossEntropy()).fit(*patients[::2])
+
+
+def test_far_samples_look_unfamiliar(irises, patients, classifier):
+    test = irises[1]
+    score = classifier.ood_score
+    assert np.median(score(np.roll(test, 1, 1) * 4)) > np.median(score(test))
+    regressor = EnsembleRegressor(**SHORT).fit(*patients[::2])
+    far = regressor.ood_score(patients[1] * 10).mean()
+    assert far > 2 * regressor.ood_score(patients[1]).mean()
+
+
+def test_a_grid_over_methods_finds_one(irises):
+    X, test, y, expected = irises
+    methods = [DeepEnsemble(), SAM(rho=0.05), SAM(rho=100.0)]
+    last = EnsembleClassifier(**SHORT, batch_size=8)
+    pipe = make_pipeline(PolynomialFeatures(2), last)
+    grid = GridSearchCV(pipe, {"ensembleclassifier__method": methods}, cv=2)
+    grid.fit(X, y)
+    assert grid.best_params_["ensembleclassifier__method"] in methods[:2]
+    assert grid.cv_results_["mean_test_score"][2] < grid.best_score_
+    assert grid.score(test, expected) > 0.8
+
+
+@pytest.mark.parametrize("kept", [None, own_network], ids=["MLP", "own"])
+def test_a_saved_classifier_answers_as_before(irises, tmp_path, kept):
+    X, test, y, expected = irises
+    method = SharpBalance(rho=0.1, base=SAM(rho=0.1))
+    made = EnsembleClassifier(**SHORT, method=method, model=kept).fit(X, y)
+    made.conformal(test, expected, 0.8)
+    assert made.save(tmp_path / "saved") == tmp_path / "saved"
+    own = {} if kept is None else {"model": kept}
+    loaded = EnsembleClassifier.load(tmp_path / "saved", **own)
+    for method in ("predict", "predict_proba", "predict_set", "ood_score"):
+        answers = [getattr(model, method)(test) for model in (made, loaded)]
+        assert np.array_equal(*answers)
+    assert loaded.get_params() == made.get_params()
+    assert loaded.n_features_in_ == 4
+    assert np.array_equal(clone(loaded).fit(X, y).predict(test), made.predict(test))
+
+
+@pytest.mark.parametrize("loss", [None, GaussianNLL(), Quantiles((0.1, 0.5, 0.9))])
+@pytest.mark.parametrize("numbers", [1, 2])
+def test_a_saved_regressor_answers_as_before(patients, tmp_path, loss, numbers):
+    X, test, y, _ = patients
+    targets = y if numbers == 1 else np.stack([y, y**2], 1)
+    made = EnsembleRegressor(**SHORT, loss=loss).fit(X, targets)
+    made.save(tmp_path)
+    loaded = EnsembleRegressor.load(tmp_path)
+    assert loaded.loss == loss
+    assert np.array_equal(loaded.predict(test), made.predict(test))
+    assert loaded.predict(test).shape == (len(test),) + (() if numbers == 1 else (2,))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array([3, 7, 5], np.int16),
+        np.array([False, True, True]),
+        np.array([1.0, 2.0, 3.0]),
+        np.array(["a", "bc", "d"]),
+        np.array(["a", "bc", "d"], object),
+    ],
+    ids=lambda names: str(names.dtype),
+)
+def test_names_of_classes_come_back(irises, tmp_path, names):
+    X, _, y, _ = irises
+    numbers = np.unique(y, return_inverse=True)[1]
+    made = EnsembleClassifier(**SHORT).fit(X, names[numbers])
+    made.save(tmp_path)
+    loaded = EnsembleClassifier.load(tmp_path)
+    assert loaded.classes_.dtype == made.classes_.dtype
+    assert loaded.classes_.tolist() == made.classes_.tolist()
+
+
+def test_nothing_is_overwritten_unasked(classifier, tmp_path):
+    classifier.save(tmp_path)
+    with pytest.raises(FileExistsError, match="overwrite=True"):
+        classifier.save(tmp_path)
+    classifier.save(tmp_path, overwrite=True)
+
+
+def test_what_cannot_be_loaded_is_named(classifier, irises, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no estimator in"):
+        EnsembleClassifier.load(tmp_path)
+    classifier.save(tmp_path)
+    message = r"estimator.json must hold EnsembleRegressor, got 'EnsembleClassifier'"
+    with pytest.raises(ValueError, match=message):
+        EnsembleRegressor.load(tmp_path)
+    own = EnsembleClassifier(**SHORT, model=own_network).fit(*irises[::2])
+    own.save(tmp_path, overwrite=True)
+    with pytest.raises(ValueError, match=r"model must be given: .* code of your own"):
+        EnsembleClassifier.load(tmp_path)
+    own.ensemble_.save(tmp_path, overwrite=True)
+    classifier.ensemble_.save(tmp_path, overwrite=True)
+    with pytest.raises(ValueError, match="must describe the ensemble beside it"):
+        EnsembleClassifier.load(tmp_path, model=own_network)
+
+
+def rewritten(folder, change):
+    """Change a document and seal it again, as someone who means harm would."""
+    from tepui.core.storage import read_document, write_document
+
+    document = read_document(folder / "estimator.json", "estimator")
+    change(document)
+    write_document(folder / "estimator.json", "estimator", document)
+
+
+def name_another_class(document):
+    document["parameters"]["method"] = {"class": "os.system", "fields": {}}
+
+
+def name_another_attribute(document):
+    document["learned"]["predict"] = {"values": [1], "type": "<f8"}
+
+
+def hold_objects(document):
+    document["learned"]["classes_"] = {"values": [[1], {}], "type": "|O"}
+
+
+@pytest.mark.parametrize(
+    "change", [name_another_class, name_another_attribute, hold_objects]
+)
+def test_a_folder_runs_nothing(classifier, tmp_path, change):
+    classifier.save(tmp_path)
+    rewritten(tmp_path, change)
+    with pytest.raises(ValueError, match=r"estimator.json must be"):
+        EnsembleClassifier.load(tmp_path)
+
+
+def test_a_damaged_document_is_refused(classifier, tmp_path):
+    classifier.save(tmp_path)
+    file = tmp_path / "estimator.json"
+    document = json.loads(file.read_text())
+    assert document["format"] == FORMAT
+    document["features"] = 5
+    file.write_text(json.dumps(document))
+    with pytest.raises(ValueError, match="its digest differs"):
+        EnsembleClassifier.load(tmp_path)
+
+
+def test_other_processes_can_have_it(irises, classifier):
+    test = irises[1]
+    copy = pickle.loads(pickle.dumps(classifier))
+    assert np.array_equal(copy.predict_proba(test), classifier.predict_proba(test))

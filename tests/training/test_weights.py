@@ -1,0 +1,231 @@
+"""Weights of classes and of samples, against loops that spell them out."""
+
+import json
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tepui
+from strategies import modest
+from tepui.data import Arrays, split
+from tepui.losses import CrossEntropy, balanced_weights, cross_entropy
+from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, DivDis, SharpBalance
+from training.cases import (
+    CLASSES,
+    Plain,
+    StoppedError,
+    assert_different,
+    assert_same_bits,
+    fitted,
+    images,
+    linear,
+    numbers,
+    one_thread,
+    stop_after,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+WEIGHTS = torch.tensor([0.0, 0.5, 2.0, 3.0]).repeat(6)
+EVERY = [DeepEnsemble(), SAM(), GSAM(), SharpBalance(), SED(), A2D(), DivDis()]
+FACTORS = st.lists(st.floats(0.1, 4), min_size=CLASSES, max_size=CLASSES)
+
+
+def trained_by(method):
+    """Return the options with which a method trains on images."""
+    unlabeled = images(16, seed=1) if method.needs_unlabeled else None
+    return {"method": method, "unlabeled": unlabeled}
+
+
+@given(FACTORS, st.floats(0, 1))
+@modest
+def test_class_weights_are_factors_on_each_class_of_the_target(weights, smoothing):
+    logits, targets = torch.randn(6, CLASSES).double(), torch.arange(6) % CLASSES
+    found = cross_entropy(logits, targets, smoothing, tuple(weights))
+    share = F.one_hot(targets, CLASSES) * (1 - smoothing) + smoothing / CLASSES
+    factors = torch.tensor(weights, dtype=torch.float64)
+    expected = -(factors * share * logits.log_softmax(1)).sum(1)
+    torch.testing.assert_close(found, expected)
+    soft = cross_entropy(logits, share, 0.0, tuple(weights))
+    torch.testing.assert_close(soft, expected)
+
+
+def test_class_weights_of_pixels_leave_out_what_has_no_label():
+    logits, targets = torch.randn(2, 3, 2, 2), torch.randint(3, (2, 2, 2))
+    targets[0, 0, 0] = -100
+    factors = torch.tensor([1.0, 2.0, 3.0])
+    losses = F.cross_entropy(logits, targets, reduction="none")
+    losses = losses * factors[targets.clamp(min=0)]
+    expected = torch.stack([losses[0].sum() / 3, losses[1].mean()])
+    found = cross_entropy(logits, targets, 0.0, (1.0, 2.0, 3.0))
+    torch.testing.assert_close(found, expected)
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=30))
+@modest
+def test_balanced_weights_give_every_class_the_same_sum(labels):
+    targets = torch.tensor(labels)
+    weights = torch.tensor(balanced_weights(targets, 6), dtype=torch.float64)
+    assert len(weights) == 6
+    each = len(labels) / len({*labels})
+    for label in range(6):
+        total = float(weights[targets[targets == label]].sum())
+        assert total == pytest.approx(each if label in labels else 0)
+    assert float(weights[targets].mean()) == pytest.approx(1)
+
+
+def naive(data, weights, epochs, rho=0.0):
+    """Descend the weighted mean loss of all data, step by step."""
+    ensemble = tepui.Ensemble.build(linear, members=2, seed=3)
+    x, y = data.inputs, data.targets
+    for module in ensemble.members:
+        module.double()
+        for _ in range(epochs):
+            parameters = [*module.parameters()]
+
+            def gradient(module=module, parameters=parameters):
+                losses = F.cross_entropy(module(x), y, reduction="none")
+                return torch.autograd.grad((losses * weights).mean(), parameters)
+
+            here = gradient()
+            norm = torch.cat([g.flatten() for g in here]).norm()
+            offsets = [rho * g / norm for g in here]
+            with torch.no_grad():
+                for parameter, offset in zip(parameters, offsets, strict=True):
+                    parameter.add_(offset)
+            there = gradient()
+            with torch.no_grad():
+                for parameter, *moves in zip(parameters, offsets, there, strict=True):
+                    parameter.sub_(moves[0]).sub_(0.1 * moves[1])
+    return ensemble
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.2])
+@pytest.mark.parametrize("how", [{}, {"accumulate": 3}, {"virtual_shards": 2}], ids=str)
+def test_sample_weights_are_factors_on_losses(rho, how):
+    data = numbers(dtype=torch.float64)
+    run = fitted(
+        data,
+        lambda: linear().double(),
+        method=SAM(rho=rho) if rho else DeepEnsemble(),
+        optimizer=tepui.SGD(lr=0.1, momentum=0.0, weight_decay=0.0),
+        schedule=tepui.Constant(),
+        batch_size=24,
+        epochs=4,
+        sample_weights=WEIGHTS,
+        **how,
+    )
+    expected = naive(data, WEIGHTS.double(), 4, rho)
+    for found, wanted in zip(
+        run.ensemble.parameters(), expected.parameters(), strict=True
+    ):
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", EVERY, ids=repr)
+def test_equal_weights_change_nothing_and_others_something(method):
+    how = trained_by(method)
+    plain = fitted(images(), **how)
+    assert_same_bits(plain, fitted(images(), sample_weights=torch.ones(24), **how))
+    assert_different(plain, fitted(images(), sample_weights=WEIGHTS, **how))
+
+
+@pytest.mark.parametrize("method", [DeepEnsemble(), SAM(), GSAM(), A2D()], ids=repr)
+def test_samples_of_no_weight_have_no_say(method):
+    """Where no other term reads them, and BatchNorm does not."""
+    data = numbers()
+    others = Arrays(torch.where(WEIGHTS[:, None] > 0, data.inputs, 9.0), data.targets)
+    how = {"method": method, "sample_weights": WEIGHTS}
+    if method.needs_unlabeled:
+        how["unlabeled"] = numbers(16, seed=1)
+    runs = [fitted(each, linear, **how) for each in (data, others)]
+    assert_same_bits(*runs)
+
+
+@pytest.mark.parametrize("method", [DeepEnsemble(), SED()], ids=repr)
+def test_weights_follow_their_samples_wherever_these_are_loaded(method):
+    how = {"method": method, "sample_weights": WEIGHTS}
+    assert_same_bits(fitted(images(), **how), fitted(Plain(images()), **how))
+    assert_same_bits(fitted(images(), **how), fitted(images(), **how, workers=2))
+
+
+def test_weights_stay_with_samples_that_are_not_held_out():
+    data = images(24)
+    index = Arrays(torch.arange(24.0), torch.arange(24))
+    rows = split(index, 0.25, seed=0)[0].targets
+    by_share = fitted(data, validation=0.25, sample_weights=WEIGHTS)
+    train, held_out = split(data, 0.25, seed=0)
+    by_data = fitted(train, validation=held_out, sample_weights=WEIGHTS[rows])
+    assert_same_bits(by_share, by_data)
+    assert by_share.history[0].loss == by_data.history[0].loss
+
+
+def test_validation_is_not_weighted():
+    held_out = images(9, seed=1)
+    run = fitted(images(), validation=held_out, sample_weights=WEIGHTS, epochs=1)
+    for module, loss in zip(
+        run.ensemble.members, run.history[0].validation_loss, strict=True
+    ):
+        module.eval()
+        with torch.no_grad():
+            expected = F.cross_entropy(module(held_out.inputs), held_out.targets)
+        assert loss == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_a_run_goes_on_with_the_weights_it_began_with(tmp_path):
+    how = {"out": tmp_path, "epochs": 3}
+    whole = fitted(images(), sample_weights=WEIGHTS, epochs=3)
+    with pytest.raises(StoppedError):
+        fitted(images(), sample_weights=WEIGHTS, callbacks=[stop_after(1)], **how)
+    for other in (None, WEIGHTS + 1):
+        with pytest.raises(ValueError, match="sample_weights must be what the run"):
+            fitted(images(), resume=True, sample_weights=other, **how)
+    run = fitted(images(), resume=True, sample_weights=WEIGHTS.tolist(), **how)
+    assert_same_bits(run, whole)
+    config = json.loads((tmp_path / "run.json").read_text())["config"]
+    assert config["sample_weights"]["samples"] == 24
+
+
+@pytest.mark.filterwarnings("error")
+def test_weighted_losses_are_not_taken_for_those_of_a_guess():
+    """They may be large although members learned."""
+    heavy = {"sample_weights": torch.full((24,), 50.0), "epochs": 1}
+    rate = {"optimizer": tepui.SGD(lr=1e-4)}
+    fitted(images(), **heavy, **rate)
+    fitted(images(), loss=CrossEntropy(class_weights=(50, 50, 50)), epochs=1, **rate)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (torch.ones(23), r"sample_weights must hold one number per sample \(24\)"),
+        (torch.ones(24, 1), r"sample_weights must hold one number per sample \(24\)"),
+        ([-1.0] * 24, "sample_weights must be finite and not negative"),
+        ([float("nan")] * 24, "sample_weights must be finite and not negative"),
+        ([0.0] * 24, "sample_weights must be positive for some sample"),
+        (["a"] * 24, "sample_weights must hold numbers"),
+    ],
+    ids=str,
+)
+def test_bad_sample_weights_are_refused(weights, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(images(), sample_weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ((1.0, -1.0, 1.0), "class_weights must be numbers that are not negative"),
+        ((0.0, 0.0, 0.0), "class_weights must be numbers that are not negative"),
+        ((), "class_weights must be numbers that are not negative"),
+        ((1.0, 2.0), "class_weights must hold one number for each of 3 classes"),
+        ((1.0, float("inf"), 1.0), "class_weights must be"),
+        (3.0, "class_weights must be"),
+    ],
+    ids=str,
+)
+def test_bad_class_weights_are_refused(weights, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(images(), loss=CrossEntropy(class_weights=weights))

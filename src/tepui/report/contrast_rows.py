@@ -42,10 +42,9 @@ def summary_figure(comparison: Comparison, leading: Sequence[Contrast]) -> Marku
     panels[-1] = Panel(last.title, last.rows, _ticks(axis), unit)
     caption = (
         f"Each method less {base}, ensemble by ensemble with the same seeds. Large "
-        "mark "
-        "and line: mean and 95 % interval; small marks: every pair. An interval that "
-        "crosses the zero line leaves open which method is ahead; a thick line and a "
-        f"bold number do not cross it{_better(measure)}."
+        "mark and line: mean and 95 % interval; small marks: every pair. An interval "
+        "that crosses the zero line leaves open which method is ahead; a thick line "
+        f"and a bold number do not cross it{_better(measure)}."
     )
     title = f"{opening(measure.name)}: difference to {base}"
     return figure(title, caption, row_panels(panels))

@@ -1,5 +1,6 @@
 """What training cost, and what a prediction costs: time, operations and memory."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,11 +69,10 @@ def seconds_figure(group: Group) -> Markup | None:
         shapes: list[Shape] = [*grid_lines(axis, axis.ticks(), 36)]
         shapes.append(Box(0, 8, axis(mean), 20, f"bar {look(place).kind}"))
         shapes += [Line(axis(s), 4, axis(s), 32, "mark") for s in own.values()]
-        times = (
-            f"{TIMES} {number(price, 2)}" if price == price else f"{number(mean, 2)} s"
-        )
+        per_epoch = f"{number(mean, 2)} s per epoch"
+        times = per_epoch if math.isnan(price) else f"{TIMES} {number(price, 2)}"
         said = f"{entry.result.label}: {number(mean, 2)} seconds per epoch, {times}."
-        notes = [f"{number(mean, 2)} s per epoch"]
+        notes = [] if math.isnan(price) else [per_epoch]
         under = "baseline" if place == 0 else ""
         plot = Plot(36, shapes, said)
         rows.append(
@@ -81,8 +81,7 @@ def seconds_figure(group: Group) -> Markup | None:
     caption = (
         "Bars start at zero: mean seconds per epoch for all members together. Ticks: "
         "single ensembles. The factor is the mean over ensembles of the same seeds. "
-        "Times "
-        "on different hardware, or beside other work, do not compare."
+        "Times on different hardware, or beside other work, do not compare."
     )
     panel = Panel("", rows, axis_plot(axis), "seconds")
     return figure("Seconds per epoch", caption, row_panels([panel]))

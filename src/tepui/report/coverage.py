@@ -63,9 +63,7 @@ def coverage_lead(
     """Return whether the promise holds on clean data and on the hardest."""
     said = []
     for place in dict.fromkeys((0, len(levels) - 1)):
-        values = [
-            own.means[place] for own in found if own.means[place] == own.means[place]
-        ]
+        values = [own.means[place] for own in found if not math.isnan(own.means[place])]
         if values:
             name = levels[place]
             where = f"at severity {name}" if name.isdigit() else f"on {name} data"
@@ -82,7 +80,7 @@ def coverage_figure(
     promised: float,
 ) -> Markup:
     """Return a picture per method, with the promise as a dashed line."""
-    known = [v for own in found for row in own.rows for v in row if v == v]
+    known = [v for own in found for row in own.rows for v in row if math.isfinite(v)]
     low = max(0, 10 * math.floor(min([*known, promised]) / 10) - 10)
     up, across = Axis(low, 100, BOTTOM, TOP), Axis(0, max(len(levels) - 1, 1), 20, 93)
     items = [
@@ -106,11 +104,11 @@ def _plot(
         shapes.append(Words(0, up(tick) + 4, said, anchor="start"))
     shapes.append(Line(12, up(promised), 100, up(promised), "promise"))
     for values, kind in [*((row, "thin") for row in own.rows), (own.means, "strong")]:
-        points = [(across(n), up(v)) for n, v in enumerate(values) if v == v]
+        points = [(across(n), up(v)) for n, v in enumerate(values) if math.isfinite(v)]
         shapes += trend(points, f"{kind} {look(own.place).kind}")
     for place, (level, value) in enumerate(zip(levels, own.means, strict=True)):
         shapes.append(Words(across(place), 182, level))
-        if value == value:
+        if not math.isnan(value):
             shapes.append(Mark(look(own.place), across(place), up(value), "mid"))
             height = up(value) - 12 if value >= promised else up(value) + 18
             shapes.append(Words(across(place), height, f"{value:.0f}", "label halo"))

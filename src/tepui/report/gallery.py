@@ -26,7 +26,6 @@ def gallery_figure(comparison: Comparison) -> Markup | None:
     caption = (
         "The samples to which members give the most similar (lowest PDS) and the most "
         "different predictions (highest PDS), in each method's first ensemble: the "
-        "true "
-        "class where it is known, what every member says, and the PDS."
+        "true class where it is known, what every member says, and the PDS."
     )
     return figure("Where members agree and differ", caption, *strips)

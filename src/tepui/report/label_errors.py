@@ -1,5 +1,7 @@
 """The calibration error of every label, where samples have several."""
 
+import math
+
 from markupsafe import Markup
 
 from tepui.report.markup import figure, row_panels
@@ -25,7 +27,7 @@ def label_errors(method: MethodResult) -> list[float]:
     rows = (trained.evaluation["clean"][SCORE] for trained in method.ensembles)
     columns = zip(*rows, strict=True)
     means = [estimate(column).mean for column in columns]
-    return [100 * mean for mean in means if mean == mean]
+    return [100 * mean for mean in means if not math.isnan(mean)]
 
 
 def label_lead(comparison: Comparison) -> str:
@@ -65,8 +67,7 @@ def label_figure(comparison: Comparison) -> Markup:
         )
     caption = (
         "Distance between the stated chance of a label and how often it holds, on "
-        "clean "
-        "data; lower is better. Filled: mean over labels. Hollow: every label."
+        "clean data; lower is better. Filled: mean over labels. Hollow: every label."
     )
     panel = Panel("", rows, axis_plot(axis), "calibration error, %")
     return figure("Calibration error of every label", caption, row_panels([panel]))

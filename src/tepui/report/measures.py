@@ -46,11 +46,10 @@ class Measure:
         """Return what reads the measure of an ensemble, on the scale it is shown in."""
 
         def value(trained: Trained) -> float | None:
-            if self.score == SHARPNESS_SCORE:
-                known = trained.sharpness is not None and data == "clean"
-                found = trained.sharpness["mean"] if known else None  # type: ignore[index]
-            else:
-                found = scores_on(data, trained.evaluation).get(self.score)
+            found = scores_on(data, trained.evaluation).get(self.score)
+            if self.score == SHARPNESS_SCORE:  # of training data, told with clean ones
+                measured = trained.sharpness if data == "clean" else None
+                found = None if measured is None else measured["mean"]
             return None if found is None else self.scale * found
 
         return value

@@ -44,8 +44,7 @@ def members_parts(group: Group) -> list[Markup]:
     )
     caption = (
         f"A hollow mark per member, {TITLES[names[0]]}; a line of marks per ensemble. "
-        "A "
-        "mark far from the others is a member to look at."
+        "A mark far from the others is a member to look at."
     )
     return [
         lead(text),

@@ -164,9 +164,8 @@ def _why_apart(groups: int) -> str:
     return (
         f"The ensembles were tested in {groups} different ways: on other test samples, "
         "corrupted copies or unfamiliar sets, or joined by another rule. Each way has "
-        "a "
-        "group of its own below; nothing is averaged or ranked across groups. Evaluate "
-        "runs on the same data to see them side by side."
+        "a group of its own below; nothing is averaged or ranked across groups. "
+        "Evaluate runs on the same data to see them side by side."
     )
 
 

@@ -7,7 +7,18 @@ from markupsafe import Markup
 
 from tepui.report.markup import Multiple, figure, multiples
 from tepui.report.measures import ECE, data_name
-from tepui.report.shapes import Axis, Box, Line, Mark, Plot, Shape, Words, look, trend
+from tepui.report.shapes import (
+    Anchor,
+    Axis,
+    Box,
+    Line,
+    Mark,
+    Plot,
+    Shape,
+    Words,
+    look,
+    trend,
+)
 from tepui.report.wording import number, span
 from tepui.studies import Comparison, MethodResult
 
@@ -99,8 +110,8 @@ def _frame(top: float) -> list[Shape]:
         shapes.append(Line(ACROSS(0), UP(tick), ACROSS(1), UP(tick), "grid"))
         shapes.append(Line(ACROSS(tick), UP(1), ACROSS(tick), UP(0), "grid"))
         shapes.append(Words(0, UP(tick) + 4, f"{100 * tick:.0f}", anchor="start"))
-        anchor = "end" if tick == 1 else "middle"
-        shapes.append(Words(ACROSS(tick), 348, f"{100 * tick:.0f}", anchor=anchor))  # type: ignore[arg-type]
+        anchor: Anchor = "end" if tick == 1 else "middle"
+        shapes.append(Words(ACROSS(tick), 348, f"{100 * tick:.0f}", anchor=anchor))
     shapes.append(Line(ACROSS(0), UP(0), ACROSS(1), UP(1), "diagonal"))
     shapes.append(Line(ACROSS(0), FLOOR, ACROSS(1), FLOOR, "axisline"))
     return [

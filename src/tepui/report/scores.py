@@ -1,5 +1,6 @@
 """Members and ensembles in dots: every ensemble, the mean and its interval."""
 
+import math
 from collections.abc import Sequence
 
 from markupsafe import Markup
@@ -25,11 +26,12 @@ from tepui.report.shapes import (
     Plot,
     Row,
     Shape,
+    Size,
     axis_plot,
     grid_lines,
     look,
 )
-from tepui.report.wording import ends, listed, number, opening, span, word
+from tepui.report.wording import DASH, ends, listed, number, opening, span, word
 from tepui.studies import Comparison, Interval, MethodResult
 
 ALONE = {ACCURACY.score: OWN_ACCURACY, RMSE.score: OWN_RMSE}
@@ -69,8 +71,7 @@ def scores_figure(comparison: Comparison) -> Markup:
     )
     caption += (
         "Large marks are means over ensembles with their 95 % interval; small marks "
-        "are "
-        "single ensembles, in the same order of seeds for every method."
+        "are single ensembles, in the same order of seeds for every method."
     )
     if whole.percent:
         caption += " Intervals end where a share does; the axes differ."
@@ -89,7 +90,7 @@ def _panel(comparison: Comparison, whole: Measure, data: str) -> Panel:
         for value in _known(method, measure, data)
     ]
     every += [_within(end, whole) for _, each in found for end in (each.low, each.high)]
-    numbers = [value for value in every if value == value]
+    numbers = [value for value in every if not math.isnan(value)]
     low, high = min(numbers, default=0), max(numbers, default=1)
     room = 0.04 * (high - low) or 0.5
     top = min(100, high + room) if whole.percent else high + room
@@ -129,9 +130,9 @@ def _row(
     ):
         shapes += _pair(own, axis, *both, 36 + 10 * number_of, "small")
     known = [number(value, digits) for value in joint if value is not None]
-    said = f"{method.label}, {data_name(data)} data: {listed(known or ['–'])}{unit}"  # noqa: RUF001
+    said = f"{method.label}, {data_name(data)} data: {listed(known or [DASH])}{unit}"
     notes = []
-    if found.low == found.low:
+    if not math.isnan(found.low):
         both_ends = ends(_within(found.low, whole), _within(found.high, whole), digits)
         said += f", mean {number(found.mean, digits)}{unit}"
         said += f", 95 % interval {both_ends}{unit}"
@@ -152,20 +153,20 @@ def _pair(
     single: float | None,
     joint: float | None,
     y: float,
-    size: str,
+    size: Size,
 ) -> list[Shape]:
     shapes: list[Shape] = []
-    if joint is None or joint != joint:
+    if joint is None or math.isnan(joint):
         return shapes
-    if single is not None and single == single:
+    if single is not None and not math.isnan(single):
         kind = f"{own.kind} {'gain' if size == 'big' else 'thin'}"
         shapes.append(Line(axis(single), y, axis(joint), y, kind))
-        shapes.append(Mark(own, axis(single), y, size, "hollow"))  # type: ignore[arg-type]
-    return [*shapes, Mark(own, axis(joint), y, size)]  # type: ignore[arg-type]
+        shapes.append(Mark(own, axis(single), y, size, "hollow"))
+    return [*shapes, Mark(own, axis(joint), y, size)]
 
 
 def _interval(own: Look, found: Interval, whole: Measure, axis: Axis) -> list[Shape]:
-    if found.low != found.low:
+    if math.isnan(found.low):
         return []
     low, high = (_within(end, whole) for end in (found.low, found.high))
     kind = f"{own.kind} interval"

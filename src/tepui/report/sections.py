@@ -4,6 +4,7 @@ Every function returns pieces of HTML, first the sentence that its numbers say, 
 nothing where the data for its section are missing.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
@@ -39,6 +40,7 @@ from tepui.report.tables import score_table
 from tepui.report.timeline import timeline_parts
 from tepui.report.unfamiliar import auroc_table, histogram_figure, unfamiliar_lead
 from tepui.report.wording import DASH
+from tepui.studies import Comparison
 from tepui.studies.load_reports import Entry, Group
 
 Parts = Sequence[Markup]
@@ -122,15 +124,23 @@ def calibration(group: Group) -> Parts:
         parts += [lead(reliability_lead(comparison)), reliability_figure(comparison)]
     if has_labels(comparison):
         parts += [lead(label_lead(comparison)), label_figure(comparison)]
+    return [*parts, *_intervals(comparison), *applied_parts(group)]
+
+
+def _intervals(comparison: Comparison) -> Parts:
+    """Return how often intervals of predicted numbers hold, where there are any."""
     promised = promise_of(comparison)
-    if COVERAGE.score in comparison.score_names and promised == promised:
-        levels, found = interval_coverage(comparison)
-        if any(mean == mean for own in found for mean in own.means):
-            what = "predicted intervals hold the true number"
-            title = "Coverage of predicted intervals"
-            parts.append(lead(f"Intervals. {coverage_lead(levels, found, promised)}"))
-            parts.append(coverage_figure(title, what, levels, found, promised))
-    return [*parts, *applied_parts(group)]
+    if math.isnan(promised) or COVERAGE.score not in comparison.score_names:
+        return []
+    levels, found = interval_coverage(comparison)
+    if all(math.isnan(mean) for own in found for mean in own.means):
+        return []
+    what = "predicted intervals hold the true number"
+    title = "Coverage of predicted intervals"
+    return [
+        lead(f"Intervals. {coverage_lead(levels, found, promised)}"),
+        coverage_figure(title, what, levels, found, promised),
+    ]
 
 
 def sharpness(group: Group) -> Parts:
@@ -149,8 +159,7 @@ def unfamiliar(group: Group) -> Parts:
     about = (
         "How well each score tells mistakes from right answers, and samples of "
         "unfamiliar sets from test samples. No score is the best for both: confidence "
-        "or "
-        "entropy find mistakes, mutual information or PDS what is unfamiliar. Each "
+        "or entropy find mistakes, mutual information or PDS what is unfamiliar. Each "
         "ensemble's AUPR and FPR95 are in its evaluation.json."
     )
     drawn = comparison.ood_sets if "pds" in comparison.detecting_scores else ()

@@ -44,8 +44,7 @@ def sets_parts(group: Group) -> list[Markup]:
     chances = [value for each in found for value in each.by_chance]
     text = (
         f"After the switch each member meets {span(shares, 0)} % of the training "
-        "samples "
-        "sharpness-aware."
+        "samples sharpness-aware."
     )
     if overlaps:
         side = "about"

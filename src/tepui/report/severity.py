@@ -112,9 +112,8 @@ def severity_figure(comparison: Comparison, measure: Measure) -> Markup:
     behind_words = f" Gray: {gray}." if len(means) > 1 else ""
     caption = (
         f"{opening(measure.name)}{unit}, averaged over all types of corruption. "
-        "Strong: "
-        f"mean. Thin: single ensembles.{behind_words} From left to right: clean data, "
-        f"then severity {levels[1]} to {levels[-1]}."
+        f"Strong: mean. Thin: single ensembles.{behind_words} From left to right: "
+        f"clean data, then severity {levels[1]} to {levels[-1]}."
     )
     return figure(f"{opening(measure.name)} by severity", caption, multiples(items))
 

@@ -6,7 +6,7 @@ templates beside this file draw it as SVG.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Literal, NamedTuple
 
@@ -38,6 +38,10 @@ def look(place: int) -> Look:
     return Look(hue, (hue + turn) % FORMS)
 
 
+Size = Literal["big", "mid", "small"]
+Anchor = Literal["start", "middle", "end"]
+
+
 @dataclass(frozen=True)
 class Line:
     """A straight line."""
@@ -58,7 +62,7 @@ class Mark:
     look: Look
     x: float
     y: float
-    size: Literal["big", "mid", "small"] = "big"
+    size: Size = "big"
     kind: str = ""
 
 
@@ -71,7 +75,7 @@ class Words:
     y: float
     text: str
     kind: str = "tick"
-    anchor: Literal["start", "middle", "end"] = "middle"
+    anchor: Anchor = "middle"
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ class Panel:
     rows: Sequence[Row]
     axis: Plot | None = None
     unit: str = ""
-    small: str = field(default="")  # beside the title
+    small: str = ""  # beside the title
 
 
 def trend(points: Sequence[tuple[float, float]], kind: str) -> list[Line]:

@@ -1,14 +1,15 @@
 """Sharpness of the members against their diversity, a mark per ensemble."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
 from tepui.report.markup import Multiple, figure, multiples
 from tepui.report.measures import DER, SHARPNESS, data_name, kinds
-from tepui.report.shapes import Axis, Line, Mark, Plot, Shape, Words, look
+from tepui.report.shapes import Anchor, Axis, Line, Mark, Plot, Shape, Words, look
 from tepui.report.wording import number, opening, some
-from tepui.studies import Comparison, MethodResult, estimate
+from tepui.studies import Comparison, MethodResult, Trained, estimate
 from tepui.studies.contrasts import seed_pairs
 
 HEIGHT, TOP, BOTTOM = 260, 18, 218
@@ -17,17 +18,19 @@ Point = tuple[float, float]
 
 def points(method: MethodResult, data: str) -> list[Point]:
     """Return sharpness and diversity of every ensemble that has both."""
-    found = (
-        (SHARPNESS.read("clean")(trained), DER.read(data)(trained))
-        for trained in method.ensembles
-    )
-    return [(x, y) for x, y in found if x is not None and y is not None]
+    found = (_point(trained, data) for trained in method.ensembles)
+    return [point for point in found if point is not None]
+
+
+def _point(trained: Trained, data: str) -> Point | None:
+    x, y = SHARPNESS.read("clean")(trained), DER.read(data)(trained)
+    return None if x is None or y is None else (x, y)
 
 
 def sharpness_lead(comparison: Comparison) -> str:
     """Return the members' mean sharpness, and whether flat ones err alike."""
     found = [(m, SHARPNESS.of(m, "clean").mean) for m in comparison.methods]
-    known = [(method, value) for method, value in found if value == value]
+    known = [(method, value) for method, value in found if not math.isnan(value)]
     words = some([f"{method.label} {number(value, 2)}" for method, value in known], 6)
     text = f"Mean sharpness of the members: {words}; lower is flatter."
     base, level = found[0]
@@ -56,10 +59,8 @@ def sharpness_figure(comparison: Comparison) -> Markup:
     base = comparison.methods[0].label
     caption = (
         "Large marks: means. Small marks: single ensembles. A thin line joins "
-        "ensembles "
-        f"of the same seeds, from {base} to the method. Lower left: flat members that "
-        "err "
-        "alike; upper left: flat members that err differently."
+        f"ensembles of the same seeds, from {base} to the method. Lower left: flat "
+        "members that err alike; upper left: flat members that err differently."
     )
     return figure("Sharpness and diversity", caption, multiples(items, "two"))
 
@@ -75,9 +76,9 @@ def _plot(comparison: Comparison, found: Mapping[str, list[Point]], data: str) -
         own = look(place)
         pairs = seed_pairs(method, base) if place else []
         for pair in pairs:
-            ends = [(SHARPNESS.read("clean")(t), DER.read(data)(t)) for t in pair]
-            if all(value is not None for end in ends for value in end):
-                (x1, y1), (x2, y2) = ((across(x), up(y)) for x, y in ends)  # type: ignore[arg-type]
+            ends = [end for t in pair if (end := _point(t, data)) is not None]
+            if len(ends) == 2:
+                (x1, y1), (x2, y2) = ((across(x), up(y)) for x, y in ends)
                 shapes.append(Line(x1, y1, x2, y2, f"pair {own.kind}"))
         shapes += [Mark(own, across(x), up(y), "small") for x, y in found[method.label]]
     for place, method in enumerate(comparison.methods):
@@ -121,14 +122,14 @@ def _labels(
     taken = [(x, y) for _, x, y in centers]
     shapes: list[Shape] = []
     for label, x, y in sorted(centers, key=lambda center: center[2]):
-        anchor = "start" if x < 25 else "end" if x > 75 else "middle"
+        anchor: Anchor = "start" if x < 25 else "end" if x > 75 else "middle"
         for height in (y - 12, y + 22, y - 28, y + 38):
             near = [t for t in taken if t != (x, y) and abs(t[0] - x) < 35]
             if all(abs(height - 4 - b) > 13 for _, b in near):
                 break
         taken.append((x, height - 4))
         kind = f"direct halo {look(places[label]).kind}"
-        shapes.append(Words(x, height, label, kind, anchor))  # type: ignore[arg-type]
+        shapes.append(Words(x, height, label, kind, anchor))
     return shapes
 
 

@@ -20,8 +20,7 @@ from tepui.report.measures import (
     leading_measure,
     measures_of,
 )
-from tepui.report.wording import duration as in_words
-from tepui.report.wording import ends, listed, number, opening, some, word
+from tepui.report.wording import duration, ends, listed, number, opening, some, word
 from tepui.studies import Comparison, Difference, MethodResult, estimate
 from tepui.studies.contrasts import ensembles_for, reach_with, seed_pairs
 from tepui.studies.load_reports import Group
@@ -112,8 +111,7 @@ def count_apart(found: Sequence[Difference]) -> str:
     expected = f"about {chance:.0f}" if chance >= 0.5 else "less than one"
     return (
         f"Of {len(found)} intervals {word(apart) if apart else 'none'} {leave} out "
-        "zero; "
-        f"chance alone would bring {expected}."
+        f"zero; chance alone would bring {expected}."
     )
 
 
@@ -231,10 +229,8 @@ def _advice(group: Group, leading: list[Contrast]) -> str:
     soon = max(5, 2 * count)
     said = (
         f"Train {word(soon)} ensembles per method{_took(group, soon)}: if seeds go on "
-        "to "
-        f"vary as these did, the widest interval of {measure.name} on {_on(data)} "
-        "shrinks "
-        f"from ±{_rough(now)} to about ±{_rough(reach_with(spread, soon))}"
+        f"to vary as these did, the widest interval of {measure.name} on {_on(data)} "
+        f"shrinks from ±{_rough(now)} to about ±{_rough(reach_with(spread, soon))}"
     )
     if not measure.percent:
         return f"{said}."
@@ -248,8 +244,7 @@ def _more(group: Group) -> str:
         return ""
     return (
         f"Train five ensembles per method, from the same seeds{_took(group, 5)}, to "
-        "give "
-        "every difference an interval."
+        "give every difference an interval."
     )
 
 
@@ -258,7 +253,7 @@ def _took(group: Group, ensembles: int) -> str:
         estimate(t.seconds for t in entry.result.ensembles).mean
         for entry in group.entries
     )
-    return f", about {in_words(ensembles * seconds)} of training" if seconds else ""
+    return f", about {duration(ensembles * seconds)} of training" if seconds else ""
 
 
 def _alone(comparison: Comparison, main: Measure) -> str:

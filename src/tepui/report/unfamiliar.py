@@ -105,8 +105,7 @@ def histogram_figure(comparison: Comparison, data: str) -> Markup:
     entries = [("bar familiar", "test samples"), ("bar strange", f"unfamiliar: {data}")]
     caption = (
         "Shares of samples by their score, from familiar (left) to unfamiliar (right), "
-        "on "
-        "a logarithmic scale; all ensembles of a method together."
+        "on a logarithmic scale; all ensembles of a method together."
     )
     return figure(f"Scores of {data}", caption, part("legend", entries), *body)
 

@@ -98,8 +98,12 @@ def test_a_method_alone_is_told_by_its_scores():
 def test_many_methods_make_no_endless_sentence():
     rows = {f"m{n}": BETTER for n in range(9)}
     found = said(Plain=PLAIN, **rows)
-    assert "and five more." in found.claim
-    assert len(found.claim) < 300
+    assert found.claim == (
+        "Nine of nine methods differ from Plain in ensemble accuracy, most of all m0, "
+        "which is 2.1 points more accurate than Plain on clean data."
+    )
+    assert "and six more" in found.story
+    assert "An epoch takes 1.0 times as long with the other methods" in found.story
 
 
 def test_page_table_and_claim_share_one_interval():

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
-from tepui.report.markup import Multiple, figure, multiples
+from tepui.report.markup import Multiple, figure, multiples, part
 from tepui.report.measures import DER, SHARPNESS, data_name, kinds
 from tepui.report.shapes import Anchor, Axis, Line, Mark, Plot, Shape, Words, look
 from tepui.report.wording import number, opening, some
@@ -13,6 +13,7 @@ from tepui.studies import Comparison, MethodResult, Trained, estimate
 from tepui.studies.contrasts import seed_pairs
 
 HEIGHT, TOP, BOTTOM = 260, 18, 218
+MOST_NAMES, LONGEST_NAME = 5, 14
 Point = tuple[float, float]
 
 
@@ -62,7 +63,17 @@ def sharpness_figure(comparison: Comparison) -> Markup:
         f"ensembles of the same seeds, from {base} to the method. Lower left: flat "
         "members that err alike; upper left: flat members that err differently."
     )
-    return figure("Sharpness and diversity", caption, multiples(items, "two"))
+    body = [multiples(items, "two")]
+    if not _named_directly(comparison):
+        names = [(m.label, look(n), "") for n, m in enumerate(comparison.methods)]
+        body.insert(0, part("keys", names))
+    return figure("Sharpness and diversity", caption, *body)
+
+
+def _named_directly(comparison: Comparison) -> bool:
+    """Return whether names are few and short enough to stand beside their marks."""
+    labels = [method.label for method in comparison.methods]
+    return len(labels) <= MOST_NAMES and max(map(len, labels)) <= LONGEST_NAME
 
 
 def _plot(comparison: Comparison, found: Mapping[str, list[Point]], data: str) -> Plot:
@@ -88,7 +99,8 @@ def _plot(comparison: Comparison, found: Mapping[str, list[Point]], data: str) -
             )
             shapes.append(Mark(look(place), across(x), up(y), kind="edge"))
             centers.append((method.label, across(x), up(y)))
-    shapes += _labels(comparison, centers)
+    if _named_directly(comparison):
+        shapes += _labels(comparison, centers)
     said = "; ".join(
         f"{label}: sharpness {number(_mean(own, 0), 3)}, DER {number(_mean(own, 1), 3)}"
         for label, own in found.items()

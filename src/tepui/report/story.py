@@ -6,12 +6,13 @@ comparisons, their number is always told.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tepui.report.cost import price_of
 from tepui.report.measures import (
+    ACCURACY,
     DER,
     SHARPNESS,
     Measure,
@@ -20,12 +21,21 @@ from tepui.report.measures import (
     leading_measure,
     measures_of,
 )
-from tepui.report.wording import duration, ends, listed, number, opening, some, word
+from tepui.report.wording import (
+    duration,
+    ends,
+    listed,
+    number,
+    opening,
+    some,
+    span,
+    word,
+)
 from tepui.studies import Comparison, Difference, MethodResult, estimate
 from tepui.studies.contrasts import ensembles_for, reach_with, seed_pairs
 from tepui.studies.load_reports import Group
 
-MOST = 4  # clauses of a sentence; more stand below it
+MOST = 3  # clauses of a sentence; more stand below it
 CHANCE = 0.05  # of comparisons that are apart without a reason
 
 
@@ -130,28 +140,44 @@ def _claim(
     by_method: dict[str, list[Contrast]] = {}
     for each in sorted(apart, key=lambda c: -abs(c.found.mean)):
         by_method.setdefault(each.method.label, []).append(each)
-    said = [_fact(label, found) for label, found in by_method.items()]
+    if len(by_method) > MOST:
+        return _count(comparison, by_method)
+    said = listed(_fact(label, found) for label, found in by_method.items())
     rest = "" if len(apart) == len(leading) else " No other difference in it is clear."
-    return opening(some(said, MOST)) + "." + rest
+    return f"{said}.{rest}"
+
+
+def _count(comparison: Comparison, by_method: Mapping[str, list[Contrast]]) -> str:
+    """Return how many methods differ, and the one that differs most."""
+    others = len(comparison.methods) - 1
+    label, found = next(iter(by_method.items()))
+    most = found[0]
+    return (
+        f"{opening(word(len(by_method)))} of {word(others)} methods differ from "
+        f"{most.base.label} in {most.measure.name}, most of all "
+        f"{_who(label, most.measure)}, which is {_how([most])}."
+    )
 
 
 def _fact(label: str, found: list[Contrast]) -> str:
-    main, base = found[0].measure, found[0].base.label
-    accurate = main.score == "accuracy"
-    parts: list[str] = []
-    for each in found:
-        more = each.found.mean > 0
-        if accurate:
-            than = f" accurate than {base}" if not parts else ""
-            parts.append(
-                f"{each.size} {'more' if more else 'less'}{than} on {_on(each.data)}"
-            )
-        else:
-            than = f" than {base}'s" if not parts else ""
-            side = "higher" if more else "lower"
-            parts.append(f"{each.size} {side}{than} on {_on(each.data)}")
-    who = label if accurate else f"{label}'s {main.name}"
-    return f"{who} is {listed(parts)}"
+    return f"{_who(label, found[0].measure)} is {_how(found)}"
+
+
+def _who(label: str, measure: Measure) -> str:
+    return label if measure.score == ACCURACY.score else f"{label}'s {measure.name}"
+
+
+def _how(found: list[Contrast]) -> str:
+    """Return by how much a method is ahead or behind, on each kind of data."""
+    first, *others = found
+    if first.measure.score == ACCURACY.score:
+        words, than = ("less", "more"), f" accurate than {first.base.label}"
+    else:
+        words, than = ("lower", "higher"), f" than {first.base.label}'s"
+    parts = [f"{first.size} {words[first.found.mean > 0]}{than} on {_on(first.data)}"]
+    for each in others:
+        parts.append(f"{each.size} {words[each.found.mean > 0]} on {_on(each.data)}")
+    return listed(parts)
 
 
 def _pairwise(leading: list[Contrast]) -> str:
@@ -185,7 +211,7 @@ def _elsewhere(every: list[Contrast], main: Measure) -> str:
         if len(apart) <= chance_limit(len(every))
         else f"and {word(len(apart))} are"
     )
-    said = some([_hint(each) for each in rest], MOST - 1)
+    said = some([_hint(each) for each in rest], MOST)
     return (
         f"Elsewhere {said}; chance alone would set about {max(1, round(chance))} of "
         f"{len(every)} comparisons apart, {weight}."
@@ -214,6 +240,13 @@ def _prices(group: Group) -> str:
     ]
     if not said:
         return ""
+    if len(said) > MOST:
+        prices = [price_of(entry, base).mean for entry in others]
+        known = [price for price in prices if not math.isnan(price)]
+        return (
+            f"An epoch takes {span(known)} times as long with the other methods as "
+            f"with {base.result.label}."
+        )
     return f"An epoch takes {some(said, MOST)} as with {base.result.label}."
 
 

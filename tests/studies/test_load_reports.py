@@ -190,13 +190,14 @@ def test_epochs_are_read_where_they_were_written(tmp_path):
     row = {"epoch": 0, "loss": [1.0], "learning_rate": [0.1], "validation_loss": []}
     row |= {"seconds": 2.0, "samples_per_second": 50.0}
     more = {"exchange_seconds": 0.5, "peak_memory": 7, "joint_loss": 1.5}
-    lines = [row, {**row, "epoch": 1, **more}]
+    scores = {"validation_accuracy": [0.5], "validation_rmse": [2.0]}
+    lines = [row, {**row, "epoch": 1, **more, **scores}]
     file = folder / "metrics.jsonl"
     sealed = [json.dumps(seal("epoch", line)) + "\n" for line in lines]
     file.write_text("".join(sealed))
     (history,) = load_reports([folder]).groups[0].entries[0].histories
     assert [json.loads(json.dumps(asdict(record))) for record in history] == [
-        {**row, **dict.fromkeys(more)},
+        {**row, **dict.fromkeys(more), **{name: [] for name in scores}},
         lines[1],
     ]
     file.write_text('{"epoch": 0')

@@ -35,7 +35,7 @@ from tepui.report.sets import sets_parts
 from tepui.report.severity import severity_figure, severity_lead
 from tepui.report.shapes import look
 from tepui.report.sharpness_map import sharpness_figure, sharpness_lead
-from tepui.report.story import contrasts_of, count_apart, told
+from tepui.report.story import contrasts_of, count_apart, prices, told
 from tepui.report.tables import score_table
 from tepui.report.timeline import timeline_parts
 from tepui.report.unfamiliar import auroc_table, histogram_figure, unfamiliar_lead
@@ -205,7 +205,8 @@ def _training_cost(group: Group) -> Parts:
         "its beginning to its end. Memory is recorded on GPUs. A dash marks what was "
         "not recorded."
     )
-    shown = [] if bars is None else [bars]
+    said = prices(group)
+    shown = [*([lead(said)] if said else []), *([] if bars is None else [bars])]
     return [*shown, costs, note(about), *timeline_parts(group)]
 
 

@@ -93,7 +93,7 @@ def told(group: Group) -> Told:
     leading = [each for each in every if each.measure.score == main.score]
     if not leading:
         return Told(_alone(comparison, main), _why_open(comparison), _more(group))
-    story = [_pairwise(leading), _elsewhere(every, main), _prices(group)]
+    story = [_pairwise(leading), _elsewhere(every, main), prices(group)]
     return Told(
         _claim(comparison, leading, every),
         " ".join(filter(None, story)),
@@ -231,7 +231,8 @@ def _hint(each: Contrast) -> str:
     return f"{each.method.label}'s {what}{where} ({both}; difference {each.interval})"
 
 
-def _prices(group: Group) -> str:
+def prices(group: Group) -> str:
+    """Return how many times as long an epoch takes; empty where that is not known."""
     base, *others = group.entries
     said = [
         f"{number(price)} times as long with {entry.result.label}"
@@ -241,8 +242,8 @@ def _prices(group: Group) -> str:
     if not said:
         return ""
     if len(said) > MOST:
-        prices = [price_of(entry, base).mean for entry in others]
-        known = [price for price in prices if not math.isnan(price)]
+        every = [price_of(entry, base).mean for entry in others]
+        known = [price for price in every if not math.isnan(price)]
         return (
             f"An epoch takes {span(known)} times as long with the other methods as "
             f"with {base.result.label}."

@@ -13,7 +13,8 @@ from tepui.data import Digits, UniformNoise, corrupted
 from tepui.methods import SAM, SharpBalance
 from tepui.models import MLP
 from tepui.report import write_report
-from tepui.report.drawing import as_svg, look
+from tepui.report.drawing import COLORS as HUES
+from tepui.report.drawing import as_svg
 from tepui.report.page import POLICY
 from tepui.studies import compare
 from tepui.studies.load_reports import load_reports
@@ -118,7 +119,7 @@ def write_study(folder):
     import matplotlib.figure
 
     figure = matplotlib.figure.Figure()
-    figure.add_subplot().plot([1, 2], color=look(0)["color"])
+    figure.add_subplot().plot([1, 2], color=HUES[0])
     names = {"dataset": "cifar10", "architecture": "resnet18", "method": "sam"}
     record = Record(item="x/figure1", **names, metric="m", value=1.0, unit="none", n=1)
     write_results(folder, Results("x/figure1", "a line", "smoke", {}, {}, (record,)))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tepui.report.page import render, sections_of
+from tepui.report.page import opening_of, render, sections_of
 from tepui.studies import Comparison, MethodResult, Trained
 from tepui.studies.load_reports import Entry, Group, LoadedReports, ReportSource
 
@@ -27,7 +27,7 @@ def shown(comparison):
 
 def text(found):
     """Return a page as text."""
-    return render(found.title, sections_of(found))
+    return render(opening_of(found), sections_of(found))
 
 
 def evaluation(accuracies):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import webbrowser
 from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
@@ -42,7 +43,6 @@ def test_compare_prints_the_table_and_writes_the_page(tmp_path, capsys):
         "DeepEnsemble",
         "SAM",
         "SharpBalance",
-        "figures",
     }
 
 
@@ -59,6 +59,16 @@ def test_report_is_written_again(compared, tmp_path, capsys):
         compared / "report.html"
     ).read_text()
     assert "Ensembles on Digits" in capsys.readouterr().out
+
+
+def test_report_opens_the_page_where_asked(compared, tmp_path, monkeypatch, capsys):
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)))
+    main(["report", str(compared), "--out", str(tmp_path)])
+    assert opened == []
+    main(["report", str(compared), "--out", str(tmp_path), "--overwrite", "--open"])
+    assert opened == [(tmp_path / "report.html").as_uri()]
+    assert "open the page by hand" in capsys.readouterr().out
 
 
 def test_runs_tested_alike_stand_in_one_table(compared, tmp_path, capsys):

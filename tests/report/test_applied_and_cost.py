@@ -37,7 +37,7 @@ def words(html):
 def test_the_cost_of_a_prediction_stands_beside_the_scores():
     (group,) = shown(changed(comparison(), cost=COST)).groups
     seen = words(prediction_table(group))
-    assert "A 2.5 3 4 10 – 0.900 ± 0.000 0.400 ± 0.000 cpu, 2 thread(s)" in seen  # noqa: RUF001 - a dash
+    assert "A 2.5 3 4 10 – 90.00 ± 2.59 0.400 ± 0.000 cpu, 2 thread(s)" in seen  # noqa: RUF001 - a dash
     assert " B " not in seen  # it was not measured
     assert "What a prediction of one ensemble costs" in text(
         shown(changed(comparison(), cost=COST))

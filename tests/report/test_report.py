@@ -1,27 +1,21 @@
-"""The table, the plots and the page of a made-up comparison."""
+"""The tables and the page of a made-up comparison."""
 
 import math
 import re
 from dataclasses import replace
-from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
 
+import report_cases
 from report_cases import shown
-from tepui.report import page as page_module
 from tepui.report import printed_table, write_report
-from tepui.report.drawing import as_png, as_svg
-from tepui.report.figures import (
-    accuracy_bars,
-    accuracy_by_severity,
-    reliability_diagram,
-    sharpness_and_diversity,
-)
-from tepui.report.markup import Drawing
-from tepui.report.page import render, sections_of
-from tepui.report.tables import COLUMNS, cell, rows
-from tepui.studies import Comparison, Estimate, MethodResult, Trained
+from tepui.report.measures import ACCURACY, measures_of
+from tepui.report.reliability import pooled_bins
+from tepui.report.severity import levels_of, mean_curve
+from tepui.report.sharpness_map import points
+from tepui.report.tables import in_line, interval_cell, rows
+from tepui.studies import Comparison, Interval, MethodResult, Trained
 
 
 def scores(accuracy, individual):
@@ -62,7 +56,7 @@ def comparison(
             tuple(
                 Trained(
                     f"{label}/{n}",
-                    (1, 2, 3),
+                    (1 + n, 2, 3),
                     1.0,
                     evaluation(0.9 + 0.02 * index + 0.01 * n, shift),
                     {},
@@ -86,7 +80,7 @@ def comparison(
 
 def text(comparison):
     """Return the page of a comparison."""
-    return render(comparison.title, sections_of(shown(comparison)))
+    return report_cases.text(shown(comparison))
 
 
 def text_of(table):
@@ -96,27 +90,41 @@ def text_of(table):
     return console.export_text()
 
 
-def test_table_shows_means_and_errors_of_every_method():
+def test_table_shows_means_and_intervals_of_every_method():
     text = text_of(printed_table(comparison()))
-    # Accuracies .90 and .91: mean 90.5 %, standard error half a point.
-    assert re.search(r"clean\s+Plain\s+85.50 ± 0.50\s+90.50 ± 0.50", text)
-    assert re.search(r"corrupted\s+Flat\s+50.00 ± 0.00\s+72.50 ± 0.50", text)
+    # Accuracies .90 and .91: mean 90.5 %, standard error half a point, and Student's
+    # quantile with one degree of freedom, 12.706.
+    assert re.search(r"clean\s+Plain\s+85.50 ± 6.35\s+90.50 ± 6.35", text)
+    # Equal values are known to a step of one prediction: 100 / (100 * 2 * 3) / √24.
+    assert re.search(r"corrupted\s+Flat\s+50.00 ± 0.43\s+72.50 ± 6.35", text)
 
 
-def test_one_ensemble_shows_no_error():
+def test_one_ensemble_shows_no_interval():
     assert "±" not in text_of(printed_table(comparison(ensembles=1)))
 
 
-def test_only_the_better_method_is_marked():
-    marked = {(row.data, row.method): row.best for row in rows(comparison())}
-    assert marked["clean", "Flat"][1]
-    assert not marked["clean", "Plain"][1]
-    improvement = [column.title for column in COLUMNS].index("gain")
-    assert not any(best[improvement] for best in marked.values())
+def bold(comparison):
+    titles = [measure.title for measure in measures_of(comparison)]
+    return {
+        (row.data, row.method, title)
+        for row in rows(comparison)
+        for title, cell in zip(titles, row.cells, strict=True)
+        if cell.bold
+    }
+
+
+def test_bold_is_what_an_interval_separates():
+    # Two points more in each pair, and 100 samples: one prediction is a point.
+    clean = {("clean", m, "ensemble") for m in ("Plain", "Flat")}
+    assert not clean & bold(comparison(ensembles=2))  # 2 < 12.7 / √12 = 3.7
+    assert clean <= bold(comparison(ensembles=3))  # 2 > 4.3 / √18 = 1.01
+    equal = {"DER", "ECE", "NLL"}
+    assert not equal & {title for _, _, title in bold(comparison(ensembles=3))}
 
 
 def test_undefined_scores_are_a_dash():
-    assert cell(Estimate(math.nan, math.nan, 0), COLUMNS[0]) == "–"  # noqa: RUF001
+    nothing = interval_cell(Interval(math.nan, math.nan, math.nan, 0), 2)
+    assert in_line(nothing) == "–"  # noqa: RUF001 - a dash
 
 
 def test_without_shift_there_is_only_clean_data():
@@ -125,91 +133,93 @@ def test_without_shift_there_is_only_clean_data():
 
 def test_sharpness_stands_with_clean_data_where_it_was_measured():
     text = text_of(printed_table(comparison()))
-    assert re.search(r"clean\s+Flat .* 0\.350 ± 0\.050\s*\n", text)
+    assert re.search(r"clean\s+Flat .* 0\.350 ± 0\.635\s*\n", text)
     assert re.search(r"corrupted\s+Flat .* –\s*\n", text)  # noqa: RUF001
     assert "sharpness" not in text_of(printed_table(comparison(sharp=False)))
 
 
 def test_every_ensemble_is_a_point_of_sharpness_and_diversity():
-    clean, shifted = sharpness_and_diversity(comparison()).axes
-    for axis in (clean, shifted):
-        places = [points.get_offsets().tolist() for points in axis.collections]
-        assert [[round(x, 9) for x, _ in own] for own in places] == [
-            [0.5, 0.6],
-            [0.3, 0.4],
-        ]
-
-
-@pytest.mark.parametrize(
-    "draw", [accuracy_bars, reliability_diagram, sharpness_and_diversity]
-)
-@pytest.mark.parametrize(("shift", "panels"), [(True, 2), (False, 1)])
-def test_figures_have_a_panel_per_kind_of_data(draw, shift, panels):
-    assert len(draw(comparison(shift=shift)).axes) == panels
-
-
-def test_bars_end_at_the_measured_accuracy():
-    axis = accuracy_bars(comparison()).axes[0]
-    heights = [bar.get_height() for bar in axis.patches]
-    bottoms = [bar.get_y() for bar in axis.patches]
-    assert heights[0] == pytest.approx(85.5)
-    assert bottoms[1] + heights[1] == pytest.approx(90.5)
+    plain, flat = comparison().methods
+    assert points(plain, "clean") == [(0.5, 0.5), (0.6, 0.5)]
+    assert [round(x, 9) for x, _ in points(flat, "shifted")] == [0.3, 0.4]
 
 
 def test_severity_curve_starts_at_clean_accuracy():
-    axis = accuracy_by_severity(comparison()).axes[0]
-    first = axis.containers[0].lines[0].get_ydata()
-    assert list(first) == pytest.approx([90.5, 70.5, 70.5])
+    made = comparison()
+    levels = levels_of(made)
+    assert levels == ["clean", "1", "2"]
+    curve = mean_curve(made.methods[0], ACCURACY, levels)
+    assert curve == pytest.approx([90.5, 70.5, 70.5])
 
 
-def test_reliability_pools_ensembles_and_leaves_out_empty_bins():
-    axis = reliability_diagram(comparison()).axes[0]
-    diagonal, plain, _ = axis.lines
-    assert list(diagonal.get_xdata()) == [0, 1]
-    assert list(plain.get_xdata()) == pytest.approx([0.5, 0.9])
-    assert list(plain.get_ydata()) == pytest.approx([0.6, 0.8])
+def test_reliability_pools_ensembles():
+    empty, half, sure = pooled_bins(comparison().methods[0], "clean")
+    assert empty.count == 0
+    assert (half.count, half.confidence / half.count) == (40, 0.5)
+    assert sure.accuracy / sure.count == pytest.approx(0.8)
 
 
-def test_svg_is_well_formed_and_repeats_to_the_byte():
-    first = as_svg(accuracy_bars(comparison()))
-    assert first == as_svg(accuracy_bars(comparison()))
-    assert ElementTree.fromstring(first).tag.endswith("svg")
-    assert as_png(accuracy_bars(comparison())).startswith(b"\x89PNG")
+def natural(made):
+    """Return a comparison that was tested on sketches too."""
+    cell = {"type": "sketch", "severity": 0, **scores(0.3, 0.25)}
+
+    def moved(trained):
+        cells = [*trained.evaluation["cells"], cell]
+        return replace(trained, evaluation={**trained.evaluation, "cells": cells})
+
+    methods = (
+        replace(method, ensembles=tuple(map(moved, method.ensembles)))
+        for method in made.methods
+    )
+    return replace(made, methods=tuple(methods))
+
+
+def test_natural_shifts_stand_beside_corruptions_not_among_them():
+    made = natural(comparison(ensembles=3))
+    assert [row.data for row in rows(made)] == ["clean"] * 2 + ["corrupted"] * 2 + [
+        "sketch"
+    ] * 2
+    page = text(made)
+    assert "Sketch test data" in page
+    heat = page[page.index("Every corruption") :]
+    assert "sketch" not in heat[: heat.index("</figure>")]
 
 
 def test_page_is_whole_and_refers_to_nothing_outside(tmp_path):
     page = write_report(shown(comparison()), tmp_path).read_text()
-    assert page.count("<svg") == page.count("</svg>") == 4
+    assert page.count("<svg") == page.count("</svg>")
     assert "width=device-width" in page
     assert "tepui compare --out runs/x" in page
     outside = re.findall(r'(?:src|href)\s*=\s*"(?!#|data:)([^"]*)', page)
     assert outside == []
     assert "<script" not in page
-    names = {path.name for path in (tmp_path / "figures").iterdir()}
-    stems = ("accuracy", "severity", "sharpness", "reliability")
-    assert names == {f"{s}.{kind}" for s in stems for kind in ("png", "svg")}
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_figures_do_not_stay_in_memory(tmp_path, monkeypatch):
-    drawn = []
+def test_the_same_runs_give_the_same_bytes(tmp_path):
+    first = write_report(shown(comparison()), tmp_path / "a").read_bytes()
+    assert write_report(shown(comparison()), tmp_path / "b").read_bytes() == first
 
-    def noted(*arguments):
-        found = sections_of(*arguments)
-        drawn.extend(p.figure for s in found for p in s.parts if isinstance(p, Drawing))
-        return found
 
-    monkeypatch.setattr(page_module, "sections_of", noted)
-    write_report(shown(comparison()), tmp_path)
-    assert len(drawn) == 4
-    assert not any(figure.axes for figure in drawn)
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_any_number_of_methods_is_shown(count):
+    labels = [f"method {n}" for n in range(count)]
+    page = text(comparison(labels=labels, ensembles=3))
+    assert all(page.count(f">{label}") >= 5 for label in labels)
+    assert not re.search(r'="nan|nan%|>nan', page)
+
+
+def test_a_name_is_no_mathematics():
+    page = text(comparison(labels=("$\\frac{1}$ & <b>", "cost $5")))
+    assert "$\\frac{1}$ &amp; &lt;b&gt;" in page
+    assert "cost $5" in page
 
 
 def test_page_shows_only_what_was_measured(tmp_path):
     little = comparison(shift=False, sharp=False)
     page = write_report(shown(little), tmp_path).read_text()
-    assert page.count("<svg") == 2
     assert ">Corruptions</h2>" not in page
-    left_out = "sharpness and diversity; corruptions; mistakes and unfamiliar samples; "
+    left_out = "corruptions; sharpness and diversity; mistakes and unfamiliar samples; "
     assert f"differ: {left_out}members; gallery; sharpness-aware sets.</p>" in page
 
 
@@ -222,7 +232,8 @@ def test_every_string_is_escaped():
 
 def test_one_ensemble_is_said_to_prove_little():
     assert "differences may be chance" in text(comparison(ensembles=1))
-    assert "standard errors over 2 ensembles" in text(comparison())
+    assert "no interval is known" in text(comparison(ensembles=1))
+    assert "differences may be chance" not in text(comparison())
 
 
 def test_sets_are_shown_where_a_method_has_them():
@@ -233,6 +244,8 @@ def test_sets_are_shown_where_a_method_has_them():
     method = replace(plain.methods[0], ensembles=(trained,))
     page = text(replace(plain, methods=(method, plain.methods[1])))
     assert "Sharpness-aware sets" in page
+    # Random sets of 40 and 60 %: .24 / .76.
+    assert "overlap by 0.25, less than the 0.32 of random sets" in page
     assert "<td>20 (40%)</td><td>0.25</td>" in page
     assert "<td>30 (60%)</td>" in page
 

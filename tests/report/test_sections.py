@@ -8,9 +8,9 @@ import pytest
 
 from report_cases import comparison, shown, text
 from tepui.report.cost import peak_memory, scoring_share, seconds_per_epoch
-from tepui.report.heat_map import accuracies, differences, heat_map
-from tepui.report.markup import inline_svg
-from tepui.report.page import render, sections_of
+from tepui.report.heat_map import differences, heat_maps, levels
+from tepui.report.measures import ACCURACY
+from tepui.report.page import opening_of, render, sections_of
 from tepui.report.sections import cost
 from tepui.studies.load_reports import LoadedReports, ReportSource, Study
 from tepui.studies.results import Record, Results
@@ -23,34 +23,55 @@ def record(epoch, seconds, exchange=None, memory=None):
 
 def test_corruptions_show_means_and_differences_to_the_first_method():
     first, second = comparison().methods
-    assert accuracies(first) == {
-        ("fog", 1): pytest.approx(0.8),
-        ("fog", 5): pytest.approx(0.4),
-        ("jpeg_compression", 1): pytest.approx(0.7),
+    assert levels(first, ACCURACY) == {
+        ("fog", 1): pytest.approx(80),
+        ("fog", 5): pytest.approx(40),
+        ("jpeg_compression", 1): pytest.approx(70),
     }
-    assert differences(second, first) == {
-        ("fog", 1): pytest.approx(0.1),
-        ("fog", 5): pytest.approx(-0.2),
+    found = differences(second, first, ACCURACY)
+    assert {place: gap for place, (gap, _) in found.items()} == {
+        ("fog", 1): pytest.approx(10),
+        ("fog", 5): pytest.approx(-20),
     }
-    fog, jpeg = re.findall("<tr>(.*?)</tr>", heat_map(comparison()))[1:]
-    assert re.findall(">([^<>]*)</t[dh]>", fog) == ["fog", "80", "40", "+10.0", "−20.0"]  # noqa: RUF001
-    assert re.findall(">([^<>]*)</t[dh]>", jpeg) == [
-        "jpeg compression",
-        "70",
-        "",
-        "",
-        "",
-    ]
-    # Blue for better, orange for worse, and twice as strong for twice as much.
-    assert "background: rgb(0 114 178 / 0.300)" in fog
-    assert "background: rgb(213 94 0 / 0.600)" in fog
+    text, maps = heat_maps(comparison(), ACCURACY)
+    assert text.startswith("Hardest for A: fog (60 %) and jpeg compression (70 %).")
+    of_first, of_second = re.findall("<tbody>(.*?)</tbody>", maps, re.DOTALL)
+    cells = [re.findall(">([^<>]+)</t[dh]>", rows) for rows in (of_first, of_second)]
+    assert cells[0] == ["fog", "80", "40", "60", "jpeg compression", "70", "70"]
+    minus = "−"  # noqa: RUF001 - a minus sign
+    assert cells[1][:4] == ["fog", "+10.0", f"{minus}20.0", f"{minus}5.0"]
+    # Violet for better, rose for worse; the strongest is the largest.
+    assert '<td class="up" style="--v:71">+10.0' in of_second
+    assert '<td class="down" style="--v:100">' in of_second
+
+
+def test_bold_in_the_map_is_what_an_interval_separates():
+    first = comparison().methods[0]
+    ensembles = tuple(
+        replace(trained, seeds=(n,)) for n, trained in enumerate(first.ensembles)
+    )
+    base = replace(first, ensembles=ensembles)
+
+    def less(trained, gap):
+        cells = [
+            {**cell, "accuracy": cell["accuracy"] - gap}
+            for cell in trained.evaluation["cells"]
+        ]
+        return replace(trained, evaluation={**trained.evaluation, "cells": cells})
+
+    # One prediction of 100 is a point: 12.7 / √12 = 3.7 points are not enough.
+    for gap, apart in ((0.03, False), (0.05, True)):
+        lower = tuple(less(trained, gap) for trained in ensembles)
+        other = replace(base, label="C", ensembles=lower)
+        found = differences(other, base, ACCURACY)
+        assert {known.apart for _, known in found.values()} == {apart}
 
 
 def test_equal_methods_have_no_color():
     one = comparison().methods[0]
     same = replace(comparison(), methods=(one, replace(one, label="C")))
-    assert "+0.0" in heat_map(same)
-    assert "/ 0.000)" in heat_map(same)
+    _, maps = heat_maps(same, ACCURACY)
+    assert '<td class="down" style="--v:0">0.0</td>' in maps
 
 
 def test_cost_is_a_mean_over_epochs_and_ensembles():
@@ -61,7 +82,7 @@ def test_cost_is_a_mean_over_epochs_and_ensembles():
     known = (record(0, 1.0, 0.0, 5), record(1, 2.0, 1.0, 9))
     entry = replace(entry, histories=(known, known))
     assert seconds_per_epoch(entry).mean == 1.5
-    assert scoring_share(entry).mean == pytest.approx(1 / 4)
+    assert scoring_share(entry).mean == pytest.approx(25)
     assert peak_memory(entry) == 9
     old = (record(0, 1.0), record(1, 2.0, 1.0))
     assert scoring_share(replace(entry, histories=(known, old))).count == 1
@@ -78,14 +99,27 @@ def test_groups_are_apart_and_the_page_says_why():
     page = text(replace(found, groups=found.groups * 2))
     assert "tested in 2 different ways" in page
     assert re.findall("<h2[^>]*>(Group [12]):", page) == ["Group 1", "Group 2"]
-    assert len(re.findall("<h3[^>]*>Overview</h3>", page)) == 2
+    assert len(re.findall("<h3[^>]*>Scores</h3>", page)) == 2
     names = re.findall(r'\bid="([^"]*)"', page)
     assert len(names) == len(set(names))
     assert "different ways" not in text(found)
 
 
-def test_methods_with_one_ensemble_are_told_from_others():
-    assert "Those without an error rest on one ensemble" in text(shown(comparison()))
+def test_the_contents_tell_groups_apart():
+    found = shown(comparison())
+    page = text(replace(found, groups=found.groups * 2))
+    contents = page[page.index("<nav") : page.index("</nav>")]
+    anchors = re.findall('<a href="#([^"]*)">', contents)
+    assert len(set(anchors)) == len(anchors)
+    assert all(f'id="{anchor}"' in page for anchor in anchors)
+    places = [anchors.index(f"group-{n}") for n in (1, 2)]
+    assert anchors[places[0] + 1 : places[1]] == [
+        anchor for anchor in anchors if anchor.startswith("group-1-")
+    ]
+
+
+def test_methods_without_shared_seeds_are_named():
+    assert "at least two ensembles with A; B does not" in text(shown(comparison()))
 
 
 def test_a_study_shows_the_papers_number_beside_ours():
@@ -107,7 +141,7 @@ def test_a_study_shows_the_papers_number_beside_ours():
         "t", (), (study,), (ReportSource(Path("results"), "t", {}, {}),)
     )
     sections = sections_of(found, lambda record: ("96.5", "97.0"))
-    page = render("t", sections)
+    page = render(opening_of(found), sections)
     cells = re.findall(">([^<>]*)</t[dh]>", page)
     assert cells[:7] == [
         "dataset",
@@ -122,20 +156,3 @@ def test_a_study_shows_the_papers_number_beside_ours():
     assert "What differs from the paper: digits &amp; small nets" in page
     assert 'src="data:image/svg+xml;base64,PHN2Zy8+"' in page
     assert ">paper<" not in text(found)
-
-
-def test_figures_take_the_colors_and_keep_to_their_own_names():
-    import matplotlib.figure
-
-    figure = matplotlib.figure.Figure()
-    figure.add_subplot().plot([1, 2], label="a")
-    one, two = inline_svg(figure, "one"), inline_svg(figure, "two <")
-    assert "#000000" not in one
-    assert "currentColor" in one
-    ids = [set(re.findall(r'\bid="([^"]*)"', svg)) for svg in (one, two)]
-    assert ids[0]
-    assert not ids[0] & ids[1]
-    for own, svg in zip(ids, (one, two), strict=True):
-        used = set(re.findall(r'(?:url\(#|href="#)([^")]*)', svg))
-        assert used
-        assert used <= own

@@ -1,5 +1,7 @@
 """The page of ensembles that predict something other than classes."""
 
+import re
+
 import pytest
 import torch
 from torch import nn
@@ -7,9 +9,10 @@ from torch import nn
 import tepui
 from tepui.core.storage import write_document
 from tepui.data import Arrays
-from tepui.losses import BinaryCrossEntropy, GaussianNLL
+from tepui.losses import MSE, BinaryCrossEntropy, GaussianNLL, Quantiles
 from tepui.methods import DeepEnsemble
 from tepui.report import write_report
+from tepui.report.coverage import interval_coverage, promise_of
 from tepui.studies import given
 from tepui.studies.load_reports import load_reports
 
@@ -18,11 +21,16 @@ NUMBERS = Arrays(X, X.sum(1))
 LABELS = Arrays(X, (X[:, :2] > 0).long())
 
 
-def run(path, data, loss):
-    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 2), members=2, seed=0)
+LEVELS = (0.05, 0.5, 0.95)
+
+
+def run(path, data, loss, outputs=2, seed=0):
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, outputs), members=2, seed=seed)
     how = {"method": DeepEnsemble(), "epochs": 2, "progress": "none"}
     tepui.fit(ensemble, data, loss=loss, optimizer=tepui.SGD(lr=0.05), out=path, **how)
-    found = tepui.evaluate(ensemble, data, ood={"far": Arrays(9 * X, data.targets)})
+    shifted = {("scale", s): Arrays(X * (1 + s), data.targets) for s in (1, 2)}
+    others = {"far": Arrays(9 * X, data.targets)}
+    found = tepui.evaluate(ensemble, data, shifted=shifted, ood=others)
     about = given.tested_on(data, None, None)
     document = {"about": about, **found.document()}
     write_document(path / "evaluation.json", "evaluation", document)
@@ -30,7 +38,7 @@ def run(path, data, loss):
 
 
 @pytest.mark.filterwarnings("ignore:member .* may not have learned")
-def test_numbers_and_labels_stand_in_tables_of_their_own(tmp_path):
+def test_every_task_has_tables_and_pictures_of_its_own(tmp_path):
     paths = [
         run(tmp_path / "numbers", NUMBERS, GaussianNLL()),
         run(tmp_path / "labels", LABELS, BinaryCrossEntropy()),
@@ -42,3 +50,31 @@ def test_numbers_and_labels_stand_in_tables_of_their_own(tmp_path):
         assert f">{title}</th>" in page
     assert "Members one by one" in page
     assert "total uncertainty" in page
+    numbers, labels = page.split('id="group-2"')
+    assert "Coverage of predicted intervals" in numbers
+    assert "Error (RMSE) by severity" in numbers
+    assert "Reliability" not in numbers
+    assert "Calibration error of every label" in labels
+    assert "Coverage of predicted intervals" not in labels
+
+
+@pytest.mark.filterwarnings("ignore:member .* may not have learned")
+@pytest.mark.parametrize(
+    ("loss", "outputs", "promised"), [(Quantiles(LEVELS), 3, 90.0), (MSE(), 1, None)]
+)
+def test_coverage_is_drawn_against_its_promise(tmp_path, loss, outputs, promised):
+    data = NUMBERS if promised else Arrays(X, X.sum(1, keepdim=True))
+    paths = [run(tmp_path / f"{n}", data, loss, outputs, n) for n in range(2)]
+    (group,) = load_reports(paths).groups
+    assert len(group.comparison.methods[0].ensembles) == 2
+    page = write_report(load_reports(paths), tmp_path / "page").read_text()
+    assert ("Coverage of predicted intervals" in page) == (promised is not None)
+    assert ('class="promise"' in page) == (promised is not None)
+    if promised:
+        assert promise_of(group.comparison) == pytest.approx(promised)
+        levels, (found,) = interval_coverage(group.comparison)
+        assert levels == ["clean", "1", "2"]
+        clean = [t.evaluation["clean"] for t in group.comparison.ensembles()]
+        wanted = [100 * each["interval_coverage"] for each in clean]
+        assert [row[0] for row in found.rows] == pytest.approx(wanted)
+    assert not re.search(r'="nan|nan%|>nan', page)

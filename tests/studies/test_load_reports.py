@@ -153,7 +153,9 @@ def test_a_comparison_and_a_run_stand_side_by_side(tmp_path):
 
 def test_folders_of_one_name_are_told_by_their_paths(tmp_path):
     paths = [write_run(tmp_path / n / "run", rho=r) for n, r in (("a", 0), ("b", 1))]
-    assert labels(load_reports(paths)) == [[f"SAM (run) ({path})" for path in paths]]
+    assert labels(load_reports(paths)) == [["SAM (a/run)", "SAM (b/run)"]]
+    paths = [write_run(tmp_path / n / "a/run", rho=r) for n, r in (("x", 0), ("y", 1))]
+    assert labels(load_reports(paths)) == [[f"SAM ({path})" for path in paths]]
 
 
 def test_sharpness_measured_otherwise_is_left_out_and_said(tmp_path):
@@ -188,7 +190,7 @@ def test_epochs_are_read_where_they_were_written(tmp_path):
     row = {"epoch": 0, "loss": [1.0], "learning_rate": [0.1], "validation_loss": []}
     row |= {"seconds": 2.0, "samples_per_second": 50.0}
     more = {"exchange_seconds": 0.5, "peak_memory": 7, "joint_loss": 1.5}
-    scores = {"validation_accuracy": [0.9], "validation_rmse": []}
+    scores = {"validation_accuracy": [0.5], "validation_rmse": [2.0]}
     lines = [row, {**row, "epoch": 1, **more, **scores}]
     file = folder / "metrics.jsonl"
     sealed = [json.dumps(seal("epoch", line)) + "\n" for line in lines]

@@ -36,7 +36,7 @@ from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.stored_detectors import DETECTORS, read_detectors
 from tepui.evaluation.stored_logits import LogitType
-from tepui.report.tables import shown_name
+from tepui.report.measures import shown_name
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on

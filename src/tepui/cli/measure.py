@@ -27,7 +27,7 @@ from tepui.evaluation.stored_logits import read_logits
 from tepui.metrics import pairwise_disagreement
 from tepui.report.drawing import as_png
 from tepui.report.measurements import disagreement_of_pairs, sharpness_of_members
-from tepui.report.tables import shown_name
+from tepui.report.measures import shown_name
 from tepui.sharpness import (
     average_case,
     fisher_rao,

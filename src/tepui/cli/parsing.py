@@ -41,6 +41,7 @@ WORDS_ALONE = {"reproduce": ("--methods",), "calibrate": ("--method",)}
 FLAGS = (
     "--resume",
     "--quiet",
+    "--open",
     "--overwrite",
     "--deterministic",
     "--compile",

@@ -1,5 +1,6 @@
 """``tepui report``: show runs of any kind on one page."""
 
+import webbrowser
 from pathlib import Path
 
 from tepui.cli.console import console
@@ -19,6 +20,7 @@ def report(
     out: Path | None = None,
     overwrite: bool = False,
     whole_paths: bool = False,
+    open: bool = False,
 ) -> None:
     """Write one page about any number of runs, and print their tables.
 
@@ -29,6 +31,7 @@ def report(
             runs/report-NNN for several, by default.
         overwrite: Replace the page of other runs.
         whole_paths: Show commands and folders with absolute paths, not for others.
+        open: Show the page in a browser.
     """
     alone = len(runs) == 1 and out in (None, runs[0])
     folder = runs[0] if alone else folder_for("report", out, resume=False)
@@ -45,6 +48,8 @@ def report(
         terminal.print(f"{study.results.item}: {study.results.title}")
     page = write_report(loaded, folder, _numbers, whole_paths=whole_paths)
     terminal.print(f"report: {page}")
+    if open and not webbrowser.open(page.resolve().as_uri()):
+        terminal.print("no browser was found: open the page by hand")
 
 
 def _numbers(record: Record) -> tuple[str, str]:

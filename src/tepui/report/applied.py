@@ -1,72 +1,125 @@
 """What calibration and conformal sets give, beside the plain numbers."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from tepui.report.markup import paragraph, table
-from tepui.report.tables import Column, cell
-from tepui.studies import estimate
+from markupsafe import Markup
+
+from tepui.report.coverage import Covered, coverage_figure, coverage_lead
+from tepui.report.markup import TableCell, lead, note, table
+from tepui.report.tables import interval_cell
+from tepui.report.wording import DASH
+from tepui.studies import Interval, estimate, mean_interval
 from tepui.studies.load_reports import Entry, Group
 
+# Names, headings, scales and digits.
 SCORES = (
-    Column("accuracy", "accuracy %", percent=True),
-    Column("nll", "NLL"),
-    Column("ece", "ECE %", percent=True),
-    Column("brier", "Brier"),
+    ("accuracy", "accuracy %", 100, 2),
+    ("nll", "NLL", 1, 3),
+    ("ece", "ECE %", 100, 2),
+    ("brier", "Brier", 1, 3),
 )
-COVERAGE, SIZE = Column("coverage", "coverage", percent=True), Column("size", "size")
+SETS = (("coverage", "coverage %", 100, 2), ("size", "size", 1, 3))
 
 
-def applied_parts(group: Group) -> list[str]:
+def applied_parts(group: Group) -> list[Markup]:
     """Return tables of calibrated scores and of coverage, where there are any."""
     return [*_calibrated(group), *_covered(group)]
 
 
-def _calibrated(group: Group) -> list[str]:
+def _calibrated(group: Group) -> list[Markup]:
     known = [entry for entry in group.entries if _values(entry, "clean", "nll")]
     if not known:
         return []
-    rows = []
+    rows: list[list[str | TableCell]] = []
     for entry in known:
-        plain = [cell(entry.result.score("clean", c.score), c) for c in SCORES]
-        after = [cell(_mean(entry, "clean", c.score), c) for c in SCORES]
+        plain = [
+            _plain(entry, name, scale, digits) for name, _, scale, digits in SCORES
+        ]
+        after = [
+            _after(entry, name, scale, digits) for name, _, scale, digits in SCORES
+        ]
         rows.append([entry.result.label, "as trained", *plain])
         rows.append([entry.result.label, "calibrated", *after])
-    headings = ["method", "probabilities", *(column.title for column in SCORES)]
+    headings = ["method", "probabilities", *(title for _, title, _, _ in SCORES)]
     about = "Calibration was fitted on held-out data and is applied by predict."
-    shown = table("Before and after calibration", headings, rows, words=2)
-    return [shown, paragraph(about, "note")]
+    return [table("Before and after calibration", headings, rows, words=2), note(about)]
 
 
-def _covered(group: Group) -> list[str]:
-    known = [entry for entry in group.entries if _values(entry, "clean", "coverage")]
+def _covered(group: Group) -> list[Markup]:
+    known = {
+        place: entry
+        for place, entry in enumerate(group.entries)
+        if _values(entry, "clean", "coverage")
+    }
     if not known:
         return []
-    first = known[0].result.ensembles[0].evaluation["applied"]
-    levels = ["clean", *first["severities"], *first.get("natural", ())]
-    rows = []
-    for entry in known:
-        promised = cell(_mean(entry, "clean", "promised"), COVERAGE)
-        for column in (COVERAGE, SIZE):
-            cells = [
-                cell(_mean(entry, level, column.score), column) for level in levels
-            ]
-            title = f"{column.title} %" if column.percent else column.title
-            rows.append([entry.result.label, title, promised, *cells])
-    headings = ["method", "of sets or intervals", "promised %"]
-    headings += [f"severity {n}" if n in first["severities"] else n for n in levels]
-    about = (
-        "How often conformal sets hold the true class, or intervals the true number, "
-        "and how many classes a set holds, or how wide an interval is, on average. The "
-        "promise is made for data like the held-out ones: where the coverage falls "
-        "below it, the data have shifted."
+    first = next(iter(known.values())).result.ensembles[0].evaluation["applied"]
+    levels = ["clean", *first["severities"]]
+    found = [
+        Covered(place, entry.result.label, _rows(entry, levels))
+        for place, entry in known.items()
+    ]
+    promised = (
+        100
+        * estimate(
+            value
+            for entry in known.values()
+            for value in _values(entry, "clean", "promised")
+        ).mean
     )
-    shown = table("Coverage of conformal sets", headings, rows, words=2)
-    return [shown, paragraph(about, "note")]
+    what = "conformal sets hold the true class, or intervals the true number"
+    return [
+        lead(f"Conformal sets. {coverage_lead(levels, found, promised)}"),
+        coverage_figure("Coverage of conformal sets", what, levels, found, promised),
+        _table([*known.values()], levels, [*first.get("natural", ())]),
+        note(
+            "Size: how many classes a set holds, or how wide an interval is, on "
+            "average."
+        ),
+    ]
 
 
-def _mean(entry: Entry, level: str, name: str) -> Any:
-    return estimate(_values(entry, level, name))
+def _table(entries: list[Entry], levels: list[str], natural: list[str]) -> Markup:
+    rows: list[list[str | TableCell]] = []
+    for entry in entries:
+        promised = _cell(_values(entry, "clean", "promised"), 100, 2)
+        for name, title, scale, digits in SETS:
+            cells = [
+                _cell(_values(entry, level, name), scale, digits)
+                for level in [*levels, *natural]
+            ]
+            rows.append([entry.result.label, title, promised, *cells])
+    headings = ["method", "of sets or intervals", "promised %", "clean"]
+    headings += [*(f"severity {level}" for level in levels[1:]), *natural]
+    return table("Coverage and size of conformal sets", headings, rows, words=2)
+
+
+def _rows(entry: Entry, levels: list[str]) -> list[list[float]]:
+    columns = [_values(entry, level, "coverage") for level in levels]
+    most = max(map(len, columns))
+    return [
+        [100 * column[n] if n < len(column) else math.nan for column in columns]
+        for n in range(most)
+    ]
+
+
+def _plain(entry: Entry, name: str, scale: float, digits: int) -> TableCell:
+    rows = (trained.evaluation["clean"] for trained in entry.result.ensembles)
+    found = [row.get(name) for row in rows]
+    return _cell([value for value in found if value is not None], scale, digits)
+
+
+def _after(entry: Entry, name: str, scale: float, digits: int) -> TableCell:
+    return _cell(_values(entry, "clean", name), scale, digits)
+
+
+def _cell(values: list[float], scale: float, digits: int) -> TableCell:
+    if not values:
+        return TableCell(DASH)
+    found: Interval = mean_interval(scale * value for value in values)
+    return interval_cell(found, digits)
 
 
 def _values(entry: Entry, level: str, name: str) -> list[float]:

@@ -1,47 +1,100 @@
 """What training cost, and what a prediction costs: time, operations and memory."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from tepui.report.markup import table
-from tepui.report.tables import Column, cell, shown_name
-from tepui.studies import Estimate, estimate
+from markupsafe import Markup
+
+from tepui.report.markup import TableCell, figure, row_panels, table
+from tepui.report.measures import MEASURES
+from tepui.report.shapes import (
+    Axis,
+    Box,
+    Line,
+    Panel,
+    Plot,
+    Row,
+    Shape,
+    axis_plot,
+    grid_lines,
+    look,
+)
+from tepui.report.tables import interval_cell
+from tepui.report.wording import DASH, TIMES, number
+from tepui.studies import Interval, Trained, estimate, mean_interval
+from tepui.studies.contrasts import seed_pairs
 from tepui.studies.load_reports import Entry, Group
 
-SECONDS = Column("seconds", "seconds per epoch")
-SHARE = Column("share", "scoring", percent=True)
 # Those of them that a task has stand beside what a prediction costs.
 SHOWN_SCORES = ("accuracy", "rmse", "nll")
 
 
-def cost_table(group: Group) -> str | None:
+def cost_table(group: Group) -> Markup | None:
     """Return seconds per epoch, share of scoring and memory of each method."""
     times = [seconds_per_epoch(entry) for entry in group.entries]
     if not any(time.count for time in times):
         return None
-    rows = [
+    base = group.entries[0]
+    rows: list[list[str | TableCell]] = [
         [
             entry.result.label,
-            cell(time, SECONDS),
-            cell(scoring_share(entry), SHARE),
+            interval_cell(time, 3),
+            _price_cell(entry, base),
+            interval_cell(scoring_share(entry), 2),
             _gibibytes(peak_memory(entry)),
-            f"{estimate(t.seconds for t in entry.result.ensembles).mean:.1f}",
+            number(estimate(t.seconds for t in entry.result.ensembles).mean),
             str(entry.training.get("hardware") or "unknown"),
         ]
         for entry, time in zip(group.entries, times, strict=True)
     ]
-    headings = ["method", SECONDS.title, "scoring %", "peak memory, GiB"]
-    headings += ["training, s", "hardware"]
-    return table("What training one ensemble cost", headings, rows)
+    headings = ["method", "seconds per epoch", f"{TIMES} baseline", "scoring %"]
+    headings += ["peak memory, GiB", "training, s", "hardware"]
+    caption = "What training one ensemble cost, mean ± half of the 95 % interval"
+    return table(caption, headings, rows)
 
 
-def prediction_table(group: Group) -> str | None:
+def seconds_figure(group: Group) -> Markup | None:
+    """Return seconds per epoch as bars from zero, with a tick per ensemble."""
+    every = [epoch_seconds(entry) for entry in group.entries]
+    top = max((s for own in every for s in own.values()), default=0.0)
+    if not top:
+        return None
+    axis = Axis(0, 1.04 * top)
+    base, rows = group.entries[0], []
+    for place, (entry, own) in enumerate(zip(group.entries, every, strict=True)):
+        if not own:
+            continue
+        mean, price = estimate(own.values()).mean, price_of(entry, base).mean
+        shapes: list[Shape] = [*grid_lines(axis, axis.ticks(), 36)]
+        shapes.append(Box(0, 8, axis(mean), 20, f"bar {look(place).kind}"))
+        shapes += [Line(axis(s), 4, axis(s), 32, "mark") for s in own.values()]
+        per_epoch = f"{number(mean, 2)} s per epoch"
+        times = per_epoch if math.isnan(price) else f"{TIMES} {number(price, 2)}"
+        said = f"{entry.result.label}: {number(mean, 2)} seconds per epoch, {times}."
+        notes = [] if math.isnan(price) else [per_epoch]
+        under = "baseline" if place == 0 else ""
+        plot = Plot(36, shapes, said)
+        rows.append(
+            Row(look(place), entry.result.label, plot, times, notes, under=under)
+        )
+    caption = (
+        "Bars start at zero: mean seconds per epoch for all members together. Ticks: "
+        "single ensembles. The factor is the mean over ensembles of the same seeds. "
+        "Times on different hardware, or beside other work, do not compare."
+    )
+    panel = Panel("", rows, axis_plot(axis), "seconds")
+    return figure("Seconds per epoch", caption, row_panels([panel]))
+
+
+def prediction_table(group: Group) -> Markup | None:
     """Return what a prediction of each method's ensemble costs, beside its scores."""
     known = [entry for entry in group.entries if _costs(entry)]
     if not known:
         return None
-    names = [name for name in SHOWN_SCORES if name in group.comparison.score_names]
-    rows = [
+    names = group.comparison.score_names
+    scores = [m for m in MEASURES if m.score in SHOWN_SCORES and m.score in names]
+    rows: list[list[str | TableCell]] = [
         [
             entry.result.label,
             f"{_mean(entry, 'parameters') / 1e6:.3g}",
@@ -49,15 +102,72 @@ def prediction_table(group: Group) -> str | None:
             f"{1e3 * _mean(entry, 'seconds'):.3g}",
             f"{_mean(entry, 'bytes') / 2**20:.3g}",
             _mebibytes([cost["peak_bytes"] for cost in _costs(entry)]),
-            *(cell(entry.result.score("clean", n), Column(n, n)) for n in names),
+            *(interval_cell(m.of(entry.result, "clean"), m.digits) for m in scores),
             ", ".join(dict.fromkeys(str(cost["device"]) for cost in _costs(entry))),
         ]
         for entry in known
     ]
     headings = ["method", "million parameters", "MFLOP per sample", "latency, ms"]
     headings += ["weights, MiB", "peak memory, MiB"]
-    headings += [*(shown_name(name) for name in names), "measured on"]
+    headings += [*(measure.heading for measure in scores), "measured on"]
     return table("What a prediction of one ensemble costs", headings, rows)
+
+
+def epoch_seconds(entry: Entry) -> dict[int, float]:
+    """Return how long all members took for an epoch, by the place of the ensemble."""
+    epochs = entry.training.get("epochs")
+    seconds = {}
+    pairs = zip(entry.result.ensembles, entry.histories, strict=True)
+    for place, (trained, history) in enumerate(pairs):
+        if history:
+            seconds[place] = sum(record.seconds for record in history) / len(history)
+        elif epochs:
+            seconds[place] = trained.seconds / epochs
+    return seconds
+
+
+def seconds_per_epoch(entry: Entry) -> Interval:
+    """Return how long all members took for an epoch, over ensembles."""
+    return mean_interval(epoch_seconds(entry).values())
+
+
+def price_of(entry: Entry, base: Entry) -> Interval:
+    """Return how many times as long an epoch takes, over shared seeds."""
+
+    def timed(one: Entry) -> dict[int, float]:
+        places = {id(t): n for n, t in enumerate(one.result.ensembles)}
+        found = epoch_seconds(one)
+        return {key: found[n] for key, n in places.items() if n in found}
+
+    own, other = timed(entry), timed(base)
+    pairs: list[tuple[Trained, Trained]] = seed_pairs(entry.result, base.result)
+    return mean_interval(
+        own[id(a)] / other[id(b)] for a, b in pairs if id(a) in own and other.get(id(b))
+    )
+
+
+def scoring_share(entry: Entry) -> Interval:
+    """Return the percentage of training spent on scoring and exchange."""
+    shares = []
+    for history in entry.histories:
+        scoring = [record.exchange_seconds for record in history]
+        recorded = [seconds for seconds in scoring if seconds is not None]
+        if recorded and len(recorded) == len(history):
+            steps = sum(record.seconds for record in history)
+            shares.append(100 * sum(recorded) / (sum(recorded) + steps))
+    return mean_interval(shares)
+
+
+def peak_memory(entry: Entry) -> int | None:
+    """Return the peak GPU memory of any ensemble in bytes; None if unknown."""
+    peaks = [record.peak_memory for history in entry.histories for record in history]
+    return max((peak for peak in peaks if peak is not None), default=None)
+
+
+def _price_cell(entry: Entry, base: Entry) -> TableCell:
+    if entry is base:
+        return TableCell("1", small="baseline")
+    return interval_cell(price_of(entry, base), 2)
 
 
 def _costs(entry: Entry) -> list[Mapping[str, Any]]:
@@ -70,38 +180,8 @@ def _mean(entry: Entry, name: str) -> float:
 
 def _mebibytes(peaks: list[int | None]) -> str:
     known = [peak for peak in peaks if peak is not None]
-    return f"{max(known) / 2**20:.3g}" if known else "–"  # noqa: RUF001 - a dash
-
-
-def seconds_per_epoch(entry: Entry) -> Estimate:
-    """Return how long all members took for an epoch, over ensembles."""
-    epochs = entry.training.get("epochs")
-    seconds = []
-    for trained, history in zip(entry.result.ensembles, entry.histories, strict=True):
-        if history:
-            seconds.append(sum(record.seconds for record in history) / len(history))
-        elif epochs:
-            seconds.append(trained.seconds / epochs)
-    return estimate(seconds)
-
-
-def scoring_share(entry: Entry) -> Estimate:
-    """Return the share of training spent on scoring and exchange between members."""
-    shares = []
-    for history in entry.histories:
-        scoring = [record.exchange_seconds for record in history]
-        recorded = [seconds for seconds in scoring if seconds is not None]
-        if recorded and len(recorded) == len(history):
-            steps = sum(record.seconds for record in history)
-            shares.append(sum(recorded) / (sum(recorded) + steps))
-    return estimate(shares)
-
-
-def peak_memory(entry: Entry) -> int | None:
-    """Return the peak GPU memory of any ensemble in bytes; None if unknown."""
-    peaks = [record.peak_memory for history in entry.histories for record in history]
-    return max((peak for peak in peaks if peak is not None), default=None)
+    return f"{max(known) / 2**20:.3g}" if known else DASH
 
 
 def _gibibytes(bytes_: int | None) -> str:
-    return "–" if bytes_ is None else f"{bytes_ / 2**30:.2f}"  # noqa: RUF001 - a dash
+    return DASH if bytes_ is None else f"{bytes_ / 2**30:.2f}"

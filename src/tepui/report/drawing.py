@@ -13,29 +13,16 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette: told apart by people with any color vision.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-GRID = "#e5e5e5"
 STYLE: Any = {
     "font.size": 11,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
-    "grid.color": GRID,
+    "grid.color": "#e5e5e5",
     "axes.axisbelow": True,
     "svg.hashsalt": "tepui",
     "svg.fonttype": "none",
 }
-
-
-def look(number: int) -> dict[str, Any]:
-    """Return color and marker of a method; the first 49 differ in one of them.
-
-    Example:
-        >>> look(0)["color"] == look(7)["color"], look(0) == look(7)
-        (True, False)
-    """
-    turn, color = divmod(number, len(COLORS))
-    marker = MARKERS[(color + turn) % len(MARKERS)]
-    return {"color": COLORS[color], "marker": marker}
 
 
 def grid(

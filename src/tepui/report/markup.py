@@ -1,51 +1,47 @@
 """Pieces of HTML from the templates beside this file, which escape every string."""
 
 import base64
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from io import StringIO
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tepui.report.drawing import GRID, STYLE
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True, eq=False)
-class Drawing:
-    """A figure of a page."""
-
-    name: str  # names its files
-    alt: str  # what it shows, for those who cannot see it
-    caption: str  # how to read it
-    figure: "Figure"  # the figure
+from tepui.report.shapes import FORMS, Look, Panel, Plot
 
 
 class TableCell(NamedTuple):
     """A cell of a table."""
 
     text: str  # what it says
-    best: bool = False  # whether it is set off as the best of its column
-    color: str = ""  # its background, as CSS; none if empty
-    edge: bool = False  # whether a group of columns begins with it
+    bold: bool = False  # whether it is set off
+    small: str = ""  # what stands below it
+    shade: float | None = None  # percent of its background's strongest color
+    hue: str = ""  # the CSS class of that color
+
+
+class Multiple(NamedTuple):
+    """One of several pictures of the same kind; a method's, or of some data."""
+
+    title: str
+    plot: Plot
+    look: Look | None = None  # of the method
+    sub: str = ""  # a line below the title
 
 
 @cache
 def templates() -> Environment:
     """Return what finds and fills the templates."""
-    return Environment(
+    made = Environment(
         loader=PackageLoader("tepui.report"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["forms"] = range(FORMS)
+    return made
 
 
 def part(name: str, *values: object) -> Markup:
@@ -56,21 +52,58 @@ def part(name: str, *values: object) -> Markup:
     return piece
 
 
+def figure(title: str, caption: str, *body: Markup, kind: str = "") -> Markup:
+    """Return pictures with a title and how to read them."""
+    return part("figure", title, caption, body, kind)
+
+
+def row_panels(panels: Iterable[Panel]) -> Markup:
+    """Return rows of methods in panels, one below the other."""
+    return part("panels", list(panels))
+
+
+def blocks(title: str, panels: Sequence[Panel], shown: bool = True) -> Markup:
+    """Return panels beside their titles, under a title that folds them."""
+    return part("blocks", title, panels, shown)
+
+
+def multiples(items: Iterable[Multiple], kind: str = "multiples") -> Markup:
+    """Return small pictures side by side; on a phone they lie below each other."""
+    return part("multiples", list(items), kind)
+
+
 def table(
     caption: str,
     headings: Sequence[str],
     rows: Iterable[Sequence[str | TableCell]],
     *,
     words: int = 1,
-    above: Sequence[tuple[str, int]] = (),
-    kind: str = "",
 ) -> Markup:
     """Return a table that can be scrolled sideways, with the keyboard too."""
-    cells = [
-        [cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row]
-        for row in rows
-    ]
-    return part("table", caption, headings, cells, words, above, kind)
+    return grouped_table(caption, headings, {"": rows}, words=words)
+
+
+def grouped_table(
+    caption: str,
+    headings: Sequence[str],
+    groups: Mapping[str, Iterable[Sequence[str | TableCell]]],
+    *,
+    words: int = 1,
+) -> Markup:
+    """Return a table whose rows stand below the names of their groups."""
+    bodies = {name: list(map(_cells, rows)) for name, rows in groups.items()}
+    return part("table", caption, headings, bodies, words)
+
+
+def heat_table(
+    caption: str,
+    small: str,
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str | TableCell]],
+    look: Look,
+) -> Markup:
+    """Return a table of shaded numbers."""
+    return part("heat", caption, small, headings, list(map(_cells, rows)), look)
 
 
 def definitions(items: Mapping[str, object]) -> Markup:
@@ -78,37 +111,31 @@ def definitions(items: Mapping[str, object]) -> Markup:
     return part("definitions", items)
 
 
+def folded(title: str, *body: Markup) -> Markup:
+    """Return what opens when its title is chosen."""
+    return part("folded", title, body)
+
+
 def paragraph(text: str, kind: str = "") -> Markup:
     """Return a paragraph, of a CSS class if one is named."""
     return part("paragraph", text, kind)
 
 
-def drawn(drawing: Drawing) -> Markup:
-    """Return a drawing as part of the page, in the page's colors."""
-    svg = Markup(inline_svg(drawing.figure, drawing.name))
-    return part("figure", svg, drawing.alt, drawing.caption)
+def lead(text: str) -> Markup:
+    """Return the sentence with which a section begins."""
+    return paragraph(text, "lead")
+
+
+def note(text: str) -> Markup:
+    """Return a remark below a table."""
+    return paragraph(text, "note")
 
 
 def picture(svg: str, alt: str, caption: str) -> Markup:
     """Return an SVG document from a file, in which nothing can run or be fetched."""
     code = base64.b64encode(svg.encode()).decode("ascii")
-    return part("figure", part("image", "svg+xml", code), alt, caption)
+    return part("picture", code, alt, caption)
 
 
-def inline_svg(figure: "Figure", name: str) -> str:
-    """Return a figure as an SVG element in the colors of the page around it.
-
-    Backgrounds are left out, black becomes the color of text, and identifiers begin
-    with the figure's name, since a page has several figures.
-    """
-    import matplotlib as mpl
-
-    buffer = StringIO()
-    with mpl.rc_context(STYLE):
-        figure.savefig(buffer, format="svg", metadata={"Date": None}, transparent=True)
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    safe = re.sub(r"[^A-Za-z0-9-]", "-", name)
-    text = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{safe}-", text)
-    return text.replace("#000000", "currentColor").replace(GRID, "var(--grid)")
+def _cells(row: Sequence[str | TableCell]) -> list[TableCell]:
+    return [cell if isinstance(cell, TableCell) else TableCell(cell) for cell in row]

@@ -4,21 +4,27 @@ The page holds no script, and its policy lets a browser fetch nothing.
 """
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
+
+from markupsafe import Markup
 
 from tepui.core.provenance import short_path, with_short_paths
 from tepui.core.replacing import write_bytes
 from tepui.core.storage import reading
-from tepui.report.drawing import as_png, as_svg
-from tepui.report.markup import Drawing, drawn, paragraph, part, templates
+from tepui.report.markup import note, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.sections import SECTIONS, Parts
+from tepui.report.story import told
+from tepui.report.wording import TIMES
 from tepui.studies.load_reports import Group, LoadedReports, ReportSource
 
 PAGE = "report.html"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -26,8 +32,26 @@ class Section:
     """A part of the page with a heading."""
 
     title: str  # the heading
-    level: int  # its level, from 2
-    parts: Parts  # HTML and drawings
+    anchor: str  # what links to it
+    parts: Parts
+    more: str = ""  # of the heading, where there is room
+    within: str = ""  # anchor of the section around it
+    inner: bool = False  # whether there are sections within it
+
+    @property
+    def level(self) -> int:
+        """The heading's level."""
+        return 3 if self.within else 2
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What stands above the first section."""
+
+    title: str
+    command: str  # that made what is shown; empty for several
+    facts: Sequence[str]  # what was trained, and on what
+    version: str  # of tepui
 
 
 def write_report(
@@ -37,114 +61,153 @@ def write_report(
     *,
     whole_paths: bool = False,
 ) -> Path:
-    """Write ``report.html`` and its figures.
+    """Write ``report.html``, a page that needs no other file.
 
     Args:
         reports: What to show, from :func:`tepui.studies.load_reports`.
-        folder: Where; the figures go into ``figures/`` below it as PNG and SVG.
+        folder: Where.
         numbers: Writes a study's record as the paper's number and ours.
         whole_paths: Show commands and folders with absolute paths, as they were given.
 
     Returns:
         The page.
     """
-    folder = Path(folder)
+    page = Path(folder) / PAGE
     sections = sections_of(reports, numbers, whole_paths)
-    drawings = [p for s in sections for p in s.parts if isinstance(p, Drawing)]
-    for drawing in drawings:
-        file = folder / "figures" / drawing.name
-        write_bytes(Path(f"{file}.svg"), as_svg(drawing.figure).encode())
-        write_bytes(Path(f"{file}.png"), as_png(drawing.figure))
-    page = folder / PAGE
-    write_bytes(page, render(reports.title, sections).encode())
-    for drawing in drawings:
-        drawing.figure.clear()  # it and its axes refer to each other, and stay long
+    write_bytes(page, render(opening_of(reports, whole_paths), sections).encode())
     return page
+
+
+def opening_of(reports: LoadedReports, whole_paths: bool = False) -> Opening:
+    """Return what stands above the first section."""
+    environments = [source.environment for source in reports.sources]
+    command = ""
+    if len(environments) == 1:
+        command = _text(environments[0].get("command", ""), whole_paths)
+    versions = {str(e["tepui"]) for e in environments if "tepui" in e}
+    version = ", ".join(sorted(versions))
+    facts = _facts(reports.groups[0]) if len(reports.groups) == 1 else []
+    return Opening(reports.title, command, facts, version)
 
 
 def sections_of(
     reports: LoadedReports, numbers: Numbers = ours_alone, whole_paths: bool = False
 ) -> list[Section]:
     """Return all sections of a page in order."""
-    sections = []
-    single = len(reports.groups) == 1
-    if len(reports.groups) > 1:
-        sections.append(Section("Groups", 2, [paragraph(_why_apart(reports))]))
-    for number, group in enumerate(reports.groups, 1):
-        if single:
-            sections += _of_group(group, 2)
-        else:
-            title = f"Group {number}: {group.title}"
-            inner = _of_group(group, 3)
-            sections.append(Section(title, 2, []))
-            sections += [_prefixed(section, f"group-{number}") for section in inner]
-    for study in reports.studies:
-        title = f"{study.results.item} ({study.results.size})"
-        sections.append(Section(title, 2, study_parts(study, numbers)))
-    sections.append(Section("Environment", 2, []))
-    sections += [_environment(source, whole_paths) for source in reports.sources]
+    if len(reports.groups) == 1:
+        sections = _of_group(reports.groups[0], "")
+    else:
+        sections = _of_groups(reports.groups)
+    for number, study in enumerate(reports.studies, 1):
+        parts, results = study_parts(study, numbers), study.results
+        title = f"{results.item} ({results.size})"
+        sections.append(Section(title, f"study-{number}", parts))
+    sections.append(Section("Reproduce", "reproduce", [], inner=True))
+    sections += [
+        _environment(source, number, whole_paths)
+        for number, source in enumerate(reports.sources, 1)
+    ]
     return sections
 
 
-def render(title: str, sections: Iterable[Section]) -> str:
+def render(opening: Opening, sections: Iterable[Section]) -> str:
     """Return a page as text; every string in it is escaped."""
-    shown = [
-        replace(section, parts=[_shown(part) for part in section.parts])
-        for section in sections
-    ]
     page = templates().get_template("page.html.j2")
-    return page.render(title=title, policy=POLICY, sections=shown) + "\n"
+    return page.render(**vars(opening), policy=POLICY, sections=[*sections]) + "\n"
 
 
-def _of_group(group: Group, level: int) -> list[Section]:
+def _of_groups(groups: Sequence[Group]) -> list[Section]:
+    """Return the sections of several groups; the first says what each of them shows."""
+    if not groups:
+        return []
+    names = [f"group-{number}" for number in range(1, len(groups) + 1)]
+    titles = [f"Group {number}" for number in range(1, len(groups) + 1)]
+    claims = [_read(group, lambda g: told(g).claim) for group in groups]
+    tested = [f"{t}: {g.title}." for t, g in zip(titles, groups, strict=True)]
+    items = list(zip(names, tested, claims, strict=True))
+    parts = [paragraph(_why_apart(len(groups)), "lead"), part("claims", items)]
+    sections = [Section("Summary", "summary", parts)]
+    for name, title, group in zip(names, titles, groups, strict=True):
+        inner = _of_group(group, name)
+        first, *rest = inner
+        sections.append(Section(title, name, first.parts, group.title, inner=True))
+        sections += rest
+    return sections
+
+
+def _of_group(group: Group, within: str) -> list[Section]:
     """Return the sections of a group; those without data are named in one line."""
-    with reading(group.entries[0].sources[0], "evaluations with all of their fields"):
-        made = {title: make(group) for title, make in SECTIONS.items()}
-    sections = [Section(title, level, parts) for title, parts in made.items() if parts]
+    made: dict[str, Parts] = {
+        title: _read(group, make) for title, make in SECTIONS.items()
+    }
+    prefix = f"{within}-" if within else ""
+    sections = [
+        Section(title, f"{prefix}{_anchor(title)}", parts, within=within)
+        for title, parts in made.items()
+        if parts
+    ]
     missing = [title.lower() for title, parts in made.items() if not parts]
     if missing or group.notes:
         named = [*group.notes, *missing]
         line = f"Left out, since the data are missing or differ: {'; '.join(named)}."
         last = sections[-1]
-        sections[-1] = replace(last, parts=[*last.parts, paragraph(line, "note")])
+        sections[-1] = replace(last, parts=[*last.parts, note(line)])
     return sections
 
 
-def _prefixed(section: Section, prefix: str) -> Section:
-    """Return a section whose drawings have names of their own on the page."""
-    parts = [
-        replace(part, name=f"{prefix}-{part.name}")
-        if isinstance(part, Drawing)
-        else part
-        for part in section.parts
-    ]
-    return replace(section, parts=parts)
+def _read(group: Group, make: Callable[[Group], Found]) -> Found:
+    with reading(group.entries[0].sources[0], "evaluations with all of their fields"):
+        return make(group)
 
 
-def _why_apart(reports: LoadedReports) -> str:
+def _why_apart(groups: int) -> str:
     return (
-        f"The ensembles were tested in {len(reports.groups)} different ways: on other "
-        "test samples, corrupted copies or unfamiliar sets, or joined by another rule. "
-        "Each way has a group of its own below; nothing is averaged or ranked across "
-        "groups. Evaluate runs on the same data to see them side by side."
+        f"The ensembles were tested in {groups} different ways: on other test samples, "
+        "corrupted copies or unfamiliar sets, or joined by another rule. Each way has "
+        "a group of its own below; nothing is averaged or ranked across groups. "
+        "Evaluate runs on the same data to see them side by side."
     )
 
 
-def _shown(part: str | Drawing) -> str:
-    return drawn(part) if isinstance(part, Drawing) else part
+def _facts(group: Group) -> list[str]:
+    def shared(name: str) -> str:
+        values = {str(entry.training.get(name)) for entry in group.entries}
+        return values.pop() if len(values) == 1 and "None" not in values else ""
+
+    counts = sorted({len(entry.result.ensembles) for entry in group.entries})
+    ensembles = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    members = f"{shared('members')} members {TIMES} " if shared("members") else ""
+    unit = "ensemble" if ensembles == "1" else "ensembles"
+    facts = [
+        group.title,
+        shared("model"),
+        f"{members}{ensembles} {unit} per method",
+        f"{shared('epochs')} epochs" if shared("epochs") else "",
+        f"{shared('samples')} training samples" if shared("samples") else "",
+    ]
+    return [fact for fact in facts if fact]
 
 
-def _environment(source: ReportSource, whole_paths: bool) -> Section:
-    def text(value: object) -> str:
-        return _plain(value) if whole_paths else with_short_paths(_plain(value))
-
-    command = text(source.environment.get("command", "not recorded"))
-    facts = {k: text(v) for k, v in source.environment.items() if k != "command"}
-    settings = {name: text(value) for name, value in source.settings.items()}
-    parts = [part("environment", command, facts, settings)]
+def _environment(source: ReportSource, number: int, whole_paths: bool) -> Section:
+    command = _text(source.environment.get("command", "not recorded"), whole_paths)
+    facts = {
+        k: _text(v, whole_paths)
+        for k, v in source.environment.items()
+        if k != "command"
+    }
+    settings = {
+        name: _text(value, whole_paths) for name, value in source.settings.items()
+    }
+    parts: list[Markup] = [part("environment", command, facts, settings)]
     path = source.path if whole_paths else short_path(source.path)
-    return Section(f"{path}: {source.title}", 3, parts)
+    name = f"source-{number}"
+    return Section(str(path), name, parts, source.title, within="reproduce")
 
 
-def _plain(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+def _text(value: object, whole_paths: bool) -> str:
+    plain = value if isinstance(value, str) else json.dumps(value)
+    return plain if whole_paths else with_short_paths(plain)
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower())

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from markupsafe import Markup
+
 from tepui.core.provenance import short_path
 from tepui.report.markup import paragraph, picture, table
 from tepui.studies.load_reports import Study
@@ -24,7 +26,7 @@ def ours_alone(record: Record) -> tuple[str, str]:
     return "", "not defined" if record.value is None else f"{record.value:.4g}"
 
 
-def study_parts(study: Study, numbers: Numbers) -> list[str]:
+def study_parts(study: Study, numbers: Numbers) -> list[Markup]:
     """Return a figure or table with its numbers, as HTML."""
     results = study.results
     differs = str(results.settings.get("differs", ""))
@@ -43,7 +45,7 @@ def study_parts(study: Study, numbers: Numbers) -> list[str]:
     return [*parts, _table(study, numbers)]
 
 
-def _table(study: Study, numbers: Numbers) -> str:
+def _table(study: Study, numbers: Numbers) -> Markup:
     records = study.results.records
     axes = list(dict.fromkeys(name for record in records for name in record.at))
     written = [numbers(record) for record in records]

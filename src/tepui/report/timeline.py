@@ -1,67 +1,155 @@
 """Where the wall-clock of training went: by activity, and epoch by epoch."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
-from tepui.report.drawing import COLORS, grid, legend_below
-from tepui.report.markup import Drawing, table
-from tepui.report.tables import Column, cell
-from tepui.studies import estimate
+from markupsafe import Markup
+
+from tepui.report.markup import (
+    Multiple,
+    TableCell,
+    figure,
+    multiples,
+    part,
+    row_panels,
+    table,
+)
+from tepui.report.shapes import (
+    Axis,
+    Box,
+    Line,
+    Panel,
+    Plot,
+    Row,
+    Shape,
+    Trace,
+    Words,
+    axis_plot,
+    grid_lines,
+    look,
+)
+from tepui.report.tables import interval_cell
+from tepui.studies import mean_interval
 from tepui.studies.load_reports import Entry, Group
 from tepui.training import Span
 from tepui.training.timeline import ACTIVITIES, Activity, by_activity, in_words
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 Timelines = Mapping[str, Sequence[Span]]
 
-BLUE, ORANGE, GREEN, PINK, YELLOW, SKY, _ = COLORS
-GRAY = "#999999"
-SECONDS = Column("seconds", "seconds")
 SMALLEST = 0.01  # share of a bar below which a part of it is not told apart
-# Told apart by their hatching as well.
-LOOKS: dict[Activity, tuple[str, str]] = {
-    "preparing": (YELLOW, ""),
-    "restoring": (YELLOW, "//"),
-    "scoring": (ORANGE, ""),
-    "exchanging": (ORANGE, "//"),
-    "capturing": (GREEN, "\\\\"),
-    "stepping": (BLUE, ""),
-    "validating": (SKY, ".."),
-    "saving": (PINK, "xx"),
-    "finishing": (YELLOW, "\\\\"),
-    "other": (GRAY, ""),
+HEIGHT, TOP, BOTTOM = 130, 8, 96  # of the strip of a method's epochs
+# Colors of the style sheet, full or pale: no two activities share both.
+LOOKS: dict[Activity, str] = {
+    "preparing": "solid k4",
+    "restoring": "pale k3",
+    "scoring": "solid k1",
+    "exchanging": "pale k1",
+    "capturing": "solid k2",
+    "stepping": "solid k0",
+    "validating": "pale k0",
+    "saving": "solid k5",
+    "finishing": "pale k4",
+    "other": "rest",
 }
 
 
-def timeline_parts(group: Group) -> list[str | Drawing]:
+def timeline_parts(group: Group) -> list[Markup]:
     """Return pictures and a table of where time went; nothing where it is unknown."""
     timelines = {entry.result.label: mean_timeline(entry) for entry in group.entries}
     known = {label: timeline for label, timeline in timelines.items() if timeline}
     if not known:
         return []
-    shares = "; ".join(f"{label}: {in_words(known[label])}" for label in known)
-    epochs = "; ".join(f"{label}: {switch_in_words(known[label])}" for label in known)
     return [
-        Drawing(
-            "timeline",
-            f"Bars of the seconds that training took. {shares}.",
-            "Where the time of training one ensemble went, from its beginning to its "
-            "end, mean over ensembles.",
-            activity_bars(known),
-        ),
-        Drawing(
-            "timeline-epochs",
-            f"Seconds of every epoch. {epochs}.",
-            "Seconds of each epoch; a dashed line marks where members score data for "
-            "each other and their sets change. What goes before the first epoch and "
-            "after the last is not drawn.",
-            epoch_strips(known),
-        ),
+        activity_figure(known, [*timelines]),
+        epoch_figure(known),
         seconds_table(group),
     ]
+
+
+def activity_figure(timelines: Timelines, labels: Sequence[str]) -> Markup:
+    """Return one bar per method, in parts as long as its activities took."""
+    spent = [by_activity(timeline) for timeline in timelines.values()]
+    longest = max(sum(parts.values()) for parts in spent)
+    apart, axis = told_apart(spent, longest), Axis(0, longest)
+    rows = []
+    for place, (label, timeline) in enumerate(timelines.items()):
+        shapes: list[Shape] = [*grid_lines(axis, axis.ticks(), 36)]
+        left = 0.0
+        for activity, seconds in apart.items():
+            width = axis(seconds[place])
+            shapes += [Box(axis(left), 8, width, 20, LOOKS[activity])] if width else []
+            left += seconds[place]
+        words = in_words(timeline)
+        own = look(labels.index(label))
+        total, _, _ = words.partition(":")
+        rows.append(Row(own, label, Plot(36, shapes, f"{label}: {words}."), total))
+    caption = (
+        "Where the time of training one ensemble went, from its beginning to its end, "
+        "mean over ensembles."
+    )
+    panel = Panel("", rows, axis_plot(axis), "seconds")
+    return figure("Time by activity", caption, _legend(apart), row_panels([panel]))
+
+
+def epoch_figure(timelines: Timelines) -> Markup:
+    """Return the seconds of every epoch, a picture per method, all at one scale."""
+    spent = {label: by_epoch(timeline) for label, timeline in timelines.items()}
+    longest = max(sum(parts.values()) for epochs in spent.values() for parts in epochs)
+    most = max(map(len, spent.values()))
+    found: dict[Activity, None] = {}
+    items = []
+    for label, timeline in timelines.items():
+        parts = told_apart(spent[label], longest)
+        found |= dict.fromkeys(parts)
+        items.append(Multiple(label, _strip(label, timeline, parts, longest, most)))
+    caption = (
+        "Seconds of each epoch; a dashed line marks where members score data for each "
+        "other and their sets change. What goes before the first epoch and after the "
+        "last is not drawn."
+    )
+    return figure("Time by epoch", caption, _legend(found), multiples(items, "two"))
+
+
+def _strip(
+    label: str,
+    timeline: Sequence[Span],
+    parts: Mapping[Activity, list[float]],
+    longest: float,
+    most: int,
+) -> Plot:
+    """Return the activities of each epoch, stacked, steps first."""
+    across, up = Axis(0, most, 12, 100), Axis(0, 1.05 * longest or 1, BOTTOM, TOP)
+    shapes: list[Shape] = []
+    for tick, said in up.ticks(3).items():
+        shapes.append(Line(12, up(tick), 100, up(tick), "grid"))
+        shapes.append(Words(0, up(tick) + 4, said, anchor="start"))
+    epochs = max(map(len, parts.values()), default=0)
+    below = [0.0] * epochs
+    for activity in sorted(parts, key=lambda activity: activity != "stepping"):
+        above = _sums(below, parts[activity])
+        points = [*_steps(above, across, up), *reversed(_steps(below, across, up))]
+        shapes.append(Trace(points, LOOKS[activity], closed=True))
+        below = above
+    for epoch in exchanges(timeline):
+        shapes.append(Line(across(epoch), TOP, across(epoch), BOTTOM, "switch"))
+    ticks = across.ticks(min(5, most)).items()
+    shapes += [Words(across(t), 112, said) for t, said in ticks]
+    shapes.append(Words(12, 127, "epoch; seconds upwards", anchor="start"))
+    said = f"Seconds of every epoch of {label}: {switch_in_words(timeline)}."
+    return Plot(HEIGHT, shapes, said)
+
+
+def _steps(
+    heights: Sequence[float], across: Axis, up: Axis
+) -> list[tuple[float, float]]:
+    return [
+        (across(epoch + side), up(height))
+        for epoch, height in enumerate(heights)
+        for side in (0, 1)
+    ]
+
+
+def _legend(activities: Mapping[Activity, object]) -> Markup:
+    return part("legend", [(LOOKS[activity], activity) for activity in activities])
 
 
 def mean_timeline(entry: Entry) -> tuple[Span, ...]:
@@ -73,44 +161,6 @@ def mean_timeline(entry: Entry) -> tuple[Span, ...]:
             key = (span.activity, span.epoch)
             spent[key] = spent.get(key, 0.0) + span.seconds / len(timelines)
     return tuple(Span(*key, seconds) for key, seconds in spent.items())
-
-
-def activity_bars(timelines: Timelines) -> "Figure":
-    """Draw one bar per method, in parts as long as its activities took."""
-    figure, (axis,) = grid(1, size=(9.0, 1.2 + 0.65 * len(timelines)))
-    spent = [by_activity(timeline) for timeline in timelines.values()]
-    longest = max(sum(parts.values()) for parts in spent)
-    left = [0.0] * len(spent)
-    for activity, seconds in told_apart(spent, longest).items():
-        axis.barh(range(len(spent)), seconds, 0.4, left, **_look(activity))
-        left = _sums(left, seconds)
-    for place, timeline in enumerate(timelines.values()):
-        axis.annotate(in_words(timeline), (0, place - 0.24), va="bottom", fontsize=9)
-    axis.set_yticks(range(len(timelines)), list(timelines))
-    axis.set_ylim(len(timelines) - 0.7, -0.7)
-    axis.set_xlabel("seconds")
-    axis.grid(axis="y", visible=False)
-    legend_below(figure, [axis])
-    return figure
-
-
-def epoch_strips(timelines: Timelines) -> "Figure":
-    """Draw the seconds of every epoch in a panel per method, all at one scale."""
-    figure, axes = grid(len(timelines), 1, size=(9.0, 2.2))
-    spent = {label: by_epoch(timeline) for label, timeline in timelines.items()}
-    longest = max(sum(parts.values()) for epochs in spent.values() for parts in epochs)
-    for axis, (label, timeline) in zip(axes, timelines.items(), strict=True):
-        _draw_strip(axis, spent[label], longest)
-        for epoch in exchanges(timeline):
-            axis.axvline(epoch, color="#000000", linestyle="--", linewidth=1)
-        axis.set_title(f"{label}: {switch_in_words(timeline)}", fontsize=11)
-        axis.set_ylabel("seconds")
-    for axis in axes:
-        axis.set_ylim(0, 1.05 * longest)
-        axis.set_xlim(0, max(map(len, spent.values())))
-    axes[-1].set_xlabel("epoch")
-    legend_below(figure, axes)
-    return figure
 
 
 def exchanges(timeline: Sequence[Span]) -> list[int]:
@@ -137,20 +187,21 @@ def switch_in_words(timeline: Sequence[Span]) -> str:
     return f"exchange before epoch {first}{more} ({', '.join(costs)})"
 
 
-def seconds_table(group: Group) -> str:
-    """Return the seconds of every activity, means and standard errors."""
+def seconds_table(group: Group) -> Markup:
+    """Return the seconds of every activity."""
     found = {
         entry.result.label: [by_activity(line) for line in entry.timelines if line]
         for entry in group.entries
     }
     took_place = {name for spent in found.values() for line in spent for name in line}
     shown = [activity for activity in ACTIVITIES if activity in took_place]
-    rows = []
+    rows: list[list[str | TableCell]] = []
     for label, spent in found.items():
         parts = [[line.get(activity, 0.0) for line in spent] for activity in shown]
         parts.append([sum(line.values()) for line in spent])
-        rows.append([label, *(cell(estimate(part), SECONDS) for part in parts)])
-    return table("Seconds of training one ensemble", ["method", *shown, "all"], rows)
+        rows.append([label, *(interval_cell(mean_interval(row), 3) for row in parts)])
+    caption = "Seconds of training one ensemble, mean ± half of the 95 % interval"
+    return table(caption, ["method", *shown, "all"], rows)
 
 
 def by_epoch(timeline: Sequence[Span]) -> list[dict[Activity, float]]:
@@ -183,24 +234,5 @@ def told_apart(
     return found | ({"other": other} if any(other) else {})
 
 
-def _draw_strip(
-    axis: "Axes", epochs: Sequence[Mapping[Activity, float]], longest: float
-) -> None:
-    """Stack the activities of each epoch, steps first."""
-    parts = told_apart(epochs, longest)
-    edges, below = [*range(len(epochs) + 1)], [0.0] * len(epochs)
-    for activity in sorted(parts, key=lambda activity: activity != "stepping"):
-        above = _sums(below, parts[activity])
-        sides = [*below, below[-1]], [*above, above[-1]]
-        axis.fill_between(edges, *sides, step="post", **_look(activity))
-        below = above
-
-
 def _sums(first: Sequence[float], second: Sequence[float]) -> list[float]:
     return [sum(pair) for pair in zip(first, second, strict=True)]
-
-
-def _look(activity: Activity) -> dict[str, Any]:
-    color, hatch = LOOKS[activity]
-    look = {"facecolor": color, "hatch": hatch, "edgecolor": "#ffffff"}
-    return {**look, "linewidth": 0, "label": activity}

@@ -24,7 +24,14 @@ from tepui.studies.specifications import (
     Trial,
     seeds,
 )
-from tepui.studies.statistics import Estimate, bootstrap_interval, estimate, t_interval
+from tepui.studies.statistics import (
+    Estimate,
+    Interval,
+    bootstrap_interval,
+    estimate,
+    mean_interval,
+    t_interval,
+)
 from tepui.studies.store import Store
 from tepui.studies.sweep import Outcome, Search, searches, sweep
 from tepui.studies.trained import Trained
@@ -38,6 +45,7 @@ __all__ = [
     "EvaluationSpec",
     "Executor",
     "Finding",
+    "Interval",
     "Job",
     "LoadedReports",
     "MethodResult",
@@ -64,6 +72,7 @@ __all__ = [
     "estimate_pairs",
     "holm",
     "load_reports",
+    "mean_interval",
     "pair_pseudo_values",
     "paired_difference",
     "read_comparison",

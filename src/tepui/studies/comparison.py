@@ -41,7 +41,7 @@ class MethodResult:
         Returns:
             Mean and standard error.
         """
-        rows = [_scores_on(data, trained.evaluation) for trained in self.ensembles]
+        rows = [scores_on(data, trained.evaluation) for trained in self.ensembles]
         return estimate(row.get(name) for row in rows)
 
     @property
@@ -200,7 +200,14 @@ def natural_in(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {cell["type"]: cell for cell in cells if cell["severity"] == NATURAL}
 
 
-def _scores_on(data: str, evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
+def scores_on(data: str, evaluation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the scores of an evaluation on clean, corrupted or naturally shifted data.
+
+    Example:
+        >>> found = {"cells": [{"type": "sketch", "severity": 0, "nll": 1}]}
+        >>> scores_on("sketch", found)["nll"]
+        1
+    """
     if data in ("clean", "shifted"):
         return evaluation[data] or {}
     return natural_in(evaluation).get(data, {})

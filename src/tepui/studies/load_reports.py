@@ -272,16 +272,25 @@ def _without_sharpness(entry: Entry) -> Entry:
 
 
 def _distinct(entries: list[Entry]) -> list[Entry]:
-    """Add folders to labels that repeat: names if they differ, else whole paths."""
-    for shown in (lambda path: path.name, str):
+    """Add folders to labels that repeat, no more of a path than tells them apart."""
+    plain = entries
+    for shown in (_name, _name_and_parent, str):
         counts = Counter(entry.result.label for entry in entries)
         entries = [
             entry
             if counts[entry.result.label] == 1
-            else _relabeled(entry, shown(entry.sources[0]))
-            for entry in entries
+            else _relabeled(original, shown(entry.sources[0]))
+            for entry, original in zip(entries, plain, strict=True)
         ]
     return entries
+
+
+def _name(path: Path) -> str:
+    return path.name
+
+
+def _name_and_parent(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"
 
 
 def _relabeled(entry: Entry, place: str) -> Entry:

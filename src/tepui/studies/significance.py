@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tepui.core.checks import require
-from tepui.studies.statistics import estimate, t_interval
+from tepui.studies.statistics import error_in_steps, estimate, t_interval
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,16 @@ class Difference:
     high: float
     p: float
     count: int
+
+    @property
+    def apart(self) -> bool:
+        """Whether the interval leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def reach(self) -> float:
+        """Half the width of the interval."""
+        return (self.high - self.low) / 2
 
 
 def differences(
@@ -57,6 +67,8 @@ def paired_difference(
     first: Sequence[float | None],
     second: Sequence[float | None],
     confidence: float = 0.95,
+    *,
+    step: float = 0.0,
 ) -> Difference:
     """Compare two methods by Student's t on the differences over shared seeds.
 
@@ -67,10 +79,13 @@ def paired_difference(
         first: One per repetition; None and NaN where it is not defined.
         second: As many, in the same order of seeds.
         confidence: Probability that the interval covers the difference.
+        step: The smallest change that a value can show, see :func:`t_interval`;
+            differences of two such values are known to √2 times that.
 
     Returns:
         The difference of the pairs that are defined. Where all differences are the
-        same, the interval is that point and p is 0, or 1 for a difference of zero.
+        same and no step is given, the interval is that point and p is 0, or 1 for a
+        difference of zero.
 
     Raises:
         ValueError: If lengths differ, fewer than two pairs are defined or a difference
@@ -86,9 +101,11 @@ def paired_difference(
     require(len(values) >= 2, "first and second", rule, len(values))
     finite = all(map(math.isfinite, values))
     require(finite, "first and second", "differ by finite numbers", values)
-    low, high = t_interval(values, confidence)
+    both = math.sqrt(2) * step
+    low, high = t_interval(values, confidence, step=both)
     mean = estimate(values)
-    below, above = tails(mean.mean, mean.error, mean.count - 1, 0.0)
+    error = error_in_steps(mean, both)
+    below, above = tails(mean.mean, error, mean.count - 1, 0.0)
     return Difference(
         mean.mean, low, high, min(1.0, 2 * min(below, above)), len(values)
     )

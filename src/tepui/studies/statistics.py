@@ -50,19 +50,22 @@ def estimate(values: Iterable[float | None]) -> Estimate:
 
 
 def t_interval(
-    values: Sequence[float], confidence: float = 0.95
+    values: Sequence[float], confidence: float = 0.95, *, step: float = 0.0
 ) -> tuple[float, float]:
     """Return Student's confidence interval of a mean.
 
     Args:
         values: Two or more.
         confidence: Probability that the interval covers the mean.
+        step: The smallest change that values can show, such as one prediction more or
+            less. Equal values do not prove a spread of zero: it is at least that of
+            rounding to such steps.
 
     Returns:
         Lower and upper end.
 
     Raises:
-        ValueError: If there are fewer than two values.
+        ValueError: If there are fewer than two values or the step is negative.
 
     Example:
         >>> low, high = t_interval([1.0, 3.0])
@@ -74,10 +77,65 @@ def t_interval(
 
     require(0 < confidence < 1, "confidence", "lie between 0 and 1", confidence)
     require(len(values) >= 2, "values", "hold at least two", len(values))
+    require(step >= 0, "step", "be at least 0", step)
     mean = estimate(values)
     quantile = float(stats.t.ppf((1 + confidence) / 2, mean.count - 1))
-    reach = quantile * mean.error
+    reach = quantile * error_in_steps(mean, step)
     return mean.mean - reach, mean.mean + reach
+
+
+def error_in_steps(mean: Estimate, step: float) -> float:
+    """Return a standard error, at least that of values rounded to steps.
+
+    Example:
+        >>> round(error_in_steps(Estimate(0.9, 0.0, 3), 0.01) * 36**0.5, 6)
+        0.01
+    """
+    return max(mean.error, step / math.sqrt(12 * max(mean.count, 1)))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its confidence interval.
+
+    Attributes:
+        mean: The mean; NaN if there is no value.
+        low: Lower end; NaN for fewer than two values.
+        high: Upper end.
+        count: How many values there are.
+    """
+
+    mean: float
+    low: float
+    high: float
+    count: int
+
+    @property
+    def reach(self) -> float:
+        """Half the width."""
+        return (self.high - self.low) / 2
+
+
+def mean_interval(values: Iterable[float | None], step: float = 0.0) -> Interval:
+    """Return the mean with Student's 95 % interval, the one of pages and tables.
+
+    Args:
+        values: One per repetition; None and NaN are left out.
+        step: See :func:`t_interval`.
+
+    Returns:
+        The interval.
+
+    Example:
+        >>> found = mean_interval([1.0, None, 3.0])
+        >>> found.mean, round(found.reach, 2), found.count
+        (2.0, 12.71, 2)
+    """
+    defined = [value for value in values if value is not None and not math.isnan(value)]
+    mean = estimate(defined)
+    if mean.count < 2 or math.isinf(mean.mean):
+        return Interval(mean.mean, math.nan, math.nan, mean.count)
+    return Interval(mean.mean, *t_interval(defined, step=step), mean.count)
 
 
 def bootstrap_interval(

@@ -1,0 +1,252 @@
+"""What is read of an ensemble: how it is named, written and judged."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from tepui.data.shifts import NATURAL
+from tepui.studies import Comparison, MethodResult, Trained
+from tepui.studies.comparison import scores_on
+from tepui.studies.contrasts import contrast, interval_of
+from tepui.studies.significance import Difference
+from tepui.studies.statistics import Interval
+
+DATA = {"clean": "clean", "shifted": "corrupted"}
+SHARPNESS_SCORE = "sharpness"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number of an ensemble; in percent it is shown a hundredfold."""
+
+    score: str  # of the task's scores, a metric of the caller's own, or "sharpness"
+    title: str  # heads a column
+    name: str  # in sentences and beside pictures
+    meaning: str = "a metric of your own"
+    percent: bool = False
+    better: Literal["higher", "lower", ""] = ""
+    digits: int = 3  # after the point, where it stands alone
+
+    @property
+    def scale(self) -> float:
+        """By how much values are multiplied before they are shown."""
+        return 100 if self.percent else 1
+
+    @property
+    def unit(self) -> str:
+        """The unit of a difference."""
+        return "points" if self.percent else ""
+
+    @property
+    def heading(self) -> str:
+        """The column's heading with its unit."""
+        return f"{self.title} %" if self.percent else self.title
+
+    def read(self, data: str) -> Callable[[Trained], float | None]:
+        """Return what reads the measure of an ensemble, on the scale it is shown in."""
+
+        def value(trained: Trained) -> float | None:
+            found = scores_on(data, trained.evaluation).get(self.score)
+            if self.score == SHARPNESS_SCORE:  # of training data, told with clean ones
+                measured = trained.sharpness if data == "clean" else None
+                found = None if measured is None else measured["mean"]
+            return None if found is None else self.scale * found
+
+        return value
+
+    def step(self, data: str, method: MethodResult) -> float:
+        """Return by how much one prediction more or less changes an accuracy."""
+        about = method.ensembles[0].evaluation
+        if self.score not in VOICES or "mean_iou" in about["clean"]:
+            return 0.0
+        copies = 1
+        if data == "shifted":
+            copies = sum(cell["severity"] != NATURAL for cell in about["cells"])
+        task = about.get("task", {}).get("name")
+        labels = about["classes"] if task == "multi_label" else 1
+        voices = 1 if self.score == "accuracy" else about["members"]
+        return float(self.scale / (about["samples"] * max(copies, 1) * labels * voices))
+
+    def of(self, method: MethodResult, data: str) -> Interval:
+        """Return the mean over a method's ensembles with its interval."""
+        return interval_of(method, self.read(data), self.step(data, method))
+
+    def less(
+        self, method: MethodResult, base: MethodResult, data: str
+    ) -> Difference | None:
+        """Return a method less another, over shared seeds; None where that is open."""
+        return contrast(method, base, self.read(data), self.step(data, method))
+
+
+# Accuracies move in steps of one prediction, of the ensemble or of a member.
+VOICES = ("accuracy", "individual_accuracy", "improvement")
+ACCURACY = Measure(
+    "accuracy",
+    "ensemble",
+    "ensemble accuracy",
+    "how often the class with the highest averaged probability is right",
+    percent=True,
+    better="higher",
+    digits=2,
+)
+OWN_ACCURACY = Measure(
+    "individual_accuracy",
+    "individual",
+    "members' accuracy",
+    "mean accuracy of the members on their own",
+    percent=True,
+    better="higher",
+    digits=2,
+)
+DER = Measure(
+    "der",
+    "DER",
+    "diversity (DER)",
+    "disagreement of two members over their error; higher means that they err "
+    "differently",
+)
+ECE = Measure(
+    "ece",
+    "ECE",
+    "calibration error (ECE)",
+    "mean distance between stated confidence and accuracy, 15 bins; lower is better",
+    percent=True,
+    better="lower",
+    digits=2,
+)
+RMSE = Measure(
+    "rmse",
+    "RMSE",
+    "error (RMSE)",
+    "root of the mean squared error of the ensemble; lower is better",
+    better="lower",
+)
+OWN_RMSE = Measure(
+    "individual_rmse",
+    "members' RMSE",
+    "members' error (RMSE)",
+    "root of the mean squared error, mean over members",
+    better="lower",
+)
+COVERAGE = Measure(
+    "interval_coverage",
+    "coverage",
+    "coverage",
+    "share of targets within their interval; best where it is what was promised",
+    percent=True,
+    digits=2,
+)
+SPREAD = Measure("spread", "spread", "spread", "mean standard deviation over members")
+SHARPNESS = Measure(
+    SHARPNESS_SCORE,
+    "sharpness",
+    "sharpness",
+    "largest rise of the training loss within an adaptive ball around a member's "
+    "weights, mean over members; lower is flatter",
+)
+MEASURES = (
+    OWN_ACCURACY,
+    ACCURACY,
+    Measure(
+        "improvement",
+        "gain",
+        "gain by averaging",
+        "ensemble less members on their own, in points",
+        percent=True,
+        better="higher",
+        digits=2,
+    ),
+    Measure(
+        "mean_iou",
+        "mIoU",
+        "mean IoU",
+        "intersection over union of true and predicted pixels, mean over classes",
+        percent=True,
+        better="higher",
+        digits=2,
+    ),
+    Measure(
+        "mean_average_precision",
+        "mAP",
+        "mean average precision",
+        "average precision of a label, mean over labels",
+        percent=True,
+        better="higher",
+        digits=2,
+    ),
+    DER,
+    ECE,
+    OWN_RMSE,
+    RMSE,
+    Measure(
+        "nll",
+        "NLL",
+        "log loss (NLL)",
+        "negative log likelihood of the truth; lower is better",
+        better="lower",
+    ),
+    Measure(
+        "crps",
+        "CRPS",
+        "CRPS",
+        "continuous ranked probability score, the error of a whole predicted "
+        "distribution; lower is better",
+        better="lower",
+    ),
+    COVERAGE,
+    Measure(
+        "interval_width", "width", "interval width", "mean width of these intervals"
+    ),
+    Measure(
+        "quantile_calibration",
+        "quantile error",
+        "quantile error",
+        "mean distance between the levels of quantiles and the share of targets below "
+        "them; lower is better",
+        percent=True,
+        better="lower",
+        digits=2,
+    ),
+    SPREAD,
+)
+
+
+def measures_of(comparison: Comparison) -> tuple[Measure, ...]:
+    """Return the measures that a comparison has, the caller's own last."""
+    known = comparison.score_names
+    numbers = "rmse" in known  # whose gain is no percentage
+    shown = (
+        m
+        for m in MEASURES
+        if m.score in known and not (numbers and m.score == "improvement")
+    )
+    sharpness = (SHARPNESS,) if comparison.has_sharpness else ()
+    own = (Measure(n, *2 * (shown_name(n),)) for n in comparison.custom_metrics)
+    return (*shown, *sharpness, *own)
+
+
+def leading_measure(comparison: Comparison) -> Measure:
+    """Return the measure that a page speaks of first."""
+    known = comparison.score_names
+    return next((m for m in (ACCURACY, RMSE, SPREAD) if m.score in known), SPREAD)
+
+
+def kinds(comparison: Comparison) -> list[str]:
+    """Return the data on which all methods were tested, clean ones first."""
+    corrupted = ["shifted"] if comparison.has_shift else []
+    return ["clean", *corrupted, *comparison.natural_shifts]
+
+
+def data_name(data: str) -> str:
+    """Return the name of data as tables show it.
+
+    Example:
+        >>> data_name("shifted"), data_name("sketch")
+        ('corrupted', 'sketch')
+    """
+    return DATA.get(data, data)
+
+
+def shown_name(score: str) -> str:
+    """Return the name of a score or metric as headings show it."""
+    return score.replace("_", " ")

@@ -1,0 +1,202 @@
+"""Members and ensembles in dots: every ensemble, the mean and its interval."""
+
+import math
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from tepui.data.shifts import NATURAL
+from tepui.report.markup import figure, row_panels
+from tepui.report.measures import (
+    ACCURACY,
+    OWN_ACCURACY,
+    OWN_RMSE,
+    RMSE,
+    Measure,
+    data_name,
+    kinds,
+    leading_measure,
+)
+from tepui.report.shapes import (
+    Axis,
+    Line,
+    Look,
+    Mark,
+    Panel,
+    Plot,
+    Row,
+    Shape,
+    Size,
+    axis_plot,
+    grid_lines,
+    look,
+)
+from tepui.report.wording import DASH, ends, listed, number, opening, span, word
+from tepui.studies import Comparison, Interval, MethodResult
+
+ALONE = {ACCURACY.score: OWN_ACCURACY, RMSE.score: OWN_RMSE}
+
+
+def scores_lead(comparison: Comparison) -> str:
+    """Return what averaging members adds, in a sentence."""
+    whole = leading_measure(comparison)
+    alone = ALONE.get(whole.score)
+    if alone is None:
+        return f"Mean {whole.name} of the ensembles on each kind of data."
+    sign = 1 if whole.better == "higher" else -1
+    said = []
+    for data in kinds(comparison):
+        gains = [
+            sign * (whole.of(method, data).mean - alone.of(method, data).mean)
+            for method in comparison.methods
+        ]
+        amount = span(gains, 1 if whole.percent else 3)
+        said.append(f"{amount} on {data_name(data)} data")
+    members = {m.ensembles[0].evaluation["members"] for m in comparison.methods}
+    who = f"{word(members.pop())} members" if len(members) == 1 else "members"
+    what = "adds, in points of accuracy," if whole.percent else "lowers the error by"
+    return f"Averaging {who} {what} {listed(said)}."
+
+
+def scores_figure(comparison: Comparison) -> Markup:
+    """Return a panel per kind of data with a row per method."""
+    whole = leading_measure(comparison)
+    panels = [_panel(comparison, whole, data) for data in kinds(comparison)]
+    alone = whole.score in ALONE
+    caption = (
+        "Filled: the ensemble. Hollow: its members on their own. The line between them "
+        "is what averaging changes. "
+        if alone
+        else ""
+    )
+    caption += (
+        "Large marks are means over ensembles with their 95 % interval; small marks "
+        "are single ensembles, in the same order of seeds for every method."
+    )
+    if whole.percent:
+        caption += " Intervals end where a share does; the axes differ."
+    caption += f" Tested on {_tested(comparison)}."
+    title = f"{opening(whole.name)}, with members on their own" if alone else whole.name
+    return figure(opening(title), caption, row_panels(panels))
+
+
+def _panel(comparison: Comparison, whole: Measure, data: str) -> Panel:
+    alone = ALONE.get(whole.score)
+    found = [(m, whole.of(m, data)) for m in comparison.methods]
+    every = [
+        value
+        for method in comparison.methods
+        for measure in filter(None, (whole, alone))
+        for value in _known(method, measure, data)
+    ]
+    every += [_within(end, whole) for _, each in found for end in (each.low, each.high)]
+    numbers = [value for value in every if not math.isnan(value)]
+    low, high = min(numbers, default=0), max(numbers, default=1)
+    room = 0.04 * (high - low) or 0.5
+    top = min(100, high + room) if whole.percent else high + room
+    axis = Axis(max(0, low - room), top)
+    rows = [
+        _row(place, method, each, whole, alone, data, axis)
+        for place, (method, each) in enumerate(found)
+    ]
+    unit = f"{whole.title}, %" if whole.percent else whole.title
+    if whole is ACCURACY:
+        unit = "accuracy, %"
+    return Panel(_title(data), rows, axis_plot(axis), unit)
+
+
+def _row(
+    place: int,
+    method: MethodResult,
+    found: Interval,
+    whole: Measure,
+    alone: Measure | None,
+    data: str,
+    axis: Axis,
+) -> Row:
+    own = look(place)
+    digits = 1 if whole.percent else whole.digits
+    unit = " %" if whole.percent else ""
+    joint = [whole.read(data)(t) for t in method.ensembles]
+    single = [alone.read(data)(t) if alone else None for t in method.ensembles]
+    several = len(joint) > 1
+    height = 32 + 10 * len(joint) if several else 32
+    shapes: list[Shape] = [*grid_lines(axis, axis.ticks(), height)]
+    shapes += _interval(own, found, whole, axis)
+    members = alone.of(method, data).mean if alone else None
+    shapes += _pair(own, axis, members, found.mean, 16, "big")
+    for number_of, both in enumerate(
+        zip(single, joint, strict=True) if several else ()
+    ):
+        shapes += _pair(own, axis, *both, 36 + 10 * number_of, "small")
+    known = [number(value, digits) for value in joint if value is not None]
+    said = f"{method.label}, {data_name(data)} data: {listed(known or [DASH])}{unit}"
+    notes = []
+    if not math.isnan(found.low):
+        both_ends = ends(_within(found.low, whole), _within(found.high, whole), digits)
+        said += f", mean {number(found.mean, digits)}{unit}"
+        said += f", 95 % interval {both_ends}{unit}"
+        notes.append(both_ends)
+    if members is not None:
+        said += f"; members {number(members, digits)}{unit}"
+        gain = number(found.mean - members, digits, sign=True)
+        notes.append(f"members {number(members, digits)}, change {gain}")
+    value = f"{number(found.mean, digits)}{unit}"
+    under = "baseline" if place == 0 else ""
+    drawn = Plot(height, shapes, f"{said}.")
+    return Row(own, method.label, drawn, value, notes, bold=False, under=under)
+
+
+def _pair(
+    own: Look,
+    axis: Axis,
+    single: float | None,
+    joint: float | None,
+    y: float,
+    size: Size,
+) -> list[Shape]:
+    shapes: list[Shape] = []
+    if joint is None or math.isnan(joint):
+        return shapes
+    if single is not None and not math.isnan(single):
+        kind = f"{own.kind} {'gain' if size == 'big' else 'thin'}"
+        shapes.append(Line(axis(single), y, axis(joint), y, kind))
+        shapes.append(Mark(own, axis(single), y, size, "hollow"))
+    return [*shapes, Mark(own, axis(joint), y, size)]
+
+
+def _interval(own: Look, found: Interval, whole: Measure, axis: Axis) -> list[Shape]:
+    if math.isnan(found.low):
+        return []
+    low, high = (_within(end, whole) for end in (found.low, found.high))
+    kind = f"{own.kind} interval"
+    shapes: list[Shape] = [Line(axis(low), 16, axis(high), 16, kind)]
+    shapes += [
+        Line(axis(end), 11, axis(end), 21, kind)
+        for end, asked in ((low, found.low), (high, found.high))
+        if end == asked  # an interval that is cut has no end
+    ]
+    return shapes
+
+
+def _within(value: float, measure: Measure) -> float:
+    """Return an end of an interval, within 0 and 100 where the measure is a share."""
+    bounded = measure is ACCURACY
+    below_zero = value < 0 and measure.better == "lower"
+    return min(100.0, max(0.0, value)) if bounded else 0.0 if below_zero else value
+
+
+def _known(method: MethodResult, measure: Measure, data: str) -> Sequence[float]:
+    values = (measure.read(data)(trained) for trained in method.ensembles)
+    return [value for value in values if value is not None]
+
+
+def _title(data: str) -> str:
+    return f"{opening(data_name(data))} test data"
+
+
+def _tested(comparison: Comparison) -> str:
+    first = comparison.methods[0].ensembles[0].evaluation
+    copies = sum(cell["severity"] != NATURAL for cell in first["cells"])
+    more = f" and {copies} corrupted copies of them" if copies else ""
+    return f"{first['samples']} samples{more}"

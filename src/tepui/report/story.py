@@ -1,0 +1,327 @@
+"""What a page says first: which differences the numbers carry, and which they do not.
+
+Every sentence is made from paired differences over shared seeds. A difference counts
+where its 95 % interval leaves out zero; since that happens by chance in one of twenty
+comparisons, their number is always told.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tepui.report.cost import price_of
+from tepui.report.measures import (
+    ACCURACY,
+    DER,
+    SHARPNESS,
+    Measure,
+    data_name,
+    kinds,
+    leading_measure,
+    measures_of,
+)
+from tepui.report.wording import (
+    duration,
+    ends,
+    listed,
+    number,
+    opening,
+    some,
+    span,
+    word,
+)
+from tepui.studies import Comparison, Difference, MethodResult, estimate
+from tepui.studies.contrasts import ensembles_for, reach_with, seed_pairs
+from tepui.studies.load_reports import Group
+
+MOST = 3  # clauses of a sentence; more stand below it
+CHANCE = 0.05  # of comparisons that are apart without a reason
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One method less the first, by one measure on some data."""
+
+    method: MethodResult
+    base: MethodResult
+    measure: Measure
+    data: str
+    found: Difference
+
+    @property
+    def size(self) -> str:
+        """How far apart the means are, without a sign."""
+        digits = 1 if self.measure.percent else self.measure.digits
+        unit = f" {self.measure.unit}" if self.measure.unit else ""
+        return number(abs(self.found.mean), digits) + unit
+
+    @property
+    def interval(self) -> str:
+        """Both ends of the interval."""
+        digits = 1 if self.measure.percent else self.measure.digits
+        return ends(self.found.low, self.found.high, digits, sign=True)
+
+
+class Told(NamedTuple):
+    """The beginning of a page."""
+
+    claim: str  # in one sentence
+    story: str  # what carries it
+    next: str  # what to do; empty where nothing is open
+
+
+def contrasts_of(
+    comparison: Comparison, measures: Iterable[Measure], data: Iterable[str]
+) -> list[Contrast]:
+    """Return all differences to the first method that are known."""
+    base, *others = comparison.methods
+    wanted = [(kind, m, method) for kind in data for m in measures for method in others]
+    found = [(*each, each[1].less(each[2], base, each[0])) for each in wanted]
+    return [
+        Contrast(method, base, measure, kind, difference)
+        for kind, measure, method, difference in found
+        if difference is not None
+    ]
+
+
+def told(group: Group) -> Told:
+    """Return claim, story and advice of a group."""
+    comparison = group.comparison
+    main = leading_measure(comparison)
+    every = contrasts_of(comparison, measures_of(comparison), kinds(comparison))
+    leading = [each for each in every if each.measure.score == main.score]
+    if not leading:
+        return Told(_alone(comparison, main), _why_open(comparison), _more(group))
+    story = [_pairwise(leading), _elsewhere(every, main), prices(group)]
+    return Told(
+        _claim(comparison, leading, every),
+        " ".join(filter(None, story)),
+        _advice(group, leading),
+    )
+
+
+def chance_limit(comparisons: int) -> int:
+    """Return how many comparisons may well be apart by chance.
+
+    Example:
+        >>> chance_limit(26)
+        3
+    """
+    from scipy.stats import binom
+
+    return int(binom.ppf(1 - CHANCE, comparisons, CHANCE))
+
+
+def count_apart(found: Sequence[Difference]) -> str:
+    """Return how many intervals leave out zero, beside what chance would bring."""
+    apart = sum(each.apart for each in found)
+    leave = "leaves" if apart == 1 else "leave"
+    chance = CHANCE * len(found)
+    expected = f"about {chance:.0f}" if chance >= 0.5 else "less than one"
+    return (
+        f"Of {len(found)} intervals {word(apart) if apart else 'none'} {leave} out "
+        f"zero; chance alone would bring {expected}."
+    )
+
+
+def _claim(
+    comparison: Comparison, leading: list[Contrast], every: list[Contrast]
+) -> str:
+    ensembles = min(len(method.ensembles) for method in comparison.methods)
+    beginning = f"With {word(ensembles)} ensembles per method"
+    if not any(each.found.apart for each in every):
+        return f"{beginning}, nothing here is distinguishable."
+    apart = [each for each in leading if each.found.apart]
+    main = leading[0].measure
+    if not apart:
+        where = " or ".join(dict.fromkeys(f"on {_on(c.data)}" for c in leading))
+        return f"{beginning}, {main.name} cannot be told apart, {where}."
+    by_method: dict[str, list[Contrast]] = {}
+    for each in sorted(apart, key=lambda c: -abs(c.found.mean)):
+        by_method.setdefault(each.method.label, []).append(each)
+    if len(by_method) > MOST:
+        return _count(comparison, by_method)
+    said = listed(_fact(label, found) for label, found in by_method.items())
+    rest = "" if len(apart) == len(leading) else " No other difference in it is clear."
+    return f"{said}.{rest}"
+
+
+def _count(comparison: Comparison, by_method: Mapping[str, list[Contrast]]) -> str:
+    """Return how many methods differ, and the one that differs most."""
+    others = len(comparison.methods) - 1
+    label, found = next(iter(by_method.items()))
+    most = found[0]
+    return (
+        f"{opening(word(len(by_method)))} of {word(others)} methods differ from "
+        f"{most.base.label} in {most.measure.name}, most of all "
+        f"{_who(label, most.measure)}, which is {_how([most])}."
+    )
+
+
+def _fact(label: str, found: list[Contrast]) -> str:
+    return f"{_who(label, found[0].measure)} is {_how(found)}"
+
+
+def _who(label: str, measure: Measure) -> str:
+    return label if measure.score == ACCURACY.score else f"{label}'s {measure.name}"
+
+
+def _how(found: list[Contrast]) -> str:
+    """Return by how much a method is ahead or behind, on each kind of data."""
+    first, *others = found
+    if first.measure.score == ACCURACY.score:
+        words, than = ("less", "more"), f" accurate than {first.base.label}"
+    else:
+        words, than = ("lower", "higher"), f" than {first.base.label}'s"
+    parts = [f"{first.size} {words[first.found.mean > 0]}{than} on {_on(first.data)}"]
+    for each in others:
+        parts.append(f"{each.size} {words[each.found.mean > 0]} on {_on(each.data)}")
+    return listed(parts)
+
+
+def _pairwise(leading: list[Contrast]) -> str:
+    """Return the differences on the last data, which are the hardest."""
+    data = leading[-1].data
+    found = [each for each in leading if each.data == data]
+    found.sort(key=lambda each: -abs(each.found.mean))
+    parts: list[str] = []
+    for each in found:
+        side = "below" if each.found.mean < 0 else "above"
+        base = f" {each.base.label} (95 % interval " if not parts else " ("
+        lies = "lies " if not parts else ""
+        parts.append(
+            f"{each.method.label} {lies}{each.size} {side}{base}{each.interval})"
+        )
+    return (
+        f"Compared pair by pair over shared seeds, in {leading[0].measure.name} on "
+        f"{_on(data)} {some(parts, MOST)}."
+    )
+
+
+def _elsewhere(every: list[Contrast], main: Measure) -> str:
+    apart = [c for c in every if c.found.apart]
+    rest = [c for c in apart if c.measure.score != main.score]
+    rest.sort(key=lambda each: -abs(each.found.mean) / (each.found.reach or math.inf))
+    if not rest:
+        return ""
+    chance = CHANCE * len(every)
+    weight = (
+        "so take these as hints"
+        if len(apart) <= chance_limit(len(every))
+        else f"and {word(len(apart))} are"
+    )
+    said = some([_hint(each) for each in rest], MOST)
+    return (
+        f"Elsewhere {said}; chance alone would set about {max(1, round(chance))} of "
+        f"{len(every)} comparisons apart, {weight}."
+    )
+
+
+def _hint(each: Contrast) -> str:
+    lower = each.found.mean < 0
+    measure = each.measure
+    what = {
+        SHARPNESS.score: f"members are {'flatter' if lower else 'sharper'}",
+        DER.score: f"members err more {'alike' if lower else 'differently'}",
+    }.get(measure.score, f"{measure.name} is {'lower' if lower else 'higher'}")
+    where = "" if measure is SHARPNESS else f" on {_on(each.data)}"
+    means = [measure.of(m, each.data).mean for m in (each.method, each.base)]
+    both = " against ".join(number(mean, measure.digits) for mean in means)
+    return f"{each.method.label}'s {what}{where} ({both}; difference {each.interval})"
+
+
+def prices(group: Group) -> str:
+    """Return how many times as long an epoch takes; empty where that is not known."""
+    base, *others = group.entries
+    said = [
+        f"{number(price)} times as long with {entry.result.label}"
+        for entry in others
+        if not math.isnan(price := price_of(entry, base).mean)
+    ]
+    if not said:
+        return ""
+    if len(said) > MOST:
+        every = [price_of(entry, base).mean for entry in others]
+        known = [price for price in every if not math.isnan(price)]
+        return (
+            f"An epoch takes {span(known)} times as long with the other methods as "
+            f"with {base.result.label}."
+        )
+    return f"An epoch takes {some(said, MOST)} as with {base.result.label}."
+
+
+def _advice(group: Group, leading: list[Contrast]) -> str:
+    """Return how many more ensembles would say more, on the hardest data."""
+    data, measure = leading[-1].data, leading[-1].measure
+    found = [each for each in leading if each.data == data]
+    if all(each.found.apart for each in leading):
+        return ""
+    now = max(each.found.reach for each in found)
+    count = min(each.found.count for each in found)
+    spread = now / reach_with(1.0, count)
+    soon = max(5, 2 * count)
+    said = (
+        f"Train {word(soon)} ensembles per method{_took(group, soon)}: if seeds go on "
+        f"to vary as these did, the widest interval of {measure.name} on {_on(data)} "
+        f"shrinks from ±{_rough(now)} to about ±{_rough(reach_with(spread, soon))}"
+    )
+    if not measure.percent:
+        return f"{said}."
+    enough = ensembles_for(1.0, spread)
+    wish = f", and ±1 point would take about {enough} ensembles" if enough else ""
+    return f"{said} points{wish}."
+
+
+def _more(group: Group) -> str:
+    if len(group.entries) < 2:
+        return ""
+    return (
+        f"Train five ensembles per method, from the same seeds{_took(group, 5)}, to "
+        "give every difference an interval."
+    )
+
+
+def _took(group: Group, ensembles: int) -> str:
+    seconds = sum(
+        estimate(t.seconds for t in entry.result.ensembles).mean
+        for entry in group.entries
+    )
+    return f", about {duration(ensembles * seconds)} of training" if seconds else ""
+
+
+def _alone(comparison: Comparison, main: Measure) -> str:
+    """Return the first method's scores where nothing can be compared."""
+    first, *others = comparison.methods
+    shown = [
+        f"{number(main.of(first, data).mean, 1 if main.percent else main.digits)}"
+        f"{' %' if main.percent else ''} on {_on(data)}"
+        for data in kinds(comparison)
+    ]
+    if not others:
+        return f"{first.label} has {main.name} of {some(shown, MOST)}."
+    if all(len(method.ensembles) == 1 for method in comparison.methods):
+        return "One ensemble per method was trained: differences may be chance."
+    return "No two methods share the seeds of two ensembles: differences may be chance."
+
+
+def _why_open(comparison: Comparison) -> str:
+    base, *others = comparison.methods
+    if not others:
+        return "One method stands alone here, so that nothing is compared."
+    without = [m.label for m in others if len(seed_pairs(m, base)) < 2]
+    return (
+        f"Differences are told with an interval where a method shares the seeds of at "
+        f"least two ensembles with {base.label}; {some(without, MOST)} "
+        f"{'does' if len(without) == 1 else 'do'} not."
+        if without
+        else ""
+    )
+
+
+def _on(data: str) -> str:
+    return f"{data_name(data)} data"
+
+
+def _rough(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:.0f}"

@@ -1,0 +1,100 @@
+"""Methods against each other: differences over ensembles that share their seeds.
+
+Whatever is read of an ensemble, a score, its sharpness, the seconds of an epoch, is
+compared in one way, so that a page, its tables and its sentences cannot disagree.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from itertools import count
+
+from tepui.core.checks import require
+from tepui.studies.comparison import MethodResult
+from tepui.studies.significance import Difference, differences, paired_difference
+from tepui.studies.statistics import Interval, mean_interval
+from tepui.studies.trained import Trained
+
+Reading = Callable[[Trained], float | None]
+MOST = 10_000  # ensembles that anybody would ask for
+
+
+def interval_of(method: MethodResult, read: Reading, step: float = 0.0) -> Interval:
+    """Return the mean of a reading over a method's ensembles, with its interval."""
+    return mean_interval(map(read, method.ensembles), step)
+
+
+def seed_pairs(
+    method: MethodResult, base: MethodResult
+) -> list[tuple[Trained, Trained]]:
+    """Return ensembles of two methods that were made from the same seeds."""
+    waiting: dict[tuple[int, ...], list[Trained]] = defaultdict(list)
+    for trained in base.ensembles:
+        waiting[trained.seeds].append(trained)
+    return [
+        (trained, waiting[trained.seeds].pop(0))
+        for trained in method.ensembles
+        if trained.seeds and waiting[trained.seeds]
+    ]
+
+
+def contrast(
+    method: MethodResult, base: MethodResult, read: Reading, step: float = 0.0
+) -> Difference | None:
+    """Return a method less another; None where fewer than two pairs are defined."""
+    first, second = _values(method, base, read)
+    found = differences(first, second)
+    if len(found) < 2 or not all(map(math.isfinite, found)):
+        return None
+    return paired_difference(first, second, step=step)
+
+
+def leads(
+    method: MethodResult,
+    others: Iterable[MethodResult],
+    read: Reading,
+    step: float = 0.0,
+) -> bool:
+    """Return whether a method is apart from all others, on the same side of each."""
+    found = [contrast(method, other, read, step) for other in others]
+    known = [each for each in found if each is not None]
+    if not known or len(known) < len(found):
+        return False
+    return all(each.apart for each in known) and len({d.mean > 0 for d in known}) == 1
+
+
+def gaps(method: MethodResult, base: MethodResult, read: Reading) -> list[float]:
+    """Return the difference of every pair."""
+    return differences(*_values(method, base, read))
+
+
+def reach_with(spread: float, ensembles: int) -> float:
+    """Return half the width of the 95 % interval of a mean over so many values.
+
+    Example:
+        >>> round(reach_with(1.0, 2), 2), round(reach_with(1.0, 10), 2)
+        (8.98, 0.72)
+    """
+    from scipy.special import stdtrit
+
+    return float(stdtrit(ensembles - 1, 0.975)) * spread / math.sqrt(ensembles)
+
+
+def ensembles_for(wanted: float, spread: float) -> int | None:
+    """Return how many ensembles bring an interval to ± wanted; None past 10,000.
+
+    Example:
+        >>> ensembles_for(1.0, 2.0)
+        18
+    """
+    require(wanted > 0, "wanted", "be positive", wanted)
+    if reach_with(spread, MOST) > wanted:
+        return None
+    return next(n for n in count(2) if reach_with(spread, n) <= wanted)
+
+
+def _values(
+    method: MethodResult, base: MethodResult, read: Reading
+) -> tuple[list[float | None], list[float | None]]:
+    pairs = seed_pairs(method, base)
+    return [read(own) for own, _ in pairs], [read(other) for _, other in pairs]

@@ -1,0 +1,139 @@
+"""The sentences with which a page begins, from made-up numbers."""
+
+from dataclasses import replace
+
+import pytest
+
+from report_cases import evaluation, shown
+from tepui.report.measures import ACCURACY, kinds, measures_of
+from tepui.report.story import chance_limit, contrasts_of, count_apart, told
+from tepui.studies import Comparison, Difference, MethodResult, Trained
+
+SAMPLES = 10_000
+
+
+def ensemble(seed, accuracy, corrupted, nll=0.4):
+    own = evaluation({("fog", 1): corrupted, ("fog", 5): corrupted})
+    scores = {**own["clean"], "nll": nll}
+    own = own | {"samples": SAMPLES, "clean": {**scores, "accuracy": accuracy}}
+    own["shifted"] = {**own["shifted"], "accuracy": corrupted}
+    return Trained("nowhere", (seed,), 60.0, own, {}, None)
+
+
+def comparison(**methods):
+    """Return methods by pairs of clean and corrupted accuracy, one per ensemble."""
+    made = tuple(
+        MethodResult(
+            label, {}, tuple(ensemble(n, *scores) for n, scores in enumerate(rows))
+        )
+        for label, rows in methods.items()
+    )
+    return Comparison("made up", {"epochs": 4}, {}, made)
+
+
+def said(**methods):
+    return told(shown(comparison(**methods)).groups[0])
+
+
+PLAIN = [(0.90, 0.60), (0.91, 0.62), (0.92, 0.61)]
+BETTER = [(a + 0.02 + n / 1000, c + n / 50) for n, (a, c) in enumerate(PLAIN)]
+
+
+def test_what_an_interval_separates_is_claimed():
+    found = said(Plain=PLAIN, Better=BETTER)
+    assert found.claim == (
+        "Better is 2.1 points more accurate than Plain on clean data. No other "
+        "difference in it is clear."
+    )
+    assert "on corrupted data Better lies 2.0 points above Plain" in found.story
+    minus = "−"  # noqa: RUF001 - a minus sign
+    assert f"(95 % interval {minus}3.0 to +7.0)" in found.story
+
+
+def test_worse_is_said_as_plainly():
+    found = said(Better=BETTER, Plain=PLAIN)
+    assert found.claim.startswith("Plain is 2.1 points less accurate than Better")
+
+
+def test_nothing_apart_is_the_claim():
+    noisy = [(0.91, 0.60), (0.90, 0.63), (0.93, 0.60)]
+    found = said(Plain=PLAIN, Noisy=noisy)
+    assert found.claim == (
+        "With three ensembles per method, nothing here is distinguishable."
+    )
+    assert "Elsewhere" not in found.story
+    assert found.next.startswith("Train six ensembles per method, about 12 minutes")
+
+
+def test_other_measures_are_hints_beside_what_chance_brings():
+    noisy = [(0.91, 0.60, 0.30), (0.90, 0.63, 0.31), (0.93, 0.60, 0.30)]
+    found = said(Plain=PLAIN, Noisy=noisy)
+    assert found.claim == (
+        "With three ensembles per method, ensemble accuracy cannot be told apart, on "
+        "clean data or on corrupted data."
+    )
+    assert "Noisy's log loss (NLL) is lower on clean data (0.303 against 0.400" in (
+        found.story
+    )
+    assert "about 1 of 12 comparisons apart, so take these as hints." in found.story
+
+
+def test_one_ensemble_claims_nothing():
+    found = said(Plain=PLAIN[:1], Better=BETTER[:1])
+    assert found.claim == (
+        "One ensemble per method was trained: differences may be chance."
+    )
+    assert "Train five ensembles per method" in found.next
+
+
+def test_a_method_alone_is_told_by_its_scores():
+    found = said(Plain=PLAIN)
+    assert found.claim == (
+        "Plain has ensemble accuracy of 91.0 % on clean data and 61.0 % on corrupted "
+        "data."
+    )
+    assert found.next == ""
+
+
+def test_many_methods_make_no_endless_sentence():
+    rows = {f"m{n}": BETTER for n in range(9)}
+    found = said(Plain=PLAIN, **rows)
+    assert found.claim == (
+        "Nine of nine methods differ from Plain in ensemble accuracy, most of all m0, "
+        "which is 2.1 points more accurate than Plain on clean data."
+    )
+    assert "and six more" in found.story
+    assert "An epoch takes 1.0 times as long with the other methods" in found.story
+
+
+def test_page_table_and_claim_share_one_interval():
+    made = comparison(Plain=PLAIN, Better=BETTER)
+    (clean, _) = contrasts_of(made, [ACCURACY], kinds(made))
+    page = told(shown(made).groups[0])
+    assert clean.found.apart
+    assert clean.size in page.claim
+    base, better = made.methods
+    assert clean.found == ACCURACY.less(better, base, "clean")
+    every = contrasts_of(made, measures_of(made), kinds(made))
+    assert len(every) == len(measures_of(made)) * 2
+
+
+def test_counts_stand_beside_what_chance_brings():
+    apart, open_ = Difference(1, 0.5, 1.5, 0.01, 3), Difference(1, -1, 3, 0.3, 3)
+    assert count_apart([apart, *[open_] * 19]) == (
+        "Of 20 intervals one leaves out zero; chance alone would bring about 1."
+    )
+    assert "none leave out zero" in count_apart([open_])
+    assert chance_limit(100) == 9
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_undefined_scores_are_left_out(missing):
+    made = comparison(Plain=PLAIN, Better=BETTER)
+    first, *rest = made.methods[1].ensembles
+    clean = {**first.evaluation["clean"], "accuracy": missing}
+    broken = replace(first, evaluation={**first.evaluation, "clean": clean})
+    method = replace(made.methods[1], ensembles=(broken, *rest))
+    found = replace(made, methods=(made.methods[0], method))
+    pairs = contrasts_of(found, [ACCURACY], ["clean"])
+    assert [each.found.count for each in pairs] == [2]

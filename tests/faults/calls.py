@@ -245,7 +245,7 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.fit": {"progress": lambda: "none", "loss": tepui.losses.CrossEntropy},
     "tepui.hyperparameter_grid": {"lr": lambda: (0.1, 0.2), "values": lambda: OMITTED},
     "tepui.Ensemble.build": {"members": lambda: 2},
-    "tepui.training.FromFunction": {"function": lambda: halving},
+    "tepui.FromFunction": {"function": lambda: halving},
     "tepui.hub.from_pretrained": {"name": saved_folder, "factory": lambda: network},
     "tepui.models.without_classifier": {
         "model": lambda: nn.Sequential(network(), nn.ReLU(), nn.Linear(3, 2)),
@@ -344,7 +344,7 @@ RETURNED = {
     "tepui.papers": "Diagram Numbers Recipe",
     "tepui.sharpness": "Selection",
     "tepui.studies": "Comparison Difference Estimate Finding LoadedReports "
-    "MethodResult Outcome Record Results Search Slope Trained",
+    "Interval MethodResult Outcome Record Results Search Slope Trained",
     "tepui.theory": "Agreement Simulation TradeOff",
     "tepui.training": "RankLost Span",
 }

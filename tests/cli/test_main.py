@@ -276,7 +276,7 @@ def test_mistakes_end_in_one_line(arguments, message, tmp_path, monkeypatch, cap
     assert "Traceback" not in error
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, None])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_an_interruption_before_any_work_says_what_there_is_to_say(
     command, monkeypatch, capsys
 ):
@@ -285,7 +285,7 @@ def test_an_interruption_before_any_work_says_what_there_is_to_say(
 
     monkeypatch.setattr("tepui.cli.main.check_names", interrupted)
     with pytest.raises(SystemExit) as stop:
-        main([] if command is None else [command])
+        main([command])
     assert stop.value.code == 130
     way = ""
     if command in ("reproduce", "sweep"):
@@ -331,6 +331,15 @@ def features(tmp_path, monkeypatch):
     np.savez("features.npz", x_train=x, y_train=y, x_test=x, y_test=y)
 
 
+@pytest.fixture
+def _a_run(tmp_path, monkeypatch):
+    """A folder that looks like a run's."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "ensemble.safetensors").touch()
+
+
+@pytest.mark.usefixtures("_a_run")
 @pytest.mark.parametrize("command", [["evaluate", "run"], ["compare"]])
 def test_features_name_the_option_that_helps(command, features, capsys):
     with pytest.raises(SystemExit):
@@ -340,6 +349,7 @@ def test_features_name_the_option_that_helps(command, features, capsys):
     assert "pass --corruptions none" in error
 
 
+@pytest.mark.usefixtures("_a_run")
 def test_text_names_the_option_that_helps(tmp_path, capsys):
     write(tmp_path)
     with pytest.raises(SystemExit):

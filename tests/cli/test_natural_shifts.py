@@ -52,7 +52,7 @@ def test_a_comparison_shows_it_beside_corrupted_copies(domains, capsys):
     page = (domains / "out" / "report.html").read_text()
     assert "natural shifts: sketch" in page
     assert "75 corrupted copies" in page
-    assert "Ensembles on sketch data" in page
+    assert "SAM, sketch data: " in page
     before = page
     main(["compare", *words, *SKETCH, "--sharpness", "0", "--out", "out", "--resume"])
     assert (domains / "out" / "report.html").read_text() == before

@@ -71,6 +71,23 @@ class Arms:
         first, second = (self.accuracies(name, data) for name in (arm, other))
         return paired_difference(first, second)
 
+    def begin_page(self, picture: str) -> bool:
+        """Print and draw every ensemble; return whether all blocks are complete."""
+        self.print_blocks()
+        self.draw(picture)
+        done = self.complete == list(self.blocks)
+        if not done:
+            count = f"{len(self.complete)} of {len(self.blocks)}"
+            print(f"\n{count} blocks are complete: no verdict")
+        return done
+
+    def end_page(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Print what is reported beside the verdicts."""
+        self.print_scores()
+        for part in ("severity", "corruption"):
+            self.print_copies(part)
+        self.print_members(pairs)
+
     def print_blocks(self) -> None:
         """Print the scores of every ensemble."""
         for name in SHOWN_BY_BLOCK:

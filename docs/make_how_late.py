@@ -30,19 +30,10 @@ CLEAN_MARGIN, ALIKE_MARGIN = 0.2, 0.3  # of rules 2 and 4
 
 def main() -> None:
     arms = Arms(read(RESULTS), LABELS, BLOCKS)
-    arms.print_blocks()
-    arms.draw("decision_003_how_late.png")
-    if arms.complete != list(BLOCKS):
-        print(
-            f"\n{len(arms.complete)} of {len(BLOCKS)} blocks are complete: no verdict"
-        )
-        return
-    print_leads(arms)
-    print_answers(arms)
-    arms.print_scores()
-    for part in ("severity", "corruption"):
-        arms.print_copies(part)
-    arms.print_members([(arm, PLAIN) for arm in LABELS if arm != PLAIN])
+    if arms.begin_page("decision_003_how_late.png"):
+        print_leads(arms)
+        print_answers(arms)
+        arms.end_page([(arm, PLAIN) for arm in LABELS if arm != PLAIN])
 
 
 def print_leads(arms: Arms) -> None:

@@ -86,18 +86,9 @@ VERDICTS = {
 
 def main() -> None:
     arms = Arms(read(RESULTS), LABELS, BLOCKS)
-    arms.print_blocks()
-    arms.draw("decision_002_which_rule.png")
-    if arms.complete != list(BLOCKS):
-        print(
-            f"\n{len(arms.complete)} of {len(BLOCKS)} blocks are complete: no verdict"
-        )
-        return
-    verdicts(arms)
-    arms.print_scores()
-    for part in ("severity", "corruption"):
-        arms.print_copies(part)
-    arms.print_members(MEMBERS)
+    if arms.begin_page("decision_002_which_rule.png"):
+        verdicts(arms)
+        arms.end_page(MEMBERS)
 
 
 def finding(arms: Arms, claim: Claim) -> Finding:

@@ -21,6 +21,7 @@ from tepui.cli.members import named_ensemble
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.data import split
+from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.feature_scores import FeatureDetectors
 from tepui.evaluation.stored_detectors import write_detectors
@@ -129,4 +130,4 @@ def _in_form_of(ensemble: Ensemble, dataset: Dataset[Any]) -> Dataset[Any]:
 
 
 def _count(dataset: Dataset[Any]) -> str:
-    return f"{len(dataset)} samples"  # type: ignore[arg-type]
+    return f"{length(dataset)} samples"

@@ -10,8 +10,10 @@ from pathlib import Path
 import torch
 
 from tepui.cli.console import console, table
+from tepui.core.extras import remedy
 from tepui.core.version import __version__
 from tepui.data.files.origins import data_folder
+from tepui.models.from_timm import timm_alone
 
 EXAMPLE = "tepui doctor"
 EXTRAS = {
@@ -75,7 +77,8 @@ def state_of(extra: str, modules: tuple[str, ...]) -> str:
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if not missing:
         return ", ".join(f"{name} {_version(name)}" for name in modules)
-    return f'missing {", ".join(missing)}: pip install "tepui[{extra}]"'
+    then = timm_alone() if "timm" in missing else None
+    return f"missing {', '.join(missing)}: {remedy(extra, then)}"
 
 
 def _version(module: str) -> str:

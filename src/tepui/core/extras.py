@@ -18,8 +18,18 @@ def extra(library: str, name: str, then: str | None = None) -> Any:
         return import_module(library)
     except ModuleNotFoundError as error:
         needed = error.name or library
-        remedy = f'pip install "tepui[{name}]"' + (f", then {then}" if then else "")
-        raise ImportError(f"{needed} is not installed: {remedy}") from error
+        message = f"{needed} is not installed: {remedy(name, then)}"
+        raise ImportError(message) from error
+
+
+def remedy(name: str, then: str | None = None) -> str:
+    """Return how an extra is installed, and what else then.
+
+    Example:
+        >>> remedy("vision", then="pip install --no-deps timm")
+        'pip install "tepui[vision]", then pip install --no-deps timm'
+    """
+    return f'pip install "tepui[{name}]"' + (f", then {then}" if then else "")
 
 
 @contextmanager

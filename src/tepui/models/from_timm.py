@@ -96,11 +96,15 @@ def from_timm(
 
 def _library() -> Any:
     """Return timm, which is imported without torchvision where there is none."""
-    alone = "pip install --no-deps timm" if machine() == WITHOUT_TIMM else None
     if "timm" in sys.modules:
-        return extra("timm", "vision", alone)
+        return extra("timm", "vision", timm_alone())
     with stand_in_for_torchvision():
-        return extra("timm", "vision", alone)
+        return extra("timm", "vision", timm_alone())
+
+
+def timm_alone() -> str | None:
+    """Return what installs timm where the extra cannot."""
+    return "pip install --no-deps timm" if machine() == WITHOUT_TIMM else None
 
 
 def _preprocessing(

@@ -16,7 +16,15 @@ from torch import Tensor
 import tepui
 from tepui.core.replacing import replacing
 from tepui.core.storage import read_json
-from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted, split
+from tepui.data import (
+    CIFAR10,
+    CIFAR100,
+    Arrays,
+    HorizontalFlip,
+    RandomCrop,
+    corrupted,
+    split,
+)
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.scores import Scores, mean_scores, scores
 from tepui.methods import Method
@@ -28,6 +36,7 @@ MEMBERS = 3
 SEVERITIES = (1, 3, 5)
 CLEAN = ("clean", 0)
 COPIES = "test_copies.safetensors"
+DATASETS = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 
 Exam = Mapping[tuple[str, int], Arrays]
 Outputs = Mapping[tuple[str, int], tuple[Tensor, Tensor]]
@@ -35,7 +44,8 @@ Outputs = Mapping[tuple[str, int], tuple[Tensor, Tensor]]
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add what every command that trains can be told."""
-    parser.add_argument("--data", type=Path, required=True, help="holds CIFAR-10")
+    parser.add_argument("--data", type=Path, required=True, help="holds the images")
+    parser.add_argument("--dataset", choices=DATASETS, default="cifar10")
     parser.add_argument("--out", type=Path, required=True, help="one file per ensemble")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--width", type=int, default=32)
@@ -44,7 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def passed_on(arguments: argparse.Namespace) -> list[str]:
     """Return those options for another process."""
-    names = ("data", "out", "epochs", "width", "samples")
+    names = ("data", "dataset", "out", "epochs", "width", "samples")
     values = {name: getattr(arguments, name) for name in names}
     return [f"--{name}={value}" for name, value in values.items() if value is not None]
 
@@ -54,9 +64,9 @@ def the_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def cifar10(arguments: argparse.Namespace, *, train: bool) -> Arrays:
-    """Return CIFAR-10's training or test images, or the first of them."""
-    data = CIFAR10(arguments.data, train=train)
+def images_of(arguments: argparse.Namespace, *, train: bool) -> Arrays:
+    """Return a data set's training or test images, or the first of them."""
+    data = DATASETS[arguments.dataset](arguments.data, train=train)
     if arguments.samples is None:
         return data
     return data.subset(torch.arange(arguments.samples))
@@ -64,7 +74,7 @@ def cifar10(arguments: argparse.Namespace, *, train: bool) -> Arrays:
 
 def training_and_held_out(arguments: argparse.Namespace) -> tuple[Arrays, Arrays]:
     """Return the training images and the tenth of them that is held out."""
-    return split(cifar10(arguments, train=True), 0.1, seed=0)
+    return split(images_of(arguments, train=True), 0.1, seed=0)
 
 
 def begin(
@@ -91,8 +101,9 @@ def _fit(
     epochs: int,
     **how: Any,
 ) -> tepui.Run:
+    classes = len(data.classes)
     ensemble = tepui.Ensemble.build(
-        lambda: ResNet18(width=width), members=MEMBERS, seed=seed
+        lambda: ResNet18(num_classes=classes, width=width), members=MEMBERS, seed=seed
     )
     return tepui.fit(
         ensemble,
@@ -135,7 +146,7 @@ def found_of(
 ) -> dict[str, Any]:
     """Return what is known of a run, and what its ensemble scores in the exam."""
     began = time.monotonic()
-    test = cifar10(arguments, train=False).to(the_device())
+    test = images_of(arguments, train=False).to(the_device())
     outputs = logits_of(run.ensemble, exam_of(test, arguments.out / COPIES))
     on_held_out = dataset_logits(run.ensemble, held_out.to(the_device()))
     return {

@@ -1,10 +1,13 @@
-"""Does SharpBalance help? Trains what ``docs/decisions/002_which_rule.md`` asks for.
+"""Does SharpBalance help? Trains what decisions 002 and 004 in ``docs`` ask for.
 
-FOLDER holds ``cifar-10-batches-bin`` or ``-py``. Blocks in the order given, one file
-per ensemble; what is there already is not trained again:
+FOLDER holds ``cifar-10-batches-bin`` or ``-py``, for decision 004 ``cifar-100-binary``
+or ``-python``. Blocks in the order given, one file per ensemble; what is there already
+is not trained again:
 
     cp -r docs/results/decisions/002_which_rule rules
     PYTHONPATH=src python3 benchmarks/which_rule.py run --data FOLDER --out rules
+    PYTHONPATH=src python3 benchmarks/which_rule.py run --data FOLDER --out hundred \
+        --dataset cifar100
 """
 
 import argparse
@@ -31,7 +34,7 @@ from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.training.run_folder import RunFolder, to_jsonable
 
 RHO = 0.05
-BLOCKS = (2, 3, 4, 5, 6)
+BLOCKS = {"cifar10": (2, 3, 4, 5, 6), "cifar100": (12, 13, 14)}
 METHODS: dict[str, Method] = {
     "sam": SAM(rho=RHO),
     "released": SharpBalance(rho=RHO),
@@ -113,7 +116,8 @@ def train(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train blocks, several ensembles at a time, until all are done or time is over."""
     began = time.monotonic()
-    waiting = [job for n in arguments.blocks for job in to_train(arguments.out, n)]
+    blocks = arguments.blocks or BLOCKS[arguments.dataset]
+    waiting = [job for n in blocks for job in to_train(arguments.out, n)]
     running: dict[Job, subprocess.Popen[bytes]] = {}
     while time.monotonic() < began + 60 * arguments.minutes:
         for job, process in list(running.items()):
@@ -162,7 +166,7 @@ def main() -> None:
     one.add_argument("--begins", action="store_true", help="train the first half")
     one.set_defaults(call=train)
     all_ = commands.add_parser("run", help="train blocks")
-    all_.add_argument("--blocks", type=int, nargs="+", default=BLOCKS)
+    all_.add_argument("--blocks", type=int, nargs="+")
     all_.add_argument("--minutes", type=float, default=float("inf"))
     all_.add_argument("--workers", type=int, default=4, help="processes at a time")
     all_.set_defaults(call=run)

@@ -72,7 +72,8 @@ def main() -> None:
 
 def parts() -> dict[str, str]:
     """Return the parts of the page that are written from numbers, by name."""
-    rules = Arms(read(make_which_rule.RESULTS), LABELS_002, make_which_rule.BLOCKS)
+    blocks = make_which_rule.BLOCKS["cifar10"]
+    rules = Arms(make_which_rule.results("cifar10"), LABELS_002, blocks)
     late = Arms(read(make_how_late.RESULTS), LABELS_003, make_how_late.BLOCKS)
     found = {"methods": table(rules, PRICES_002)}
     if late.complete == list(late.blocks):

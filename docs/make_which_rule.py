@@ -1,23 +1,24 @@
-"""Read the results of decision 002 by its rules: print its tables, draw its picture.
+"""Read the results of decision 002 or 004 by its rules: tables and picture.
 
-PYTHONPATH=src:benchmarks python3 docs/make_which_rule.py
+PYTHONPATH=src:benchmarks python3 docs/make_which_rule.py [cifar10 | cifar100]
 
 Before all blocks are complete it shows what each ensemble scored, and no difference.
 """
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from block_tables import Arms
 from decision_runs import read
-from score_tables import row, with_interval
+from score_tables import Results, row, with_interval
 from which_rule import BLOCKS
 
 from tepui.studies.significance import Difference, differences, holm, tails
 from tepui.studies.statistics import estimate
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "decisions" / "002_which_rule"
+DECISIONS = {"cifar10": "002_which_rule", "cifar100": "004_hundred_classes"}
 LABELS = {
     "deep_ensemble": "deep ensemble",
     "sam": "SAM",
@@ -84,11 +85,16 @@ VERDICTS = {
 }
 
 
-def main() -> None:
-    arms = Arms(read(RESULTS), LABELS, BLOCKS)
-    if arms.begin_page("decision_002_which_rule.png"):
+def main(dataset: str = "cifar10") -> None:
+    arms = Arms(results(dataset), LABELS, BLOCKS[dataset])
+    if arms.begin_page(f"decision_{DECISIONS[dataset]}.png"):
         verdicts(arms)
         arms.end_page(MEMBERS)
+
+
+def results(dataset: str) -> Results:
+    """Return what was found of every ensemble of a decision."""
+    return read(HERE / "results" / "decisions" / DECISIONS[dataset])
 
 
 def finding(arms: Arms, claim: Claim) -> Finding:
@@ -131,4 +137,4 @@ def standing(corrected: float, contradicted: bool) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -39,7 +39,7 @@ def results(blocks=5):
 
 def arms(scripts, found=None):
     make = scripts["make_which_rule"]
-    return make.Arms(found or results(), make.LABELS, make.BLOCKS)
+    return make.Arms(found or results(), make.LABELS, make.BLOCKS["cifar10"])
 
 
 def test_a_claim_is_students_test_of_pairs_against_its_bound(scripts):

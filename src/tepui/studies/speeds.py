@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tepui.ensembles.ensemble import RUN
+from tepui.ensembles.loading import RUN
 from tepui.studies.specifications import Trial
 from tepui.training.run_folder import RunFolder, environment_of, to_jsonable
 

@@ -36,7 +36,8 @@ from tepui.core.types import NEWER
 from tepui.core.version import __version__
 from tepui.data.loading import as_arrays, length
 from tepui.data.stored import StoredData
-from tepui.ensembles.ensemble import FILE, RUN, Ensemble
+from tepui.ensembles.ensemble import FILE, Ensemble
+from tepui.ensembles.loading import RUN
 from tepui.training.timeline import Span
 
 

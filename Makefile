@@ -24,9 +24,11 @@ test-all: $(VENV)/.dev lint types ## the slow tests too, and what no test reache
 test-faults: $(VENV)/.dev ## kills, full disks, damaged files: any seeds, totals kept
 	PYTHONPATH=src:tests $(BIN)/python -m faults --totals docs/reliability.json $(ARGS)
 
+# All tests of other libraries, too, that would be skipped where those are missing.
 test-ecosystem: $(ECOSYSTEM)/.installed ## every extra, and tests beside other libraries
-	TEPUI_ECOSYSTEM=1 $(ECOSYSTEM)/bin/python -m pytest tests/ecosystem \
-		-m "slow or not slow" $(ARGS)
+	TEPUI_ECOSYSTEM=1 $(ECOSYSTEM)/bin/python -m pytest -m "slow or not slow" \
+		tests/ecosystem $$(grep -rl importorskip tests --include="test_*.py" \
+		--exclude-dir=ecosystem) $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SOURCES)

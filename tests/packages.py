@@ -1,4 +1,4 @@
-"""Importing what tests need: missing packages skip a test, or fail where all are due."""
+"""Importing what tests need: what is missing skips a test, or fails it."""
 
 import importlib
 import os

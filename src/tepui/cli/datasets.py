@@ -51,9 +51,12 @@ def data_for(data: Data | None, run: Path) -> Data:
     """Return the data set to use with a run: the one named, or digits."""
     if data is not None:
         return data
-    if (recorded := _recorded(run)) is not None:
-        rule = f"be given, since {run} was trained on {recorded['class']}"
-        require(recorded["class"] == Digits.__name__, "--data", rule, None)
+    recorded = _recorded(run)
+    rule = f"be given, since {run} does not say what it was trained on (no run.json)"
+    require(recorded is not None, "--data", rule, None)
+    assert recorded is not None
+    rule = f"be given, since {run} was trained on {recorded['class']}"
+    require(recorded["class"] == Digits.__name__, "--data", rule, None)
     return Digits
 
 

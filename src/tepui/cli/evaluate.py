@@ -90,8 +90,8 @@ def evaluate(
     Args:
         run: The folder of a run, or of a saved ensemble; or weights that another
             program trained, one file or folder per member, as for tepui measure.
-        data: The data set; its test part is used. Required if the run was trained on
-            anything but digits.
+        data: The data set; its test part is used. Required unless it is a run on
+            digits.
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ: --models
             ResNet18 mypackage.Net mypackage.make_net

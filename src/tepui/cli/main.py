@@ -97,8 +97,8 @@ PRINT = "--print_config"
 MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobError)
 LEFT_OUT: dict[str, set[str]] = {
     "train": {"progress"},
-    "compare": {"loss", "progress", "method", "keep", "stop_after"},
-    "sweep": {"loss", "progress", "keep", "stop_after", "data_parallel"},
+    "compare": {"progress", "method", "keep", "stop_after"},
+    "sweep": {"progress", "keep", "stop_after", "data_parallel"},
 }
 
 

@@ -25,6 +25,7 @@ KnownLoss = CrossEntropy | BinaryCrossEntropy | MSE | GaussianNLL | Quantiles
 OF_FUNCTIONS = ("--metrics", "--measures", "--models")
 LISTS = (
     *("--seeds", "--methods", "--augment", "--types", "--class_weights", "--track"),
+    *("--loss.class_weights", "--loss.levels"),
     *OF_FUNCTIONS,
 )
 OOD = "--ood"

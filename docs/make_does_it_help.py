@@ -75,7 +75,11 @@ def parts() -> dict[str, str]:
     """Return the parts of the page that are written from numbers, by name."""
     rules = Arms(make_which_rule.results("002"), LABELS_002, DESIGNS["002"].blocks)
     late = Arms(read(make_how_late.RESULTS), LABELS_003, make_how_late.BLOCKS)
-    found = {"methods": table(rules, PRICES_002)}
+    hundred = Arms(make_which_rule.results("004"), LABELS_002, DESIGNS["004"].blocks)
+    found = {
+        "methods": table(rules, PRICES_002),
+        "hundred": table(hundred, PRICES_002),
+    }
     if late.complete == list(late.blocks):
         return found | {"headline": headline(late), "late": table(late, PRICES_003)}
     count = f"{len(late.complete)} of {len(late.blocks)} blocks are trained"

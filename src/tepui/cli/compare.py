@@ -63,7 +63,7 @@ def compare(
     label_smoothing: float | tuple[float, ...] = 0.0,
     class_weights: list[float] | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
-    natural: dict[str, Data] | None = None,
+    shifted: dict[str, Data] | None = None,
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
     logits_in: LogitType = "float32",
@@ -108,8 +108,8 @@ def compare(
             --class-weights 1 4
         unlabeled: Data for the members of A2D and DivDis to disagree on.
         corruptions: Which benchmark's corruption strengths to test under, or none.
-        natural: Labeled test data that shifted by themselves, as --shifted
-            NAME=DATASET, such as: --shifted sketch=ImageFolder:PATH
+        shifted: Labeled test data that shifted by themselves, as NAME=DATASET, such as:
+            --shifted sketch=ImageFolder:PATH
         ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
         metrics: Your own metrics, functions of logits and labels, by path: --metrics
@@ -150,7 +150,7 @@ def compare(
     minimized = loss_named(loss, label_smoothing, class_weights)
     task = task_of(minimized)
     train, test = part(data, train=True), part(data, train=False)
-    shifts = Shifts({}, natural_shifts(natural, test))
+    shifts = Shifts({}, natural_shifts(shifted, test))
     if corruptions != "none":
         shifts = replace(shifts, copies=corrupted_images(test, corruptions))
     if extractor is None:

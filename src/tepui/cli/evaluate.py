@@ -69,8 +69,7 @@ def evaluate(
     models: list[str] | None = None,
     extractor: str | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None,
-    shifted: str | None = None,
-    natural: dict[str, Data] | None = None,
+    shifted: dict[str, Data] | str | None = None,
     classes: Literal["held", "all"] = "held",
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
@@ -100,9 +99,9 @@ def evaluate(
         corruptions: Which benchmark's corruption strengths to use, or none; CIFAR's by
             default, unless --shifted is given.
         shifted: Corrupted copies to use instead: a folder, written by tepui corrupt or
-            published, or the name of a published set, such as: --shifted CIFAR10C
-        natural: Labeled test data that shifted by themselves, as --shifted
-            NAME=DATASET, such as: --shifted sketch=ImageFolder:PATH
+            published, or the name of a published set, such as: --shifted CIFAR10C. Or
+            labeled test data that shifted by themselves, as NAME=DATASET, such as:
+            --shifted sketch=ImageFolder:PATH
         classes: Classes that members choose from: those in the data set (200 of 1000
             for ImageNetA and ImageNetR), or all.
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
@@ -129,6 +128,7 @@ def evaluate(
     trained = is_saved(run)
     own = "be left out for a run, which is evaluated in its own folder"
     require(out is None or not trained, "--out", own, out)
+    shifted, natural = _kinds(shifted)
     one_kind = corruptions is None or shifted is None
     require(one_kind, "--corruptions", "be left out with --shifted", corruptions)
     folder = run[0] if trained else folder_for("evaluate", out, resume=False)
@@ -190,6 +190,13 @@ def evaluate(
     if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
     terminal.print(f"written to {file}")
+
+
+def _kinds(
+    shifted: dict[str, Data] | str | None,
+) -> tuple[str | None, dict[str, Data] | None]:
+    """Return the place of corrupted copies and natural shifts, one of them at most."""
+    return (shifted, None) if isinstance(shifted, str) else (None, shifted)
 
 
 def _table(evaluation: Evaluation, title: str) -> Table:

@@ -200,7 +200,7 @@ def _kinds(
 
 
 def _table(evaluation: Evaluation, title: str) -> Table:
-    parts = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
+    parts = {"clean": evaluation.clean, "corrupted": evaluation.corrupted_mean}
     parts |= evaluation.natural
     given = {name: scores for name, scores in parts.items() if scores is not None}
     rows: list[Sequence[str]] = [
@@ -224,7 +224,10 @@ def _applied_rows(evaluation: Evaluation, columns: Iterable[str]) -> list[list[s
     """Return what calibration and conformal sets give, where there are any."""
     if evaluation.applied is None:
         return []
-    parts = {"clean": evaluation.applied, "corrupted": evaluation.applied_shifted_mean}
+    parts = {
+        "clean": evaluation.applied,
+        "corrupted": evaluation.applied_corrupted_mean,
+    }
     parts |= evaluation.applied_natural
     rows = []
     for name, value in asdict(evaluation.applied).items():

@@ -168,7 +168,7 @@ def _results(evaluation: Evaluation | None, data: str | None) -> Iterator[str]:
         yield "This ensemble has not been evaluated."
         return
     yield f"On {evaluation.samples} samples of {_plain(str(data))}."
-    columns = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
+    columns = {"clean": evaluation.clean, "corrupted": evaluation.corrupted_mean}
     columns |= evaluation.natural
     shown = {name: scores for name, scores in columns.items() if scores is not None}
     rows = [
@@ -176,7 +176,7 @@ def _results(evaluation: Evaluation | None, data: str | None) -> Iterator[str]:
         for name, _ in _known(evaluation.clean.values())
     ]
     yield _table(["score", *shown], rows)
-    if evaluation.shifted_mean is not None:
+    if evaluation.corrupted_mean is not None:
         kinds = sorted({kind for kind, hard in evaluation.shifted if hard != NATURAL})
         yield f"Corrupted by {_plain(', '.join(kinds))}: the mean over all copies."
     yield from _applied(evaluation)
@@ -200,7 +200,7 @@ def _applied(evaluation: Evaluation) -> Iterator[str]:
     """Yield what calibration and conformal sets give, where there are any."""
     columns = {
         "clean": evaluation.applied,
-        "corrupted": evaluation.applied_shifted_mean,
+        "corrupted": evaluation.applied_corrupted_mean,
     }
     columns |= evaluation.applied_natural
     shown = {name: vars(found) for name, found in columns.items() if found is not None}

@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 import sys
-from argparse import Action
+from argparse import SUPPRESS, Action
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
@@ -46,6 +46,7 @@ from tepui.cli.parsing import (
     with_data_option,
     with_files_first,
 )
+from tepui.cli.printed import first_line
 from tepui.cli.written import check_written
 from tepui.core.checks import one_of, require
 from tepui.core.version import __version__
@@ -133,19 +134,20 @@ class Parser(ArgumentParser):
     """
 
     words: Sequence[str] = ()  # what was written, but for the wish to print it
+    begins = ""  # how a printed configuration begins
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": HelpFormatter, **options})
 
     def dump(self, namespace: Namespace, *arguments: Any, **options: Any) -> str:
         """Return a configuration as text."""
-        shown = namespace.clone()
-        model, words = shown.get("model"), getattr(self, "parent_parser", self).words
+        shown, asked = namespace.clone(), getattr(self, "parent_parser", self)
+        model, words = shown.get("model"), asked.words
         if words and isinstance(model, Namespace):
             explicit = build_parser().parse_args(words, defaults=False)
             for name in _free_arguments(model, explicit[explicit.subcommand].model):
                 del model.init_args[name]
-        return str(super().dump(shown, *arguments, **options))
+        return f"{asked.begins}{super().dump(shown, *arguments, **options)}"
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Say in our words what was wrong, and end the program."""
@@ -189,8 +191,9 @@ def _command(name: str) -> ArgumentParser:
     words = WORDS.get(name, {})
     for word, (kind, count) in words.items():
         value = parameters[word].default
-        default = {} if value is inspect.Parameter.empty else {"default": value}
-        command.add_argument(word, nargs=count, type=kind, help=about[word], **default)
+        # A word that is left out leaves what a file says of it.
+        left_out = {} if value is inspect.Parameter.empty else {"default": SUPPRESS}
+        command.add_argument(word, nargs=count, type=kind, help=about[word], **left_out)
     renamed = RENAMED.get(name, {})
     for option, (parameter, kind) in renamed.items():
         value = parameters[parameter].default
@@ -259,11 +262,13 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         one_of("COMMAND", words[0], COMMANDS)
     check_names(words)
     check_expansion(words)
-    words, factory = without_factory(words)
-    items = listed() | named_by_user(words)
+    written, (words, factory) = words, without_factory(words)
+    own = named_by_user(words)
+    items = listed() | own
     with admitting(items):
         parser = build_parser()
         parser.words = [word for word in words if not word.startswith(PRINT)]
+        parser.begins = first_line(written, own)
         chosen = _parsed(parser, words)
         check_classes(chosen, items)
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()

@@ -34,6 +34,7 @@ from tepui.cli import (
 )
 from tepui.cli.admission import admitting, check_classes, listed, named_by_user, refusal
 from tepui.cli.architecture import Architecture
+from tepui.cli.console import plain_warnings
 from tepui.cli.expansion import check_expansion
 from tepui.cli.factories import without_factory
 from tepui.cli.greeting import GREETING
@@ -94,6 +95,10 @@ RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", 
 SPECIFICATIONS = (TrainingSpec, ExecutionSpec)
 SETTINGS = "settings"
 PRINT = "--print_config"
+# How a help text ends.
+_TYPED = re.compile(
+    r" \((required, )?type: .*?(?:, default: (.*?))?(?:; known: (.*?))?\)$", re.DOTALL
+)
 # What ends in a message, not in a traceback.
 MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobError)
 LEFT_OUT: dict[str, set[str]] = {
@@ -120,7 +125,8 @@ class HelpFormatter(DefaultHelpFormatter):
         offered = names.get(option) or [*chain.from_iterable(names.values())]
         shortened = partial(_shortened, offered=offered)
         text = super()._expand_help(action)
-        return re.sub(r", known subclasses: ([^)]*)", shortened, text)
+        text = re.sub(r", known subclasses: ([^)]*)", shortened, text)
+        return _TYPED.sub(_without_type, text)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(indent + line for line in text.splitlines())
@@ -224,7 +230,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         words = with_files_first(spelled(normalized(with_data_option(written))))
         command, values = read(words)
         _check_ranks(command)
-        command(**values)
+        with plain_warnings():
+            command(**values)
     except MISTAKES as error:
         sys.stderr.write(f"{_speaker()}: {error}\n")
         raise SystemExit(2) from error
@@ -311,6 +318,18 @@ def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:
         for read in (model, explicit)
     )
     return frozenset(taken.keys() - written.keys())
+
+
+def _without_type(match: re.Match[str]) -> str:
+    """Return what a help text says beside a type, which is of no use to a reader."""
+    required, default, known = match.groups()
+    if default is not None:
+        named = re.fullmatch(r"\{'class_path': '(?:\w+\.)*(\w+)'\}", default)
+        default = default if named is None else named[1]
+    shown = [] if required is None else ["required"]
+    shown += [] if default in (None, "null", "False", "[]") else [f"default: {default}"]
+    shown += [] if known is None else [f"known: {known}"]
+    return f" ({'; '.join(shown)})" if shown else ""
 
 
 def _shortened(match: re.Match[str], offered: Sequence[str]) -> str:

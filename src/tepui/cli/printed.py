@@ -18,7 +18,7 @@ WRITTEN = (*OF_FUNCTIONS, "--extractor", "--ray.address")
 
 
 def first_line(words: Sequence[str], own: Collection[str]) -> str:
-    """Return the command that reads a configuration printed from some words.
+    r"""Return the command that reads a configuration printed from some words.
 
     Args:
         words: The words.

@@ -1,8 +1,8 @@
 """Commands about a run know its data and model, and import nothing for its sake."""
 
 import json
-import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,7 +93,7 @@ def test_code_of_the_users_own_is_named_and_not_imported(here, capsys):
     said = capsys.readouterr().err
     assert f"--model must be given, as {' '.join(net)}: " in said
     main([*words, *own, *net])
-    assert os.path.exists("run/evaluation.json")
+    assert Path("run/evaluation.json").exists()
 
 
 def test_a_folder_names_only_what_a_configuration_may_name(here, capsys):

@@ -88,6 +88,7 @@ CASES: dict[str, list[list[str]]] = {
     ],
     "verify": [["runs/a"]],
     "doctor": [[]],
+    "completion": [["zsh"], []],
 }
 
 

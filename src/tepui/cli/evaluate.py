@@ -46,8 +46,9 @@ from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
 from tepui.studies.trained import COST, COST_KIND, EVALUATION, EVALUATION_KIND
 from tepui.training import LocalExchange, exchange_here
+from tepui.training.described import data_identity
 from tepui.training.prepare import to_device
-from tepui.training.run_folder import RunFolder, fingerprint
+from tepui.training.run_folder import RunFolder
 
 # How a row names what one member or label has.
 SINGULAR = {
@@ -243,7 +244,7 @@ def _of_the_same(
     if before is None:
         return None
     known = {**before.get("of", {}), "test": before.get("about", {}).get("test")}
-    asked = json.loads(json.dumps({**of, "test": fingerprint(test)}))
+    asked = json.loads(json.dumps({**of, "test": data_identity(test)}))
     if not (other := differences(known, asked)):
         return before
     if not overwrite:

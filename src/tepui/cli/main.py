@@ -18,6 +18,7 @@ from tepui.cli import (
     calibrate,
     claims,
     compare,
+    completion,
     corrupt,
     data,
     doctor,
@@ -77,6 +78,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "sweep": (sweep.sweep, sweep.EXAMPLE),
     "verify": (verify.verify, verify.EXAMPLE),
     "doctor": (doctor.doctor, doctor.EXAMPLE),
+    "completion": (completion.completion, completion.EXAMPLE),
 }
 # Parameters that are no options: words after a command, their types and how many.
 WORDS: dict[str, dict[str, tuple[Any, str | None]]] = {
@@ -87,6 +89,7 @@ WORDS: dict[str, dict[str, tuple[Any, str | None]]] = {
     "sweep": {"recipe": (str | None, "?")},
     "report": {"runs": (Path, "+")},
     "measure": {"checkpoints": (Path, "+")},
+    "completion": {"shell": (completion.Shell, "?")},
 }
 # Options whose names are words of Python, and the parameters they stand for.
 RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", Path)}}

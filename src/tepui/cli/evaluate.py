@@ -168,12 +168,13 @@ def evaluate(
             (folder / DETECTORS).unlink(missing_ok=True)  # those of other weights
     to_device(ensemble, torch.device(place))
     learned = read_detectors(folder, ensemble) if alone else None
-    of = {
+    computed_in: Precision = precision or RunFolder(folder).exam_precision()
+    of: dict[str, Any] = {
         "ensemble": weights_digest(ensemble),
         "classes": classes,
         "metrics": [*functions],
         "detectors": learned is not None,
-        "precision": precision or RunFolder(folder).exam_precision(),
+        "precision": computed_in,
         "rule": rule,
     }
     before = _of_the_same(file, before, of, test, overwrite)
@@ -188,9 +189,9 @@ def evaluate(
         rule=rule,
         batch_size=batch_size,
         workers=workers,
-        precision=of["precision"],
+        precision=computed_in,
         out=folder,
-        overwrite=overwrite or before is None,
+        overwrite=True,
         logits_in=logits_in,
         exchange=None if alone else exchange,
     )
@@ -235,11 +236,11 @@ def _check_new(
 
 def _of_the_same(
     file: Path,
-    before: Mapping[str, Any] | None,
+    before: dict[str, Any] | None,
     of: Mapping[str, Any],
     test: Dataset[Any],
     overwrite: bool,
-) -> Mapping[str, Any] | None:
+) -> dict[str, Any] | None:
     """Return the earlier evaluation if this one adds to it, None if it replaces it."""
     if before is None:
         return None

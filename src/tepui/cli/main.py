@@ -201,8 +201,9 @@ def _command(name: str) -> ArgumentParser:
     for word, (kind, count) in words.items():
         value = parameters[word].default
         # A word that is left out leaves what a file says of it.
-        left_out = {} if value is inspect.Parameter.empty else {"default": SUPPRESS}
-        command.add_argument(word, nargs=count, type=kind, help=about[word], **left_out)
+        optional = value is not inspect.Parameter.empty
+        default: dict[str, Any] = {"default": SUPPRESS} if optional else {}
+        command.add_argument(word, nargs=count, type=kind, help=about[word], **default)
     renamed = RENAMED.get(name, {})
     for option, (parameter, kind) in renamed.items():
         value = parameters[parameter].default

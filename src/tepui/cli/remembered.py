@@ -35,12 +35,12 @@ def remember(
     extractor: str | None,
 ) -> None:
     """Write down by which options a run was trained."""
-    free: frozenset[str] = frozenset()
+    made_by, free = model, frozenset[str]()
     if isinstance(model, Architecture):
-        model, free = model.factory, model.free
+        made_by, free = model.factory, model.free
     document = {
         "data": described(data, frozenset({"train"})),
-        "model": None if model is None else described(model, free),
+        "model": None if made_by is None else described(made_by, free),
         "extractor": extractor,
     }
     write_document(folder / FILE, KIND, document)

@@ -240,9 +240,9 @@ def _trained(
         steps = epoch_steps * spec.epochs * len(ready.members)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
-        shown = stack.enter_context(
-            showing(style, title, epochs=spec.epochs, steps=steps)
-        )
+        method, epochs = spec.method, spec.epochs
+        costs = [method.relative_cost(epoch, epochs) for epoch in range(epochs)]
+        shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
         plan = Plan(
             source=ready.source,
             unlabeled=ready.unlabeled,

@@ -125,7 +125,8 @@ def test_the_command_of_the_page_for_two_machines(tmp_path, numbered):
     trained = [*command.split(), *BRIEFLY]
     on_two_nodes([*words, "-m", "tepui", *trained], tmp_path)
     main([*trained, "--out", str(tmp_path / "one"), "--quiet"])
-    files = [tmp_path / place / "ensemble.safetensors" for place in ("runs/eight", "one")]
+    runs = [tmp_path / "runs" / "eight", tmp_path / "one"]
+    files = [run / "ensemble.safetensors" for run in runs]
     assert_same_bits(*(read_tensors(file, "ensemble")[0] for file in files))
 
 
@@ -136,7 +137,7 @@ def test_commands_for_a_cluster_are_understood(command):
 
 
 def test_the_file_for_kubernetes_is_the_one_of_the_page_and_is_a_job():
-    """Fields that the schema of batch/v1 requires, and what must agree within."""
+    """What must agree within; its schema: tests/ecosystem/test_kubernetes.py."""
     file = PAGE.parent / "examples" / "kubernetes.yaml"
     assert f"```yaml\n{file.read_text()}```" in TEXT
     job = yaml.safe_load(file.read_text())

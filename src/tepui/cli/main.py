@@ -104,6 +104,14 @@ _TYPED = re.compile(
 )
 # What ends in a message, not in a traceback.
 MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobError)
+# Commands whose work torchrun's processes share, and how others share theirs.
+OVER_RANKS = ("train", "compare", "evaluate")
+EXECUTORS = " (--executor and --workers spread its work)"
+INSTEAD = {
+    "predict": " (tepui.evaluation.predict_shards with rank and world shares its work)",
+    "reproduce": EXECUTORS,
+    "sweep": EXECUTORS,
+}
 LEFT_OUT: dict[str, set[str]] = {
     "train": {"progress"},
     "compare": {"loss", "progress", "method", "keep", "stop_after"},
@@ -249,11 +257,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _check_ranks(command: Callable[..., None]) -> None:
     """Refuse commands that would do the same work in every process of torchrun."""
-    size = place_of_environment().size
-    fits = size == 1 or command in (train.train, compare.compare, evaluate.evaluate)
-    allowed = f"train, compare or evaluate under torchrun ({size} ranks)"
-    rule = f"be {allowed}; start others without it"
-    require(fits, "command", rule, command.__name__)
+    size, name = place_of_environment().size, command.__name__
+    rule = (
+        f"be {', '.join(OVER_RANKS[:-1])} or {OVER_RANKS[-1]} under torchrun ({size} "
+        f"ranks); start tepui {name} once, without it{INSTEAD.get(name, '')}"
+    )
+    require(size == 1 or name in OVER_RANKS, "command", rule, name)
 
 
 def _where(name: str) -> str:

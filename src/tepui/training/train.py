@@ -151,7 +151,7 @@ def train(
                 "branch_from": str(branch_from),
                 **order.agreed_on,
             }
-            check_agreement(exchange, config | asked, ensemble)
+            check_agreement(exchange, config | asked, ensemble, data.train)
         run = _carried_out(order, config, told, clock)
         if exchange.writer:
             told.end(run)
@@ -282,6 +282,7 @@ def _trained(
         if exchange.writer:
             out = None if folder is None else str(folder.path)
             callbacks.start(masked({**config, "out": out}))
+        exchange.wait()  # steps have a timeout, which callbacks may well exceed
         if folder is not None:
             stack.enter_context(interruption.listening())
         training.run()

@@ -24,6 +24,7 @@ from tepui.cli.loss import loss_named
 from tepui.cli.own_functions import own_functions
 from tepui.cli.parsing import KnownLoss
 from tepui.cli.plan_table import plan_table
+from tepui.cli.remembered import remember
 from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
@@ -202,5 +203,6 @@ def compare(
         )
     if not exchange_here().writer:
         return
+    remember(folder, data, model, extractor)
     terminal.print(printed_table(comparison))
     terminal.print(f"report: {write_report(load_reports([folder]), folder)}")

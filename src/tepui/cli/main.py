@@ -350,7 +350,7 @@ def _without_type(match: re.Match[str]) -> str:
     """Return what a help text says beside a type, which is of no use to a reader."""
     required, default, known = match.groups()
     if default is not None:
-        named = re.fullmatch(r"\{'class_path': '(?:\w+\.)*(\w+)'\}", default)
+        named = re.match(r"\{'class_path': '(?:\w+\.)*(\w+)'", default)
         default = default if named is None else named[1]
     shown = [] if required is None else ["required"]
     shown += [] if default in (None, "null", "False", "[]") else [f"default: {default}"]

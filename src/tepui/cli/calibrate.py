@@ -107,6 +107,7 @@ def calibrate(
         said.append(f"detectors of features on {_count(training)}")
     ensemble.save(run, overwrite=True)
     console().print(f"{', '.join(said)}; saved in {run}")
+    console().print(f"next: tepui predict {run} FILES")
 
 
 def _method(ensemble: Ensemble, method: str | None, coverage: float | None) -> Any:

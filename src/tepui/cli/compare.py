@@ -16,6 +16,7 @@ from tepui.cli.datasets import (
     natural_shifts,
     part,
     unfamiliar,
+    warn_of_compiling,
 )
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
@@ -136,7 +137,8 @@ def compare(
         ray: Of executor ray.
         slurm: Of executor slurm.
         out: The folder; the next free runs/compare-NNN by default.
-        resume: Continue the comparison in the folder, to the same bits.
+        resume: Continue the comparison in the folder, to the same bits; methods that
+            it has already stay in its table.
         quiet: Show no progress.
         dry_run: Only show what is left to do and what it costs.
     """
@@ -147,6 +149,7 @@ def compare(
     folder = folder_for("compare", out, resume)
     if not dry_run:
         check_writable(folder)
+    warn_of_compiling(settings["compile"], device)
     terminal = console()
     minimized = loss_named(loss, label_smoothing, class_weights)
     task = task_of(minimized)
@@ -206,3 +209,4 @@ def compare(
     remember(folder, data, model, extractor)
     terminal.print(printed_table(comparison))
     terminal.print(f"report: {write_report(load_reports([folder]), folder)}")
+    terminal.print(f"next: tepui report {folder} --open")

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui import data as datasets
+from tepui.cli.folders import say
 from tepui.cli.parsing import known_spelling
 from tepui.cli.remembered import remembered_data
 from tepui.core.checks import one_of, require
@@ -38,6 +39,12 @@ FEATURES = "features"
 def place_of(device: str | None) -> str:
     """Return the device asked for; by default a GPU if there is one."""
     return device or ("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def warn_of_compiling(compile: bool | None, device: str | None) -> None:
+    """Say that compiling on a CPU may cost more than it saves."""
+    if compile and place_of(device) == "cpu":
+        say("--compile on a CPU takes minutes at first, often more than it saves")
 
 
 def part(data: Data, *, train: bool) -> Dataset[Any]:

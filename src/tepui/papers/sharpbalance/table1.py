@@ -124,13 +124,12 @@ def _records(
             **names,
         )
     for tried, row in zip(planned.combinations, outcome.rows, strict=True):
-        found = [value for value in row.scores["accuracy"] if value is not None]
         yield Record(
             metric="held_out_accuracy",
-            value=100 * fmean(found),
+            value=100 * fmean(row.scores["accuracy"]),
             unit="percent",
-            n=len(found),
-            values=tuple(100 * value for value in found),
+            n=len(row.scores["accuracy"]),
+            values=tuple(100 * value for value in row.scores["accuracy"]),
             at=dict(row.values),
             config_hash=config_hash(tried.trials),
             **names,

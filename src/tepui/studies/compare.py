@@ -8,6 +8,7 @@ the same data order under each of them.
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -58,6 +59,7 @@ from tepui.training import ExecutionSpec, LocalExchange, TrainingSpec, exchange_
 from tepui.training.described import data_identity, environment_of, to_jsonable
 from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
 from tepui.training.progress import Style
+from tepui.training.time_left import expected_seconds, in_words
 from tepui.training.run_folder import RunFolder
 from tepui.training.spec import shards_of
 
@@ -195,16 +197,21 @@ def compare(
             plan.values(), store, workers=at_once, retries=retries, executor=executor
         )
     trained: dict[str, list[Trained]] = {}
-    for (label, number), job in plan.items():
+    took: dict[int, float] = {}
+    for place_in_plan, ((label, number), job) in enumerate(plan.items()):
         is_tested = exchange.told(store.has(job.trial, spec))
+        begun = time.monotonic()
         if exchange.writer:
-            announce(f"{label}, ensemble {number + 1} of {ensembles}")
+            stands = _where_it_stands([*plan.values()], place_in_plan, took)
+            announce(f"{label}, ensemble {number + 1} of {ensembles} ({stands})")
             _carry_out(job, store, on_images, job.trial.digest in before)
         else:
             store.run(job.trial)
             if not is_tested:
                 store.evaluation(job.trial, spec)
         exchange.wait()  # the writer measures
+        if not is_tested:
+            took[place_in_plan] = time.monotonic() - begun
         trained.setdefault(label, []).append(_read(job, store))
     for (label, rows), method in zip(trained.items(), methods, strict=True):
         results[label] = MethodResult(label, to_jsonable(method), tuple(rows))
@@ -215,6 +222,21 @@ def compare(
     if exchange.writer:
         write_document(folder / FILE, KIND, asdict(comparison))
     return comparison
+
+
+def _where_it_stands(jobs: Sequence[Job], place: int, took: Mapping[int, float]) -> str:
+    """Return which job begins, and the time left from how long others took."""
+    done = f"{place + 1} of {len(jobs)}"
+    if not took:
+        return done
+    left = sum(expected_seconds([_cost(job.trial) for job in jobs], took)[place:])
+    return f"{done}, about {in_words(left)} left"
+
+
+def _cost(trial: Trial) -> float:
+    """Return what a trial costs beside others of the same model and data."""
+    method, epochs = trial.training.method, trial.training.epochs
+    return sum(method.relative_cost(epoch, epochs) for epoch in range(epochs))
 
 
 def planned_comparison(

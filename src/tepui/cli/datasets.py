@@ -61,9 +61,12 @@ def data_for(data: Data | None, run: Path) -> Data:
         return data
     if (own := remembered_data(run)) is not None:
         return own
-    if (recorded := _recorded(run)) is not None:
-        rule = f"be given, since {run} was trained on {recorded['class']}"
-        require(recorded["class"] == Digits.__name__, "--data", rule, None)
+    recorded = _recorded(run)
+    rule = f"be given, since {run} does not say what it was trained on"
+    require(recorded is not None, "--data", rule, None)
+    assert recorded is not None
+    rule = f"be given, since {run} was trained on {recorded['class']}"
+    require(recorded["class"] == Digits.__name__, "--data", rule, None)
     return Digits
 
 

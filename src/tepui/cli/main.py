@@ -127,8 +127,8 @@ INSTEAD = {
 }
 LEFT_OUT: dict[str, set[str]] = {
     "train": {"progress"},
-    "compare": {"loss", "progress", "method", "keep", "stop_after"},
-    "sweep": {"loss", "progress", "keep", "stop_after", "data_parallel"},
+    "compare": {"progress", "method", "keep", "stop_after"},
+    "sweep": {"progress", "keep", "stop_after", "data_parallel"},
 }
 
 

@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
 .PHONY: demo test test-all test-faults test-ecosystem lint types docs bench format clean
 
 demo: $(VENV)/.installed ## train and compare ensembles on the embedded data set
-	$(BIN)/tepui compare $(ARGS)
+	$(BIN)/tepui compare --at-once 2 --threads 2 $(ARGS)
 
 test: $(VENV)/.dev lint types ## lint, types and all tests but the slow ones
 	$(PYTEST) $(ARGS)

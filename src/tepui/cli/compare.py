@@ -32,6 +32,7 @@ from tepui.data.shifts import Shifts
 from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
+from tepui.report.story import told
 from tepui.studies import compare as compare_methods
 from tepui.studies import load_reports
 from tepui.studies.compare import planned_comparison
@@ -70,6 +71,7 @@ def compare(
     device: str | None = None,
     track: list[TrackerName] | None = None,
     at_once: int | None = None,
+    threads: int | None = None,
     executor: ExecutorName = "processes",
     retries: int = RETRIES,
     ray: Ray = DEFAULT_RAY,
@@ -122,6 +124,8 @@ def compare(
             track installs them.
         at_once: Ensembles to train at once; one by default, by ray and slurm as many as
             they have room for.
+        threads: Threads of each ensemble on a CPU, on which the last digits depend; by
+            default one if several are trained at once, else as many as there are.
         executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
             the extras of these names install. The folder must then lie where all
             machines reach it.
@@ -185,6 +189,7 @@ def compare(
             title=f"Ensembles on {type(train).__name__}",
             resume=resume,
             at_once=at_once,
+            threads=threads,
             retries=retries,
             executor=executor_named(executor, ray, slurm),
             announce=(lambda line: None) if quiet else terminal.print,
@@ -194,5 +199,8 @@ def compare(
         )
     if not exchange_here().writer:
         return
+    loaded = load_reports([folder])
     terminal.print(printed_table(comparison))
-    terminal.print(f"report: {write_report(load_reports([folder]), folder)}")
+    for group in loaded.groups:
+        terminal.print(told(group).claim)
+    terminal.print(f"report: {write_report(loaded, folder)}")

@@ -93,6 +93,8 @@ RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", 
 SPECIFICATIONS = (TrainingSpec, ExecutionSpec)
 SETTINGS = "settings"
 PRINT = "--print_config"
+# Words that are answered without a command.
+OF_ALL = ("-h", "--help", "--version")
 # What ends in a message, not in a traceback.
 MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobError)
 LEFT_OUT: dict[str, set[str]] = {
@@ -114,10 +116,8 @@ class HelpFormatter(DefaultHelpFormatter):
         return re.sub(r"--\w[\w.]*", lambda option: option[0].replace("_", "-"), text)
 
     def _expand_help(self, action: Action) -> str:
-        names = known_names()
         option = next(iter(action.option_strings), "")
-        offered = names.get(option) or [*chain.from_iterable(names.values())]
-        shortened = partial(_shortened, offered=offered)
+        shortened = partial(_shortened, option=option)
         text = super()._expand_help(action)
         return re.sub(r", known subclasses: ([^)]*)", shortened, text)
 
@@ -142,7 +142,7 @@ class Parser(ArgumentParser):
         shown = namespace.clone()
         model, words = shown.get("model"), getattr(self, "parent_parser", self).words
         if words and isinstance(model, Namespace):
-            explicit = build_parser().parse_args(words, defaults=False)
+            explicit = build_parser(words[0]).parse_args(words, defaults=False)
             for name in _free_arguments(model, explicit[explicit.subcommand].model):
                 del model.init_args[name]
         return str(super().dump(shown, *arguments, **options))
@@ -161,8 +161,11 @@ class Parser(ArgumentParser):
         self.exit(2, f"{_speaker()}: {said}\n{_where(name)} shows all options\n")
 
 
-def build_parser() -> Parser:
-    """Return the parser of all commands."""
+def build_parser(chosen: str | None = None) -> Parser:
+    """Return the parser of all commands, with the options of the chosen one.
+
+    Options take time to build, and one command's are read at a time.
+    """
     parser = Parser(
         prog="tepui",
         description="Deep ensembles whose members are flat and different.",
@@ -170,9 +173,10 @@ def build_parser() -> Parser:
         version=__version__,
     )
     commands = parser.add_subcommands(title="commands", metavar="COMMAND")
-    for name in COMMANDS:
-        command = _command(name)
-        commands.add_subcommand(name, command, help=command.description)
+    for name, (function, _) in COMMANDS.items():
+        summary = parse(function.__doc__ or "").short_description
+        command = _command(name) if name == chosen else Parser()
+        commands.add_subcommand(name, command, help=summary)
     return parser
 
 
@@ -217,6 +221,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not written:
         sys.stdout.write(GREETING)
         return
+    if written[0] in OF_ALL:
+        build_parser().parse_args(written[:1])
     try:
         words = with_files_first(spelled(normalized(with_data_option(written))))
         command, values = read(words)
@@ -262,7 +268,7 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     words, factory = without_factory(words)
     items = listed() | named_by_user(words)
     with admitting(items):
-        parser = build_parser()
+        parser = build_parser(words[0])
         parser.words = [word for word in words if not word.startswith(PRINT)]
         chosen = _parsed(parser, words)
         check_classes(chosen, items)
@@ -308,7 +314,10 @@ def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:
     return frozenset(taken.keys() - written.keys())
 
 
-def _shortened(match: re.Match[str], offered: Sequence[str]) -> str:
+def _shortened(match: re.Match[str], option: str) -> str:
+    """Return the classes that an option offers, in place of all that would fit."""
+    known = known_names()
+    offered = known.get(option) or [*chain.from_iterable(known.values())]
     paths = re.split(r",\s*", match.group(1))
     names = {path.rsplit(".", 1)[-1] for path in paths if path.startswith("tepui.")}
     shown = sorted(names & set(offered))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tepui.core.checks import require
+from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.storage import read_document
 from tepui.data.shifts import NATURAL
 from tepui.studies.statistics import Estimate, estimate
@@ -98,7 +99,7 @@ class MethodResult:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(ShownInNotebooks):
     """Several methods on one data set.
 
     Attributes:

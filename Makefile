@@ -11,7 +11,11 @@ INSTALLED_PIP := $(INSTALLED)/bin/python $(INSTALL)
 EXTRAS := vision text hub parquet export track slurm docs dev
 SOURCES := src tests benchmarks examples
 # One process per core; each computes on one thread (tests/conftest.py).
-PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
+PARALLEL := -m pytest -n logical --dist worksteal
+PYTEST := $(BIN)/python $(PARALLEL)
+# References in the tests that ask for torchvision, which they do not use; what they do
+# use is in the extra dev.
+REFERENCES := "curvlinops-for-pytorch>=3" "backpack-for-pytorch>=1.7"
 
 # What the suite says of a package as its users have it: models, training, scores,
 # predictions, the page, the command line.
@@ -34,9 +38,11 @@ test-all: $(VENV)/.dev lint types ## the slow tests too, and what no test reache
 test-faults: $(VENV)/.dev ## kills, full disks, damaged files: any seeds, totals kept
 	PYTHONPATH=src:tests $(BIN)/python -m faults --totals docs/reliability.json $(ARGS)
 
+# All tests of other libraries, too, that would be skipped where those are missing.
 test-ecosystem: $(ECOSYSTEM)/.installed ## every extra, and tests beside other libraries
-	TEPUI_ECOSYSTEM=1 $(ECOSYSTEM)/bin/python -m pytest tests/ecosystem \
-		-m "slow or not slow" $(ARGS)
+	TEPUI_ECOSYSTEM=1 $(ECOSYSTEM)/bin/python $(PARALLEL) -m "slow or not slow" \
+		tests/ecosystem $$(grep -rl importorskip tests --include="test_*.py" \
+		--exclude-dir=ecosystem) $(ARGS)
 
 # What is tested lies in site-packages: nothing puts src/ on the path.
 test-wheel: dist ## the core of the suite against the wheel, in a fresh environment
@@ -76,11 +82,9 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.torch
 	$(PIP) --editable .
 	touch $@
 
-# curvlinops, a reference in the tests, asks for torchvision, which it does not use;
-# what it does use is in the extra.
 $(VENV)/.dev: pyproject.toml $(VENV)/.torch
 	$(PIP) --editable ".[dev]"
-	$(PIP) --no-deps "curvlinops-for-pytorch>=3" "backpack-for-pytorch>=1.7"
+	$(PIP) --no-deps $(REFERENCES)
 	$(PIP) "ray[tune]>=2.52" || echo "no Ray for this machine: its tests are skipped"
 	touch $@
 
@@ -98,7 +102,9 @@ $(ECOSYSTEM)/.installed: pyproject.toml constraints.txt
 	done
 	$(ECOSYSTEM_PIP) --editable ".[ray]" || echo "no Ray for this machine"
 	$(ECOSYSTEM_PIP) "lightning>=2.5" "accelerate>=1.8" "pytorch_optimizer>=3.5"
-	$(ECOSYSTEM_PIP) --no-deps "timm>=1.0" "torch-uncertainty>=0.13" "pytorch-ood>=0.4"
+	$(ECOSYSTEM_PIP) "kubernetes-validate>=1.31"
+	$(ECOSYSTEM_PIP) --no-deps "timm>=1.0" "torch-uncertainty>=0.13" "pytorch-ood>=0.4" \
+		$(REFERENCES)
 	touch $@
 
 dist: $(PUBLISHING)/.installed ## build wheel and sdist into dist/, and check them

@@ -83,7 +83,7 @@ def test_runs_tested_alike_stand_in_one_table(compared, tmp_path, capsys):
     page = (out / "report.html").read_text()
     assert "Group 2" not in page
     assert "2 runs side by side" in capsys.readouterr().out
-    main(["evaluate", str(run), "--corruptions", "none", "--overwrite"])
+    main(["evaluate", str(run), "--ood", "noise=UniformNoise"])
     arguments = ["report", str(compared), str(run), "--out", str(out)]
     with pytest.raises(SystemExit):
         main(arguments)
@@ -213,7 +213,9 @@ def test_a_users_model_is_imported_only_when_named_on_the_command_line(tmp_path)
     assert "IMPORTED" in accepted.stdout
     unknown = run(["evaluate", "b", "--corruptions", "none"], tmp_path)
     assert unknown.returncode == 2
-    assert "factory must be given" in unknown.stderr
+    assert "--model must be given, as --model mine.Net --model.width 5: " in (
+        unknown.stderr
+    )
 
 
 def test_a_config_file_cannot_run_foreign_code(tmp_path, capsys):

@@ -231,7 +231,7 @@ def _paper_images(repetition: int) -> dict[str, DataSource]:
 LAMBDAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 STUDIES: Mapping[Size, HeadStudy] = {
     "paper": HeadStudy(
-        ensembles=1,
+        ensembles=3,
         members=5,
         large=50,
         sizes=(2, 5, 10, 20, 50),

@@ -294,7 +294,9 @@ def test_overrides_are_recorded_and_filed_apart(made, capsys):
 def test_the_released_rule_is_trained_beside_the_papers(made, capsys):
     folder, words = made
     found = read_results(folder / "out/smoke/sharpbalance/figure7a")
-    assert {"sharpbalance", "sharpbalance_released"} <= {r.method for r in found.records}
+    assert {"sharpbalance", "sharpbalance_released"} <= {
+        r.method for r in found.records
+    }
     given = ["--methods", "sharpbalance_released"]
     main(["reproduce", "sharpbalance/figure7a", *words, *given, "--dry-run"])
     row = next(line for line in lines(capsys).splitlines() if "figure7a" in line)

@@ -206,7 +206,13 @@ PROTOCOLS: Protocols = {
         "cifar100": _CIFAR100,
         "tiny_imagenet": _CIFAR10._replace(
             dataset=TinyImageNet,
-            model=partial(ResNet18, num_classes=200, width=64, stem="64px"),
+            model=partial(
+                ResNet18,
+                num_classes=200,
+                width=64,
+                stem="64px",
+                scaled_shortcut=True,
+            ),
             fraction=0.3,
             strength="tiny_imagenet",
             held_out=0.0,

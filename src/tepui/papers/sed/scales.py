@@ -84,6 +84,7 @@ class HeadStudy(NamedTuple):
     layers: int  # how many of its last layers are cut off
     # returns a new head; takes the repetition as "start"
     head: Callable[..., nn.Module]
+    weight: float = 0.1  # of SED's disagreement, where it is not varied
     partial: tuple[str, ...] = ()  # sets that hold only some of the classes
     logits_in: LogitType = "float32"  # how the heads' answers are stored
 

@@ -96,7 +96,7 @@ def test_train_then_evaluate(tmp_path, capsys):
     main(["train", *SMALL, *options, "--validation", "0.1", "--out", str(out)])
     config = json.loads((out / "run.json").read_text())["config"]
     assert config["method"]["rho"] == 0.2
-    assert config["optimizer"] == tepui.training.run_folder.to_jsonable(tepui.AdamW())
+    assert config["optimizer"] == tepui.training.described.to_jsonable(tepui.AdamW())
     assert config["seeds"] == [3, 4]
     assert config["validation"]["samples"] == 144
     main(["evaluate", str(out), "--corruptions", "none"])
@@ -209,7 +209,9 @@ def test_a_users_model_is_imported_only_when_named_on_the_command_line(tmp_path)
     assert "IMPORTED" in accepted.stdout
     unknown = run(["evaluate", "b", "--corruptions", "none"], tmp_path)
     assert unknown.returncode == 2
-    assert "factory must be given" in unknown.stderr
+    assert "--model must be given, as --model mine.Net --model.width 5: " in (
+        unknown.stderr
+    )
 
 
 def test_a_config_file_cannot_run_foreign_code(tmp_path, capsys):

@@ -11,7 +11,9 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui import data as datasets
+from tepui.cli.folders import say
 from tepui.cli.parsing import known_spelling
+from tepui.cli.remembered import remembered_data
 from tepui.core.checks import one_of, require
 from tepui.data import Digits, corrupted, corrupted_files, prepared_like, to_arrays
 from tepui.data.class_names import class_names, same_classes
@@ -23,8 +25,9 @@ from tepui.data.image_files import ImageFiles
 from tepui.data.loading import length
 from tepui.data.prepared_like import image_shape
 from tepui.modules.features import cached_features
+from tepui.training.described import data_identity
 from tepui.training.inputs import divided
-from tepui.training.run_folder import RunFolder, fingerprint
+from tepui.training.run_folder import RunFolder
 
 Data = Callable[[], Dataset[Any]]
 
@@ -38,6 +41,12 @@ def place_of(device: str | None) -> str:
     return device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def warn_of_compiling(compile: bool | None, device: str | None) -> None:
+    """Say that compiling on a CPU may cost more than it saves."""
+    if compile and place_of(device) == "cpu":
+        say("--compile on a CPU takes minutes at first, often more than it saves")
+
+
 def part(data: Data, *, train: bool) -> Dataset[Any]:
     """Return one part of a data set."""
     written = _options_of(data).get("part")
@@ -47,12 +56,17 @@ def part(data: Data, *, train: bool) -> Dataset[Any]:
 
 
 def data_for(data: Data | None, run: Path) -> Data:
-    """Return the data set to use with a run: the one named, or digits."""
+    """Return the data set to use with a run: the one named, its own, or digits."""
     if data is not None:
         return data
-    if (recorded := _recorded(run)) is not None:
-        rule = f"be given, since {run} was trained on {recorded['class']}"
-        require(recorded["class"] == Digits.__name__, "--data", rule, None)
+    if (own := remembered_data(run)) is not None:
+        return own
+    recorded = _recorded(run)
+    rule = f"be given, since {run} does not say what it was trained on"
+    require(recorded is not None, "--data", rule, None)
+    assert recorded is not None
+    rule = f"be given, since {run} was trained on {recorded['class']}"
+    require(recorded["class"] == Digits.__name__, "--data", rule, None)
     return Digits
 
 
@@ -87,7 +101,7 @@ def held_out_part(
     if extractor is not None:
         features = cached_features(extractor, whole, run / FEATURES)
         _, learned = divided(features, held / count)
-    same = fingerprint(learned) == expected
+    same = data_identity(learned) == expected
     require(same, "--data", rule, "others, or changed ones")
     return unseen
 

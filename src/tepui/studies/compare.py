@@ -6,6 +6,7 @@ stopped. All methods share seeds: ensemble ``r`` starts from the same weights an
 the same data order under each of them.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
+from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.replacing import is_free
 from tepui.core.seeding import SEED, member_seeds
@@ -33,7 +35,13 @@ from tepui.methods import Method
 from tepui.models.split import frozen
 from tepui.modules.state import description
 from tepui.sharpness import worst_case
-from tepui.studies.comparison import FILE, KIND, Comparison, MethodResult
+from tepui.studies.comparison import (
+    FILE,
+    KIND,
+    Comparison,
+    MethodResult,
+    read_comparison,
+)
 from tepui.studies.describe import as_written
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import FeatureCache, on_features
@@ -47,17 +55,15 @@ from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import ExecutionSpec, LocalExchange, TrainingSpec, exchange_here
+from tepui.training.described import data_identity, environment_of, to_jsonable
 from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
 from tepui.training.progress import Style
-from tepui.training.run_folder import (
-    RunFolder,
-    environment_of,
-    fingerprint,
-    to_jsonable,
-)
+from tepui.training.run_folder import RunFolder
 from tepui.training.spec import shards_of
 
 FEATURES = "features"
+# Settings that change no result.
+_OF_NO_CONSEQUENCE = {"threads", "progress", "workers", "checkpoint_every"}
 
 
 def compare(
@@ -118,7 +124,8 @@ def compare(
         seed: One integer, or one per member of all ensembles.
         out: The comparison's folder; a run folder for every ensemble lies in it, such
             as ``SAM/0``.
-        resume: Continue the comparison in ``out``.
+        resume: Continue the comparison in ``out``. Methods that it has already stay in
+            it beside the ones named here.
         device: Where to train and evaluate.
         at_once: Ensembles trained at a time; None for as many as the executor has room
             for. Several train on one thread each if on a CPU.
@@ -161,6 +168,20 @@ def compare(
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = _plan(methods, factory, data, spec, sharpness, seeds, members, training)
     model = _check_test(next(iter(plan.values())).trial, learned, test)
+    settings = {
+        "members": members,
+        "ensembles": ensembles,
+        "model": model,
+        "extractor": None if extractor is None else description(extractor),
+        "train": data_identity(train),
+        "unlabeled": None if unlabeled is None else data_identity(unlabeled),
+        **spec.tested,
+        "sharpness": None if sharpness is None else dict(sharpness),
+        "seeds": list(seeds),
+        "threads": None,  # which the first run of the comparison decides
+        **{n: to_jsonable(item) for n, item in training.items() if n != "callbacks"},
+    }
+    results = _earlier(folder, labels(methods), settings)
     store = _store(folder, place, plan, training, logits_in)
     before = {j.trial.digest for j in plan.values() if store.has(j.trial, on_images)}
     for job in plan.values():
@@ -185,24 +206,12 @@ def compare(
                 store.evaluation(job.trial, spec)
         exchange.wait()  # the writer measures
         trained.setdefault(label, []).append(_read(job, store))
-    results = [
-        MethodResult(label, to_jsonable(method), tuple(rows))
-        for (label, rows), method in zip(trained.items(), methods, strict=True)
-    ]
-    settings = {
-        "members": members,
-        "ensembles": ensembles,
-        "model": model,
-        "extractor": None if extractor is None else description(extractor),
-        "train": fingerprint(train),
-        "unlabeled": None if unlabeled is None else fingerprint(unlabeled),
-        **spec.tested,
-        "sharpness": None if sharpness is None else dict(sharpness),
-        "seeds": list(seeds),
-        "threads": RunFolder(folder / results[0].ensembles[0].folder).threads(),
-        **{n: to_jsonable(item) for n, item in training.items() if n != "callbacks"},
-    }
-    comparison = Comparison(title, settings, environment_of(place), tuple(results))
+    for (label, rows), method in zip(trained.items(), methods, strict=True):
+        results[label] = MethodResult(label, to_jsonable(method), tuple(rows))
+    first = next(iter(results.values())).ensembles[0].folder
+    settings["threads"] = RunFolder(folder / first).threads()
+    found = tuple(results.values())
+    comparison = Comparison(title, settings, environment_of(place), found)
     if exchange.writer:
         write_document(folder / FILE, KIND, asdict(comparison))
     return comparison
@@ -284,6 +293,31 @@ def _require_free(folder: Path, resume: bool) -> None:
             f"{folder} is not empty; pass resume=True (--resume) to continue it, or "
             "choose another folder"
         )
+
+
+def _earlier(
+    folder: Path, asked: Sequence[str], settings: Mapping[str, Any]
+) -> dict[str, MethodResult]:
+    """Return the methods that a resumed comparison has already, by label.
+
+    Raises:
+        ValueError: If it has others than are asked for, under other settings: they
+            could not stand in one table.
+    """
+    if not (folder / FILE).is_file():
+        return {}
+    before = read_comparison(folder)
+    known = {method.label: method for method in before.methods}
+    if others := [label for label in known if label not in asked]:
+        then, now = before.settings, json.loads(json.dumps(settings))
+        parts = {name.partition(".")[0] for name in differences(then, now)}
+        changed = sorted(parts - _OF_NO_CONSEQUENCE)
+        rule = (
+            f"hold those of {folder} too ({', '.join(others)}), since these differ: "
+            f"{', '.join(changed)}"
+        )
+        require(not changed, "methods", rule, ", ".join(asked))
+    return known
 
 
 def _test_spec(

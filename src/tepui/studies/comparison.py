@@ -1,6 +1,6 @@
 """What a comparison of several methods gave, and its document."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -95,6 +95,34 @@ class MethodResult:
         return estimate(
             trained.evaluation["severities"][level][name] for trained in self.ensembles
         )
+
+
+def differing(methods: Sequence[MethodResult]) -> dict[str, dict[str, Any]]:
+    """Return the hyperparameters that several methods have, but not with one value.
+
+    Args:
+        methods: The methods.
+
+    Returns:
+        For each such name, its value by the methods' labels.
+
+    Example:
+        >>> one = MethodResult("SAM", {"class": "SAM", "rho": 0.1}, ())
+        >>> other = MethodResult("GSAM", {"class": "GSAM", "rho": 0.2, "alpha": 1}, ())
+        >>> differing([one, other])
+        {'rho': {'SAM': 0.1, 'GSAM': 0.2}}
+    """
+    names = dict.fromkeys(name for m in methods for name in m.hyperparameters)
+    values = {
+        name: {
+            m.label: m.hyperparameters[name]
+            for m in methods
+            if isinstance(m.hyperparameters.get(name), int | float | str)
+        }
+        for name in names
+        if name != "class"
+    }
+    return {name: found for name, found in values.items() if len({*found.values()}) > 1}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from tepui.data.arrays import Batch
 from tepui.data.fingerprint import fingerprint
 from tepui.data.loading import in_order
 from tepui.data.preparation import preparation_of
-from tepui.ensembles.ensemble import Ensemble, load_into
+from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.loading import load_into
 from tepui.losses import task_of
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
@@ -143,14 +144,14 @@ def train(
         log.info("the run in %s is already finished", folder.path)
         order.place(range(len(ensemble)))
         return _finished(ensemble, folder)
-    with exchange.attending():
+    with told.told_of_errors(), exchange.attending():
         if not alone:
             asked = {
                 "out": str(out),
                 "branch_from": str(branch_from),
                 **order.agreed_on,
             }
-            check_agreement(exchange, config | asked, ensemble)
+            check_agreement(exchange, config | asked, ensemble, data.train)
         run = _carried_out(order, config, told, clock)
         if exchange.writer:
             told.end(run)
@@ -239,9 +240,9 @@ def _trained(
         steps = epoch_steps * spec.epochs * len(ready.members)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
-        shown = stack.enter_context(
-            showing(style, title, epochs=spec.epochs, steps=steps)
-        )
+        method, epochs = spec.method, spec.epochs
+        costs = [method.relative_cost(epoch, epochs) for epoch in range(epochs)]
+        shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
         plan = Plan(
             source=ready.source,
             unlabeled=ready.unlabeled,
@@ -281,6 +282,7 @@ def _trained(
         if exchange.writer:
             out = None if folder is None else str(folder.path)
             callbacks.start(masked({**config, "out": out}))
+        exchange.wait()  # steps have a timeout, which callbacks may well exceed
         if folder is not None:
             stack.enter_context(interruption.listening())
         training.run()

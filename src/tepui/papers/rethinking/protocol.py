@@ -48,8 +48,8 @@ from tepui.studies import (
 )
 from tepui.studies.augmented_copies import Augmented
 from tepui.training import SGD, Constant, Cosine, Schedule, TrainingSpec
+from tepui.training.described import to_jsonable
 from tepui.training.numerics import Precision
-from tepui.training.run_folder import to_jsonable
 
 RHO = 0.05
 WEIGHT_DECAY = 5e-4

@@ -130,10 +130,10 @@ def _records(
     for tried, row in zip(planned.combinations, outcome.rows, strict=True):
         yield Record(
             metric="held_out_accuracy",
-            value=100 * fmean(row.accuracy),
+            value=100 * fmean(row.scores["accuracy"]),
             unit="percent",
-            n=len(row.accuracy),
-            values=tuple(100 * value for value in row.accuracy),
+            n=len(row.scores["accuracy"]),
+            values=tuple(100 * value for value in row.scores["accuracy"]),
             at=dict(row.values),
             config_hash=config_hash(tried.trials),
             **names,

@@ -147,14 +147,10 @@ def evaluate(
     check_writable(folder)
     exchange.wait()  # from now on the file is ours
     functions = own_functions("--metrics", metrics or ())
-    place = place_of(device)
     test = tested_part(data, folder)
-    copies: Mapping[tuple[str, int], Dataset[Any]] = {}
-    more = before is not None and bool(ood)
-    if shifted is not None:
-        copies = corrupted_copies(shifted, test, data)
-    elif corruptions != "none" and (corruptions is not None or not (natural or more)):
-        copies = corrupted_images(test, corruptions or "cifar")
+    further = bool(natural) or (before is not None and bool(ood))
+    kind = corruptions or ("none" if further else "cifar")
+    copies = _copies(shifted, kind, test, data)
     shifts = Shifts(copies, natural_shifts(natural, test))
     sets = unfamiliar(ood, test)
     asked = [*([COPIES] if copies else []), *shifts.natural, *(sets or {})]
@@ -166,7 +162,7 @@ def evaluate(
         if exchange.writer:
             ensemble.save(folder, overwrite=overwrite)
             (folder / DETECTORS).unlink(missing_ok=True)  # those of other weights
-    to_device(ensemble, torch.device(place))
+    to_device(ensemble, torch.device(place_of(device)))
     learned = read_detectors(folder, ensemble) if alone else None
     computed_in: Precision = precision or RunFolder(folder).exam_precision()
     of: dict[str, Any] = {
@@ -214,10 +210,23 @@ def evaluate(
     terminal.print(_table(evaluation, f"{evaluation.classes} {what}, {folder}"))
     if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
-    others = [name for name in sets_in(document) if name not in asked]
-    beside = f", beside {', '.join(others)} from before" if others else ""
-    terminal.print(f"written to {file}{beside}")
+    terminal.print(f"written to {file}{_beside(document, asked)}")
     terminal.print(f"next: tepui report {folder} --open")
+
+
+def _copies(
+    shifted: str | None, corruptions: str, test: Dataset[Any], data: Data | None
+) -> Mapping[tuple[str, int], Dataset[Any]]:
+    """Return corrupted copies: of a folder, made here, or none."""
+    if shifted is not None:
+        return corrupted_copies(shifted, test, data)
+    return {} if corruptions == "none" else corrupted_images(test, corruptions)
+
+
+def _beside(document: Mapping[str, Any], asked: Sequence[str]) -> str:
+    """Return what an evaluation holds from before, in words."""
+    others = [name for name in sets_in(document) if name not in asked]
+    return f", beside {', '.join(others)} from before" if others else ""
 
 
 def _check_new(

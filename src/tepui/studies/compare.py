@@ -6,8 +6,8 @@ stopped. All methods share seeds: ensemble ``r`` starts from the same weights an
 the same data order under each of them.
 """
 
-import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -19,7 +19,6 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.replacing import is_free
 from tepui.core.seeding import SEED, member_seeds
@@ -40,7 +39,7 @@ from tepui.studies.comparison import (
     KIND,
     Comparison,
     MethodResult,
-    read_comparison,
+    earlier_methods,
 )
 from tepui.studies.describe import as_written
 from tepui.studies.executors import RETRIES, Executor, Processes
@@ -52,6 +51,7 @@ from tepui.studies.job import Job
 from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.named_store import NamedStore
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
+from tepui.studies.standing import where_it_stands
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import ExecutionSpec, LocalExchange, TrainingSpec, exchange_here
@@ -62,8 +62,6 @@ from tepui.training.run_folder import RunFolder
 from tepui.training.spec import shards_of
 
 FEATURES = "features"
-# Settings that change no result.
-_OF_NO_CONSEQUENCE = {"threads", "progress", "workers", "checkpoint_every"}
 
 
 def compare(
@@ -181,7 +179,7 @@ def compare(
         "threads": None,  # which the first run of the comparison decides
         **{n: to_jsonable(item) for n, item in training.items() if n != "callbacks"},
     }
-    results = _earlier(folder, labels(methods), settings)
+    results = earlier_methods(folder, labels(methods), settings)
     store = _store(folder, place, plan, training, logits_in)
     before = {j.trial.digest for j in plan.values() if store.has(j.trial, on_images)}
     for job in plan.values():
@@ -195,16 +193,21 @@ def compare(
             plan.values(), store, workers=at_once, retries=retries, executor=executor
         )
     trained: dict[str, list[Trained]] = {}
-    for (label, number), job in plan.items():
+    took: dict[int, float] = {}
+    for place_in_plan, ((label, number), job) in enumerate(plan.items()):
         is_tested = exchange.told(store.has(job.trial, spec))
+        begun = time.monotonic()
         if exchange.writer:
-            announce(f"{label}, ensemble {number + 1} of {ensembles}")
+            stands = where_it_stands([*plan.values()], place_in_plan, took)
+            announce(f"{label}, ensemble {number + 1} of {ensembles} ({stands})")
             _carry_out(job, store, on_images, job.trial.digest in before)
         else:
             store.run(job.trial)
             if not is_tested:
                 store.evaluation(job.trial, spec)
         exchange.wait()  # the writer measures
+        if not is_tested:
+            took[place_in_plan] = time.monotonic() - begun
         trained.setdefault(label, []).append(_read(job, store))
     for (label, rows), method in zip(trained.items(), methods, strict=True):
         results[label] = MethodResult(label, to_jsonable(method), tuple(rows))
@@ -293,31 +296,6 @@ def _require_free(folder: Path, resume: bool) -> None:
             f"{folder} is not empty; pass resume=True (--resume) to continue it, or "
             "choose another folder"
         )
-
-
-def _earlier(
-    folder: Path, asked: Sequence[str], settings: Mapping[str, Any]
-) -> dict[str, MethodResult]:
-    """Return the methods that a resumed comparison has already, by label.
-
-    Raises:
-        ValueError: If it has others than are asked for, under other settings: they
-            could not stand in one table.
-    """
-    if not (folder / FILE).is_file():
-        return {}
-    before = read_comparison(folder)
-    known = {method.label: method for method in before.methods}
-    if others := [label for label in known if label not in asked]:
-        then, now = before.settings, json.loads(json.dumps(settings))
-        parts = {name.partition(".")[0] for name in differences(then, now)}
-        changed = sorted(parts - _OF_NO_CONSEQUENCE)
-        rule = (
-            f"hold those of {folder} too ({', '.join(others)}), since these differ: "
-            f"{', '.join(changed)}"
-        )
-        require(not changed, "methods", rule, ", ".join(asked))
-    return known
 
 
 def _test_spec(

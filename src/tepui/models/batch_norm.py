@@ -94,7 +94,8 @@ class _Normalized(torch.autograd.Function):
         x = x.contiguous(memory_format=torch.channels_last)
         if added is not None:
             added = added.contiguous(memory_format=torch.channels_last)
-        out, mean, scale = _kernels().forward(norm, x, added, relu)
+        made: tuple[Tensor, ...] = _kernels().forward(norm, x, added, relu)
+        out, mean, scale = made
         ctx.relu, ctx.adds = relu, added is not None
         kept = out if relu and added is not None else None
         ctx.save_for_backward(x, weight, bias, mean, scale, kept)

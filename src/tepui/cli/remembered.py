@@ -85,7 +85,7 @@ def described(
     Example:
         >>> from tepui.data import Digits
         >>> described(partial(Digits, train=True), frozenset({"train"}))
-        {'class_path': 'tepui.data.digits.Digits', 'init_args': {}}
+        {'class_path': 'tepui.data.sets.digits.Digits', 'init_args': {}}
     """
     kind, options = made_by, {}
     if isinstance(made_by, partial):

@@ -19,7 +19,7 @@ from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.models import ResNet18
 from tepui.sharpness import sample_fisher_trace
-from tepui.training.run_folder import to_jsonable
+from tepui.training.described import to_jsonable
 
 RHO = 0.2  # the paper's for CIFAR-10
 RULES = {

@@ -30,7 +30,8 @@ from tepui.evaluation.scores import Scores, mean_scores, scores
 from tepui.methods import Method
 from tepui.metrics import temperature
 from tepui.models import ResNet18
-from tepui.training.run_folder import RunFolder, environment_of
+from tepui.training.described import environment_of
+from tepui.training.run_folder import RunFolder
 
 MEMBERS = 3
 SEVERITIES = (1, 3, 5)

@@ -25,7 +25,7 @@ from decision_runs import (
 import tepui
 from tepui.core.storage import write_json
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
-from tepui.training.run_folder import to_jsonable
+from tepui.training.described import to_jsonable
 
 RHO = 0.05
 BLOCKS = (7, 8, 9, 10, 11)

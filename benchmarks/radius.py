@@ -37,7 +37,7 @@ from decision_runs import (
 
 from tepui.core.storage import write_json
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
-from tepui.training.run_folder import to_jsonable
+from tepui.training.described import to_jsonable
 
 RADII, ADAPTIVE_RADII = (0.05, 0.1, 0.2, 0.3), (0.5, 1.0, 2.0)
 BOTH = ("sam", "sharpbalance")

@@ -31,7 +31,8 @@ from decision_runs import (
 
 from tepui.core.storage import write_json
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
-from tepui.training.run_folder import RunFolder, to_jsonable
+from tepui.training.described import to_jsonable
+from tepui.training.run_folder import RunFolder
 
 RHO = 0.05
 BLOCKS = {"cifar10": (2, 3, 4, 5, 6), "cifar100": (12, 13, 14)}

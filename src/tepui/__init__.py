@@ -15,7 +15,8 @@ from tepui import (
 from tepui.core.hyperparameters import hyperparameter_grid
 from tepui.core.task import Task
 from tepui.core.version import __version__
-from tepui.ensembles.ensemble import Ensemble, load
+from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.loading import load
 from tepui.ensembles.prediction import Prediction
 from tepui.evaluation.combining import (
     Aggregated,

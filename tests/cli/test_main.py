@@ -96,7 +96,7 @@ def test_train_then_evaluate(tmp_path, capsys):
     main(["train", *SMALL, *options, "--validation", "0.1", "--out", str(out)])
     config = json.loads((out / "run.json").read_text())["config"]
     assert config["method"]["rho"] == 0.2
-    assert config["optimizer"] == tepui.training.run_folder.to_jsonable(tepui.AdamW())
+    assert config["optimizer"] == tepui.training.described.to_jsonable(tepui.AdamW())
     assert config["seeds"] == [3, 4]
     assert config["validation"]["samples"] == 144
     main(["evaluate", str(out), "--corruptions", "none"])

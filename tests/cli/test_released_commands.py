@@ -20,7 +20,8 @@ from tepui.cli.main import main
 from tepui.data import CIFAR100, CORRUPTIONS
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import SharpBalance
-from tepui.training.run_folder import RunFolder, to_jsonable
+from tepui.training.described import to_jsonable
+from tepui.training.run_folder import RunFolder
 
 PAGE = (Path(__file__).parents[2] / "docs/from_released_code.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)

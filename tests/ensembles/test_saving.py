@@ -10,7 +10,8 @@ from torch import nn
 import tepui
 from tepui import Ensemble
 from tepui.core.storage import read_tensors, same_bits, write_tensors
-from tepui.ensembles.ensemble import FILE, load_into
+from tepui.ensembles.ensemble import FILE
+from tepui.ensembles.loading import load_into
 from tepui.models import MLP, ConvNet, ResNet18
 from tepui.modules.state import load_tensor_state
 

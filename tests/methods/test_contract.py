@@ -32,7 +32,7 @@ from tepui.methods import (
 from tepui.testing import check_method
 from tepui.testing.captures import WarmedRunner, check_shapes
 from tepui.testing.expecting import Subject
-from tepui.training.run_folder import to_jsonable
+from tepui.training.described import to_jsonable
 from tepui.training.slot_runner import SlotRunner
 from training.cases import (
     CLASSES,

@@ -10,7 +10,7 @@ import tepui
 from models.cases import built, data
 from tepui import Ensemble, cached_features
 from tepui.core.storage import read_tensors, same_bits, write_tensors
-from tepui.ensembles.ensemble import load_into
+from tepui.ensembles.loading import load_into
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.models import Frozen, OnFeatures, split_last_layers
 from tepui.modules.features import features_of

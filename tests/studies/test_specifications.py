@@ -17,7 +17,7 @@ from tepui.modules.pruning import Prune
 from tepui.studies.specifications import EvaluationSpec, Samples, Trial, digest, seeds
 from tepui.studies.store import Store
 from tepui.training import SGD, Constant, EarlyStopping, TrainingSpec
-from tepui.training.run_folder import to_jsonable
+from tepui.training.described import to_jsonable
 
 CHANGES = {
     "data": Samples(Digits, count=63),

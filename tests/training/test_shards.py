@@ -16,8 +16,9 @@ from tepui.losses import cross_entropy
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.training import TrainingSpec
 from tepui.training.batches import BatchSplit
+from tepui.training.described import to_jsonable
 from tepui.training.passes import MemberPasses
-from tepui.training.run_folder import RunFolder, to_jsonable
+from tepui.training.run_folder import RunFolder
 from tepui.training.runner import member_step
 from tepui.training.shards import DataGroup, Shards, shard_of, tree_sum
 

@@ -23,8 +23,9 @@ from tepui.data.image_files import ImageFiles
 from tepui.data.loading import length
 from tepui.data.prepared_like import image_shape
 from tepui.modules.features import cached_features
+from tepui.training.described import data_identity
 from tepui.training.inputs import divided
-from tepui.training.run_folder import RunFolder, fingerprint
+from tepui.training.run_folder import RunFolder
 
 Data = Callable[[], Dataset[Any]]
 
@@ -87,7 +88,7 @@ def held_out_part(
     if extractor is not None:
         features = cached_features(extractor, whole, run / FEATURES)
         _, learned = divided(features, held / count)
-    same = fingerprint(learned) == expected
+    same = data_identity(learned) == expected
     require(same, "--data", rule, "others, or changed ones")
     return unseen
 

@@ -9,7 +9,7 @@ from torch import nn
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, tested_part
 from tepui.cli.members import named_ensemble
-from tepui.ensembles.ensemble import preparation_in
+from tepui.ensembles.loading import preparation_in
 
 EXAMPLE = "tepui export runs/sam --to onnx --out sam.onnx"
 

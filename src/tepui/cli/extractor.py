@@ -29,7 +29,7 @@ from tepui.core.seeding import seeded
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
-from tepui.ensembles.ensemble import load
+from tepui.ensembles.loading import load
 from tepui.models import MLP, split_last_layers, without_classifier
 from tepui.models.split import Frozen, frozen
 from tepui.modules.running import forward

@@ -10,8 +10,9 @@ from torch.utils.data import Dataset
 from tepui.cli.architecture import member_factories
 from tepui.cli.extractor import front_named
 from tepui.core.checks import require
-from tepui.ensembles.ensemble import FILE, RUN, Ensemble, load, task_in
+from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.foreign_weights import ensemble_of
+from tepui.ensembles.loading import RUN, load, task_in
 
 
 def is_saved(places: Sequence[Path]) -> bool:

@@ -17,8 +17,8 @@ from tepui.core.checks import require
 from tepui.core.precision import Precision
 from tepui.data import Arrays, ImageFiles
 from tepui.data.preparation import NO_LABEL, Preparation
-from tepui.ensembles.ensemble import preparation_in
 from tepui.ensembles.inputs import files_of
+from tepui.ensembles.loading import preparation_in
 from tepui.evaluation.prediction_file import check_format, write_predictions
 from tepui.evaluation.shards import predict_shards
 from tepui.evaluation.stored_detectors import read_detectors

@@ -36,7 +36,7 @@ from tepui.studies.store import IN_SILENCE, Store
 from tepui.studies.sweep import Outcome, Row, Search, peeking, searches
 from tepui.studies.sweep import sweep as carry_out_all
 from tepui.training import SGD, AdamW, ExecutionSpec, TrainingSpec
-from tepui.training.run_folder import environment_of, to_jsonable
+from tepui.training.described import environment_of, to_jsonable
 
 EXAMPLE = "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4"
 FILES = ("sweep.json", "table.md")

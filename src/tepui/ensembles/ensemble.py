@@ -1,8 +1,6 @@
 """An ensemble: members, their seeds, and their joint predictions."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -10,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import one_of, require
-from tepui.core.seeding import SEED, member_seeds, seeded
-from tepui.core.storage import read_tensors, reading, write_tensors
+from tepui.core.seeding import SEED, member_seeds
+from tepui.core.storage import write_tensors
 from tepui.core.task import Task
 from tepui.core.types import check_types
 from tepui.core.version import __version__
@@ -21,7 +19,6 @@ from tepui.data.preparation import Preparation
 from tepui.ensembles.building import (
     Factory,
     built_members,
-    factories_for,
     warn_of_identical,
 )
 from tepui.ensembles.inputs import input_batches
@@ -29,8 +26,6 @@ from tepui.ensembles.meaning import Meaningful
 from tepui.ensembles.predicted import calibrated, prediction_of
 from tepui.ensembles.prediction import Prediction
 from tepui.metrics import Rule
-from tepui.metrics.calibrators import stored_calibration
-from tepui.metrics.conformal import stored_conformity
 from tepui.models.split import Frozen, OnFeatures, frozen
 from tepui.modules.running import (
     chunks,
@@ -39,17 +34,8 @@ from tepui.modules.running import (
     forward,
     refusal_named,
 )
-from tepui.modules.state import (
-    description,
-    load_tensor_state,
-    rebuilt,
-    take_dtypes,
-    tensor_state,
-)
+from tepui.modules.state import description, tensor_state
 
-States = dict[str, dict[str, Tensor]]
-
-RUN = "run.json"
 FILE = "ensemble.safetensors"
 KIND = "ensemble"
 EXTRACTOR = "extractor"
@@ -353,7 +339,7 @@ class Ensemble(Meaningful):
             )
         tensors = {
             f"{owner}.{name}": tensor
-            for owner, module in _parts(self).items()
+            for owner, module in parts_of(self).items()
             for name, tensor in tensor_state(module).items()
         }
         document: dict[str, Any] = {
@@ -382,122 +368,7 @@ class Ensemble(Meaningful):
         return file
 
 
-def load(
-    path: str | Path,
-    factory: Factory | Sequence[Factory] | None = None,
-    extractor: Factory | None = None,
-) -> Ensemble:
-    """Load an ensemble that :meth:`Ensemble.save` or a run wrote.
-
-    Nothing in the file is executed: models of ``tepui.models`` are rebuilt from their
-    names and arguments, those of transformers from their configuration, all others by
-    the factory.
-
-    Args:
-        path: The folder.
-        factory: Returns an untrained member, or head where members share an extractor;
-            needed only for models tepui does not know. One, or one per member.
-        extractor: Returns the extractor that members share, with any weights; needed
-            only where it is not part of a model that tepui knows.
-
-    Returns:
-        The ensemble, on the CPU, in eval mode.
-
-    Raises:
-        FileNotFoundError: If there is no ensemble.
-        ValueError: If the file is foreign or damaged, or does not fit the factories.
-    """
-    states, document, file = _read(path)
-    described, shared = document["members"], document.get("extractor")
-    rule = f"be None for {file}, whose members share none"
-    require(extractor is None or shared is not None, "extractor", rule, extractor)
-    with seeded("load"):
-        if factory is None:
-            modules = _rebuilt_members(described, states, file)
-        else:
-            modules = [make() for make in factories_for(factory, len(described))]
-        front = None
-        if extractor is not None:
-            front = frozen(extractor().eval())
-        elif shared is not None:
-            front = frozen(rebuilt(shared, states[EXTRACTOR], file, "extractor"))
-    ensemble = Ensemble(modules, document["seeds"], front)
-    for owner, module in _parts(ensemble).items():
-        given = extractor if owner == EXTRACTOR else factory
-        if given is None:
-            take_dtypes(module, states[owner])
-    _load_parts(ensemble, states, file)
-    _take_meaning(ensemble, document, states, file)
-    return ensemble.eval()
-
-
-def preparation_in(path: str | Path) -> Preparation | None:
-    """Return how the ensemble in a folder prepares raw inputs, without its weights."""
-    _, document, file = _read(path)
-    return _preparation(document, file)
-
-
-def task_in(path: str | Path) -> Task | None:
-    """Return what the outputs of the ensemble in a folder mean, without its weights."""
-    _, document, file = _read(path)
-    return _task(document, file)
-
-
-def load_into(ensemble: Ensemble, path: str | Path) -> None:
-    """Load saved weights into an ensemble of the same shape."""
-    states, document, file = _read(path)
-    argument, members = f"members in {file}", len(document["members"])
-    rule = f"be as many as the ensemble's ({len(ensemble)})"
-    require(members == len(ensemble), argument, rule, members)
-    rule = "share an extractor exactly if the ensemble's do"
-    shared = EXTRACTOR in states
-    require(shared == (ensemble.extractor is not None), argument, rule, shared)
-    _load_parts(ensemble, states, file)
-    _take_meaning(ensemble, document, states, file)
-
-
-def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
-    """Return the state of every part, the document and the file."""
-    folder = Path(path)
-    if not folder.is_dir():
-        raise FileNotFoundError(f"no folder {folder}")
-    file = folder / FILE
-    if not file.exists() and (folder / RUN).exists():
-        rule = "finish it with resume=True (--resume), under the settings it began with"
-        raise FileNotFoundError(f"the run in {folder} has not ended; {rule}")
-    tensors, document = read_tensors(file, KIND)
-    with reading(file, "an ensemble"):
-        return _parted(tensors, document, file), document, file
-
-
-def _parted(tensors: dict[str, Tensor], document: dict[str, Any], file: Path) -> States:
-    """Return the tensors of every part, and look for all that a file must hold."""
-    described = [(part["model"], part["config"]) for part in document["members"]]
-    require(len(described) == len(document["seeds"]), f"seeds in {file}", "fit", None)
-    states: States = {str(index): {} for index in range(len(described))}
-    for part in (EXTRACTOR, "calibration", "conformity"):
-        if document.get(part) is not None:
-            states[part] = {}
-    for name, tensor in tensors.items():
-        owner, _, inner_name = name.partition(".")
-        require(owner in states, f"tensors in {file}", "belong to members", name)
-        states[owner][inner_name] = tensor
-    return states
-
-
-def _rebuilt_members(
-    described: list[dict[str, Any]], states: States, file: Path
-) -> list[nn.Module]:
-    """Build members that tepui knows; equal ones are built once and copied."""
-    built: dict[str, nn.Module] = {}
-    for index, item in enumerate(described):
-        key = json.dumps(item)
-        if key not in built:
-            built[key] = rebuilt(item, states[str(index)], file)
-    return [deepcopy(built[json.dumps(item)]) for item in described]
-
-
-def _parts(ensemble: Ensemble) -> dict[str, nn.Module]:
+def parts_of(ensemble: Ensemble) -> dict[str, nn.Module]:
     """Return what is saved, each part once: heads by number, and the extractor."""
     parts = {str(index): head for index, head in enumerate(ensemble.heads.members)}
     if ensemble.extractor is not None:
@@ -505,51 +376,8 @@ def _parts(ensemble: Ensemble) -> dict[str, nn.Module]:
     return parts
 
 
-def _load_parts(ensemble: Ensemble, states: States, file: Path) -> None:
-    for owner, module in _parts(ensemble).items():
-        name = owner if owner == EXTRACTOR else f"member {owner}"
-        load_tensor_state(module, states[owner], f"{name} of {file}")
-
-
 def _named(owner: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {f"{owner}.{name}": tensor for name, tensor in tensors.items()}
-
-
-def _take_meaning(
-    ensemble: Ensemble, document: dict[str, Any], states: States, file: Path
-) -> None:
-    """Give an ensemble what its file says of its outputs and of its data."""
-    ensemble.task = _task(document, file)
-    ensemble.preparation = _preparation(document, file)
-    ensemble.trained_on = tuple(document.get("trained_on", ()))
-    ensemble.calibration = ensemble.conformity = None
-    described, promised = document.get("calibration"), document.get("conformity")
-    try:
-        if described is not None:
-            ensemble.calibration = stored_calibration(described, states["calibration"])
-        if promised is not None:
-            ensemble.conformity = stored_conformity(promised, states["conformity"])
-    except (KeyError, TypeError, ValueError) as error:
-        rule = f"{file} must say how its ensemble is calibrated"
-        raise ValueError(f"{rule}, but: {error!r}") from error
-
-
-def _task(document: dict[str, Any], file: Path) -> Task | None:
-    described = document.get("task")
-    try:
-        return None if described is None else Task.of(described)
-    except (KeyError, TypeError, ValueError) as error:
-        rule = f"{file} must say what outputs mean"
-        raise ValueError(f"{rule}, but: {error!r}") from error
-
-
-def _preparation(document: dict[str, Any], file: Path) -> Preparation | None:
-    described = document.get("preparation")
-    try:
-        return None if described is None else Preparation.of(described)
-    except (AttributeError, TypeError, ValueError) as error:
-        rule = f"{file} must say how inputs are prepared"
-        raise ValueError(f"{rule}, but: {error!r}") from error
 
 
 def _place_of(inputs: Any) -> torch.device:

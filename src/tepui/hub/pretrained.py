@@ -10,7 +10,8 @@ from tepui.core.extras import extra
 from tepui.core.replacing import write_bytes
 from tepui.core.types import check_types
 from tepui.ensembles.building import Factory
-from tepui.ensembles.ensemble import FILE, Ensemble, load
+from tepui.ensembles.ensemble import FILE, Ensemble
+from tepui.ensembles.loading import load
 from tepui.evaluation.results import Evaluation
 from tepui.hub.card import model_card
 

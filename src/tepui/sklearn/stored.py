@@ -18,7 +18,7 @@ from tepui import losses, methods
 from tepui.core.checks import one_of, require
 from tepui.core.storage import read_document, reading, tensors_digest, write_document
 from tepui.ensembles.ensemble import FILE as ENSEMBLE
-from tepui.ensembles.ensemble import load
+from tepui.ensembles.loading import load
 from tepui.training import SGD, AdamW, Constant, Cosine, MultiStep
 
 if TYPE_CHECKING:

@@ -47,14 +47,10 @@ from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import ExecutionSpec, LocalExchange, TrainingSpec, exchange_here
+from tepui.training.described import data_identity, environment_of, to_jsonable
 from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
 from tepui.training.progress import Style
-from tepui.training.run_folder import (
-    RunFolder,
-    environment_of,
-    fingerprint,
-    to_jsonable,
-)
+from tepui.training.run_folder import RunFolder
 from tepui.training.spec import shards_of
 
 FEATURES = "features"
@@ -194,8 +190,8 @@ def compare(
         "ensembles": ensembles,
         "model": model,
         "extractor": None if extractor is None else description(extractor),
-        "train": fingerprint(train),
-        "unlabeled": None if unlabeled is None else fingerprint(unlabeled),
+        "train": data_identity(train),
+        "unlabeled": None if unlabeled is None else data_identity(unlabeled),
         **spec.tested,
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),

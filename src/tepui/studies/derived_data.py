@@ -32,7 +32,7 @@ from tepui.models import split_last_layers
 from tepui.modules.features import Reading, feature_batches
 from tepui.studies.specifications import DataSource, Trial, digest
 from tepui.studies.store import Store
-from tepui.training.run_folder import to_jsonable
+from tepui.training.described import to_jsonable
 
 FOLDER = "features"
 HELD = 2**30  # bytes of one set

@@ -18,7 +18,7 @@ from tepui.studies.specifications import (
     EvaluationSpec,
     SharpnessSpec,
 )
-from tepui.training.run_folder import fingerprint
+from tepui.training.described import data_identity
 
 if TYPE_CHECKING:
     from tepui.studies.store import Store
@@ -38,7 +38,7 @@ class Given(DataSource):
     @classmethod
     def of(cls, dataset: Dataset[Any]) -> Self:
         """Return a data set with its fingerprint."""
-        return cls(fingerprint(dataset), dataset)
+        return cls(data_identity(dataset), dataset)
 
     def load(self, store: "Store") -> Dataset[Any]:
         """Return the data."""
@@ -75,17 +75,17 @@ def tested_on(
     test: Dataset[Any], shifted: Copies | None, ood: Named | None
 ) -> dict[str, Any]:
     """Return what tells this test from another, ready for JSON."""
-    about: dict[str, Any] = {"test": fingerprint(test)}
+    about: dict[str, Any] = {"test": data_identity(test)}
     shifts = Shifts.of(shifted)
     copies = shifts.copies
     about["cells"] = [list(cell) for cell in copies]
     if isinstance(copies, Corrupted):
         about |= {"strength": copies.strength, "seed": copies.seed}
     elif copies:
-        about["copies"] = [fingerprint(copy) for copy in copies.values()]
+        about["copies"] = [data_identity(copy) for copy in copies.values()]
     if shifts.natural:
         natural = shifts.natural.items()
-        about["natural"] = {name: fingerprint(data) for name, data in natural}
+        about["natural"] = {name: data_identity(data) for name, data in natural}
     if ood:
-        about["ood"] = {name: fingerprint(data) for name, data in ood.items()}
+        about["ood"] = {name: data_identity(data) for name, data in ood.items()}
     return about

@@ -19,7 +19,7 @@ from tepui.core.provenance import with_short_paths
 from tepui.core.storage import read_document, write_document
 from tepui.studies.specifications import Trial, digest
 from tepui.studies.statistics import estimate, t_interval
-from tepui.training.run_folder import environment_of
+from tepui.training.described import environment_of
 
 FILE = "results.json"
 KIND = "results"

@@ -22,7 +22,7 @@ from tepui.core.types import NEWER, check_fields, check_types
 from tepui.data import Arrays, split
 from tepui.evaluation.stored_logits import LogitType
 from tepui.training import TrainingSpec
-from tepui.training.run_folder import fingerprint, to_jsonable
+from tepui.training.described import data_identity, to_jsonable
 
 if TYPE_CHECKING:
     from tepui.studies.blank_data import Form
@@ -41,7 +41,7 @@ def digest(value: object) -> str:
 
 def contents_of(dataset: Dataset[Any]) -> str:
     """Return a short name for what a data set holds."""
-    return digest(fingerprint(dataset))
+    return digest(data_identity(dataset))
 
 
 class Described:

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from tepui.ensembles.ensemble import RUN
+from tepui.ensembles.loading import RUN
 from tepui.studies.specifications import Trial
-from tepui.training.run_folder import RunFolder, environment_of, to_jsonable
+from tepui.training.described import environment_of, to_jsonable
+from tepui.training.run_folder import RunFolder
 
 _DEPTH = 3  # how far below a folder runs are looked for
 

@@ -34,7 +34,7 @@ from tepui.testing.steps import (
     check_start,
 )
 from tepui.training import EpochRecord
-from tepui.training.run_folder import to_jsonable
+from tepui.training.described import to_jsonable
 
 
 def check_method(method: Method) -> None:

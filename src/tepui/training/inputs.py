@@ -28,9 +28,9 @@ from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import description, structure_digest
+from tepui.training.described import data_identity, to_jsonable
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import Numerics
-from tepui.training.run_folder import fingerprint, to_jsonable
 from tepui.training.shards import FEWEST_SAMPLES
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 
@@ -311,14 +311,14 @@ def run_config(
         description(member) | {"layers": structure_digest(member)}
         for member in ensemble.members
     ]
-    config["data"] = fingerprint(data.train) | {
+    config["data"] = data_identity(data.train) | {
         "class": type(dataset).__qualname__,
         "classes": list(class_names(data.train)),
     }
     for name, part in (("unlabeled", data.unlabeled), ("validation", data.held_out)):
-        config[name] = None if part is None else fingerprint(part)
+        config[name] = None if part is None else data_identity(part)
     if data.weights is not None:
-        config["sample_weights"] = fingerprint(Arrays(data.weights, data.weights))
+        config["sample_weights"] = data_identity(Arrays(data.weights, data.weights))
     return config
 
 

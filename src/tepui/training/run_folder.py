@@ -1,13 +1,8 @@
 """The folder of a training run: what was asked, what happened, where it stands."""
 
-import dataclasses
 import errno
-import functools
-import hashlib
 import json
-import platform
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,11 +11,9 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from tepui.core.lease import LEASE, Lease, leased
 from tepui.core.precision import Precision
-from tepui.core.provenance import command_line
 from tepui.core.replacing import is_unfinished, write_bytes, writing
 from tepui.core.storage import (
     read_document,
@@ -32,11 +25,9 @@ from tepui.core.storage import (
     write_document,
     write_tensors,
 )
-from tepui.core.types import NEWER
-from tepui.core.version import __version__
-from tepui.data.loading import as_arrays, length
-from tepui.data.stored import StoredData
-from tepui.ensembles.ensemble import FILE, RUN, Ensemble
+from tepui.ensembles.ensemble import FILE, Ensemble
+from tepui.ensembles.loading import RUN
+from tepui.training.described import environment_of
 from tepui.training.timeline import Span
 
 
@@ -406,102 +397,9 @@ class RunFolder:
             )
 
 
-def environment_of(device: torch.device) -> dict[str, Any]:
-    """Return versions and hardware, for the record."""
-    name = platform.processor() or platform.machine()
-    program = Path(sys.argv[0]).name.replace("__main__.py", "tepui")
-    if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
-    return {
-        "tepui": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "hardware": name,
-        "command": command_line([program, *sys.argv[1:]]),
-    }
-
-
-def to_jsonable(value: Any) -> Any:
-    """Return a hyperparameter in a form JSON can hold.
-
-    Fields that do not count when values are compared are left out, and so are those
-    marked as :data:`NEWER` that have their default: what was described before they
-    existed keeps its description.
-
-    Example:
-        >>> from tepui.methods import SAM
-        >>> to_jsonable(SAM(rho=0.2))["rho"]
-        0.2
-    """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        shown = {
-            field.name: to_jsonable(getattr(value, field.name))
-            for field in dataclasses.fields(value)
-            if field.compare and not _left_out(field, getattr(value, field.name))
-        }
-        return {"class": path_of(type(value)), **shown}
-    if isinstance(value, functools.partial):
-        arguments = {name: to_jsonable(item) for name, item in value.keywords.items()}
-        if value.args:
-            arguments["positional"] = to_jsonable(value.args)
-        return {"class": to_jsonable(value.func), **arguments}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Mapping):
-        return {str(name): to_jsonable(item) for name, item in value.items()}
-    if isinstance(value, Sequence):
-        return [to_jsonable(item) for item in value]
-    if callable(value):
-        return path_of(value if hasattr(value, "__qualname__") else type(value))
-    return str(value)
-
-
-def path_of(item: Any) -> str:
-    """Return what tells a class or function from others: its path, if not tepui's.
-
-    Example:
-        >>> import collections
-        >>> from tepui.methods import SAM
-        >>> path_of(SAM), path_of(collections.Counter)
-        ('SAM', 'collections.Counter')
-    """
-    module, name = item.__module__ or "", str(item.__qualname__)
-    if module.partition(".")[0] in ("", "tepui"):
-        return name
-    # A spawned process knows the classes of its parent's script by another module.
-    return f"{'__main__' if module == '__mp_main__' else module}.{name}"
-
-
-def fingerprint(dataset: Dataset[Any]) -> dict[str, Any]:
-    """Return what tells a data set from another: type, length and content."""
-    identity: dict[str, Any] = {
-        "class": type(dataset).__qualname__,
-        "samples": length(dataset),
-    }
-    arrays = as_arrays(dataset)
-    if arrays is not None:
-        digest = hashlib.sha256()
-        inputs = arrays.inputs
-        parts = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
-        for tensor in (*parts, arrays.targets):
-            flat = tensor.detach().cpu().contiguous().flatten()
-            digest.update(flat.view(torch.uint8).numpy().data)
-        identity["sha256"] = digest.hexdigest()
-        identity["normalize"] = to_jsonable(arrays.normalize)
-    elif isinstance(dataset, StoredData):
-        identity |= dataset.identity()
-        identity["normalize"] = to_jsonable(dataset.normalize)
-    return identity
-
-
 def _per_member(losses: Sequence[float | None]) -> str:
     """Return the members' losses as text; a dash for one that sat out."""
     return " ".join("-" if loss is None else f"{loss:.4g}" for loss in losses)
-
-
-def _left_out(field: "dataclasses.Field[Any]", value: object) -> bool:
-    return field.metadata == NEWER and value == field.default
 
 
 def _timeline(document: Mapping[str, Any]) -> tuple[Span, ...]:

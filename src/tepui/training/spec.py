@@ -21,11 +21,11 @@ from tepui.methods.base import Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune
 from tepui.optim import Perturbation
+from tepui.training.described import to_jsonable
 from tepui.training.early_stopping import EarlyStopping
 from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, AdamW, Optimizer
 from tepui.training.progress import Style
-from tepui.training.run_folder import to_jsonable
 from tepui.training.schedule import Cosine, Schedule, as_schedule
 from tepui.training.shards import BatchNormPolicy
 

@@ -20,7 +20,8 @@ from tepui.data.arrays import Batch
 from tepui.data.fingerprint import fingerprint
 from tepui.data.loading import in_order
 from tepui.data.preparation import preparation_of
-from tepui.ensembles.ensemble import Ensemble, load_into
+from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.loading import load_into
 from tepui.losses import task_of
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm

@@ -37,7 +37,7 @@ from tepui.sharpness import fisher_rao, relative_flatness, sam_sharpness
 from tepui.studies import EvaluationSpec, Samples, SharpnessSpec, Trial, seeds
 from tepui.studies.augmented_copies import Augmented
 from tepui.training import SGD, Constant, Cosine, Schedule, TrainingSpec
-from tepui.training.run_folder import to_jsonable
+from tepui.training.described import to_jsonable
 
 RHO = 0.05
 WEIGHT_DECAY = 5e-4

@@ -4,22 +4,32 @@ import ast
 import importlib
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
 
 from elsewhere import check_elsewhere
+from tepui.cli.main import read
+from tepui.cli.parsing import (
+    normalized,
+    spelled,
+    with_data_option,
+    with_files_first,
+)
 from tepui.papers.recipe import PAPERS, Diagram, names
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Code, and what it prints where that is shown below it.
 EXAMPLE = r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?"
-EXAMPLES = [
-    pytest.param(code, shown, id=f"{page.name}-{number}")
+FOUND = {
+    f"{page.relative_to(ROOT)}-{number}": example
     for page in PAGES
-    for number, (code, shown) in enumerate(re.findall(EXAMPLE, page.read_text(), re.S))
-]
+    for number, example in enumerate(re.findall(EXAMPLE, page.read_text(), re.S))
+}
+HOME = FOUND.pop("docs/index.md-0")  # the one of README
+EXAMPLES = [pytest.param(*example, id=name) for name, example in FOUND.items()]
 NUMBER = r"\d+(?:\.\d+)?"
 
 
@@ -88,9 +98,26 @@ def test_the_page_of_reliability_shows_the_committed_totals(monkeypatch):
     assert not any(found.wrong for found in totals.values())
 
 
-def test_readme_and_home_show_what_their_example_prints():
-    shown = [name.id for name in EXAMPLES if name.values[1]]
-    assert {"README.md-0", "index.md-0"} <= {*shown}
+def test_readme_and_home_show_one_example_and_what_it_prints():
+    assert FOUND["README.md-0"] == HOME
+    assert HOME[1]
+
+
+def commands():
+    """Yield the commands in the pages, but for those that name a package of yours."""
+    for page in PAGES:
+        for block in re.findall(
+            r"^```(?:sh)?\n(.*?)^```", page.read_text(), re.S | re.M
+        ):
+            for line in block.replace("\\\n", " ").splitlines():
+                words = shlex.split(line, comments=True)
+                if words[:1] == ["tepui"] and words[1:] and "mypackage" not in line:
+                    yield pytest.param(words[1:], id=f"{page.name}-{line[:60]}")
+
+
+@pytest.mark.parametrize("words", commands())
+def test_commands_are_understood(words):
+    read(with_files_first(spelled(normalized(with_data_option(words)))))
 
 
 def test_readme_shows_every_command():

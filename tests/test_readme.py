@@ -64,4 +64,3 @@ def test_versions_of_other_sams_are_the_measured_ones():
     for name in rows(section("SAM in anybody's loop"))[""][1:]:
         package, version = name.split()
         assert MEASURED["versions"][package] == version
-

@@ -80,6 +80,7 @@ $(ECOSYSTEM)/.installed: pyproject.toml constraints.txt
 	done
 	$(ECOSYSTEM_PIP) --editable ".[ray]" || echo "no Ray for this machine"
 	$(ECOSYSTEM_PIP) "lightning>=2.5" "accelerate>=1.8" "pytorch_optimizer>=3.5"
+	$(ECOSYSTEM_PIP) "kubernetes-validate>=1.31"
 	$(ECOSYSTEM_PIP) --no-deps "timm>=1.0" "torch-uncertainty>=0.13" "pytorch-ood>=0.4"
 	touch $@
 

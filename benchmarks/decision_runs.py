@@ -46,16 +46,16 @@ Outputs = Mapping[tuple[str, int], tuple[Tensor, Tensor]]
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add what every command that trains can be told."""
     parser.add_argument("--data", type=Path, required=True, help="holds the images")
-    parser.add_argument("--dataset", choices=DATASETS, default="cifar10")
     parser.add_argument("--out", type=Path, required=True, help="one file per ensemble")
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--samples", type=int, help="use so many samples only")
+    parser.set_defaults(dataset="cifar10")
 
 
 def passed_on(arguments: argparse.Namespace) -> list[str]:
     """Return those options for another process."""
-    names = ("data", "dataset", "out", "epochs", "width", "samples")
+    names = ("data", "out", "epochs", "width", "samples")
     values = {name: getattr(arguments, name) for name in names}
     return [f"--{name}={value}" for name, value in values.items() if value is not None]
 

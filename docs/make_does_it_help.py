@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import make_how_late
 import make_which_rule
 from block_tables import Arms
+from branched_arms import DESIGNS
 from decision_runs import read
 from make_claims import filled
 from score_tables import row, with_interval
@@ -72,10 +73,13 @@ def main() -> None:
 
 def parts() -> dict[str, str]:
     """Return the parts of the page that are written from numbers, by name."""
-    blocks = make_which_rule.BLOCKS["cifar10"]
-    rules = Arms(make_which_rule.results("cifar10"), LABELS_002, blocks)
+    rules = Arms(make_which_rule.results("002"), LABELS_002, DESIGNS["002"].blocks)
     late = Arms(read(make_how_late.RESULTS), LABELS_003, make_how_late.BLOCKS)
-    found = {"methods": table(rules, PRICES_002)}
+    hundred = Arms(make_which_rule.results("004"), LABELS_002, DESIGNS["004"].blocks)
+    found = {
+        "methods": table(rules, PRICES_002),
+        "hundred": table(hundred, PRICES_002),
+    }
     if late.complete == list(late.blocks):
         return found | {"headline": headline(late), "late": table(late, PRICES_003)}
     count = f"{len(late.complete)} of {len(late.blocks)} blocks are trained"

@@ -1,6 +1,6 @@
 """Read the results of decision 002 or 004 by its rules: tables and picture.
 
-PYTHONPATH=src:benchmarks python3 docs/make_which_rule.py [cifar10 | cifar100]
+PYTHONPATH=src:benchmarks python3 docs/make_which_rule.py [002 | 004]
 
 Before all blocks are complete it shows what each ensemble scored, and no difference.
 """
@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from block_tables import Arms
+from branched_arms import DESIGNS
 from decision_runs import read
 from score_tables import Results, row, with_interval
-from which_rule import BLOCKS
 
 from tepui.studies.significance import Difference, differences, holm, tails
 from tepui.studies.statistics import estimate
 
 HERE = Path(__file__).parent
-DECISIONS = {"cifar10": "002_which_rule", "cifar100": "004_hundred_classes"}
 LABELS = {
     "deep_ensemble": "deep ensemble",
     "sam": "SAM",
@@ -85,16 +84,16 @@ VERDICTS = {
 }
 
 
-def main(dataset: str = "cifar10") -> None:
-    arms = Arms(results(dataset), LABELS, BLOCKS[dataset])
-    if arms.begin_page(f"decision_{DECISIONS[dataset]}.png"):
+def main(decision: str = "002") -> None:
+    arms = Arms(results(decision), LABELS, DESIGNS[decision].blocks)
+    if arms.begin_page(f"decision_{DESIGNS[decision].folder}.png"):
         verdicts(arms)
         arms.end_page(MEMBERS)
 
 
-def results(dataset: str) -> Results:
+def results(decision: str) -> Results:
     """Return what was found of every ensemble of a decision."""
-    return read(HERE / "results" / "decisions" / DECISIONS[dataset])
+    return read(HERE / "results" / "decisions" / DESIGNS[decision].folder)
 
 
 def finding(arms: Arms, claim: Claim) -> Finding:

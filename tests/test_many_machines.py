@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from processes import LAUNCHER, environment_here
+from processes import LAUNCHER, environment_here, free_port
 from tepui.cli.main import main, read
 from tepui.cli.parsing import normalized
+from tepui.core.storage import read_tensors
 from tepui.studies.executors.ray import PATIENCE
+from training.cases import assert_same_bits, one_thread
 
 DOCS = Path(__file__).parents[1] / "docs"
 TUTORIAL = (DOCS / "many_machines.md").read_text()
@@ -29,6 +31,7 @@ def commands_in(text):
 
 COMMANDS = commands_in(TEXT)
 LIBRARIES = {"ray": "ray", "slurm": "submitit"}
+single = pytest.fixture(one_thread)
 
 
 def run(command, folder, monkeypatch):
@@ -96,6 +99,53 @@ def test_commands_of_the_page_for_two_ranks(tmp_path):
     assert (tmp_path / "runs" / "shared" / "outcome.json").is_file()
 
 
+(TWO_NODES,) = re.findall(r"^torchrun (--nnodes=2 (?:.*\\\n)*.*)$", TEXT, re.M)
+BY_NUMBER = ["--node-rank={node}", "--master-addr=127.0.0.1", "--master-port={port}"]
+BRIEFLY = ["--model", "MLP", "--model.hidden", "[8]", "--epochs", "2"]
+
+
+def on_two_nodes(words, folder):
+    """Start a launcher for each node; return how they end."""
+    port = free_port()
+    nodes = [
+        subprocess.Popen(
+            [*LAUNCHER[:-1], *(word.format(node=node, port=port) for word in words)],
+            cwd=folder,
+            env=environment_here(),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for node in range(2)
+    ]
+    try:
+        said = [node.communicate(timeout=500)[1] for node in nodes]
+    finally:
+        for node in nodes:
+            node.kill()
+    assert [node.returncode for node in nodes] == [0, 0], "\n".join(said)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("single")
+@pytest.mark.parametrize("numbered", [False, True], ids=["named host", "numbers"])
+def test_the_command_of_the_page_for_two_machines(tmp_path, numbered):
+    """Two launchers on one machine, one process each: the bits of one process."""
+    given = TWO_NODES.replace("\\\n", "").replace("/shared/", "")
+    launch, command = given.split("-m tepui ")
+    launch = launch.replace("--nproc-per-node=4", "--nproc-per-node=1")
+    meeting = [word for word in launch.split() if "rdzv" in word]
+    assert meeting == ["--rdzv-backend=c10d", "--rdzv-endpoint=HOST:29400"]
+    instead = [word.replace("HOST:29400", "127.0.0.1:{port}") for word in meeting]
+    words = [word for word in launch.split() if word not in meeting]
+    words += BY_NUMBER if numbered else [*instead, "--local-addr=127.0.0.1"]
+    trained = [*command.split(), *BRIEFLY]
+    on_two_nodes([*words, "-m", "tepui", *trained], tmp_path)
+    main([*trained, "--out", str(tmp_path / "one"), "--quiet"])
+    runs = [tmp_path / "runs" / "eight", tmp_path / "one"]
+    files = [run / "ensemble.safetensors" for run in runs]
+    assert_same_bits(*(read_tensors(file, "ensemble")[0] for file in files))
+
+
 @pytest.mark.parametrize("command", [each for each in COMMANDS if each not in HERE])
 def test_commands_for_a_cluster_are_understood(command):
     _, values = read(normalized(shlex.split(command)[1:]))
@@ -103,7 +153,7 @@ def test_commands_for_a_cluster_are_understood(command):
 
 
 def test_the_file_for_kubernetes_is_the_one_of_the_page_and_is_a_job():
-    """Fields that the schema of batch/v1 requires, and what must agree within."""
+    """What must agree within; its schema: tests/ecosystem/test_kubernetes.py."""
     file = DOCS / "examples" / "kubernetes.yaml"
     assert f"```yaml\n{file.read_text()}```" in TEXT
     job = yaml.safe_load(file.read_text())

@@ -1,10 +1,13 @@
-"""The script of decision 002 trains what is missing, and reads results by its rules."""
+"""The scripts of decision 002 train what is missing and read results by its rules."""
 
 import importlib
 from pathlib import Path
 
 import pytest
+import torch
 from scipy import stats
+
+import tepui
 
 ROOT = Path(__file__).parents[1]
 CORRUPTED = {
@@ -20,7 +23,7 @@ CORRUPTED = {
 def scripts(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     monkeypatch.syspath_prepend(ROOT / "docs")
-    return {n: importlib.import_module(n) for n in ("which_rule", "make_which_rule")}
+    return {n: importlib.import_module(n) for n in ("branched_arms", "make_which_rule")}
 
 
 def results(blocks=5):
@@ -39,7 +42,7 @@ def results(blocks=5):
 
 def arms(scripts, found=None):
     make = scripts["make_which_rule"]
-    return make.Arms(found or results(), make.LABELS, make.BLOCKS["cifar10"])
+    return make.Arms(found or results(), make.LABELS, make.DESIGNS["002"].blocks)
 
 
 def test_a_claim_is_students_test_of_pairs_against_its_bound(scripts):
@@ -75,10 +78,10 @@ def test_there_is_no_verdict_before_all_blocks_are_complete(scripts):
 def test_only_missing_ensembles_are_trained_where_their_first_half_is_there(
     scripts, tmp_path
 ):
-    script = scripts["which_rule"]
+    script = scripts["branched_arms"]
 
     def missing():
-        jobs = script.to_train(tmp_path, 2)
+        jobs = script.to_train(tmp_path, 2, script.DESIGNS["002"].arms)
         return [job.folder.name.removeprefix("block2_") for job in jobs]
 
     sam = ["sam_first_half", "sam", "released", "paper"]
@@ -94,8 +97,19 @@ def test_only_missing_ensembles_are_trained_where_their_first_half_is_there(
     assert not script.Job(tmp_path, 2, "late").ready
 
 
-def test_arms_of_a_family_begin_alike(scripts):
-    script = scripts["which_rule"]
-    for first, *others in script.FAMILIES:
-        begins = {name: script.METHODS[name].prefix(40) for name in others}
-        assert begins == dict.fromkeys(others, (script.METHODS[first], 20))
+def test_arms_that_share_a_first_half_begin_with_it(scripts):
+    script = scripts["branched_arms"]
+    for arm, first in script.FIRST_HALVES.items():
+        if arm != first:
+            begins = script.METHODS[arm].prefix(40)
+            assert begins == (script.METHODS[first], 20)
+
+
+def test_random_scores_are_a_members_own_and_the_same_again(scripts):
+    score = scripts["branched_arms"].random_scores
+    data = tepui.data.Digits(train=False)
+    ensemble = tepui.Ensemble.build(tepui.models.ConvNet, members=2, seed=0)
+    one, other = (score(member, data) for member in ensemble.members)
+    assert one.shape == other.shape == (len(data),)
+    assert torch.equal(one, score(ensemble.members[0], data))
+    assert abs(torch.corrcoef(torch.stack([one, other]))[0, 1]) < 0.2

@@ -209,7 +209,9 @@ def test_a_users_model_is_imported_only_when_named_on_the_command_line(tmp_path)
     assert "IMPORTED" in accepted.stdout
     unknown = run(["evaluate", "b", "--corruptions", "none"], tmp_path)
     assert unknown.returncode == 2
-    assert "factory must be given" in unknown.stderr
+    assert "--model must be given, as --model mine.Net --model.width 5: " in (
+        unknown.stderr
+    )
 
 
 def test_a_config_file_cannot_run_foreign_code(tmp_path, capsys):

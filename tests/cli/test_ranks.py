@@ -87,17 +87,37 @@ def test_heads_on_an_extractor_are_trained_over_ranks(tmp_path):
     assert_same_bits(weights(tmp_path / "many"), weights(tmp_path / "one"))
 
 
-def test_other_commands_are_refused_and_mistakes_name_their_rank(
-    monkeypatch, capsys, tmp_path
+REFUSED = {
+    "predict": " (tepui.evaluation.predict_shards with rank and world shares its work)",
+    "report": "",
+    "sweep": " (--executor and --workers spread its work)",
+}
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_other_commands_are_refused_in_a_sentence_that_says_what_to_do(
+    command, monkeypatch, capsys, tmp_path
 ):
+    """And which names the rank that says it."""
     for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
+    words = {"sweep": ["figure7a"]}.get(command, [str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):
-        main(["report", str(tmp_path)])
-    said = capsys.readouterr().err
-    assert said.startswith(
-        "tepui (rank 1): command must be train, compare or evaluate under"
+        main([command, *words])
+    assert capsys.readouterr().err == (
+        "tepui (rank 1): command must be train, compare or evaluate under torchrun (2 "
+        f"ranks); start tepui {command} once, without it{REFUSED[command]}, "
+        f"got {command!r}\n"
     )
+
+
+@pytest.mark.slow
+def test_predicting_under_torchrun_ends_at_once(tmp_path):
+    main([*TRAIN, "--out", str(tmp_path / "run"), "--quiet"])
+    done = torchrun(tmp_path, "predict", "run", "--data", "Digits")
+    assert done.returncode != 0
+    assert "start tepui predict once, without it (tepui.evaluation." in done.stderr
+    assert not (tmp_path / "predictions.csv").exists()
 
 
 def test_an_environment_set_in_part_ends_in_a_message(monkeypatch, capsys, tmp_path):

@@ -185,6 +185,7 @@ COMMANDS: dict[str, tuple[list[str], dict[str, str]]] = {
     ),
     "verify": (["verify", "nowhere"], {"path": WORDS}),
     "doctor": (["doctor"], {"data": ONE}),
+    "completion": (["completion"], {"shell": WORDS}),
 }
 # Where classes of the list take classes or functions themselves.
 HOSTS = {

@@ -10,10 +10,10 @@ from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import MLP, ConvNet, ResNet18
 from tepui.studies import EvaluationSpec, Job, Samples, Store
 from tepui.studies.beginnings import pieces
-from tepui.studies.blank_data import FORMS, Form, blank
+from tepui.studies.blank_data import FORMS, blank
 from tepui.studies.member_cost import gradients_per_step, member_cost
 from tepui.studies.price import H200_STEP, RESNET18_OPERATIONS, Price, Pricing
-from tepui.studies.specifications import DataSource
+from tepui.studies.specifications import DataSource, Form
 from tepui.studies.speeds import Speeds
 from tepui.studies.sweep import HoldOut
 from tepui.training import AdamW

@@ -146,17 +146,24 @@ class SlowLoss:
 
 
 def rank_net():
-    """A network whose first weights differ by rank, as an unseeded one's do."""
+    """A network whose second rank has the same first weights in another order."""
     net = noisy_net()
     with torch.no_grad():
-        net[1].bias.fill_(float(os.environ.get("RANK", "0")))
+        net[1].weight.copy_(net[1].weight.roll(int(os.environ["RANK"]), 0))
     return net
+
+
+def rank_samples():
+    """Samples that the second rank finds in another order, as in a folder's list."""
+    data = images()
+    return Plain(data.subset(torch.arange(len(data)).roll(int(os.environ["RANK"]))))
 
 
 # What the second rank is told instead.
 DIFFERENCES = {
     "epochs": {"epochs": 4},
     "data": {"data": images(seed=5)},
+    "order": {},
     "seeds": {"seed": 4},
     "checkpoint_every": {"checkpoint_every": 2},
     "out": {},
@@ -173,6 +180,8 @@ def run_differently(what, out):
     folder = out.with_name(f"{out.name}-1") if what == "out" and other else out
     if what == "members":
         how = {"factory": rank_net}
+    if what == "order":
+        how = {"data": rank_samples()}
     with patch.object(torch, "__version__", version):
         return run_case("SAM", out=folder, **how)
 

@@ -1,5 +1,6 @@
 import io
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -21,9 +22,15 @@ RECORD = EpochRecord(
 
 
 def test_lines_say_epoch_losses_rate_speed_and_time_left(capsys):
-    with showing("lines", "SAM", epochs=5, steps=100) as shown:
-        shown.advance(3)
-        shown.epoch_ended(RECORD)
+    now = [0.0]
+    told = {"costs": [1] * 5, "steps": 100, "clock": lambda: now[0]}
+    with showing("lines", "SAM", **told) as shown:
+        shown.advance(0)
+        for epoch in range(2):
+            now[0] += 2
+            shown.advance(20)
+            capsys.readouterr()
+            shown.epoch_ended(replace(RECORD, epoch=epoch))
     out, err = capsys.readouterr()
     assert out == ""
     assert err == (
@@ -62,7 +69,7 @@ def test_a_bar_shows_title_share_and_figures(capsys):
 def test_a_bar_counts_the_steps_of_all_members(monkeypatch):
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
-    with showing("bar", "SAM", epochs=1, steps=8) as shown:
+    with showing("bar", "SAM", costs=[1], steps=8) as shown:
         for _ in range(6):
             shown.advance()
     assert "75%" in written.getvalue()
@@ -81,7 +88,7 @@ def test_auto_draws_a_bar_on_a_terminal_only(monkeypatch, terminal, expected):
     written = io.StringIO()
     written.isatty = lambda: terminal
     monkeypatch.setattr(sys, "stderr", written)
-    with showing("auto", "SAM", epochs=5, steps=10) as shown:
+    with showing("auto", "SAM", costs=[1] * 5, steps=10) as shown:
         shown.epoch_ended(RECORD)
     assert expected in written.getvalue()
 
@@ -89,7 +96,7 @@ def test_auto_draws_a_bar_on_a_terminal_only(monkeypatch, terminal, expected):
 def test_a_bar_goes_away_with_an_error(capsys):
     with pytest.raises(StoppedError):
         fitted(images(), progress="bar", callbacks=[stop_after(0)])
-    with showing("bar", "next", epochs=1, steps=1):
+    with showing("bar", "next", costs=[1], steps=1):
         pass
     assert "next" in capsys.readouterr().err
 

@@ -107,10 +107,11 @@ DIVERGING = ["deep ensemble=nan:1:5", "DivDis=nan:1:8"]
 NAMED = [
     ("epochs", "3", "4"),
     ("data.sha256", r"'\w+'", r"'\w+'"),
+    ("data.hashes.0", r"'\w+'", r"'\w+'"),
     ("seeds.0", r"\d+", r"\d+"),
     ("checkpoint_every", "1", "2"),
     ("out", "'.*=out'", "'.*=out-1'"),
-    (r"members.0.1.bias", r"'\(8,\), bytes 0'", r"'\(8,\), bytes \d+'"),
+    ("members.0.1.weight", *[r"'\(8, 16\), sha256 \w+'"] * 2),
     ("torch", "'.*'", "'1.0'"),
 ]
 FAILING = "SAM=error:1:3"

@@ -55,8 +55,7 @@ def calibrate(
 
     Args:
         run: The folder of a run, or of a saved ensemble.
-        data: The data set of the run. Required if the run was trained on anything but
-            digits.
+        data: The data set of the run, which remembers it.
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ.
         extractor: What made the extractor that members share, needed only where it is

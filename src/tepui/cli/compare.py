@@ -23,6 +23,7 @@ from tepui.cli.folders import folder_for, resumable
 from tepui.cli.loss import loss_named
 from tepui.cli.own_functions import own_functions
 from tepui.cli.plan_table import plan_table
+from tepui.cli.remembered import remember
 from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
@@ -194,5 +195,6 @@ def compare(
         )
     if not exchange_here().writer:
         return
+    remember(folder, data, model, extractor)
     terminal.print(printed_table(comparison))
     terminal.print(f"report: {write_report(load_reports([folder]), folder)}")

@@ -1,7 +1,9 @@
 """Where commands print, and the tables they print."""
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table
@@ -15,6 +17,21 @@ def console() -> Console:
     others = place_of_environment().rank > 0  # under torchrun one process speaks
     # Names of files and methods may hold brackets, which are no markup.
     return Console(width=width, highlight=False, markup=False, quiet=others)
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Show warnings as a user reads them, without the place in the source."""
+    before = warnings.formatwarning
+    warnings.formatwarning = _plain
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+def _plain(message: object, *place: object, **more: object) -> str:
+    return f"warning: {message}\n"
 
 
 def table(

@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 
 from tepui import data as datasets
 from tepui.cli.parsing import known_spelling
+from tepui.cli.remembered import remembered_data
 from tepui.core.checks import one_of, require
 from tepui.data import Digits, corrupted, corrupted_files, prepared_like, to_arrays
 from tepui.data.class_names import class_names, same_classes
@@ -48,9 +49,11 @@ def part(data: Data, *, train: bool) -> Dataset[Any]:
 
 
 def data_for(data: Data | None, run: Path) -> Data:
-    """Return the data set to use with a run: the one named, or digits."""
+    """Return the data set to use with a run: the one named, its own, or digits."""
     if data is not None:
         return data
+    if (own := remembered_data(run)) is not None:
+        return own
     if (recorded := _recorded(run)) is not None:
         rule = f"be given, since {run} was trained on {recorded['class']}"
         require(recorded["class"] == Digits.__name__, "--data", rule, None)

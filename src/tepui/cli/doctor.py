@@ -24,6 +24,7 @@ EXTRAS = {
     "track": ("mlflow", "tensorboard", "wandb"),
     "ray": ("ray",),
     "slurm": ("submitit",),
+    "completion": ("shtab",),
 }
 
 

@@ -1,5 +1,6 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import isnan
@@ -24,16 +25,19 @@ from tepui.cli.datasets import (
 from tepui.cli.folders import folder_for
 from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
+from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.precision import Precision
 from tepui.core.replacing import check_writable
-from tepui.core.storage import write_document
+from tepui.core.storage import read_document, write_document
 from tepui.core.task import CLASSIFICATION
 from tepui.data.preparation import preparation_of
 from tepui.data.shifts import Shifts
+from tepui.evaluation.adding import COPIES, added, sets_in
 from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation
+from tepui.evaluation.shards import weights_digest
 from tepui.evaluation.stored_detectors import DETECTORS, read_detectors
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.measures import shown_name
@@ -42,6 +46,7 @@ from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
 from tepui.studies.trained import COST, COST_KIND, EVALUATION, EVALUATION_KIND
 from tepui.training import LocalExchange, exchange_here
+from tepui.training.described import data_identity
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
@@ -85,20 +90,22 @@ def evaluate(
 ) -> None:
     """Measure a trained ensemble on clean, corrupted and unfamiliar data.
 
-    Under torchrun, processes share the batches, and detectors of features are left out.
+    Evaluations of one ensemble add up: data sets that are not asked for stay as they
+    were measured. Under torchrun, processes share the batches, and detectors of
+    features are left out.
 
     Args:
         run: The folder of a run, or of a saved ensemble; or weights that another
             program trained, one file or folder per member, as for tepui measure.
-        data: The data set; its test part is used. Required if the run was trained on
-            anything but digits.
+        data: The data set, whose test part is used; what the run was trained on by
+            default.
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ: --models
             ResNet18 mypackage.Net mypackage.make_net
         extractor: What made the extractor that members share, needed only where it is
             your own: as --extractor of tepui train named it.
         corruptions: Which benchmark's corruption strengths to use, or none; CIFAR's by
-            default, unless --shifted is given.
+            default at first, unless --shifted is given.
         shifted: Corrupted copies to use instead: a folder, written by tepui corrupt or
             published, or the name of a published set, such as: --shifted CIFAR10C
         natural: Labeled test data that shifted by themselves, as --shifted
@@ -121,7 +128,7 @@ def evaluate(
         out: Folder of the ensemble that is made of weights, and of its evaluation; the
             next free runs/evaluate-NNN by default. Left out for a run, whose own folder
             takes the evaluation.
-        overwrite: Replace an existing evaluation.
+        overwrite: Measure again what was measured before; what is not asked for stays.
     """
     exchange = exchange_here()
     alone = isinstance(exchange, LocalExchange)
@@ -136,20 +143,23 @@ def evaluate(
     lost = not trained and RunFolder(folder).started
     require(not lost, "--out", replaced, str(folder))
     file = folder / EVALUATION
-    if file.exists() and not overwrite:
-        raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
+    before = read_document(file, EVALUATION_KIND) if file.exists() else None
     check_writable(folder)
     exchange.wait()  # from now on the file is ours
     functions = own_functions("--metrics", metrics or ())
     place = place_of(device)
     test = tested_part(data, folder)
     copies: Mapping[tuple[str, int], Dataset[Any]] = {}
+    more = before is not None and bool(ood)
     if shifted is not None:
         copies = corrupted_copies(shifted, test, data)
-    elif corruptions != "none" and (corruptions is not None or not natural):
+    elif corruptions != "none" and (corruptions is not None or not (natural or more)):
         copies = corrupted_images(test, corruptions or "cifar")
     shifts = Shifts(copies, natural_shifts(natural, test))
     sets = unfamiliar(ood, test)
+    asked = [*([COPIES] if copies else []), *shifts.natural, *(sets or {})]
+    if not overwrite:
+        _check_new(file, before, asked)
     ensemble = named_ensemble(run, model, models, test, extractor)
     if not trained:
         ensemble.preparation = preparation_of(test)
@@ -157,18 +167,29 @@ def evaluate(
             ensemble.save(folder, overwrite=overwrite)
             (folder / DETECTORS).unlink(missing_ok=True)  # those of other weights
     to_device(ensemble, torch.device(place))
+    learned = read_detectors(folder, ensemble) if alone else None
+    computed_in: Precision = precision or RunFolder(folder).exam_precision()
+    of: dict[str, Any] = {
+        "ensemble": weights_digest(ensemble),
+        "classes": classes,
+        "metrics": [*functions],
+        "detectors": learned is not None,
+        "precision": computed_in,
+        "rule": rule,
+    }
+    before = _of_the_same(file, before, of, test, overwrite)
     evaluation = evaluate_ensemble(
         ensemble,
         test,
         shifted=shifts,
         ood=sets,
-        detectors=read_detectors(folder, ensemble) if alone else None,
+        detectors=learned,
         classes=classes,
         metrics=functions,
         rule=rule,
         batch_size=batch_size,
         workers=workers,
-        precision=precision or RunFolder(folder).exam_precision(),
+        precision=computed_in,
         out=folder,
         overwrite=True,
         logits_in=logits_in,
@@ -179,17 +200,61 @@ def evaluate(
     if logits_in == "none":
         (folder / GALLERY).unlink(missing_ok=True)
     else:
-        write_gallery(folder, test, sets or {})
+        kept = [] if before is None else [n for n in before["ood"] if n not in asked]
+        write_gallery(folder, test, sets or {}, kept)
     about = tested_on(test, shifts, sets)
     cost = prediction_cost(ensemble, test).document()
     write_document(folder / COST, COST_KIND, cost)
-    write_document(file, EVALUATION_KIND, {"about": about, **evaluation.document()})
+    document = {"about": about, "of": of, **evaluation.document()}
+    if before is not None:
+        document = added(before, document)
+    write_document(file, EVALUATION_KIND, document)
     terminal = console()
     what = "classes" if evaluation.task == CLASSIFICATION else "outputs"
     terminal.print(_table(evaluation, f"{evaluation.classes} {what}, {folder}"))
     if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
-    terminal.print(f"written to {file}")
+    others = [name for name in sets_in(document) if name not in asked]
+    beside = f", beside {', '.join(others)} from before" if others else ""
+    terminal.print(f"written to {file}{beside}")
+    terminal.print(f"next: tepui report {folder} --open")
+
+
+def _check_new(
+    file: Path, before: Mapping[str, Any] | None, asked: Sequence[str]
+) -> None:
+    """Raise if an evaluation holds what is asked for, or nothing further is."""
+    if before is not None:
+        again = [name for name in sets_in(before) if name in asked]
+        if again or not asked:
+            measured = ", ".join(again or sets_in(before) or ["clean data"])
+            raise FileExistsError(
+                f"{file} exists and is on {measured}; pass --overwrite to measure "
+                "again what is asked for"
+            )
+
+
+def _of_the_same(
+    file: Path,
+    before: dict[str, Any] | None,
+    of: Mapping[str, Any],
+    test: Dataset[Any],
+    overwrite: bool,
+) -> dict[str, Any] | None:
+    """Return the earlier evaluation if this one adds to it, None if it replaces it."""
+    if before is None:
+        return None
+    known = {**before.get("of", {}), "test": before.get("about", {}).get("test")}
+    asked = json.loads(json.dumps({**of, "test": data_identity(test)}))
+    if not (other := differences(known, asked)):
+        return before
+    if not overwrite:
+        names = ", ".join(sorted({name.partition(".")[0] for name in other}))
+        raise FileExistsError(
+            f"{file} exists and differs in {names}; pass --overwrite to replace all of "
+            "it"
+        )
+    return None
 
 
 def _table(evaluation: Evaluation, title: str) -> Table:

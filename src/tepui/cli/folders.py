@@ -8,17 +8,20 @@ from pathlib import Path
 
 from tepui.core.checks import require
 from tepui.core.replacing import is_free
-from tepui.training import RankLost, exchange_here
+from tepui.training import RankLost, TrainingDiverged, exchange_here
 from tepui.training.ranks import place_of_environment
 
 
 def folder_for(command: str, out: Path | None, resume: bool) -> Path:
     """Return the folder of a run: the one asked for, or the next free one.
 
-    Under torchrun rank 0 says which is free.
+    What is resumed where nothing is begins there, so that a script can ask for it each
+    time it is started; that is said. Under torchrun rank 0 says which folder is free.
     """
     require(not resume or out is not None, "--out", "be given to resume a run", None)
     if out is not None:
+        if resume and is_free(out):
+            say(f"nothing to continue in {out}, so this is its beginning")
         return out
     names = (Path("runs") / f"{command}-{number:03d}" for number in count(1))
     return exchange_here().told(next(path for path in names if not path.exists()))
@@ -30,11 +33,22 @@ def resumable(folder: Path) -> Iterator[None]:
     try:
         yield
     except (KeyboardInterrupt, SystemExit, RankLost) as stop:
-        speaks = isinstance(stop, RankLost) or place_of_environment().rank == 0
-        if folder.exists() and speaks:
+        if folder.exists():
             way = f"to continue, add --resume --out {folder} to the same command"
-            sys.stderr.write(f"tepui: {way}\n")
+            say(way, everywhere=isinstance(stop, RankLost))
         raise
+    except TrainingDiverged as error:
+        raise TrainingDiverged(
+            f"{error}\nthe same run would diverge again: begin another in a new folder "
+            "(--out), with a lower learning rate (such as --optimizer SGD "
+            "--optimizer.lr 0.01) or with --clip-norm 1"
+        ) from error
+
+
+def say(line: str, *, everywhere: bool = False) -> None:
+    """Tell the user something; under torchrun one process does, unless all are to."""
+    if everywhere or place_of_environment().rank == 0:
+        sys.stderr.write(f"tepui: {line}\n")
 
 
 def require_free(folder: Path, resume: bool) -> None:

@@ -4,7 +4,7 @@ import inspect
 import os
 import re
 import sys
-from argparse import Action
+from argparse import SUPPRESS, Action
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
@@ -18,6 +18,7 @@ from tepui.cli import (
     calibrate,
     claims,
     compare,
+    completion,
     corrupt,
     data,
     doctor,
@@ -34,6 +35,7 @@ from tepui.cli import (
 )
 from tepui.cli.admission import admitting, check_classes, listed, named_by_user, refusal
 from tepui.cli.architecture import Architecture
+from tepui.cli.console import plain_warnings
 from tepui.cli.expansion import check_expansion
 from tepui.cli.factories import without_factory
 from tepui.cli.greeting import GREETING
@@ -46,6 +48,7 @@ from tepui.cli.parsing import (
     with_data_option,
     with_files_first,
 )
+from tepui.cli.printed import first_line
 from tepui.cli.written import check_written
 from tepui.core.checks import one_of, require
 from tepui.core.version import __version__
@@ -75,6 +78,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "sweep": (sweep.sweep, sweep.EXAMPLE),
     "verify": (verify.verify, verify.EXAMPLE),
     "doctor": (doctor.doctor, doctor.EXAMPLE),
+    "completion": (completion.completion, completion.EXAMPLE),
 }
 # Parameters that are no options: words after a command, their types and how many.
 WORDS: dict[str, dict[str, tuple[Any, str | None]]] = {
@@ -85,6 +89,7 @@ WORDS: dict[str, dict[str, tuple[Any, str | None]]] = {
     "sweep": {"recipe": (str | None, "?")},
     "report": {"runs": (Path, "+")},
     "measure": {"checkpoints": (Path, "+")},
+    "completion": {"shell": (completion.Shell, "?")},
 }
 # Options whose names are words of Python, and the parameters they stand for.
 RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", Path)}}
@@ -93,8 +98,20 @@ RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", 
 SPECIFICATIONS = (TrainingSpec, ExecutionSpec)
 SETTINGS = "settings"
 PRINT = "--print_config"
+# How a help text ends.
+_TYPED = re.compile(
+    r" \((required, )?type: .*?(?:, default: (.*?))?(?:; known: (.*?))?\)$", re.DOTALL
+)
 # What ends in a message, not in a traceback.
 MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobError)
+# Commands whose work torchrun's processes share, and how others share theirs.
+OVER_RANKS = ("train", "compare", "evaluate")
+EXECUTORS = " (--executor and --workers spread its work)"
+INSTEAD = {
+    "predict": " (tepui.evaluation.predict_shards with rank and world shares its work)",
+    "reproduce": EXECUTORS,
+    "sweep": EXECUTORS,
+}
 LEFT_OUT: dict[str, set[str]] = {
     "train": {"progress"},
     "compare": {"loss", "progress", "method", "keep", "stop_after"},
@@ -119,7 +136,8 @@ class HelpFormatter(DefaultHelpFormatter):
         offered = names.get(option) or [*chain.from_iterable(names.values())]
         shortened = partial(_shortened, offered=offered)
         text = super()._expand_help(action)
-        return re.sub(r", known subclasses: ([^)]*)", shortened, text)
+        text = re.sub(r", known subclasses: ([^)]*)", shortened, text)
+        return _TYPED.sub(_without_type, text)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(indent + line for line in text.splitlines())
@@ -133,19 +151,20 @@ class Parser(ArgumentParser):
     """
 
     words: Sequence[str] = ()  # what was written, but for the wish to print it
+    begins = ""  # how a printed configuration begins
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"formatter_class": HelpFormatter, **options})
 
     def dump(self, namespace: Namespace, *arguments: Any, **options: Any) -> str:
         """Return a configuration as text."""
-        shown = namespace.clone()
-        model, words = shown.get("model"), getattr(self, "parent_parser", self).words
+        shown, asked = namespace.clone(), getattr(self, "parent_parser", self)
+        model, words = shown.get("model"), asked.words
         if words and isinstance(model, Namespace):
             explicit = build_parser().parse_args(words, defaults=False)
             for name in _free_arguments(model, explicit[explicit.subcommand].model):
                 del model.init_args[name]
-        return str(super().dump(shown, *arguments, **options))
+        return f"{asked.begins}{super().dump(shown, *arguments, **options)}"
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Say in our words what was wrong, and end the program."""
@@ -189,7 +208,9 @@ def _command(name: str) -> ArgumentParser:
     words = WORDS.get(name, {})
     for word, (kind, count) in words.items():
         value = parameters[word].default
-        default = {} if value is inspect.Parameter.empty else {"default": value}
+        # A word that is left out leaves what a file says of it.
+        optional = value is not inspect.Parameter.empty
+        default: dict[str, Any] = {"default": SUPPRESS} if optional else {}
         command.add_argument(word, nargs=count, type=kind, help=about[word], **default)
     renamed = RENAMED.get(name, {})
     for option, (parameter, kind) in renamed.items():
@@ -221,7 +242,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         words = with_files_first(spelled(normalized(with_data_option(written))))
         command, values = read(words)
         _check_ranks(command)
-        command(**values)
+        with plain_warnings():
+            command(**values)
     except MISTAKES as error:
         sys.stderr.write(f"{_speaker()}: {error}\n")
         raise SystemExit(2) from error
@@ -235,11 +257,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _check_ranks(command: Callable[..., None]) -> None:
     """Refuse commands that would do the same work in every process of torchrun."""
-    size = place_of_environment().size
-    fits = size == 1 or command in (train.train, compare.compare, evaluate.evaluate)
-    allowed = f"train, compare or evaluate under torchrun ({size} ranks)"
-    rule = f"be {allowed}; start others without it"
-    require(fits, "command", rule, command.__name__)
+    size, name = place_of_environment().size, command.__name__
+    rule = (
+        f"be {', '.join(OVER_RANKS[:-1])} or {OVER_RANKS[-1]} under torchrun ({size} "
+        f"ranks); start tepui {name} once, without it{INSTEAD.get(name, '')}"
+    )
+    require(size == 1 or name in OVER_RANKS, "command", rule, name)
 
 
 def _where(name: str) -> str:
@@ -259,11 +282,13 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         one_of("COMMAND", words[0], COMMANDS)
     check_names(words)
     check_expansion(words)
-    words, factory = without_factory(words)
-    items = listed() | named_by_user(words)
+    written, (words, factory) = words, without_factory(words)
+    own = named_by_user(words)
+    items = listed() | own
     with admitting(items):
         parser = build_parser()
         parser.words = [word for word in words if not word.startswith(PRINT)]
+        parser.begins = first_line(written, own)
         chosen = _parsed(parser, words)
         check_classes(chosen, items)
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
@@ -306,6 +331,18 @@ def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:
         for read in (model, explicit)
     )
     return frozenset(taken.keys() - written.keys())
+
+
+def _without_type(match: re.Match[str]) -> str:
+    """Return what a help text says beside a type, which is of no use to a reader."""
+    required, default, known = match.groups()
+    if default is not None:
+        named = re.fullmatch(r"\{'class_path': '(?:\w+\.)*(\w+)'\}", default)
+        default = default if named is None else named[1]
+    shown = [] if required is None else ["required"]
+    shown += [] if default in (None, "null", "False", "[]") else [f"default: {default}"]
+    shown += [] if known is None else [f"known: {known}"]
+    return f" ({'; '.join(shown)})" if shown else ""
 
 
 def _shortened(match: re.Match[str], offered: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 
 from tepui.cli.architecture import member_factories
 from tepui.cli.extractor import front_named
+from tepui.cli.remembered import in_options
 from tepui.core.checks import require
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.foreign_weights import ensemble_of
@@ -45,7 +46,10 @@ def named_ensemble(
     task = task_in(places[0]) if is_saved(places) else None
     factories = member_factories(model, models, data, task)
     if is_saved(places):
-        return load(places[0], factories, extractor_of(extractor, data))
+        try:
+            return load(places[0], factories, extractor_of(extractor, data))
+        except ValueError as error:
+            raise in_options(error, places[0]) from error
     rule = "be left out for files of weights"
     require(extractor is None, "--extractor", rule, extractor)
     if factories is None:

@@ -92,9 +92,9 @@ def normalized(arguments: Sequence[str]) -> list[str]:
 
     Lists may be written as several words or one (``--seeds 13 17 27``, quoted or not),
     flags without a value (``--resume``), options with dashes (``--batch-size``), data
-    sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`;
-    ``--shifted sketch=ImageFolder:PATH`` is a natural shift, ``--natural``), grids as
-    several words (``--grid rho=0.1,0.2 fraction=0.4``).
+    sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`,
+    or all of them in one mapping; ``--shifted sketch=ImageFolder:PATH`` is a natural
+    shift, ``--natural``), grids as several words (``--grid rho=0.1,0.2 fraction=0.4``).
 
     Example:
         >>> normalized(["--seeds", "13", "17", "--batch-size", "8", "--resume"])
@@ -128,8 +128,7 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             words += [word, f"[{', '.join(items)}]"]
         else:
             require(len(values) > 0, word, _WRITTEN, "nothing")
-            for text in values:
-                name, content = named_set(text, word)
+            for name, content in chain.from_iterable(_sets(v, word) for v in values):
                 rule = "name each data set once"
                 require(name not in sets[word], word, rule, name)
                 sets[word][name] = content
@@ -161,6 +160,17 @@ def named_set(text: str, option: str = OOD) -> tuple[str, Any]:
     rule = f"name no folder, {kind} takes none"
     require(bool(takes), f"{option} {name}", rule, folder)
     return name, {"class_path": kind, "init_args": {takes[0]: folder}}
+
+
+def _sets(text: str, option: str) -> Iterable[tuple[str, Any]]:
+    """Return the data sets that a word holds by name: one, or those of a mapping."""
+    if not text.startswith("{"):
+        return [named_set(text, option)]
+    try:
+        read: dict[str, Any] = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{option} must be JSON, but: {error}") from error
+    return read.items()
 
 
 def with_data_option(arguments: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
 from tepui.cli.loss import loss_named
 from tepui.cli.parsing import KnownLoss
+from tepui.cli.remembered import remember
 from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
@@ -135,6 +136,8 @@ def train(
             progress="none" if quiet else "auto",
             **settings,
         )
+    if exchange_here().writer:
+        remember(folder, data, model, extractor)
     done = f"stopped after {len(run.history)} of {epochs} epochs"
     if len(run.history) < epochs and run.stopped_by is None:
         console().print(f"{done}; continue with --resume --out {folder}")

@@ -1,7 +1,7 @@
 """What counts only where a person wrote it: on the command line.
 
 A configuration file may come from anybody. It names no function, since naming one is a
-request to run it; no recipe, which may be a module; no cluster, whose answers are
+request to run it; no recipe that is a module; no cluster, whose answers are
 unpickled; and no further file.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from tepui.cli.parsing import OF_FUNCTIONS, class_names, options_of
 from tepui.core.checks import require
+from tepui.papers.recipe import is_module
 
 
 def check_written(values: Mapping[str, Any], words: Sequence[str]) -> None:
@@ -27,8 +28,9 @@ def check_written(values: Mapping[str, Any], words: Sequence[str]) -> None:
     found = {option: values.get(option.strip("-")) or () for option in OF_FUNCTIONS}
     found["--ray.address"] = [getattr(values.get("ray"), "address", None)]
     found["--config"] = values.get("config") or ()
-    found["items"] = values.get("items") or ()  # modules with recipes are imported
-    found["recipe"] = [values.get("recipe")]
+    # Recipes that are modules are imported.
+    found["items"] = [*filter(is_module, values.get("items") or ())]
+    found["recipe"] = [*filter(is_module, [values.get("recipe") or ""])]
     extractor = values.get("extractor")  # a run, or what is imported and called
     found["--extractor"] = [] if Path(extractor or ".").is_dir() else [extractor]
     for option, items in found.items():

@@ -12,16 +12,30 @@ def check_same(documents: Sequence[Mapping[str, Any]]) -> None:
         Traceback (most recent call last):
         ValueError: data.samples must be the same on all ranks, got 9 on rank 0 and 8 on rank 1
     """  # noqa: E501 - a doctest must show the whole message
-    first = dict(_leaves(documents[0]))
     for rank, document in enumerate(documents):
-        other = dict(_leaves(document))
-        for name in [*first, *(other.keys() - first.keys())]:
-            one, value = first.get(name), other.get(name)
-            if one != value:
-                raise ValueError(
-                    f"{name} must be the same on all ranks, got {one!r} on rank 0 and "
-                    f"{value!r} on rank {rank}"
-                )
+        for name, (one, value) in differences(documents[0], document).items():
+            raise ValueError(
+                f"{name} must be the same on all ranks, got {one!r} on rank 0 and "
+                f"{value!r} on rank {rank}"
+            )
+
+
+def differences(
+    first: Mapping[str, Any], second: Mapping[str, Any]
+) -> dict[str, tuple[Any, Any]]:
+    """Return what two documents hold that is not the same, by the way to it.
+
+    Example:
+        >>> one, other = {"method": {"rho": 1, "p": 2}}, {"method": {"rho": 3, "p": 2}}
+        >>> differences(one, other)
+        {'method.rho': (1, 3)}
+    """
+    ones, others = dict(_leaves(first)), dict(_leaves(second))
+    return {
+        name: (ones.get(name), others.get(name))
+        for name in [*ones, *(others.keys() - ones.keys())]
+        if ones.get(name) != others.get(name)
+    }
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -187,6 +187,12 @@ def tensors_digest(path: Path) -> str:
     return str(_claims(path).get("sha256"))
 
 
+def tensors_document(path: Path) -> dict[str, Any]:
+    """Return what a tensor file claims to hold, without reading its tensors."""
+    with reading(path, "a document"):
+        return dict(_claims(path)["document"])
+
+
 def tensors_kind(path: Path) -> str:
     """Return the kind that a tensor file claims to be of."""
     return str(_claims(path).get("kind"))

@@ -66,9 +66,12 @@ def warn_of_identical(modules: Sequence[nn.Module]) -> None:
         alike = sorted({index for members in shared.values() for index in members})
         same = sum(sizes[d] for d, members in shared.items() if alike[0] in members)
         share = same / sum(_digests(modules[alike[0]]).values())
+        rest = "only data order, augmentation and the method will tell those apart"
+        if share < 1:
+            rest = "they differ in the others alone, as heads on one body do"
         warnings.warn(
-            f"members {alike} start from identical weights ({share:.0%} of them): only "
-            "data order, augmentation and the method will tell those apart",
+            f"members {alike} start from identical weights ({share:.0%} of them): "
+            f"{rest}",
             stacklevel=3,
         )
 

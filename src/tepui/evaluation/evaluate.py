@@ -35,6 +35,7 @@ from tepui.evaluation.dataset_logits import (
 from tepui.evaluation.dead_members import warn_of_dead_members
 from tepui.evaluation.examiner import Batches, Examiner, Labeled
 from tepui.evaluation.feature_scores import FeatureDetectors, watching
+from tepui.evaluation.kept_logits import KeptLogits
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.scores import Scores
@@ -102,8 +103,10 @@ def evaluate(
             rounds what enters matrix products; ``"bfloat16"``. A CPU computes in
             float32.
         out: A folder for the logits of every data set between the classes left, in
-            one safetensors file, so that other metrics need no model.
-        overwrite: Replace the logits that are there.
+            one safetensors file, so that other metrics need no model. Those of further
+            data sets are added to what is there of the same ensemble and test data.
+        overwrite: Replace the logits of data sets that are there already, and all
+            logits of another ensemble.
         logits_in: The type of the logits in ``out``; ``"float16"`` takes half the space
             of ``"float32"``, ``"none"`` leaves them out. No score depends on it.
 
@@ -116,7 +119,8 @@ def evaluate(
         The scores.
 
     Raises:
-        FileExistsError: If logits are there and ``overwrite`` is false.
+        FileExistsError: If logits of one of these data sets, or of another ensemble,
+            are there and ``overwrite`` is false.
         ValueError: If ``rule`` or ``precision`` is unknown, a member cannot take the
             data, a label is of a class that is left out, or a metric returns something
             other than a scalar.
@@ -153,15 +157,17 @@ def evaluate(
     rule_of_one += "the features of its own"
     require(alone, "detectors", rule_of_one, "detectors")
     file = None if out is None else Path(out) / LOGITS
-    if file is not None and file.exists() and not overwrite:
-        raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
+    others, own = ood or {}, metrics or {}
+    writes = exchange is None or exchange.writer
     if file is not None:
+        of = _told_apart_by(ensemble, dataset, classes, rule)
+        kept = KeptLogits(file)
+        if writes or not overwrite:
+            kept = kept.beside([*cells], [*others], of, overwrite=overwrite)
         check_writable(file.parent)
     device = device_of(ensemble)
     cells = cells.made_on(device)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
-    others, own = ood or {}, metrics or {}
-    writes = exchange is None or exchange.writer
     applied = applied_by(ensemble, task, rule)
     with ExitStack() as stack:
         outputs = logit_batches
@@ -190,9 +196,11 @@ def evaluate(
             watched = stack.enter_context(watching(ensemble, detectors, batches))
             batches = watched
         if file is not None and writes and logits_in != "none":
+            sets = [*kept.cells, *cells], [*kept.ood, *others]
             stored = stack.enter_context(
-                storing_logits(file, rule, [*cells], [*others], logits_in, task)
+                storing_logits(file, rule, *sets, logits_in, task, of)
             )
+            kept.copy_into(stored)
         examiner: Examiner | TaskExaminer
         if choice:
             left = classes_left(classes, dataset)
@@ -207,7 +215,7 @@ def evaluate(
         unfamiliar = {
             name: examiner.unlabeled(name, data) for name, data in others.items()
         }
-    if file is not None and writes and logits_in == "none":
+    if file is not None and writes and logits_in == "none" and overwrite:
         file.unlink(missing_ok=True)  # of an evaluation that this one replaces
     if clean.losses is not None and writes:
         warn_of_dead_members(clean.losses, "the test data", stacklevel=2)
@@ -234,6 +242,18 @@ def evaluate(
             if copy.applied is not None
         },
     )
+
+
+def _told_apart_by(
+    ensemble: Ensemble, dataset: Dataset[Any], classes: Classes | Tensor, rule: Rule
+) -> dict[str, Any]:
+    """Return what tells evaluations apart whose logits do not belong together."""
+    return {
+        "ensemble": weights_digest(ensemble),
+        "dataset": data_digest(dataset),
+        "classes": classes if isinstance(classes, str) else classes.tolist(),
+        "rule": rule,
+    }
 
 
 def _copies(

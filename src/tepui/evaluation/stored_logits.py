@@ -141,16 +141,19 @@ def storing_logits(
     ood: Sequence[str],
     logits_in: LogitType,
     task: Task = CLASSIFICATION,
+    of: Mapping[str, Any] | None = None,
 ) -> Iterator[LogitStore]:
     """Yield what takes the logits of an evaluation, as :func:`read_logits` reads them.
 
-    The file is there once all of them are.
+    The file is there once all of them are. It says what they are ``of``.
     """
     sets = ["clean", *(f"{kind}/{severity}" for kind, severity in cells)]
     names = [f"{part}/{name}" for name in sets for part in ("logits", "labels")]
     names += [f"ood/{name}" for name in ood]
     document: dict[str, Any] = {"rule": rule, "ood": [*ood]}
     document["cells"] = [list(cell) for cell in cells]
+    if of is not None:
+        document["of"] = dict(of)
     if task != CLASSIFICATION:
         document["task"] = task.document()
     with writing_tensors(file, "logits", names, document) as stream:

@@ -79,6 +79,20 @@ class Method:
         """
         return "main"
 
+    def relative_cost(self, epoch: int, epochs: int) -> float:
+        """Return what an epoch costs beside others of the same run.
+
+        By it the time left is estimated.
+
+        Args:
+            epoch: The epoch, counted from 0.
+            epochs: Length of the run.
+
+        Returns:
+            About how many gradients a sample takes; always 1 by default.
+        """
+        return 1.0
+
     def prefix(self, epochs: int) -> tuple["Method", int]:
         """Return a method that trains like this one at first, and for how long.
 

@@ -90,6 +90,10 @@ class CoupledMethod(Method, ABC):
         """Return the phase of the base."""
         return "main" if self.base is None else self.base.phase(epoch, epochs)
 
+    def relative_cost(self, epoch: int, epochs: int) -> float:
+        """Return what an epoch costs the base."""
+        return 1.0 if self.base is None else self.base.relative_cost(epoch, epochs)
+
     def check_members(self, members: int) -> None:
         """Raise if the method cannot train this many members.
 

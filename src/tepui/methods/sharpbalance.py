@@ -185,6 +185,14 @@ class SharpBalance(ExchangingMethod):
         """
         return epoch_of("switch_at", self.switch_at, epochs) + self.off_by_one
 
+    def relative_cost(self, epoch: int, epochs: int) -> float:
+        """Return one gradient, another on the samples of the set, and one to score."""
+        if epoch < self.first_exchange(epochs):
+            return 2.0 if self.before == "sam" else 1.0
+        scores = self.exchanges_before(epoch, epochs)
+        # Others select apart from each other; with three members, twice the fraction.
+        return 1.0 + min(1.0, 2 * self.fraction) + float(scores)
+
     def prefix(self, epochs: int) -> tuple[Method, int]:
         """Return plain SAM or a deep ensemble, until members score the data."""
         before = self._base if self.before == "sam" else DeepEnsemble()

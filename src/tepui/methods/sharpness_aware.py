@@ -47,6 +47,10 @@ class SharpnessAware(MemberMethod):
         start = epoch_of("start_at", self.start_at, epochs)
         return BEFORE_START if epoch < start else "main"
 
+    def relative_cost(self, epoch: int, epochs: int) -> float:
+        """Return two gradients, one until ``start_at``."""
+        return 1.0 if self.phase(epoch, epochs) == BEFORE_START else 2.0
+
     def prefix(self, epochs: int) -> tuple[Method, int]:
         """Return a deep ensemble until ``start_at``, if there is such a beginning.
 

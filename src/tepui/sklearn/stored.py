@@ -8,21 +8,20 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from tepui import losses, methods
 from tepui.core.checks import one_of, require
 from tepui.core.storage import read_document, reading, tensors_digest, write_document
 from tepui.ensembles.ensemble import FILE as ENSEMBLE
+from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.loading import load
 from tepui.training import SGD, AdamW, Constant, Cosine, MultiStep
-
-if TYPE_CHECKING:
-    from tepui.sklearn.base import EnsembleEstimator
 
 FILE = "estimator.json"
 KIND = "estimator"
@@ -40,10 +39,26 @@ KNOWN: dict[str, type] = {
 # What fit learns beside the ensemble, where there is some.
 LEARNED = ("classes_", "feature_names_in_", "target_mean_", "target_scale_")
 
-Estimator = TypeVar("Estimator", bound="EnsembleEstimator")
+
+class Storable(Protocol):
+    """What is known of an estimator here; all else are its parameters."""
+
+    n_features_in_: int
+    ensemble_: Ensemble
+    model: Any
+    device: str | torch.device
+    _flat: bool
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return its parameters, by name."""
+
+    def _member(self, dtype: torch.dtype) -> nn.Module: ...
 
 
-def write_estimator(estimator: "EnsembleEstimator", folder: Path) -> Path:
+Estimator = TypeVar("Estimator", bound=Storable)
+
+
+def write_estimator(estimator: Storable, folder: Path) -> Path:
     """Write what an estimator is beside its ensemble, which lies in the folder."""
     parameters = estimator.get_params(deep=False)
     learned = {name: getattr(estimator, name, None) for name in LEARNED}

@@ -10,8 +10,7 @@ from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.data import Arrays, Augmentation
 from tepui.data.augment import augment
-from tepui.studies.specifications import DataSource
-from tepui.studies.store import Store
+from tepui.studies.specifications import DataSource, DataStore
 
 CHUNK = 1000
 
@@ -28,7 +27,7 @@ class Augmented(DataSource):
     def __post_init__(self) -> None:
         require(len(self.augment) > 0, "augment", "hold at least one", self.augment)
 
-    def load(self, store: Store) -> Arrays:
+    def load(self, store: DataStore) -> Arrays:
         """Return the copy, in the order of the data."""
         data = store.dataset(self.of)
         images = data.inputs if isinstance(data, Arrays) else None

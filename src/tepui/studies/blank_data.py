@@ -1,7 +1,6 @@
 """Data of the right form without content, to price a plan before data are fetched."""
 
 from functools import partial
-from typing import NamedTuple
 
 import torch
 
@@ -17,17 +16,8 @@ from tepui.data import (
     ImageNetR,
     TinyImageNet,
 )
-from tepui.studies.specifications import DataSource, Samples
+from tepui.studies.specifications import DataSource, Form, Samples
 from tepui.studies.sweep import HoldOut
-
-
-class Form(NamedTuple):
-    """What the images of a published data set are like, and how many there are."""
-
-    shape: tuple[int, int, int]
-    train: int
-    test: int
-
 
 FORMS: dict[object, Form] = {
     CIFAR10: Form((3, 32, 32), 50_000, 10_000),

@@ -30,8 +30,7 @@ from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import Reading, feature_batches
-from tepui.studies.specifications import DataSource, Trial, digest
-from tepui.studies.store import Store
+from tepui.studies.specifications import DataSource, DataStore, Trial, digest
 from tepui.training.described import to_jsonable
 
 FOLDER = "features"
@@ -51,7 +50,7 @@ class Features(DataSource):
     images: DataSource
     layers: int = 1  # how many of its last layers are cut off
 
-    def load(self, store: Store) -> Dataset[Any]:
+    def load(self, store: DataStore) -> Dataset[Any]:
         """Return the features, from the store's folder if they are there.
 
         They are held where they take no more than 1 GiB, and else stay on disk.
@@ -66,11 +65,11 @@ class Features(DataSource):
         tensors, _ = read_tensors(file, "data")
         return Arrays(tensors["features"], tensors["targets"])
 
-    def file(self, store: Store) -> Path:
+    def file(self, store: DataStore) -> Path:
         """Return where a store keeps the features."""
         return store.path / FOLDER / f"{digest(self)}.safetensors"
 
-    def _write(self, store: Store, file: Path) -> None:
+    def _write(self, store: DataStore, file: Path) -> None:
         """Compute the features, batch after batch into the file."""
         front, images = self._extractor(store)
         samples, start = length(images), 0
@@ -84,7 +83,7 @@ class Features(DataSource):
                     stream.put(name, part, start)
                 start += len(targets)
 
-    def _extractor(self, store: Store) -> tuple[nn.Module, Dataset[Any]]:
+    def _extractor(self, store: DataStore) -> tuple[nn.Module, Dataset[Any]]:
         """Return the frozen front of the model, and what it looks at."""
         images = self.images.load(store)
         if isinstance(self.extractor, Trial):
@@ -107,7 +106,7 @@ class Copies(DataSource):
     strength: str = "cifar"  # whose parameters they take, see tepui.data.corrupt
     seed: int = 0  # same seed, same draws
 
-    def load(self, store: Store) -> Arrays:
+    def load(self, store: DataStore) -> Arrays:
         """Return as many times more images as there are types."""
         clean = to_arrays(store.dataset(self.images))
         copies = corrupted(
@@ -131,7 +130,7 @@ class ReleasedCopies(DataSource):
     types: tuple[str, ...]
     severity: int  # of all of them
 
-    def load(self, store: Store) -> Dataset[Any]:
+    def load(self, store: DataStore) -> Dataset[Any]:
         """Return the copies of all types after each other."""
         cells = self.dataset(types=self.types, severities=(self.severity,))
         return ConcatDataset([cells[name, self.severity] for name in self.types])
@@ -146,7 +145,7 @@ class Changed(DataSource):
     # from images to images, floats in [0, 1], of any number
     change: Callable[[Tensor], Tensor]
 
-    def load(self, store: Store) -> Arrays:
+    def load(self, store: DataStore) -> Arrays:
         """Return the changed images, as bytes."""
         images = to_arrays(store.dataset(self.images))
         assert isinstance(images.inputs, Tensor)
@@ -163,7 +162,7 @@ class Misjudged(DataSource):
     images: DataSource  # what to choose from
     judge: Trial  # the ensemble; it should not be the one that is to be tested
 
-    def load(self, store: Store) -> Arrays:
+    def load(self, store: DataStore) -> Arrays:
         """Return those images, in their order."""
         images = to_arrays(store.dataset(self.images))
         logits, labels = dataset_logits(store.run(self.judge).ensemble, images)

@@ -1,7 +1,7 @@
 """The samples that look most and least familiar to an ensemble, as small pictures."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from io import BytesIO
@@ -53,16 +53,23 @@ class Gallery:
 
 
 def write_gallery(
-    folder: Path, test: Dataset[Any], ood: Mapping[str, Dataset[Any]]
+    folder: Path,
+    test: Dataset[Any],
+    ood: Mapping[str, Dataset[Any]],
+    kept: Sequence[str] = (),
 ) -> None:
-    """Write the galleries of the data sets whose logits lie in a folder."""
+    """Write the galleries of the data sets whose logits lie in a folder.
+
+    Those of the unfamiliar sets that are ``kept`` stay as they are.
+    """
+    stay = [asdict(gallery) for gallery in read_gallery(folder) if gallery.data in kept]
     sets: list[tuple[str | None, Dataset[Any]]] = [(None, test), *ood.items()]
     galleries = [
         asdict(_gallery(name, data, LogitRuns.open(folder, name), test))
         for name, data in sets
         if _shows_pictures(data)
     ]
-    write_document(folder / FILE, KIND, {"galleries": galleries})
+    write_document(folder / FILE, KIND, {"galleries": [*galleries, *stay]})
 
 
 def read_gallery(folder: Path) -> tuple[Gallery, ...]:

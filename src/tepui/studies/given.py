@@ -5,7 +5,7 @@ Jobs with such data are carried out in the process that has them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import Any, Self, final
 
 from torch.utils.data import Dataset
 
@@ -14,14 +14,12 @@ from tepui.data.shifts import Cell, Shifts
 from tepui.evaluation.custom_metrics import Metric
 from tepui.studies.specifications import (
     DataSource,
+    DataStore,
     Described,
     EvaluationSpec,
     SharpnessSpec,
 )
 from tepui.training.described import data_identity
-
-if TYPE_CHECKING:
-    from tepui.studies.store import Store
 
 Copies = Mapping[Cell, Dataset[Any]]
 Named = Mapping[str, Dataset[Any]]
@@ -40,7 +38,7 @@ class Given(DataSource):
         """Return a data set with its fingerprint."""
         return cls(data_identity(dataset), dataset)
 
-    def load(self, store: "Store") -> Dataset[Any]:
+    def load(self, store: DataStore) -> Dataset[Any]:
         """Return the data."""
         return self.dataset
 

@@ -10,7 +10,8 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, final, get_args
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol, Self, final, get_args
 
 import torch
 from torch import nn
@@ -21,12 +22,8 @@ from tepui.core.seeding import generator
 from tepui.core.types import NEWER, check_fields, check_types
 from tepui.data import Arrays, split
 from tepui.evaluation.stored_logits import LogitType
-from tepui.training import TrainingSpec
+from tepui.training import Run, TrainingSpec
 from tepui.training.described import data_identity, to_jsonable
-
-if TYPE_CHECKING:
-    from tepui.studies.blank_data import Form
-    from tepui.studies.store import Store
 
 SamplesPart = Literal["train", "held_out", "test"]
 # Raised when the same description begins to mean something else.
@@ -68,15 +65,37 @@ class Described:
         return bool(document.get("about") == self.about)
 
 
+class Form(NamedTuple):
+    """What the images of a published data set are like, and how many there are."""
+
+    shape: tuple[int, int, int]
+    train: int
+    test: int
+
+
+class DataStore(Protocol):
+    """What a data source may ask of the store that loads it."""
+
+    path: Path
+    device: torch.device
+    stale_after: float
+
+    def dataset(self, source: "DataSource") -> Dataset[Any]:
+        """Return the data of another source."""
+
+    def run(self, trial: "Trial") -> Run:
+        """Return a trained trial."""
+
+
 class DataSource(ABC):
     """Where data come from; subclasses are frozen dataclasses."""
 
     @abstractmethod
-    def load(self, store: "Store") -> Dataset[Any]:
+    def load(self, store: DataStore) -> Dataset[Any]:
         """Return the data."""
 
     @property
-    def published(self) -> "Form | None":
+    def published(self) -> Form | None:
         """What test images are like that nobody has fetched yet, where it is known."""
         return None
 
@@ -113,7 +132,7 @@ class Samples(DataSource):
             self.held_out,
         )
 
-    def load(self, store: "Store") -> Arrays:
+    def load(self, store: DataStore) -> Arrays:
         """Return the samples, in the order of the data set."""
         samples: Arrays = self.dataset(train=self.part != "test")
         if self.contents is not None and self.part != "test":

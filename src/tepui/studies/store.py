@@ -26,7 +26,12 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import measure
-from tepui.evaluation.stored_logits import LogitType, StoredLogits, read_logits
+from tepui.evaluation.stored_logits import (
+    LOGITS,
+    LogitType,
+    StoredLogits,
+    read_logits,
+)
 from tepui.studies.beginnings import common_part
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
@@ -320,6 +325,8 @@ class Store:
         given = spec if isinstance(spec, GivenTest) else self._test(spec)
         file, exchange = self._file(trial, spec), exchange_here()
         with self._lease(self.folder(trial)):
+            if exchange.writer:  # logits of another test are of no use
+                (file.parent / LOGITS).unlink(missing_ok=True)
             scores = evaluate(
                 ensemble,
                 given.test,

@@ -24,6 +24,7 @@ from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.override import Values, hyperparameters, override
 from tepui.studies.specifications import (
     DataSource,
+    DataStore,
     EvaluationSpec,
     Samples,
     Trial,
@@ -51,7 +52,7 @@ class HoldOut(DataSource):
         require(0 < self.share < 1, "share", "lie in (0, 1)", self.share)
         require(not (test := _test_data(self.source)), "data", _TRAINING, test)
 
-    def load(self, store: Store) -> Dataset[Any]:
+    def load(self, store: DataStore) -> Dataset[Any]:
         """Return the samples of the part."""
         kept, held_out = split(store.dataset(self.source), self.share, seed=self.seed)
         return kept if self.part == "kept" else held_out

@@ -49,6 +49,7 @@ KINDS = {
     "checkpoint.json": "checkpoint",
     "outcome.json": "outcome",
     "tracking.json": "tracking",
+    "options.json": "options",
     EVALUATION: EVALUATION_KIND,
     SHARPNESS: SHARPNESS_KIND,
     "measure-*.json": SHARPNESS_KIND,

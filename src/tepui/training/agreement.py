@@ -1,34 +1,50 @@
 """Whether all processes of a run were told the same, compared before it begins."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from tepui.core.agreement import check_same
 from tepui.core.storage import raw_bytes
 from tepui.core.version import __version__
+from tepui.data.loading import as_arrays
+from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import Ensemble
 from tepui.modules.state import tensor_state
 from tepui.training.exchange import Exchange
 
 
 def check_agreement(
-    exchange: Exchange, config: Mapping[str, Any], ensemble: Ensemble
+    exchange: Exchange,
+    config: Mapping[str, Any],
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
 ) -> None:
-    """Raise on every rank alike unless all were told ``config`` and have the members.
+    """Raise on every rank alike unless all were told and have the same.
 
     Every rank writes its own members into one folder: ranks that differ would make a
     run which is none of theirs.
     """
-    members = [_checksums(ensemble, index) for index in range(len(ensemble))]
+    data, members = dict(config["data"]), [_hashes(m) for m in ensemble.members]
+    if as_arrays(dataset) is None and not isinstance(dataset, StoredData):
+        data["hashes"] = ensemble.trained_on  # nothing else tells their order
     versions = {"torch": torch.__version__, "tepui": __version__}
-    check_same(exchange.everywhere({**versions, **config, "members": members}))
+    check_same(
+        exchange.everywhere({**versions, **config, "data": data, "members": members})
+    )
 
 
-def _checksums(ensemble: Ensemble, index: int) -> dict[str, str]:
-    """Return shape and sum of bytes of a member's tensors, the same on any machine."""
+def _hashes(member: nn.Module) -> dict[str, str]:
+    """Return shape and hash of a member's tensors, the same on any machine."""
     return {
-        name: f"{tuple(tensor.shape)}, bytes {int(raw_bytes(tensor).sum())}"
-        for name, tensor in tensor_state(ensemble.members[index]).items()
+        name: f"{tuple(tensor.shape)}, sha256 {_hash(tensor)}"
+        for name, tensor in tensor_state(member).items()
     }
+
+
+def _hash(tensor: Tensor) -> str:
+    return hashlib.sha256(raw_bytes(tensor).numpy().data).hexdigest()[:16]

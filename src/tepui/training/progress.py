@@ -1,16 +1,18 @@
 """Showing how a run goes: a bar on a terminal, plain lines elsewhere."""
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 from typing import Literal
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 
 from tepui.training.run_folder import EpochRecord
+from tepui.training.time_left import Clock, TimeLeft, in_words
 
 Style = Literal["auto", "bar", "lines", "none"]
 
@@ -28,16 +30,22 @@ class Progress:
 class Lines(Progress):
     """One line per epoch."""
 
-    def __init__(self, title: str, epochs: int) -> None:
+    def __init__(self, title: str, epochs: int, left: TimeLeft) -> None:
         self._title = title
         self._epochs = epochs
+        self._left = left
+
+    def advance(self, steps: int = 1) -> None:
+        """Note the steps."""
+        self._left.advance(steps)
 
     def epoch_ended(self, record: EpochRecord) -> None:
         """Print the epoch."""
-        left = (self._epochs - record.epoch - 1) * record.seconds
+        self._left.epoch_ended(record.epoch)
+        left = self._left.seconds() or 0.0
         sys.stderr.write(
             f"{self._title}: epoch {record.epoch + 1}/{self._epochs}  "
-            f"{summary(record)}  left {left:.0f} s\n"
+            f"{summary(record)}  left {in_words(left)}\n"
         )
         sys.stderr.flush()
 
@@ -45,17 +53,24 @@ class Lines(Progress):
 class Bar(Progress):
     """A live bar with loss, learning rate, images per second and time left."""
 
-    def __init__(self, bar: RichProgress, task: TaskID) -> None:
+    def __init__(self, bar: RichProgress, task: TaskID, left: TimeLeft) -> None:
         self._bar = bar
         self._task = task
+        self._left = left
 
     def advance(self, steps: int = 1) -> None:
         """Move the bar."""
-        self._bar.advance(self._task, steps)
+        self._left.advance(steps)
+        self._bar.update(self._task, advance=steps, left=self._in_words())
 
     def epoch_ended(self, record: EpochRecord) -> None:
         """Show the epoch's figures beside the bar."""
-        self._bar.update(self._task, figures=summary(record))
+        self._left.epoch_ended(record.epoch)
+        self._bar.update(self._task, figures=summary(record), left=self._in_words())
+
+    def _in_words(self) -> str:
+        left = self._left.seconds()
+        return "" if left is None else f"left {in_words(left)}"
 
 
 def summary(record: EpochRecord) -> str:
@@ -111,23 +126,31 @@ class Counter:
 
 
 @contextmanager
-def showing(style: Style, title: str, *, epochs: int, steps: int) -> Iterator[Progress]:
-    """Show progress inside the block."""
+def showing(
+    style: Style,
+    title: str,
+    *,
+    costs: Sequence[float],
+    steps: int,
+    clock: Clock = time.monotonic,
+) -> Iterator[Progress]:
+    """Show progress inside the block, of epochs of these costs and all their steps."""
     if style == "none":
         yield Progress()
         return
+    left = TimeLeft(costs, steps / len(costs), clock)
     if style == "lines" or (style == "auto" and not _is_live(style)):
-        yield Lines(title, epochs)
+        yield Lines(title, len(costs), left)
         return
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[left]}", markup=False),
         TextColumn("{task.fields[figures]}", markup=False),
     )
     with RichProgress(*columns, console=Console(stderr=True)) as bar:
-        yield Bar(bar, bar.add_task(title, total=steps, figures=""))
+        yield Bar(bar, bar.add_task(title, total=steps, figures="", left=""), left)
 
 
 def _is_live(style: Style) -> bool:

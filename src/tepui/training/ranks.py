@@ -212,12 +212,13 @@ class Ranks(Exchange):
         return form
 
     def _new_group(self, processes: Sequence[int], backend: str) -> Any:
-        return distributed.new_group(
-            list(processes),
-            timeout=timedelta(seconds=self._timeout),
-            backend=backend,
-            use_local_synchronization=True,
-        )
+        with unbroken():
+            return distributed.new_group(
+                list(processes),
+                timeout=timedelta(seconds=self._timeout),
+                backend=backend,
+                use_local_synchronization=True,
+            )
 
 
 class Message(NamedTuple):

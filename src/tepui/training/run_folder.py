@@ -12,6 +12,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from tepui.core.agreement import differences
 from tepui.core.lease import LEASE, Lease, leased
 from tepui.core.precision import Precision
 from tepui.core.replacing import is_unfinished, write_bytes, writing
@@ -212,13 +213,15 @@ class RunFolder:
                 f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
                 "or choose another folder"
             )
-        recorded = self.recorded()["config"]
-        for name in sorted(config.keys() | recorded.keys()):
-            if config.get(name) != recorded.get(name):
-                raise ValueError(
-                    f"{name} must be what the run in {self.path} was started with "
-                    f"({recorded.get(name)!r}) to resume it, got {config.get(name)!r}"
-                )
+        other = differences(self.recorded()["config"], config)
+        if other:
+            name, (begun, asked) = min(other.items())
+            more = ", ".join(sorted(other.keys() - {name}))
+            raise ValueError(
+                f"{name} must be what the run in {self.path} was started with "
+                f"({begun!r}) to resume it, got {asked!r}"
+                + (f"; so must {more}" if more else "")
+            )
 
     @contextmanager
     def claimed(self, config: dict[str, Any], *, resume: bool) -> Iterator[None]:

@@ -151,7 +151,7 @@ def train(
                 "branch_from": str(branch_from),
                 **order.agreed_on,
             }
-            check_agreement(exchange, config | asked, ensemble)
+            check_agreement(exchange, config | asked, ensemble, data.train)
         run = _carried_out(order, config, told, clock)
         if exchange.writer:
             told.end(run)
@@ -240,9 +240,9 @@ def _trained(
         steps = epoch_steps * spec.epochs * len(ready.members)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
-        shown = stack.enter_context(
-            showing(style, title, epochs=spec.epochs, steps=steps)
-        )
+        method, epochs = spec.method, spec.epochs
+        costs = [method.relative_cost(epoch, epochs) for epoch in range(epochs)]
+        shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
         plan = Plan(
             source=ready.source,
             unlabeled=ready.unlabeled,
@@ -282,6 +282,7 @@ def _trained(
         if exchange.writer:
             out = None if folder is None else str(folder.path)
             callbacks.start(masked({**config, "out": out}))
+        exchange.wait()  # steps have a timeout, which callbacks may well exceed
         if folder is not None:
             stack.enter_context(interruption.listening())
         training.run()

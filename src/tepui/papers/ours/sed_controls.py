@@ -53,6 +53,7 @@ from tepui.studies import (
     averaged,
 )
 from tepui.studies.derived_data import Copies, Features
+from tepui.studies.specifications import DataStore
 from tepui.training import AdamW, MultiStep, TrainingSpec
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class Drawn(DataSource):
     places: tuple[int, int]  # the first place, and the one after the last
     seed: int  # same seed, same order
 
-    def load(self, store: Store) -> Arrays:
+    def load(self, store: DataStore) -> Arrays:
         """Return the images in their random order."""
         whole = self.images(train=self.train)
         stream = generator(self.seed, "offline_sed")
@@ -153,7 +154,7 @@ class Unfamiliar(DataSource):
     like: DataSource
     seed: int  # same seed, same noise
 
-    def load(self, store: Store) -> Arrays:
+    def load(self, store: DataStore) -> Arrays:
         """Return the images, without labels."""
         like = store.dataset(self.like)
         assert isinstance(like, Arrays)

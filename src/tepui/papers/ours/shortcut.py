@@ -44,6 +44,7 @@ from tepui.studies import (
     Trial,
     averaged,
 )
+from tepui.studies.specifications import DataStore
 from tepui.training import AdamW, MultiStep, TrainingSpec
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Painted(DataSource):
     part: PaintedPart  # color as the class, at random, or each image in both colors
     seed: int  # what the split and the random colors derive from
 
-    def load(self, store: Store) -> Arrays:
+    def load(self, store: DataStore) -> Arrays:
         """Return the images."""
         if self.part == "test":
             return PaintedDigits(Digits(train=False), "both")

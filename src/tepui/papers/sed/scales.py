@@ -48,9 +48,9 @@ from tepui.models import MLP, ConvNet, from_timm, split_last_layers
 from tepui.models.untrained import are_weights_wanted
 from tepui.models.vit import VisionTransformer
 from tepui.papers.recipe import Size
-from tepui.studies import DataSource, Samples, Store, Trial, seeds
-from tepui.studies.blank_data import Form
+from tepui.studies import DataSource, Samples, Trial, seeds
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
+from tepui.studies.specifications import DataStore, Form
 from tepui.training import MultiStep, TrainingSpec
 
 # How far heads of one ensemble start from each other.
@@ -103,7 +103,7 @@ class Folder(DataSource):
         """As many images as there are, of ImageNet's size."""
         return Form((3, 224, 224), 0, COUNTS[self.name])
 
-    def load(self, store: Store) -> Dataset[Any]:
+    def load(self, store: DataStore) -> Dataset[Any]:
         """Return the images at ImageNet's size."""
         folder = data_folder() / self.name
         if not folder.is_dir():

@@ -1,26 +1,27 @@
-"""Does SharpBalance help? Trains what decisions 002 and 004 in ``docs`` ask for.
+"""Trains the ensembles that decisions 002, 004 and 005 in ``docs`` ask for.
 
 FOLDER holds ``cifar-10-batches-bin`` or ``-py``, for decision 004 ``cifar-100-binary``
 or ``-python``. Blocks in the order given, one file per ensemble; what is there already
 is not trained again:
 
     cp -r docs/results/decisions/002_which_rule rules
-    PYTHONPATH=src python3 benchmarks/which_rule.py run --data FOLDER --out rules
-    PYTHONPATH=src python3 benchmarks/which_rule.py run --data FOLDER --out hundred \
-        --dataset cifar100
+    PYTHONPATH=src python3 benchmarks/branched_arms.py run 002 --data FOLDER --out rules
 """
 
 import argparse
+import hashlib
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from decision_runs import (
+    DATASETS,
     add_options,
     begin,
     found_of,
@@ -28,23 +29,70 @@ from decision_runs import (
     passed_on,
     training_and_held_out,
 )
+from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from tepui.core.storage import write_json
+from tepui.data.loading import length
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.training.described import to_jsonable
 from tepui.training.run_folder import RunFolder
 
 RHO = 0.05
-BLOCKS = {"cifar10": (2, 3, 4, 5, 6), "cifar100": (12, 13, 14)}
+
+
+def random_scores(module: nn.Module, dataset: Dataset[Any]) -> Tensor:
+    """Return scores that say nothing of the samples, others for each member."""
+    first = next(module.parameters()).detach().float().cpu().contiguous()
+    digest = hashlib.sha256(first.numpy().tobytes()).digest()
+    stream = torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+    return torch.rand(length(dataset), generator=stream)
+
+
 METHODS: dict[str, Method] = {
     "sam": SAM(rho=RHO),
     "released": SharpBalance(rho=RHO),
     "paper": SharpBalance.paper(rho=RHO),
+    "random": SharpBalance(rho=RHO, score=random_scores),
     "deep_ensemble": DeepEnsemble(),
     "late": SharpBalance(rho=RHO, before="plain"),
 }
-# Arms that share the first half of the first of them.
-FAMILIES = (("sam", "released", "paper"), ("deep_ensemble", "late"))
+
+
+FIRST_HALVES = {
+    "sam": "sam",
+    "released": "sam",
+    "paper": "sam",
+    "random": "sam",
+    "deep_ensemble": "deep_ensemble",
+    "late": "deep_ensemble",
+}
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a decision asks for.
+
+    Attributes:
+        folder: Of its results, in ``docs/results/decisions``.
+        dataset: What is learned.
+        blocks: The seeds that members' seeds derive from.
+        arms: What is trained in every block.
+    """
+
+    folder: str
+    dataset: str
+    blocks: tuple[int, ...]
+    arms: tuple[str, ...] = ("sam", "released", "paper", "deep_ensemble", "late")
+
+
+DESIGNS = {
+    "002": Design("002_which_rule", "cifar10", (2, 3, 4, 5, 6)),
+    "004": Design("004_hundred_classes", "cifar100", (12, 13, 14)),
+    "005": Design(
+        "005_random_scores", "cifar10", tuple(range(15, 27)), ("released", "random")
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -66,7 +114,7 @@ class Job:
     @property
     def family(self) -> str:
         """The arm whose first half it shares."""
-        return next(first for first, *rest in FAMILIES if self.arm in (first, *rest))
+        return FIRST_HALVES[self.arm]
 
     @property
     def first_half(self) -> "Job":
@@ -117,8 +165,10 @@ def train(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Train blocks, several ensembles at a time, until all are done or time is over."""
     began = time.monotonic()
-    blocks = arguments.blocks or BLOCKS[arguments.dataset]
-    waiting = [job for n in blocks for job in to_train(arguments.out, n)]
+    design = DESIGNS[arguments.decision]
+    arguments.dataset = design.dataset
+    blocks = arguments.blocks or design.blocks
+    waiting = [job for n in blocks for job in to_train(arguments.out, n, design.arms)]
     running: dict[Job, subprocess.Popen[bytes]] = {}
     while time.monotonic() < began + 60 * arguments.minutes:
         for job, process in list(running.items()):
@@ -139,10 +189,10 @@ def run(arguments: argparse.Namespace) -> None:
     print(f"ended after {time.monotonic() - began:.0f} s; left: {left}", flush=True)
 
 
-def to_train(out: Path, block: int) -> Iterator[Job]:
+def to_train(out: Path, block: int, arms: Sequence[str]) -> Iterator[Job]:
     """Yield what a block lacks: whole families where their first half is gone too."""
-    for arms in FAMILIES:
-        family = [Job(out, block, arm) for arm in arms]
+    for first in dict.fromkeys(FIRST_HALVES[arm] for arm in arms):
+        family = [Job(out, block, arm) for arm in arms if FIRST_HALVES[arm] == first]
         missing = [job for job in family if not job.result.exists()]
         if missing and not missing[0].ready:
             missing = [missing[0].first_half, *family]
@@ -154,6 +204,7 @@ def to_train(out: Path, block: int) -> Iterator[Job]:
 def started(job: Job, arguments: argparse.Namespace) -> "subprocess.Popen[bytes]":
     """Do a job in a process of its own."""
     command = [sys.executable, __file__, "train", *passed_on(arguments)]
+    command += [f"--dataset={arguments.dataset}"]
     command += [f"--block={job.block}", f"--arm={job.arm}"]
     return subprocess.Popen([*command, "--begins"] if job.begins else command)
 
@@ -164,9 +215,11 @@ def main() -> None:
     one = commands.add_parser("train", help="train one ensemble from its first half")
     one.add_argument("--block", type=int, required=True)
     one.add_argument("--arm", choices=METHODS, required=True)
+    one.add_argument("--dataset", choices=DATASETS)
     one.add_argument("--begins", action="store_true", help="train the first half")
     one.set_defaults(call=train)
     all_ = commands.add_parser("run", help="train blocks")
+    all_.add_argument("decision", choices=DESIGNS)
     all_.add_argument("--blocks", type=int, nargs="+")
     all_.add_argument("--minutes", type=float, default=float("inf"))
     all_.add_argument("--workers", type=int, default=4, help="processes at a time")

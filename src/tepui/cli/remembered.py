@@ -1,0 +1,148 @@
+"""What a run remembers of the command that trained it: data, model and extractor.
+
+They are kept by name, with their options, in the folder of the run or of its
+comparison. Of what is read there only tepui's own classes are built, as of any other
+configuration; a class or function of the user's own is never imported for a folder's
+sake, and a message says what to write instead.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping
+from functools import partial
+from inspect import isclass, isroutine
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentParser
+from torch.utils.data import Dataset
+
+from tepui.cli.admission import admitting, check_classes, listed
+from tepui.cli.architecture import Architecture
+from tepui.core.storage import read_document, write_document
+from tepui.studies.comparison import FILE as COMPARISON
+
+FILE = "options.json"
+KIND = "options"
+# Arguments that name places, which are found from anywhere once they are absolute.
+PLACES = ("path", "root")
+_PLAIN = (str, int, float, bool, type(None))
+
+
+def remember(
+    folder: Path,
+    data: Callable[..., Any],
+    model: Callable[..., Any] | None,
+    extractor: str | None,
+) -> None:
+    """Write down by which options a run was trained."""
+    made_by, free = model, frozenset[str]()
+    if isinstance(model, Architecture):
+        made_by, free = model.factory, model.free
+    document = {
+        "data": described(data, frozenset({"train"})),
+        "model": None if made_by is None else described(made_by, free),
+        "extractor": extractor,
+    }
+    write_document(folder / FILE, KIND, document)
+
+
+def remembered_data(run: Path) -> Callable[[], Dataset[Any]] | None:
+    """Return the data set that a run was trained on, None if it did not say.
+
+    Raises:
+        ValueError: If it is of the user's own, with the option to write.
+    """
+    recorded = _recorded(run).get("data")
+    if recorded is None:
+        return None
+    if recorded["class_path"] not in listed():
+        raise ValueError(
+            f"--data must be given, since {run} was trained on a data set of your own: "
+            f"{_words('--data', recorded)}"
+        )
+    return _built(recorded)
+
+
+def in_options(error: ValueError, run: Path) -> ValueError:
+    """Return an error of loading a run in words of the command line.
+
+    Another one is returned as it is.
+    """
+    asked, _, rest = str(error).partition(" must be given: ")
+    option = {"factory": "--model", "extractor": "--extractor"}.get(asked)
+    if option is None or not rest:
+        return error
+    recorded = _recorded(run).get(option.removeprefix("--"))
+    named = f", as {_words(option, recorded)}" if recorded else ""
+    return ValueError(f"{option} must be given{named}: {rest}")
+
+
+def described(
+    made_by: Callable[..., Any], left_out: frozenset[str]
+) -> dict[str, Any] | None:
+    """Return what makes an object, by name and options; None if words cannot tell.
+
+    Example:
+        >>> from tepui.data import Digits
+        >>> described(partial(Digits, train=True), frozenset({"train"}))
+        {'class_path': 'tepui.data.digits.Digits', 'init_args': {}}
+    """
+    kind, options = made_by, {}
+    if isinstance(made_by, partial):
+        kinds = [made_by.func, *made_by.args]
+        kind, options = [item for item in kinds if isclass(item)][-1], made_by.keywords
+    if not (isclass(kind) or isroutine(kind)) or "<" in kind.__qualname__:
+        return None
+    chosen = {name: _plain(name, options[name]) for name in options.keys() - left_out}
+    if not all(map(_is_plain, chosen.values())):
+        return None
+    path = f"{kind.__module__}.{kind.__qualname__}"
+    return {"class_path": path, "init_args": dict(sorted(chosen.items()))}
+
+
+def _recorded(run: Path) -> dict[str, Any]:
+    """Return what is written down of a run: beside it, or beside its comparison."""
+    above = run.absolute().parent.parent
+    for folder in (run, above) if (above / COMPARISON).is_file() else (run,):
+        if (folder / FILE).is_file():
+            return read_document(folder / FILE, KIND)
+    return {}
+
+
+def _built(recorded: Mapping[str, Any]) -> Callable[[], Dataset[Any]]:
+    """Build what is recorded as a parser builds what a configuration names."""
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_argument("--data", type=Callable[[], Dataset[Any]])
+    items = listed()
+    with admitting(items):
+        chosen = parser.parse_object({"data": dict(recorded)})
+        check_classes(chosen, items)
+        built: Callable[[], Dataset[Any]] = parser.instantiate(chosen).data
+    return built
+
+
+def _words(option: str, recorded: Any) -> str:
+    """Return how something is named on the command line.
+
+    Example:
+        >>> _words("--model", {"class_path": "mine.Net", "init_args": {"width": 5}})
+        '--model mine.Net --model.width 5'
+    """
+    if isinstance(recorded, str):
+        return shlex.join([option, recorded])
+    words = [option, recorded["class_path"]]
+    for name, value in recorded["init_args"].items():
+        words += [f"{option}.{name}", str(value)]
+    return shlex.join(words)
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, Path) or (name in PLACES and isinstance(value, str)):
+        return str(Path(value).absolute())
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return isinstance(value, _PLAIN)

@@ -1,0 +1,95 @@
+"""Evaluations of one ensemble that add up: each brings further data sets.
+
+Clean data are measured every time. The corrupted copies are one data set, and so is
+each natural shift and each unfamiliar set; what an evaluation does not bring stays.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tepui.data.shifts import NATURAL
+
+COPIES = "corrupted copies"
+# What a document says of corrupted copies, and of what they were made.
+_OF_COPIES = ("shifted", "severities")
+_ABOUT_COPIES = ("cells", "strength", "seed", "copies")
+
+
+def sets_in(document: Mapping[str, Any]) -> list[str]:
+    """Return the data sets beside the clean one that an evaluation is on.
+
+    Example:
+        >>> cells = [{"type": "fog", "severity": 1}, {"type": "sketch", "severity": 0}]
+        >>> sets_in({"cells": cells, "ood": {"noise": {}}})
+        ['corrupted copies', 'sketch', 'noise']
+    """
+    cells = document["cells"]
+    copies = [COPIES] if any(cell["severity"] != NATURAL for cell in cells) else []
+    natural = [cell["type"] for cell in cells if cell["severity"] == NATURAL]
+    return [*copies, *natural, *document["ood"]]
+
+
+def added(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an evaluation with what an earlier one of the same ensemble is on beside.
+
+    Args:
+        before: The earlier one, as its file holds it.
+        new: The later one, whose data sets replace those of the same names.
+
+    Returns:
+        Both, in the form of one.
+    """
+    brought = sets_in(new)
+    keeps_copies = COPIES not in brought and COPIES in sets_in(before)
+    cells = [
+        cell
+        for cell in before["cells"]
+        if (cell["type"] not in brought if _is_natural(cell) else keeps_copies)
+    ]
+    document = {**new, "cells": [*cells, *new["cells"]]}
+    document["ood"] = {**before["ood"], **new["ood"]}
+    document["histograms"] = _histograms(before["histograms"], new["histograms"])
+    document["about"] = _about(before["about"], new["about"], keeps_copies)
+    if keeps_copies:
+        document |= {name: before[name] for name in _OF_COPIES}
+        pooled = {k: v for k, v in before["reliability"].items() if k == "shifted"}
+        document["reliability"] = {**new["reliability"], **pooled}
+    if "applied" in new and "applied" in before:
+        document["applied"] = _applied(before["applied"], new["applied"], keeps_copies)
+    return document
+
+
+def _is_natural(cell: Mapping[str, Any]) -> bool:
+    return bool(cell["severity"] == NATURAL)
+
+
+def _about(
+    before: Mapping[str, Any], new: Mapping[str, Any], keeps_copies: bool
+) -> dict[str, Any]:
+    about = dict(new)
+    if keeps_copies:
+        about |= {name: before[name] for name in _ABOUT_COPIES if name in before}
+    for kind in ("natural", "ood"):
+        if both := {**before.get(kind, {}), **new.get(kind, {})}:
+            about[kind] = both
+    return about
+
+
+def _applied(
+    before: Mapping[str, Any], new: Mapping[str, Any], keeps_copies: bool
+) -> dict[str, Any]:
+    applied = dict(new)
+    if keeps_copies:
+        applied["severities"] = before["severities"]
+    if natural := {**before.get("natural", {}), **new.get("natural", {})}:
+        applied["natural"] = natural
+    return applied
+
+
+def _histograms(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how scores are distributed on all unfamiliar sets."""
+    joined = {**before, **new}
+    for score in before.keys() & new.keys():
+        sets = {**before[score]["ood"], **new[score]["ood"]}
+        joined[score] = {**new[score], "ood": sets}
+    return joined

@@ -1,0 +1,97 @@
+"""Evaluations of one run add up, and so do their logits."""
+
+import json
+
+import pytest
+import torch
+
+import tepui
+from tepui.cli.main import main
+from tepui.evaluation import read_logits
+from tepui.studies.gallery import read_gallery
+
+SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--epochs", "1"]
+NOISE, BLUR = ["--ood", "noise=UniformNoise"], ["--ood", "far=GaussianNoise"]
+
+
+@pytest.fixture
+def run(tmp_path):
+    main(["train", *SMALL, "--quiet", "--out", str(tmp_path / "run")])
+    main(["corrupt", "digits", "--types", "fog", "--out", str(tmp_path / "copies")])
+    return tmp_path / "run"
+
+
+def evaluation(run):
+    return json.loads((run / "evaluation.json").read_text())
+
+
+def test_parts_are_the_same_as_the_whole(run, tmp_path, capsys):
+    shifted = ["--shifted", str(tmp_path / "copies")]
+    main(["evaluate", str(run), *shifted])
+    main(["evaluate", str(run), *NOISE])
+    assert "beside corrupted copies from before" in capsys.readouterr().out
+    main(["evaluate", str(run), *BLUR])
+    parts, logits, shown = evaluation(run), read_logits(run), read_gallery(run)
+    for file in ("evaluation.json", "logits.safetensors", "gallery.json"):
+        (run / file).unlink()
+    main(["evaluate", str(run), *shifted, *NOISE, *BLUR[1:]])
+    whole, expected = evaluation(run), read_logits(run)
+    del parts["sha256"], whole["sha256"]
+    assert parts == whole
+    assert logits.ood.keys() == expected.ood.keys() == {"noise", "far"}
+    for name, values in expected.ood.items():
+        assert torch.equal(logits.ood[name], values)
+    for cell, (values, labels) in expected.shifted.items():
+        assert torch.equal(logits.shifted[cell][0], values)
+        assert torch.equal(logits.shifted[cell][1], labels)
+    assert {gallery.data for gallery in shown} == {None, "noise", "far"}
+
+
+def test_what_is_there_is_measured_again_only_where_it_is_asked_for(run, capsys):
+    words = ["evaluate", str(run), "--corruptions", "none", *NOISE]
+    main(words)
+    for again in (words, words[:4]):
+        with pytest.raises(SystemExit):
+            main(again)
+        assert "pass --overwrite" in capsys.readouterr().err
+    main([*words, "--rule", "vote", "--overwrite"])
+    assert evaluation(run)["rule"] == "vote"
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(run), *BLUR])
+    assert "differs in rule" in capsys.readouterr().err
+    main(["evaluate", str(run), *BLUR, "--overwrite"])
+    assert list(evaluation(run)["ood"]) == ["far"]
+
+
+def test_a_run_comes_into_the_group_of_a_comparison(tmp_path, capsys):
+    train = [*SMALL, "--quiet", "--out"]
+    main(["train", "--method", "GSAM", *train, str(tmp_path / "gsam")])
+    main(["evaluate", str(tmp_path / "gsam"), "--corruptions", "none"])
+    main(["evaluate", str(tmp_path / "gsam"), *NOISE])
+    words = ["--methods", "SAM", "--ensembles", "1", "--corruptions", "none", *NOISE]
+    main(["compare", *words, "--sharpness", "0", *train, str(tmp_path / "all")])
+    loaded = tepui.studies.load_reports([tmp_path / "all", tmp_path / "gsam"])
+    (group,) = loaded.groups
+    assert [entry.result.label for entry in group.entries] == ["SAM", "GSAM"]
+
+
+def test_logits_of_python_add_up(tmp_path):
+    data = tepui.data.Digits(train=False).subset(range(40))
+    ensemble = tepui.Ensemble.build(lambda: tepui.models.MLP(64, (8,), 10), members=2)
+    noise = tepui.data.UniformNoise(10, like=data)
+    tepui.evaluate(ensemble, data, shifted={("fog", 1): data}, out=tmp_path)
+    before = read_logits(tmp_path)
+    tepui.evaluate(ensemble, data, ood={"noise": noise}, out=tmp_path)
+    both = read_logits(tmp_path)
+    assert torch.equal(both.shifted["fog", 1][0], before.shifted["fog", 1][0])
+    assert list(both.ood) == ["noise"]
+    for again in ({}, {"ood": {"noise": noise}}):
+        with pytest.raises(FileExistsError, match="pass overwrite=True"):
+            tepui.evaluate(ensemble, data, out=tmp_path, **again)
+    other = tepui.Ensemble.build(lambda: tepui.models.MLP(64, (8,), 10), seed=[5, 6])
+    with pytest.raises(FileExistsError, match="pass overwrite=True"):
+        tepui.evaluate(other, data, shifted={("snow", 1): data}, out=tmp_path)
+    tepui.evaluate(
+        other, data, shifted={("snow", 1): data}, out=tmp_path, overwrite=True
+    )
+    assert list(read_logits(tmp_path).shifted) == [("snow", 1)]

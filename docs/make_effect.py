@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import make_which_rule
 import matplotlib as mpl
 from block_tables import Arms
+from branched_arms import DESIGNS
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from score_tables import IMAGES
@@ -25,8 +26,7 @@ TITLES = {"clean": "clean images", "corrupted": "corrupted images"}
 
 
 def main() -> None:
-    results = make_which_rule.results("cifar10")
-    draw(Arms(results, LABELS, make_which_rule.BLOCKS["cifar10"]))
+    draw(Arms(make_which_rule.results("002"), LABELS, DESIGNS["002"].blocks))
 
 
 def draw(arms: Arms) -> None:

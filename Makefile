@@ -8,7 +8,11 @@ ECOSYSTEM_PIP := $(ECOSYSTEM)/bin/python $(INSTALL)
 EXTRAS := vision text hub parquet export track slurm docs dev
 SOURCES := src tests benchmarks examples
 # One process per core; each computes on one thread (tests/conftest.py).
-PYTEST := $(BIN)/python -m pytest -n logical --dist worksteal
+PARALLEL := -m pytest -n logical --dist worksteal
+PYTEST := $(BIN)/python $(PARALLEL)
+# References in the tests that ask for torchvision, which they do not use; what they do
+# use is in the extra dev.
+REFERENCES := "curvlinops-for-pytorch>=3" "backpack-for-pytorch>=1.7"
 
 .PHONY: demo test test-all test-faults test-ecosystem lint types docs bench format clean
 
@@ -24,9 +28,11 @@ test-all: $(VENV)/.dev lint types ## the slow tests too, and what no test reache
 test-faults: $(VENV)/.dev ## kills, full disks, damaged files: any seeds, totals kept
 	PYTHONPATH=src:tests $(BIN)/python -m faults --totals docs/reliability.json $(ARGS)
 
+# All tests of other libraries, too, that would be skipped where those are missing.
 test-ecosystem: $(ECOSYSTEM)/.installed ## every extra, and tests beside other libraries
-	TEPUI_ECOSYSTEM=1 $(ECOSYSTEM)/bin/python -m pytest tests/ecosystem \
-		-m "slow or not slow" $(ARGS)
+	TEPUI_ECOSYSTEM=1 $(ECOSYSTEM)/bin/python $(PARALLEL) -m "slow or not slow" \
+		tests/ecosystem $$(grep -rl importorskip tests --include="test_*.py" \
+		--exclude-dir=ecosystem) $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SOURCES)
@@ -58,11 +64,9 @@ $(VENV)/.installed: pyproject.toml $(VENV)/.torch
 	$(PIP) --editable .
 	touch $@
 
-# curvlinops, a reference in the tests, asks for torchvision, which it does not use;
-# what it does use is in the extra.
 $(VENV)/.dev: pyproject.toml $(VENV)/.torch
 	$(PIP) --editable ".[dev]"
-	$(PIP) --no-deps "curvlinops-for-pytorch>=3" "backpack-for-pytorch>=1.7"
+	$(PIP) --no-deps $(REFERENCES)
 	$(PIP) "ray[tune]>=2.52" || echo "no Ray for this machine: its tests are skipped"
 	touch $@
 
@@ -81,7 +85,8 @@ $(ECOSYSTEM)/.installed: pyproject.toml constraints.txt
 	$(ECOSYSTEM_PIP) --editable ".[ray]" || echo "no Ray for this machine"
 	$(ECOSYSTEM_PIP) "lightning>=2.5" "accelerate>=1.8" "pytorch_optimizer>=3.5"
 	$(ECOSYSTEM_PIP) "kubernetes-validate>=1.31"
-	$(ECOSYSTEM_PIP) --no-deps "timm>=1.0" "torch-uncertainty>=0.13" "pytorch-ood>=0.4"
+	$(ECOSYSTEM_PIP) --no-deps "timm>=1.0" "torch-uncertainty>=0.13" "pytorch-ood>=0.4" \
+		$(REFERENCES)
 	touch $@
 
 clean:

@@ -8,8 +8,12 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import pytest
 import torch
 
+from packages import COMPLETE, imported
+
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
+if COMPLETE:
+    pytest.importorskip = imported
 
 
 def pytest_itemcollected(item):

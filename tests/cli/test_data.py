@@ -334,3 +334,17 @@ def test_evaluating_other_data_than_a_run_was_trained_on_must_be_asked_for(
     assert "--data must be given" in capsys.readouterr().err
     main([*words, "--data", "Digits"])
     assert (tmp_path / "run" / "evaluation.json").is_file()
+
+
+@pytest.mark.parametrize("command", ["evaluate", "calibrate", "export", "measure"])
+def test_data_of_an_ensemble_that_does_not_name_them_must_be_named(
+    command, tmp_path, capsys
+):
+    saved = tmp_path / "saved"
+    tepui.Ensemble.build(tepui.models.MLP, members=1).save(saved)
+    before = {file: file.read_bytes() for file in saved.iterdir()}
+    with pytest.raises(SystemExit):
+        main([command, str(saved)])
+    message = f"--data must be given, since {saved} does not say what it was trained on"
+    assert message in capsys.readouterr().err
+    assert {file: file.read_bytes() for file in saved.iterdir()} == before

@@ -125,7 +125,15 @@ def test_five_dialects_and_four_architectures_from_files_to_a_report(
     assert tepui.load("runs/foreign", factories).calibration is not None
 
     # Other weights in its place: what was learned of these is gone.
-    fewer = [files[0], "--model", "ConvNet", "--corruptions", "none"]
+    fewer = [
+        files[0],
+        "--model",
+        "ConvNet",
+        "--data",
+        "Digits",
+        "--corruptions",
+        "none",
+    ]
     main(["evaluate", *fewer, "--out", "runs/foreign", "--overwrite"])
     assert tepui.load("runs/foreign").calibration is None
     assert not (tmp_path / "runs/foreign/detectors.safetensors").exists()
@@ -163,13 +171,14 @@ def test_any_callable_by_its_path_is_a_model(guest, tmp_path, name):
         ),
         (["--models", "tepui.models"], "name what returns a new model"),
         ([], "--model must be given to read files of weights"),
+        (["--data", "null"], "--data must be given, since runs/evaluate-001 does not"),
     ],
 )
 def test_what_does_not_fit_is_said(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     torch.save(ConvNet().state_dict(), "a.pt")
     with pytest.raises(SystemExit):
-        main(["evaluate", "a.pt", "--corruptions", "none", *words])
+        main(["evaluate", "a.pt", "--data", "Digits", "--corruptions", "none", *words])
     assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 

@@ -55,6 +55,38 @@ def test_the_task_follows_from_the_loss(loss, files):
     main(["export", run, *data, "--to", "torch"])
 
 
+def test_comparisons_and_searches_take_a_loss(files, monkeypatch, capsys):
+    monkeypatch.chdir(files)
+    data = ["--data", "ArrayFile", "--data.path", "numbers.npz"]
+    how = ["--epochs", "1", "--loss", "Quantiles", "--loss.levels", "0.1", "0.5"]
+    several = ["--methods", "DeepEnsemble", "SAM", "--corruptions", "none"]
+    several += ["--sharpness", "0", "--ensembles", "1", "--out", "out"]
+    main(["compare", *data, *MLP, *how, *several])
+    ensemble = tepui.load("out/SAM/0")
+    assert (ensemble.task.name, ensemble.task.levels) == ("quantiles", (0.1, 0.5))
+    search = ["--method", "SAM", "--grid", "rho=0.1,0.2", "--workers", "1"]
+    main(["sweep", *data, *MLP[:-1], *how, *search])
+    (file,) = files.glob("sweeps/own/*/rho/sweep.json")
+    found = json.loads(file.read_text())
+    assert found["rule"] == "lowest mean crps on the held-out samples, then lowest rmse"
+    ((first, second),) = (search["cells"] for search in found["searches"])
+    best = min((first, second), key=lambda cell: (cell["crps"], cell["rmse"]))
+    assert found["searches"][0]["chosen"] == best["values"]
+    assert "individual_rmse" in capsys.readouterr().out
+
+
+def test_weights_of_classes_need_no_brackets(files):
+    words = ["train", *MLP, "--epochs", "1", "--out", str(files / "run")]
+    weights = [
+        "--loss.class-weights",
+        *["1", "2", "1", "1", "1", "1", "1", "1", "1", "3"],
+    ]
+    main([*words, "--loss", "CrossEntropy", *weights])
+    config = json.loads((files / "run" / "run.json").read_text())["config"]
+    expected = [1.0, 2.0, *[1.0] * 7, 3.0]
+    assert config["loss"]["class_weights"] == expected
+
+
 def test_words_that_fit_no_loss_are_refused(files, capsys):
     numbers = ["--data", "ArrayFile", "--data.path", str(files / "numbers.npz")]
     for words, message in (

@@ -79,7 +79,7 @@ def test_runs_tested_alike_stand_in_one_table(compared, tmp_path, capsys):
     page = (out / "report.html").read_text()
     assert "Group 2" not in page
     assert "2 runs side by side" in capsys.readouterr().out
-    main(["evaluate", str(run), "--corruptions", "none", "--overwrite"])
+    main(["evaluate", str(run), "--ood", "noise=UniformNoise"])
     arguments = ["report", str(compared), str(run), "--out", str(out)]
     with pytest.raises(SystemExit):
         main(arguments)

@@ -28,7 +28,7 @@ def measured(out, *words):
     return read_document(out / "measure.json", "measures")
 
 
-MODEL = ("--model", "ConvNet", "--model.width", "2")
+MODEL = ("--data", "Digits", "--model", "ConvNet", "--model.width", "2")
 
 
 def test_files_of_weights_are_measured(files, tmp_path, capsys):
@@ -81,8 +81,9 @@ def test_unfamiliar_sets_are_detected_as_by_evaluate(files, tmp_path, capsys):
     [
         (["--what", "flatness", *MODEL], "--what must be one of"),
         (["--what", "ood", *MODEL], "--ood must go with --what ood"),
-        ([], "--model must be given to read files of weights"),
-        (["--model", "MLP"], "must fit MLP"),
+        (["--data", "Digits"], "--model must be given to read files of weights"),
+        (["--data", "Digits", "--model", "MLP"], "must fit MLP"),
+        (["--model", "MLP"], "--data must be given, since "),
     ],
 )
 def test_bad_words(files, tmp_path, capsys, words, message):

@@ -60,7 +60,7 @@ def test_a_comparison_shows_it_beside_corrupted_copies(domains, capsys):
 
 def test_a_file_names_natural_shifts_of_the_list_alone(domains, capsys):
     tepui.Ensemble.build(tepui.models.ConvNet, members=2).save("mine")
-    options = "natural: {sketch: {class_path: os.system}}\n"
+    options = "shifted: {sketch: {class_path: os.system}}\n"
     (domains / "c.yaml").write_text(options)
     with pytest.raises(SystemExit):
         main(["evaluate", "mine", "--config", "c.yaml"])
@@ -70,9 +70,10 @@ def test_a_file_names_natural_shifts_of_the_list_alone(domains, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--shifted", "sketch=UnlabeledFolder:sketches"], "--natural must be one of"),
-        (["--shifted", "sketch="], "--natural must be written NAME=DATASET"),
-        ([*SKETCH, *SKETCH], "--natural must name each data set once"),
+        (["--shifted", "sketch=UnlabeledFolder:sketches"], "--shifted must be one of"),
+        (["--shifted", "sketch="], "--shifted must be written NAME=DATASET"),
+        ([*SKETCH, *SKETCH], "--shifted must name each data set once"),
+        ([*SKETCH, "--shifted", "CIFAR10C"], "--shifted must name corrupted copies or"),
         (["--data.part", "all"], "--data.part must be left out: what is trained on"),
     ],
 )

@@ -64,10 +64,8 @@ def test_a_file_of_options_maps_names_to_data_sets(trained, tmp_path):
     )
     main(["evaluate", str(trained), "--config", str(config)])
     found = json.loads((trained / "evaluation.json").read_text())["ood"]
-    assert {k: v["max_mean_probability"]["samples"] for k, v in found.items()} == {
-        "plain": 10_000,
-        "few": 7,
-    }
+    samples = {k: v["max_mean_probability"]["samples"] for k, v in found.items()}
+    assert samples.items() >= {"plain": 10_000, "few": 7}.items()
 
 
 def test_compare_writes_pictures_and_report_finds_them(tmp_path, capsys):

@@ -114,7 +114,8 @@ def test_a_missing_likelihood_is_written_as_missing():
     how = TrainingSpec(method=SAM(), epochs=1)
     trial = Trial(Samples(Digits), MLP, how, seeds=(0,))
     (planned,) = searches([trial], {"rho": [0.1]})
-    row = Row({"rho": 0.1}, (0.5,), (None,), (0.5,))
+    scores = {"accuracy": (0.5,), "individual_accuracy": (0.5,), "nll": (None,)}
+    row = Row({"rho": 0.1}, scores)
     written = document(planned, Outcome((row,), row))
     assert json.loads(as_json(written))["cells"][0]["nll"] == [None]
 

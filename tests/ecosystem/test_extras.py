@@ -1,6 +1,5 @@
 """Every extra is installed beside the pinned torch, and brings no second one."""
 
-import os
 import re
 import tomllib
 from importlib import metadata
@@ -9,14 +8,14 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from packages import COMPLETE, imported
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 PINNED = dict(
     re.findall(r"^([\w-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M)
 )
-# Set by make test-ecosystem, where nothing may be missing.
-COMPLETE = "TEPUI_ECOSYSTEM" in os.environ
 ASKED = {"vision", "text", "export", "hub", "track", "ray", "slurm", "docs", "dev"}
 
 
@@ -52,6 +51,22 @@ def test_an_extra_is_installed(extra):
     if lacking and optional:
         pytest.skip(f"not installed: {lacking}")
     assert not lacking
+
+
+def test_a_missing_package_skips_a_test_only_where_it_may_be_missing():
+    missing = ModuleNotFoundError if COMPLETE else pytest.skip.Exception
+    with pytest.raises(missing):
+        pytest.importorskip("a_package_that_nobody_has")
+    with pytest.raises(ModuleNotFoundError):
+        imported("a_package_that_nobody_has", reason="it must not be hidden")
+
+
+def test_a_package_that_some_machines_lack_may_be_missing(monkeypatch):
+    monkeypatch.setattr("packages.NOT_EVERYWHERE", ("absent_here", "json"))
+    with pytest.raises(pytest.skip.Exception, match="no absent_here for this machine"):
+        imported("absent_here.part")
+    with pytest.raises(ModuleNotFoundError):  # it is there, but broken
+        imported("json.no_such_part")
 
 
 @pytest.mark.skipif(not COMPLETE, reason="only make test-ecosystem installs it all")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tepui
-from tepui.hub import from_pretrained, model_card, push_to_hub
+from tepui.hub import from_pretrained, model_card, pretrained_detectors, push_to_hub
 from tepui.models import MLP
 
 library = pytest.importorskip("huggingface_hub", reason="needs the extra hub")
@@ -50,6 +50,18 @@ def test_calls_fit_the_library(ensemble, monkeypatch):
     assert push_to_hub(ensemble, "someone/mine") == "https://somewhere"
     assert [name for name, _ in calls] == ["create_repo", "upload_folder"]
     assert calls[0][1]["private"] is True
+
+
+def test_a_question_fits_the_library(ensemble, monkeypatch):
+    real = inspect.signature(library.file_exists)
+
+    def exists(*values, **named):
+        bound = real.bind(*values, **named).arguments
+        assert bound["filename"] == "detectors.safetensors"
+        return False
+
+    monkeypatch.setattr(library, "file_exists", exists)
+    assert pretrained_detectors("someone/mine", ensemble) is None
 
 
 def test_a_download_fits_the_library(ensemble, tmp_path, monkeypatch):

@@ -5,11 +5,6 @@ need: where it cannot be had, an empty stand-in takes its place. OpenOOD is on n
 package index; what its documented interface asks of a network is written down here.
 """
 
-import importlib.abc
-import importlib.machinery
-import sys
-import types
-
 import pytest
 import torch
 from torch import nn
@@ -18,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import tepui
 from tepui.core.storage import same_bits
 from tepui.ensembles import JointLogits, ensemble_of
+from tepui.models.without_torchvision import stand_in_for_torchvision
 
 STREAM = torch.Generator().manual_seed(0)
 X, Y = torch.randn(40, 4, generator=STREAM), torch.arange(40) % 3
@@ -27,48 +23,11 @@ def network():
     return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))
 
 
-class _Named(type):
-    """A class whose attributes are their own names."""
-
-    def __getattr__(cls, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return name
-
-
-class _Blank(types.ModuleType):
-    """A module that has everything, all of it empty."""
-
-    __path__ = ()
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Named(name, (), {})
-
-
-class _Blanks(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] != "torchvision":
-            return None
-        return importlib.machinery.ModuleSpec(name, self, is_package=True)
-
-    def create_module(self, spec):
-        return _Blank(spec.name)
-
-    def exec_module(self, module):
-        pass
-
-
 @pytest.fixture
-def without_torchvision(monkeypatch):
-    """An empty stand-in where torchvision is not installed."""
-    before = {*sys.modules}
-    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, _Blanks()])
-    yield
-    for name in {*sys.modules} - before:
-        if name.partition(".")[0] == "torchvision":
-            del sys.modules[name]
+def without_torchvision():
+    """A stand-in where torchvision cannot be loaded."""
+    with stand_in_for_torchvision():
+        yield
 
 
 @pytest.fixture

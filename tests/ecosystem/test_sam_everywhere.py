@@ -6,8 +6,8 @@ raises and says what to do instead.
 
 import ast
 import copy
-import importlib.util
 import json
+import re
 import runpy
 import subprocess
 import sys
@@ -265,9 +265,8 @@ def packages_of(file):
 @pytest.mark.slow
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_an_example_runs_and_learns(file, tmp_path):
-    missing = [p for p in packages_of(file) if importlib.util.find_spec(p) is None]
-    if missing:
-        pytest.skip(f"not installed: {', '.join(missing)}")
+    for package in packages_of(file):
+        pytest.importorskip(package)
     alone = [sys.executable]
     command = (
         [*LAUNCHER, "--nproc-per-node=2"] if "torchrun" in file.read_text() else alone
@@ -286,10 +285,13 @@ def test_an_example_runs_and_learns(file, tmp_path):
     assert float(line.removeprefix(words)) > 0.85
 
 
-@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-def test_the_page_shows_the_example(file):
+def test_the_page_names_every_example_and_shows_lines_of_it():
     page = (ROOT / "docs" / "sam_everywhere.md").read_text()
-    assert f"`examples/sam/{file.name}`:\n\n```py\n{file.read_text()}```" in page
+    assert all(f"`examples/sam/{file.name}`" in page for file in EXAMPLES)
+    shown = re.findall(r"`(examples/sam/\w+\.py)`:\n\n```py\n(.*?)```", page, re.S)
+    assert len(shown) == page.count("```py\n")
+    for file, lines in shown:
+        assert lines in (ROOT / file).read_text(), file
 
 
 @pytest.mark.parametrize(

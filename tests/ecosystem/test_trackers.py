@@ -64,6 +64,8 @@ def test_a_resumed_run_goes_on_in_mlflow(store, tmp_path):
     how = {"out": tmp_path / "run", "epochs": 3}
     with pytest.raises(StoppedError):
         fitted(images(), callbacks=[MLflow(), stop_after(1)], **how)
+    _, (found,) = runs_in(store)
+    assert found.info.status == "FAILED"
     run = fitted(images(), resume=True, callbacks=[MLflow()], **how)
     _, (found,) = runs_in(store)
     assert found.info.status == "FINISHED"

@@ -141,7 +141,8 @@ def test_an_identical_backbone_is_reported_with_its_share():
             backbone.weight.copy_(torch.arange(20.0).view(5, 4))
         return nn.Sequential(backbone, head)
 
-    with pytest.warns(UserWarning, match=r"members \[0, 1, 2\].*\(67% of them\)"):
+    message = r"members \[0, 1, 2\].*\(67% of them\): they differ in the others"
+    with pytest.warns(UserWarning, match=message):
         Ensemble.build(pretrained, members=3)
 
 

@@ -79,7 +79,7 @@ def test_natural_shifts_stand_apart_from_corrupted_copies():
         name: tepui.evaluate(ensemble, data).applied
         for name, data in (("copy", copy), ("sketch", sketch))
     }
-    assert found.applied_shifted_mean == alone["copy"]
+    assert found.applied_corrupted_mean == alone["copy"]
     assert found.applied_natural == {"sketch": alone["sketch"]}
     natural = found.document()["applied"]["natural"]
     assert natural == {"sketch": alone["sketch"].document()}

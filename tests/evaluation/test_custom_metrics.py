@@ -50,7 +50,7 @@ def test_they_are_called_with_the_logits_and_labels_of_every_data_set(ensemble):
         )
         assert list(scores.values())[-3:] == list(OWN)
     mean = fmean(scores.custom["spread"] for scores in result.shifted.values())
-    assert result.shifted_mean.custom["spread"] == pytest.approx(mean)
+    assert result.corrupted_mean.custom["spread"] == pytest.approx(mean)
     assert list(result.by_severity()[2].custom) == list(OWN)
 
 

@@ -122,7 +122,11 @@ def test_evaluate_scores_the_logits_of_the_ensemble(ensemble, rule):
     logits = ensemble.logits(X)
     same(result.clean, scores(logits, Y, rule=rule), rel=1e-5)
     assert (result.rule, result.members, result.samples) == (rule, 3, 40)
-    assert (result.shifted, result.shifted_mean, result.by_severity()) == ({}, None, {})
+    assert (result.shifted, result.corrupted_mean, result.by_severity()) == (
+        {},
+        None,
+        {},
+    )
     bins = metrics.reliability(logits, Y, rule=rule)
     torch.testing.assert_close(result.reliability["clean"], bins, equal_nan=True)
 
@@ -181,7 +185,7 @@ def test_shifted_data_may_be_made_when_asked_for(ensemble):
 
 def test_means_are_means_and_ratios_are_ratios_of_means(ensemble):
     result = evaluate(ensemble, DATA, shifted=shifts())
-    rows, mean = list(result.shifted.values()), result.shifted_mean
+    rows, mean = list(result.shifted.values()), result.corrupted_mean
     for name in set(NAMES) - RATIOS:
         expected = fmean(getattr(row, name) for row in rows)
         assert getattr(mean, name) == pytest.approx(expected, rel=1e-12)
@@ -239,7 +243,7 @@ def test_the_document_is_json_without_nan_and_holds_everything(members, rule):
     document = result.document()
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert document["clean"]["accuracy"] == result.clean.accuracy
-    assert document["shifted"]["nll"] == result.shifted_mean.document()["nll"]
+    assert document["shifted"]["nll"] == result.corrupted_mean.document()["nll"]
     assert document["severities"]["5"] == result.by_severity()[5].document()
     cells = [(cell["type"], cell["severity"]) for cell in document["cells"]]
     assert cells == list(result.shifted)

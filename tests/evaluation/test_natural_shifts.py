@@ -29,7 +29,7 @@ def test_a_natural_shift_is_scored_as_a_test_set_of_its_own(ensemble, tmp_path):
     found = evaluate(ensemble, DATA, shifted={"sketch": SKETCH}, out=tmp_path)
     alone = evaluate(ensemble, SKETCH)
     assert found.natural == {"sketch": alone.clean}
-    assert found.shifted_mean is None
+    assert found.corrupted_mean is None
     assert found.by_severity() == {}
     assert "shifted" not in found.reliability
     logits, labels = read_logits(tmp_path).shifted["sketch", 0]
@@ -42,7 +42,7 @@ def test_copies_and_natural_shifts_stay_apart(ensemble):
     copies = corrupted(DATA, **TYPES)
     both = evaluate(ensemble, DATA, shifted=copies | {"sketch": SKETCH})
     only = evaluate(ensemble, DATA, shifted=copies)
-    assert both.shifted_mean == only.shifted_mean
+    assert both.corrupted_mean == only.corrupted_mean
     assert both.by_severity() == only.by_severity()
     for part in ("count", "accuracy"):
         pooled = (getattr(e.reliability["shifted"], part) for e in (both, only))
@@ -52,7 +52,7 @@ def test_copies_and_natural_shifts_stay_apart(ensemble):
     assert document["severities"].keys() == {"1", "3"}
     assert [(c["type"], c["severity"]) for c in document["cells"]][-1] == ("sketch", 0)
     mixed = {("fog", 1): DATA, "sketch": SKETCH}
-    assert evaluate(ensemble, DATA, shifted=mixed).shifted_mean == mean_scores(
+    assert evaluate(ensemble, DATA, shifted=mixed).corrupted_mean == mean_scores(
         [evaluate(ensemble, DATA).clean]
     )
 

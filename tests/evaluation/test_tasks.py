@@ -181,7 +181,9 @@ def test_an_evaluation_of_any_task_is_whole(name, tmp_path):
     largest = float(ensemble.logits(X).max())
     assert found.clean.custom["largest"] == pytest.approx(largest)
     for first, second in zip(
-        found.clean.values().values(), found.shifted_mean.values().values(), strict=True
+        found.clean.values().values(),
+        found.corrupted_mean.values().values(),
+        strict=True,
     ):
         assert first == pytest.approx(second, nan_ok=True)
     assert all(0 <= found.ood["far"][score].auroc <= 1 for score in found.ood["far"])

@@ -61,7 +61,7 @@ def test_shifted_data_have_their_column(ensemble, data):
     noisy = tepui.data.Arrays(data.inputs + 1, data.targets)
     evaluation = tepui.evaluate(ensemble, data, shifted={("noise", 1): noisy})
     text = parts(model_card(ensemble, evaluation, data="halves"))[1]
-    clean, shifted = evaluation.clean.accuracy, evaluation.shifted_mean.accuracy
+    clean, shifted = evaluation.clean.accuracy, evaluation.corrupted_mean.accuracy
     assert f"| accuracy | {clean:.4g} | {shifted:.4g} |" in text
     assert "| score | clean | corrupted |" in text
     assert "Corrupted by noise: the mean over all copies." in text

@@ -10,7 +10,13 @@ import torch
 from torch import nn
 
 import tepui
-from tepui.hub import from_pretrained, push_to_hub, save_pretrained
+from tepui.evaluation import FeatureDetectors
+from tepui.hub import (
+    from_pretrained,
+    pretrained_detectors,
+    push_to_hub,
+    save_pretrained,
+)
 from tepui.models import MLP
 
 
@@ -37,7 +43,7 @@ def hub(tmp_path, monkeypatch):
             self, *, repo_id, folder_path, revision, commit_message, allow_patterns
         ):
             files = sorted(file.name for file in Path(folder_path).iterdir())
-            assert sorted(allow_patterns) == files
+            assert {*files} <= {*allow_patterns}
             calls.append(("upload", repo_id, revision, commit_message, files))
             shutil.copytree(folder_path, place / repo_id, dirs_exist_ok=True)
             return SimpleNamespace(commit_url=f"https://hub/{repo_id}/commit/1")
@@ -46,8 +52,12 @@ def hub(tmp_path, monkeypatch):
         calls.append(("download", repo_id, filename, revision, token))
         return str(place / repo_id / filename)
 
+    def file_exists(repo_id, filename, *, revision, token):
+        return (place / repo_id / filename).exists()
+
     module = ModuleType("huggingface_hub")
     module.HfApi, module.hf_hub_download = HfApi, hf_hub_download
+    module.file_exists = file_exists
     monkeypatch.setitem(sys.modules, "huggingface_hub", module)
     return calls
 
@@ -81,6 +91,39 @@ def test_there_and_back(ensemble, hub):
         *("download", "someone/mine", "ensemble.safetensors", "main", None),
     )
     assert same(found, ensemble)
+
+
+def features_of(detectors):
+    return torch.cat([tensor.flatten() for tensor in detectors.tensors().values()])
+
+
+def test_detectors_go_there_and_back(ensemble, hub, tmp_path):
+    data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 2)
+    detectors = FeatureDetectors.fit(ensemble, data, k=3)
+    push_to_hub(ensemble, "someone/mine", detectors=detectors)
+    (uploaded,) = (call[-1] for call in hub if call[0] == "upload")
+    assert uploaded == ["README.md", "detectors.safetensors", "ensemble.safetensors"]
+    loaded = from_pretrained("someone/mine")
+    found = pretrained_detectors("someone/mine", loaded)
+    assert torch.equal(features_of(found), features_of(detectors))
+    card = (tmp_path / "hub/someone/mine/README.md").read_text()
+    assert 'pretrained_detectors("someone/mine", ensemble)' in card
+
+
+def test_where_are_no_detectors_none_are_returned(ensemble, hub, tmp_path):
+    push_to_hub(ensemble, "someone/mine")
+    assert pretrained_detectors("someone/mine", ensemble) is None
+    card = (tmp_path / "hub/someone/mine/README.md").read_text()
+    assert "etectors" not in card
+
+
+def test_detectors_of_other_weights_do_not_stay(ensemble, tmp_path):
+    data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 2)
+    detectors = FeatureDetectors.fit(ensemble, data, k=3)
+    save_pretrained(ensemble, tmp_path, detectors=detectors)
+    assert pretrained_detectors(tmp_path, ensemble) is not None
+    save_pretrained(ensemble, tmp_path, overwrite=True)
+    assert pretrained_detectors(tmp_path, ensemble) is None
 
 
 def test_a_factory_reaches_models_of_ones_own(hub):

@@ -348,9 +348,11 @@ def test_scores_are_those_of_training_without_the_held_out_samples(tmp_path):
         tepui.fit(ensemble, kept, method=SAM(rho=row.values["rho"]), **options)
         scores = tepui.evaluate(ensemble, held_out).clean
         torch.set_num_threads(before)
-        assert row.accuracy == (scores.accuracy,)
-        assert row.nll == (pytest.approx(scores.nll),)
-    best = max(outcome.rows, key=lambda row: (row.accuracy, -row.nll[0]))
+        assert row.scores["accuracy"] == (scores.accuracy,)
+        assert row.scores["nll"] == (pytest.approx(scores.nll),)
+    best = max(
+        outcome.rows, key=lambda row: (row.scores["accuracy"], -row.scores["nll"][0])
+    )
     assert outcome.chosen is best
 
 
@@ -384,7 +386,7 @@ def test_accuracy_decides_then_likelihood_then_order(scores, chosen):
     outcome = search(planned, Written(flat))
     assert outcome.chosen.values == {"rho": chosen}
     losses = [[nll for _, nll in pairs] for pairs in scores.values()]
-    assert [list(row.nll) for row in outcome.rows] == losses
+    assert [list(row.scores["nll"]) for row in outcome.rows] == losses
 
 
 def test_what_is_trained_is_not_trained_again(tmp_path):

@@ -64,9 +64,10 @@ def test_a_resumed_run_goes_on_in_the_same_place(runs, tmp_path):
     tracker = WandB()
     with pytest.raises(StoppedError):
         fitted(images(), out=tmp_path, callbacks=[tracker, stop_after(0)])
+    assert runs[0].code == 1
     fitted(images(), out=tmp_path, resume=True, callbacks=[tracker])
-    first, second = runs
-    assert first.code == 1  # it was left open
+    _, second = runs
+    assert second.code == 0
     assert (second.options["id"], second.options["resume"]) == ("run0", "allow")
     assert [found.damage for found in verify(tmp_path)] == [None] * len(
         verify(tmp_path)

@@ -39,6 +39,9 @@ class Diary(tepui.Callback):
     def on_end(self, run):
         self.told.append(("end", run))
 
+    def on_error(self, error):
+        self.told.append(("error", error))
+
 
 def ending(epoch):
     """Return a callback that ends a run after an epoch."""
@@ -64,6 +67,49 @@ def test_a_callback_is_told_of_beginning_epochs_and_end(tmp_path):
     assert values[1:3] == run.history
     assert values[3] is run
     assert RunFolder(tmp_path / "run").finished  # before the end is told
+
+
+class Fragile(Diary):
+    """Fails on what it is told of errors."""
+
+    def on_error(self, error):
+        raise OSError("no way to say so")
+
+
+def test_a_callback_is_told_of_an_error_in_the_place_of_the_end():
+    diary = Diary()
+    callbacks = [Fragile(), diary, stop_after(1)]
+    with pytest.raises(StoppedError) as raised:
+        fitted(images(), callbacks=callbacks)
+    names, values = zip(*diary.told, strict=True)
+    assert names == ("start", "epoch", "epoch", "error")
+    assert values[-1] is raised.value
+    assert raised.value.__notes__ == [
+        "Fragile failed on this: OSError('no way to say so')"
+    ]
+
+
+def test_a_signal_ends_a_run_as_an_error_does():
+    diary = Diary()
+
+    def interrupt(record):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fitted(images(), callbacks=[diary, interrupt])
+    assert isinstance(diary.told[-1][1], KeyboardInterrupt)
+
+
+def test_nobody_is_told_of_an_error_before_the_beginning():
+    diary = Diary()
+    with pytest.raises(ValueError, match="batch_size"):
+        fitted(images(), callbacks=[diary], batch_size=0)
+    with pytest.raises(ValueError, match=r"label|class"):
+        fitted(
+            tepui.data.Arrays(torch.rand(8, 1, 4, 4), torch.full((8,), 99)),
+            callbacks=[diary],
+        )
+    assert not diary.told
 
 
 def test_a_run_without_a_folder_tells_what_was_asked_for():

@@ -55,7 +55,7 @@ def calibrate(
 
     Args:
         run: The folder of a run, or of a saved ensemble.
-        data: The data set of the run, which remembers it.
+        data: The data set of the run, which remembers it; required for other folders.
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ.
         extractor: What made the extractor that members share, needed only where it is
@@ -107,6 +107,7 @@ def calibrate(
         said.append(f"detectors of features on {_count(training)}")
     ensemble.save(run, overwrite=True)
     console().print(f"{', '.join(said)}; saved in {run}")
+    console().print(f"next: tepui predict {run} FILES")
 
 
 def _method(ensemble: Ensemble, method: str | None, coverage: float | None) -> Any:

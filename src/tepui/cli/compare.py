@@ -16,12 +16,14 @@ from tepui.cli.datasets import (
     natural_shifts,
     part,
     unfamiliar,
+    warn_of_compiling,
 )
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
 from tepui.cli.loss import loss_named
 from tepui.cli.own_functions import own_functions
+from tepui.cli.parsing import KnownLoss
 from tepui.cli.plan_table import plan_table
 from tepui.cli.remembered import remember
 from tepui.cli.tracking import TrackerName, trackers_named
@@ -31,6 +33,7 @@ from tepui.core.seeding import SEED
 from tepui.data import Digits
 from tepui.data.shifts import Shifts
 from tepui.evaluation.stored_logits import LogitType
+from tepui.losses import task_of
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
 from tepui.studies import compare as compare_methods
@@ -58,10 +61,11 @@ def compare(
     seeds: list[int] | None = None,
     epochs: int = 12,
     optimizer: SGD | AdamW | None = None,
+    loss: KnownLoss | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
     class_weights: list[float] | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
-    natural: dict[str, Data] | None = None,
+    shifted: dict[str, Data] | None = None,
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
     logits_in: LogitType = "float32",
@@ -98,13 +102,16 @@ def compare(
         seeds: One seed per member, for all ensembles, instead.
         epochs: Length of the run.
         optimizer: SGD (learning rate 0.1) by default, or AdamW.
-        label_smoothing: Share of each target spread over all classes; one value, or
-            one per member.
-        class_weights: A factor on the loss of every class, such as: --class-weights 1 4
+        loss: What members minimize, which says what their outputs mean; CrossEntropy
+            by default. How many outputs a model has follows from it and the data.
+        label_smoothing: Share of each target spread over all classes by CrossEntropy;
+            one value, or one per member.
+        class_weights: A factor on the loss of every class by CrossEntropy, such as:
+            --class-weights 1 4
         unlabeled: Data for the members of A2D and DivDis to disagree on.
         corruptions: Which benchmark's corruption strengths to test under, or none.
-        natural: Labeled test data that shifted by themselves, as --shifted
-            NAME=DATASET, such as: --shifted sketch=ImageFolder:PATH
+        shifted: Labeled test data that shifted by themselves, as NAME=DATASET, such as:
+            --shifted sketch=ImageFolder:PATH
         ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
         metrics: Your own metrics, functions of logits and labels, by path: --metrics
@@ -130,7 +137,8 @@ def compare(
         ray: Of executor ray.
         slurm: Of executor slurm.
         out: The folder; the next free runs/compare-NNN by default.
-        resume: Continue the comparison in the folder, to the same bits.
+        resume: Continue the comparison in the folder, to the same bits; methods that
+            it has already stay in its table.
         quiet: Show no progress.
         dry_run: Only show what is left to do and what it costs.
     """
@@ -141,15 +149,18 @@ def compare(
     folder = folder_for("compare", out, resume)
     if not dry_run:
         check_writable(folder)
+    warn_of_compiling(settings["compile"], device)
     terminal = console()
+    minimized = loss_named(loss, label_smoothing, class_weights)
+    task = task_of(minimized)
     train, test = part(data, train=True), part(data, train=False)
-    shifts = Shifts({}, natural_shifts(natural, test))
+    shifts = Shifts({}, natural_shifts(shifted, test))
     if corruptions != "none":
         shifts = replace(shifts, copies=corrupted_images(test, corruptions))
     if extractor is None:
-        front, factory = None, fitted(model, train)
+        front, factory = None, fitted(model, train, task)
     else:
-        front, factory = extractor_and_head(extractor, model, train)
+        front, factory = extractor_and_head(extractor, model, train, task)
     both: dict[str, Any] = {
         "shifted": shifts,
         "ood": unfamiliar(ood, test),
@@ -161,7 +172,7 @@ def compare(
         "logits_in": logits_in,
         "device": device,
         "epochs": epochs,
-        "loss": loss_named(None, label_smoothing, class_weights),
+        "loss": minimized,
         "optimizer": optimizer or SGD(),
         **settings,
     }
@@ -198,3 +209,4 @@ def compare(
     remember(folder, data, model, extractor)
     terminal.print(printed_table(comparison))
     terminal.print(f"report: {write_report(load_reports([folder]), folder)}")
+    terminal.print(f"next: tepui report {folder} --open")

@@ -1,4 +1,4 @@
-"""``tepui completion``: what a shell needs to complete commands and options.
+"""The script of ``tepui completion``, by which a shell completes what is typed.
 
 The script is written once and knows all options by heart: importing torch for every
 press of a key would take seconds.
@@ -6,29 +6,13 @@ press of a key would take seconds.
 
 from argparse import Action, ArgumentParser
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin
 
-from tepui.cli.admission import admitting, listed
-from tepui.cli.console import console
 from tepui.cli.parsing import FLAGS, known_names
 from tepui.core.extras import extra
 
 EXAMPLE = 'eval "$(tepui completion bash)"'
 Shell = Literal["bash", "zsh", "tcsh"]
-
-
-def completion(shell: Shell = "bash") -> None:
-    """Print a script that completes commands, options and names in a shell.
-
-    Args:
-        shell: Which shell. The line of the example goes into ~/.bashrc; for zsh, tepui
-            completion zsh > _tepui writes a file for a folder of $fpath. The extra
-            completion installs what is needed.
-    """
-    from tepui.cli.main import build_parser  # which knows this command, too
-
-    with admitting(listed()):
-        console().out(script(build_parser(), shell), highlight=False)
 
 
 def script(parser: ArgumentParser, shell: Shell) -> str:
@@ -51,9 +35,10 @@ def _commands(parser: ArgumentParser) -> Iterator[ArgumentParser]:
 def _complete(action: Action, file: Any) -> None:
     """Let an option be written as it is typed, and say what its value may be."""
     names = known_names().get(next(iter(action.option_strings), ""))
+    names = names or _words_of(getattr(action, "_typehint", None))
     if action.option_strings and action.option_strings[0] in FLAGS:
         action.nargs, action.choices = 0, None
-    elif names is not None:
+    elif names:
         action.choices = names
     elif not action.choices:
         action.complete = file  # type: ignore[attr-defined] # for shtab
@@ -62,3 +47,15 @@ def _complete(action: Action, file: Any) -> None:
         for option in action.option_strings
         if not option.endswith("+")
     ]
+
+
+def _words_of(kind: object) -> list[str]:
+    """Return the words that a type consists of.
+
+    Example:
+        >>> _words_of(Literal["last", "best"] | None)
+        ['last', 'best']
+    """
+    if get_origin(kind) is Literal:
+        return [str(word) for word in get_args(kind)]
+    return [word for part in get_args(kind) for word in _words_of(part)]

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui import data as datasets
+from tepui.cli.folders import say
 from tepui.cli.parsing import known_spelling
 from tepui.cli.remembered import remembered_data
 from tepui.core.checks import one_of, require
@@ -40,6 +41,12 @@ def place_of(device: str | None) -> str:
     return device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def warn_of_compiling(compile: bool | None, device: str | None) -> None:
+    """Say that compiling on a CPU may cost more than it saves."""
+    if compile and place_of(device) == "cpu":
+        say("--compile on a CPU takes minutes at first, often more than it saves")
+
+
 def part(data: Data, *, train: bool) -> Dataset[Any]:
     """Return one part of a data set."""
     written = _options_of(data).get("part")
@@ -54,9 +61,12 @@ def data_for(data: Data | None, run: Path) -> Data:
         return data
     if (own := remembered_data(run)) is not None:
         return own
-    if (recorded := _recorded(run)) is not None:
-        rule = f"be given, since {run} was trained on {recorded['class']}"
-        require(recorded["class"] == Digits.__name__, "--data", rule, None)
+    recorded = _recorded(run)
+    rule = f"be given, since {run} does not say what it was trained on"
+    require(recorded is not None, "--data", rule, None)
+    assert recorded is not None
+    rule = f"be given, since {run} was trained on {recorded['class']}"
+    require(recorded["class"] == Digits.__name__, "--data", rule, None)
     return Digits
 
 

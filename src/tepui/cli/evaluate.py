@@ -74,8 +74,7 @@ def evaluate(
     models: list[str] | None = None,
     extractor: str | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None,
-    shifted: str | None = None,
-    natural: dict[str, Data] | None = None,
+    shifted: dict[str, Data] | str | None = None,
     classes: Literal["held", "all"] = "held",
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
@@ -98,7 +97,7 @@ def evaluate(
         run: The folder of a run, or of a saved ensemble; or weights that another
             program trained, one file or folder per member, as for tepui measure.
         data: The data set, whose test part is used; what the run was trained on by
-            default.
+            default, required for other folders and for weights.
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ: --models
             ResNet18 mypackage.Net mypackage.make_net
@@ -107,9 +106,9 @@ def evaluate(
         corruptions: Which benchmark's corruption strengths to use, or none; CIFAR's by
             default at first, unless --shifted is given.
         shifted: Corrupted copies to use instead: a folder, written by tepui corrupt or
-            published, or the name of a published set, such as: --shifted CIFAR10C
-        natural: Labeled test data that shifted by themselves, as --shifted
-            NAME=DATASET, such as: --shifted sketch=ImageFolder:PATH
+            published, or the name of a published set, such as: --shifted CIFAR10C. Or
+            labeled test data that shifted by themselves, as NAME=DATASET, such as:
+            --shifted sketch=ImageFolder:PATH
         classes: Classes that members choose from: those in the data set (200 of 1000
             for ImageNetA and ImageNetR), or all.
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
@@ -136,6 +135,7 @@ def evaluate(
     trained = is_saved(run)
     own = "be left out for a run, which is evaluated in its own folder"
     require(out is None or not trained, "--out", own, out)
+    shifted, natural = _kinds(shifted)
     one_kind = corruptions is None or shifted is None
     require(one_kind, "--corruptions", "be left out with --shifted", corruptions)
     folder = run[0] if trained else folder_for("evaluate", out, resume=False)
@@ -147,14 +147,10 @@ def evaluate(
     check_writable(folder)
     exchange.wait()  # from now on the file is ours
     functions = own_functions("--metrics", metrics or ())
-    place = place_of(device)
     test = tested_part(data, folder)
-    copies: Mapping[tuple[str, int], Dataset[Any]] = {}
-    more = before is not None and bool(ood)
-    if shifted is not None:
-        copies = corrupted_copies(shifted, test, data)
-    elif corruptions != "none" and (corruptions is not None or not (natural or more)):
-        copies = corrupted_images(test, corruptions or "cifar")
+    further = bool(natural) or (before is not None and bool(ood))
+    kind = corruptions or ("none" if further else "cifar")
+    copies = _copies(shifted, kind, test, data)
     shifts = Shifts(copies, natural_shifts(natural, test))
     sets = unfamiliar(ood, test)
     asked = [*([COPIES] if copies else []), *shifts.natural, *(sets or {})]
@@ -166,7 +162,7 @@ def evaluate(
         if exchange.writer:
             ensemble.save(folder, overwrite=overwrite)
             (folder / DETECTORS).unlink(missing_ok=True)  # those of other weights
-    to_device(ensemble, torch.device(place))
+    to_device(ensemble, torch.device(place_of(device)))
     learned = read_detectors(folder, ensemble) if alone else None
     computed_in: Precision = precision or RunFolder(folder).exam_precision()
     of: dict[str, Any] = {
@@ -214,10 +210,23 @@ def evaluate(
     terminal.print(_table(evaluation, f"{evaluation.classes} {what}, {folder}"))
     if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
-    others = [name for name in sets_in(document) if name not in asked]
-    beside = f", beside {', '.join(others)} from before" if others else ""
-    terminal.print(f"written to {file}{beside}")
+    terminal.print(f"written to {file}{_beside(document, asked)}")
     terminal.print(f"next: tepui report {folder} --open")
+
+
+def _copies(
+    shifted: str | None, corruptions: str, test: Dataset[Any], data: Data | None
+) -> Mapping[tuple[str, int], Dataset[Any]]:
+    """Return corrupted copies: of a folder, made here, or none."""
+    if shifted is not None:
+        return corrupted_copies(shifted, test, data)
+    return {} if corruptions == "none" else corrupted_images(test, corruptions)
+
+
+def _beside(document: Mapping[str, Any], asked: Sequence[str]) -> str:
+    """Return what an evaluation holds from before, in words."""
+    others = [name for name in sets_in(document) if name not in asked]
+    return f", beside {', '.join(others)} from before" if others else ""
 
 
 def _check_new(
@@ -257,8 +266,15 @@ def _of_the_same(
     return None
 
 
+def _kinds(
+    shifted: dict[str, Data] | str | None,
+) -> tuple[str | None, dict[str, Data] | None]:
+    """Return the place of corrupted copies and natural shifts, one of them at most."""
+    return (shifted, None) if isinstance(shifted, str) else (None, shifted)
+
+
 def _table(evaluation: Evaluation, title: str) -> Table:
-    parts = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
+    parts = {"clean": evaluation.clean, "corrupted": evaluation.corrupted_mean}
     parts |= evaluation.natural
     given = {name: scores for name, scores in parts.items() if scores is not None}
     rows: list[Sequence[str]] = [
@@ -282,7 +298,10 @@ def _applied_rows(evaluation: Evaluation, columns: Iterable[str]) -> list[list[s
     """Return what calibration and conformal sets give, where there are any."""
     if evaluation.applied is None:
         return []
-    parts = {"clean": evaluation.applied, "corrupted": evaluation.applied_shifted_mean}
+    parts = {
+        "clean": evaluation.applied,
+        "corrupted": evaluation.applied_corrupted_mean,
+    }
     parts |= evaluation.applied_natural
     rows = []
     for name, value in asdict(evaluation.applied).items():

@@ -36,7 +36,8 @@ def export(
         out: The file; by default ensemble.onnx or ensemble.pt2 in the folder of the
             run.
         data: The data set on whose test part the graph is compared with the ensemble
-            before it is written; what the run was trained on by default.
+            before it is written; what the run was trained on by default, required for
+            other folders.
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ.
         extractor: What made the extractor that members share, needed only where it is

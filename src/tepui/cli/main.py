@@ -18,7 +18,6 @@ from tepui.cli import (
     calibrate,
     claims,
     compare,
-    completion,
     corrupt,
     data,
     doctor,
@@ -35,7 +34,8 @@ from tepui.cli import (
 )
 from tepui.cli.admission import admitting, check_classes, listed, named_by_user, refusal
 from tepui.cli.architecture import Architecture
-from tepui.cli.console import plain_warnings
+from tepui.cli.completion import EXAMPLE, Shell, script
+from tepui.cli.console import console, plain_warnings
 from tepui.cli.expansion import check_expansion
 from tepui.cli.factories import without_factory
 from tepui.cli.greeting import GREETING
@@ -61,6 +61,19 @@ from tepui.training import (
 )
 from tepui.training.ranks import place_of_environment
 
+
+def completion(shell: Shell = "bash") -> None:
+    """Print a script that completes commands, options and names in a shell.
+
+    Args:
+        shell: Which shell. The line of the example goes into ~/.bashrc; for zsh, tepui
+            completion zsh > _tepui writes a file for a folder of $fpath. The extra
+            completion installs what is needed.
+    """
+    with admitting(listed()):
+        console().out(script(build_parser(), shell), highlight=False)
+
+
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "compare": (compare.compare, compare.EXAMPLE),
     "train": (train.train, train.EXAMPLE),
@@ -78,7 +91,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
     "sweep": (sweep.sweep, sweep.EXAMPLE),
     "verify": (verify.verify, verify.EXAMPLE),
     "doctor": (doctor.doctor, doctor.EXAMPLE),
-    "completion": (completion.completion, completion.EXAMPLE),
+    "completion": (completion, EXAMPLE),
 }
 # Parameters that are no options: words after a command, their types and how many.
 WORDS: dict[str, dict[str, tuple[Any, str | None]]] = {
@@ -89,7 +102,7 @@ WORDS: dict[str, dict[str, tuple[Any, str | None]]] = {
     "sweep": {"recipe": (str | None, "?")},
     "report": {"runs": (Path, "+")},
     "measure": {"checkpoints": (Path, "+")},
-    "completion": {"shell": (completion.Shell, "?")},
+    "completion": {"shell": (Shell, "?")},
 }
 # Options whose names are words of Python, and the parameters they stand for.
 RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", Path)}}
@@ -114,8 +127,8 @@ INSTEAD = {
 }
 LEFT_OUT: dict[str, set[str]] = {
     "train": {"progress"},
-    "compare": {"loss", "progress", "method", "keep", "stop_after"},
-    "sweep": {"loss", "progress", "keep", "stop_after", "data_parallel"},
+    "compare": {"progress", "method", "keep", "stop_after"},
+    "sweep": {"progress", "keep", "stop_after", "data_parallel"},
 }
 
 
@@ -337,7 +350,7 @@ def _without_type(match: re.Match[str]) -> str:
     """Return what a help text says beside a type, which is of no use to a reader."""
     required, default, known = match.groups()
     if default is not None:
-        named = re.fullmatch(r"\{'class_path': '(?:\w+\.)*(\w+)'\}", default)
+        named = re.match(r"\{'class_path': '(?:\w+\.)*(\w+)'", default)
         default = default if named is None else named[1]
     shown = [] if required is None else ["required"]
     shown += [] if default in (None, "null", "False", "[]") else [f"default: {default}"]

@@ -66,8 +66,8 @@ def measure(
         checkpoints: Files with weights (of torch.save or Lightning, .safetensors) or
             folders of Hugging Face, one per member; or the folder of a run.
         data: The data set; sharpness is measured on its training part, diversity and
-            accuracy on its test part. What a run was trained on by default; digits
-            for weights.
+            accuracy on its test part. What a run was trained on by default; required
+            for other folders and for weights.
         model: The architecture that the weights fit; not needed for a run's folder.
         models: One architecture per member instead, where they differ: --models
             ResNet18 mypackage.Net mypackage.make_net

@@ -11,6 +11,7 @@ from torch import nn
 from tepui.cli.architecture import Architecture, fitted
 from tepui.cli.datasets import Data, part
 from tepui.core.checks import require
+from tepui.losses import task_of
 from tepui.methods import Method
 from tepui.studies.specifications import Samples, Trial, contents_of, seeds
 from tepui.training import TrainingSpec
@@ -31,7 +32,7 @@ def own_trials(
     samples = Samples(constructor(data), contents=contents_of(train))
     if isinstance(model, Architecture):
         model = Architecture(constructor(model.factory), model.free)
-    factory = fitted(model, train)
+    factory = fitted(model, train, task_of(training["loss"]))
     spec = TrainingSpec(**training)
     return [
         Trial(samples, factory, spec, seeds(repetition, members))

@@ -25,13 +25,13 @@ KnownLoss = CrossEntropy | BinaryCrossEntropy | MSE | GaussianNLL | Quantiles
 OF_FUNCTIONS = ("--metrics", "--measures", "--models")
 LISTS = (
     *("--seeds", "--methods", "--augment", "--types", "--class_weights", "--track"),
+    *("--loss.class_weights", "--loss.levels"),
     *OF_FUNCTIONS,
 )
 OOD = "--ood"
-NATURAL = "--natural"
 SHIFTED = "--shifted"
 # Options whose values are data sets with names of their own.
-NAMED = (OOD, NATURAL)
+NAMED = (OOD, SHIFTED)
 GRID = "--grid"
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
 _NAME = re.compile(r"[\w-]+=")
@@ -75,7 +75,7 @@ def known_classes() -> dict[str, list[type]]:
         "--schedule": [kind for kind in shapes if kind is not schedule.FromFunction],
         "--augment": _classes(data, Augmentation),
         OOD: [kind for kind in sets if {"train", "shape", "path"} & {*_options(kind)}],
-        NATURAL: [kind for kind in sets if _is_labeled(kind)],
+        SHIFTED: [kind for kind in sets if _is_labeled(kind)],
     }
 
 
@@ -93,8 +93,9 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     Lists may be written as several words or one (``--seeds 13 17 27``, quoted or not),
     flags without a value (``--resume``), options with dashes (``--batch-size``), data
     sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`,
-    or all of them in one mapping; ``--shifted sketch=ImageFolder:PATH`` is a natural
-    shift, ``--natural``), grids as several words (``--grid rho=0.1,0.2 fraction=0.4``).
+    or all of them in one mapping; ``--shifted sketch=ImageFolder:PATH``, while a place
+    of corrupted copies stays as it is), grids as several words (``--grid rho=0.1,0.2
+    fraction=0.4``).
 
     Example:
         >>> normalized(["--seeds", "13", "17", "--batch-size", "8", "--resume"])
@@ -110,9 +111,9 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     while rest:
         word, equals, value = _underscored(rest.popleft()).partition("=")
         first = value if equals else next(iter(rest), "")
-        if word == SHIFTED and _NAME.match(first):
-            word = NATURAL
-        if word not in (*LISTS, *NAMED, GRID):
+        has_names = first.startswith("{") or _NAME.match(first)
+        is_place = word == SHIFTED and not has_names
+        if is_place or word not in (*LISTS, *NAMED, GRID):
             words.append(f"{word}{equals}{value}")
             bare = word in FLAGS and not equals
             if bare and (not rest or rest[0] not in ("true", "false", "null")):
@@ -132,6 +133,10 @@ def normalized(arguments: Sequence[str]) -> list[str]:
                 rule = "name each data set once"
                 require(name not in sets[word], word, rule, name)
                 sets[word][name] = content
+    options = [word.partition("=")[0] for word in words]
+    both = bool(sets[SHIFTED]) and SHIFTED in options
+    rule = "name corrupted copies or natural shifts, not both at once"
+    require(not both, SHIFTED, rule, ", ".join(sets[SHIFTED]))
     for option, named in sets.items():
         words += [option, json.dumps(named)] if named else []
     return _with_model(words)
@@ -240,7 +245,7 @@ def spelled(arguments: Sequence[str]) -> list[str]:
     names = _names_for(arguments)
     for position, word in enumerate(arguments):
         option, equals, value = word.partition("=")
-        if option not in names:
+        if option not in names or option in NAMED:
             continue
         if equals:
             words[position] = f"{option}={_value_spelled(value, names[option])}"
@@ -277,8 +282,8 @@ def options_of(arguments: Sequence[str]) -> list[tuple[str, str]]:
 def class_names(option: str, value: str) -> list[str]:
     """Return the names in the value of an option that takes classes.
 
-    The value is one name or a list, for ``--ood`` and ``--natural`` a mapping; a list
-    of mappings is returned whole.
+    The value is one name or a list, for ``--ood`` and ``--shifted`` a mapping, or the
+    place of corrupted copies; a list of mappings is returned whole.
 
     Example:
         >>> class_names("--methods", "[SAM, mine.Way]")
@@ -286,6 +291,8 @@ def class_names(option: str, value: str) -> list[str]:
     """
     if option not in NAMED:
         return _items(value)
+    if not value.startswith("{"):
+        return []
     return [
         str(item.get("class_path")) if isinstance(item, dict) else str(item)
         for item in json.loads(value).values()

@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -152,7 +152,21 @@ def _say(results: Results, folder: Path) -> None:
     console().print(_table(results))
     if len(results.records) > SHOWN:
         console().print(f"and {len(results.records) - SHOWN} more")
-    console().print(f"written to {folder}")
+    for name, stand_in in _stand_ins(results).items():
+        console().print(f"at this size {stand_in} stands in for {name}")
+    console().print(f"written to {folder}\nnext: tepui report {folder} --open")
+
+
+def _stand_ins(results: Results) -> dict[str, str]:
+    """Return what is trained on in the place of the data sets of the paper."""
+    if results.size.startswith("paper"):
+        return {}
+    parts = {"the paper's data set": results.settings, **results.settings}
+    return {
+        name: str(about["trained on"])
+        for name, about in parts.items()
+        if isinstance(about, Mapping) and "trained on" in about
+    }
 
 
 def admit_modules(names: Sequence[str]) -> None:
@@ -228,7 +242,8 @@ def progress_bar(steps: int) -> Iterator[Advance]:
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console()) as bar:
+    # Trials differ in their speed, so that all of the past says most of the future.
+    with Progress(*columns, console=console(), speed_estimate_period=86400) as bar:
         task = bar.add_task("member-epochs and tests", total=steps)
         yield lambda done: bar.advance(task, done)
 

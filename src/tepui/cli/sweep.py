@@ -15,6 +15,7 @@ from tepui.cli.datasets import Data
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.loss import loss_named
 from tepui.cli.own_trials import check_unused, own_trials, written_settings
+from tepui.cli.parsing import KnownLoss
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.cli.tracking import TrackerName, trackers_named
@@ -41,7 +42,6 @@ from tepui.training.described import environment_of, to_jsonable
 EXAMPLE = "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4"
 FILES = ("sweep.json", "table.md")
 _WRITTEN = "be written NAME=VALUE,VALUE,…"
-_SCORES = ("accuracy", "individual_accuracy", "nll")
 
 
 def sweep(
@@ -55,6 +55,7 @@ def sweep(
     members: int | None = None,
     epochs: int | None = None,
     optimizer: SGD | AdamW | None = None,
+    loss: KnownLoss | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
     class_weights: list[float] | None = None,
     held_out: float = 0.1,
@@ -95,9 +96,11 @@ def sweep(
         members: Members per ensemble there; three by default.
         epochs: Length of each run there; 12 by default.
         optimizer: SGD (learning rate 0.1) by default there, or AdamW.
-        label_smoothing: Share of each target spread over all classes there; one value,
-            or one per member.
-        class_weights: A factor on the loss of every class there.
+        loss: What members minimize there, which says what their outputs mean and by
+            which scores is chosen; CrossEntropy by default.
+        label_smoothing: Share of each target spread over all classes by CrossEntropy
+            there; one value, or one per member.
+        class_weights: A factor on the loss of every class by CrossEntropy there.
         held_out: Share of the training data to score on.
         ensembles: Repetitions of each combination, of a recipe at most its own.
         out: Folder of the results, one inside it for each recipe and the names in the
@@ -126,7 +129,7 @@ def sweep(
         size = size or "small"
         _check_left_out(data=data, model=model, method=method, members=members)
         _check_left_out(epochs=epochs, optimizer=optimizer, class_weights=class_weights)
-        _check_left_out(label_smoothing=label_smoothing or None)
+        _check_left_out(loss=loss, label_smoothing=label_smoothing or None)
         check_unused(settings, TrainingSpec, ExecutionSpec)
         trials, name = _of_recipe(recipe, size), f"{size}/{recipe}"
     elif data is None:
@@ -139,7 +142,7 @@ def sweep(
             "method": method or DeepEnsemble(),
             "epochs": 12 if epochs is None else epochs,
             "optimizer": optimizer or SGD(),
-            "loss": loss_named(None, label_smoothing, class_weights),
+            "loss": loss_named(loss, label_smoothing, class_weights),
             **written_settings(settings, TrainingSpec),
         }
         trials = own_trials(
@@ -187,7 +190,7 @@ def sweep(
         "grid": values,
         "held_out": held_out,
         "ensembles": ensembles,
-        "rule": "highest mean accuracy on the held-out samples, then lowest nll",
+        "rule": str(planned[0].criterion),
         "environment": environment,
         "searches": [document(*pair) for pair in pairs],
     }
@@ -255,7 +258,7 @@ def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
                 "values": dict(row.values),
                 "trials": [trial.digest for trial in tried.trials],
                 "diverged": row.diverged,
-                **{name: list(getattr(row, name)) for name in _SCORES},
+                **{n: list(row.scores.get(n, ())) for n in planned.criterion.shown},
             }
             for tried, row in zip(planned.combinations, outcome.rows, strict=True)
         ],
@@ -271,15 +274,21 @@ def _value(text: str) -> Any:
 
 
 def _headings(planned: Search) -> list[str]:
-    return [*planned.combinations[0].values, *_SCORES, "n", "chosen"]
+    return [
+        *planned.combinations[0].values,
+        *planned.criterion.shown,
+        *("n", "chosen"),
+    ]
 
 
-def _cells(row: Row, outcome: Outcome) -> list[str]:
-    scores = [_score(getattr(row, name)) for name in _SCORES]
+def _cells(row: Row, planned: Search, outcome: Outcome) -> list[str]:
+    shown = planned.criterion.shown
+    scores = [_score(row.scores.get(name, ())) for name in shown]
     if row.diverged:
         scores[0] = "diverged"
+    count = len(row.scores.get(shown[0], ()))
     mark = "*" if row is outcome.chosen else ""
-    return [*map(str, row.values.values()), *scores, str(len(row.accuracy)), mark]
+    return [*map(str, row.values.values()), *scores, str(count), mark]
 
 
 def _score(values: Sequence[float | None]) -> str:
@@ -291,11 +300,11 @@ def _score(values: Sequence[float | None]) -> str:
 
 
 def _markdown(planned: Search, outcome: Outcome) -> str:
-    rows = [_cells(row, outcome) for row in outcome.rows]
+    rows = [_cells(row, planned, outcome) for row in outcome.rows]
     return f"## {planned.label}\n\n{as_markdown(_headings(planned), rows)}"
 
 
 def _shown(planned: Search, outcome: Outcome) -> Table:
     headings = _headings(planned)
-    rows = (_cells(row, outcome) for row in outcome.rows)
+    rows = (_cells(row, planned, outcome) for row in outcome.rows)
     return table(planned.label, headings, rows, numbers=headings)

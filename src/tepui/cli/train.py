@@ -8,7 +8,14 @@ from torch import nn
 
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console
-from tepui.cli.datasets import FEATURES, HEADS, Data, part, place_of
+from tepui.cli.datasets import (
+    FEATURES,
+    HEADS,
+    Data,
+    part,
+    place_of,
+    warn_of_compiling,
+)
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
 from tepui.cli.loss import loss_named
@@ -96,6 +103,7 @@ def train(
     minimized = loss_named(loss, label_smoothing, class_weights)
     folder = folder_for("train", out, resume)
     check_writable(folder)
+    warn_of_compiling(settings["compile"], device)
     count = members or (3 if seeds is None else len(seeds))
     drawn = seed if seeds is None else seeds
     heads = Path() if extractor is None else Path(HEADS)  # where the run is kept
@@ -151,3 +159,4 @@ def train(
     console().print(f"trained {members_in_words} (loss {losses}) in {folder}")
     if run.timeline:
         console().print(f"time: {in_words(run.timeline)}")
+    console().print(f"next: tepui evaluate {folder}")

@@ -68,8 +68,8 @@ class Evaluation:
         return summary(self)
 
     @property
-    def shifted_mean(self) -> Any:
-        """Scores over all types and severities, None without corrupted data."""
+    def corrupted_mean(self) -> Any:
+        """Scores over all types and severities; None without corrupted copies."""
         copies = [s for (_, hard), s in self.shifted.items() if hard != NATURAL]
         return mean_scores(copies) if copies else None
 
@@ -89,8 +89,8 @@ class Evaluation:
         }
 
     @property
-    def applied_shifted_mean(self) -> AppliedScores | None:
-        """What calibration and sets give over corrupted data, None without them."""
+    def applied_corrupted_mean(self) -> AppliedScores | None:
+        """What calibration and sets give over corrupted copies; None without them."""
         cells = self.applied_shifted.items()
         copies = [scores for (_, hard), scores in cells if hard != NATURAL]
         return mean_applied(copies) if copies else None
@@ -113,7 +113,7 @@ class Evaluation:
 
     def document(self) -> dict[str, Any]:
         """Return everything for JSON."""
-        mean = self.shifted_mean
+        mean = self.corrupted_mean
         reliability = {name: bins._asdict() for name, bins in self.reliability.items()}
         return {
             "task": self.task.document(),
@@ -186,7 +186,7 @@ def _applied_lines(evaluation: Evaluation) -> list[str]:
 
 def summary(evaluation: Evaluation) -> str:
     """Return what a person wants to know first, in a few lines of text."""
-    shown = {"clean": evaluation.clean, "shifted": evaluation.shifted_mean}
+    shown = {"clean": evaluation.clean, "corrupted": evaluation.corrupted_mean}
     shown |= evaluation.natural
     columns = {name: scores for name, scores in shown.items() if scores is not None}
     sizes = f"{evaluation.samples} samples, {evaluation.members} members"

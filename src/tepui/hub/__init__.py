@@ -4,6 +4,17 @@ Only what goes there or comes from there needs the extra ``hub``.
 """
 
 from tepui.hub.card import model_card
-from tepui.hub.pretrained import from_pretrained, push_to_hub, save_pretrained
+from tepui.hub.pretrained import (
+    from_pretrained,
+    pretrained_detectors,
+    push_to_hub,
+    save_pretrained,
+)
 
-__all__ = ["from_pretrained", "model_card", "push_to_hub", "save_pretrained"]
+__all__ = [
+    "from_pretrained",
+    "model_card",
+    "pretrained_detectors",
+    "push_to_hub",
+    "save_pretrained",
+]

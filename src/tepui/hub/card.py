@@ -12,7 +12,7 @@ from tepui.core.types import check_types
 from tepui.core.version import __version__
 from tepui.data.shifts import NATURAL
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.results import Evaluation
+from tepui.evaluation import Evaluation, FeatureDetectors
 from tepui.metrics import ConformalSets
 from tepui.modules.state import description
 
@@ -21,6 +21,13 @@ from tepui.hub import from_pretrained
 
 ensemble = from_pretrained("{place}")
 out = ensemble.predict(inputs)
+```"""
+DETECTED = """Detectors of unfamiliar features lie beside it, for `tepui.evaluate`:
+
+```py
+from tepui.hub import pretrained_detectors
+
+detectors = pretrained_detectors("{place}", ensemble)
 ```"""
 UNKNOWN_MODEL = (
     "Members are of a class that tepui does not know: pass "
@@ -44,6 +51,7 @@ def model_card(
     ensemble: Ensemble,
     evaluation: Evaluation | None = None,
     *,
+    detectors: FeatureDetectors | None = None,
     title: str = "Deep ensemble",
     data: str | None = None,
     license: str | None = None,
@@ -55,6 +63,7 @@ def model_card(
         ensemble: What the card is about.
         evaluation: What :func:`tepui.evaluate` returned for it; its numbers stand in
             the card, and where the hub's own tables read them.
+        detectors: Of unfamiliar features, if they lie beside the ensemble.
         title: The first heading.
         data: Name of the data that it was evaluated on; needed with ``evaluation``.
         license: Its license by the hub's name, such as ``"apache-2.0"``.
@@ -86,6 +95,7 @@ def model_card(
         *_about(ensemble),
         "## Use",
         USE.format(place=place),
+        *([] if detectors is None else [DETECTED.format(place=place)]),
         *_needed(ensemble),
         "## Evaluation",
         *_results(evaluation, data),
@@ -158,7 +168,7 @@ def _results(evaluation: Evaluation | None, data: str | None) -> Iterator[str]:
         yield "This ensemble has not been evaluated."
         return
     yield f"On {evaluation.samples} samples of {_plain(str(data))}."
-    columns = {"clean": evaluation.clean, "corrupted": evaluation.shifted_mean}
+    columns = {"clean": evaluation.clean, "corrupted": evaluation.corrupted_mean}
     columns |= evaluation.natural
     shown = {name: scores for name, scores in columns.items() if scores is not None}
     rows = [
@@ -166,7 +176,7 @@ def _results(evaluation: Evaluation | None, data: str | None) -> Iterator[str]:
         for name, _ in _known(evaluation.clean.values())
     ]
     yield _table(["score", *shown], rows)
-    if evaluation.shifted_mean is not None:
+    if evaluation.corrupted_mean is not None:
         kinds = sorted({kind for kind, hard in evaluation.shifted if hard != NATURAL})
         yield f"Corrupted by {_plain(', '.join(kinds))}: the mean over all copies."
     yield from _applied(evaluation)
@@ -190,7 +200,7 @@ def _applied(evaluation: Evaluation) -> Iterator[str]:
     """Yield what calibration and conformal sets give, where there are any."""
     columns = {
         "clean": evaluation.applied,
-        "corrupted": evaluation.applied_shifted_mean,
+        "corrupted": evaluation.applied_corrupted_mean,
     }
     columns |= evaluation.applied_natural
     shown = {name: vars(found) for name, found in columns.items() if found is not None}

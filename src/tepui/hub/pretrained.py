@@ -12,7 +12,12 @@ from tepui.core.types import check_types
 from tepui.ensembles.building import Factory
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.loading import load
-from tepui.evaluation.results import Evaluation
+from tepui.evaluation import Evaluation, FeatureDetectors
+from tepui.evaluation.stored_detectors import (
+    DETECTORS,
+    read_detectors,
+    write_detectors,
+)
 from tepui.hub.card import model_card
 
 CARD = "README.md"
@@ -23,6 +28,7 @@ def save_pretrained(
     path: str | Path,
     *,
     evaluation: Evaluation | None = None,
+    detectors: FeatureDetectors | None = None,
     title: str = "Deep ensemble",
     data: str | None = None,
     license: str | None = None,
@@ -35,6 +41,7 @@ def save_pretrained(
         ensemble: What to save, as :meth:`tepui.Ensemble.save` does.
         path: The folder.
         evaluation: What :func:`tepui.evaluate` returned for it.
+        detectors: Of unfamiliar features, to lie beside it.
         title: The card's heading.
         data: Name of the data that it was evaluated on; needed with ``evaluation``.
         license: Its license by the hub's name, such as ``"apache-2.0"``.
@@ -62,6 +69,7 @@ def save_pretrained(
     card = model_card(
         ensemble,
         evaluation,
+        detectors=detectors,
         title=title,
         data=data,
         license=license,
@@ -72,6 +80,10 @@ def save_pretrained(
             f"{folder / CARD} exists; choose another path or pass overwrite=True"
         )
     ensemble.save(folder, overwrite)
+    if detectors is None:
+        (folder / DETECTORS).unlink(missing_ok=True)  # those of other weights
+    else:
+        write_detectors(folder, detectors, ensemble)
     write_bytes(folder / CARD, card.encode())
     return folder
 
@@ -104,21 +116,50 @@ def from_pretrained(
         ValueError: If the name is neither a folder nor of the form of a repository's,
             or the file is foreign or damaged.
     """
-    if Path(name).is_dir():
-        rule = "be None for a folder, which has no revisions"
-        require(revision is None, "revision", rule, revision)
+    check_types(from_pretrained, locals())
+    if _is_folder(name, revision):
         if not (Path(name) / FILE).is_file():
             raise FileNotFoundError(
                 f"name must be a folder that holds {FILE}, got {name}"
             )
         return load(name, factory, extractor)
-    rule = "be a folder, or owner/name on the hub"
-    parts = str(name).split("/")
-    repository = isinstance(name, str) and len(parts) == 2 and all(parts)
-    require(repository and parts[0] not in (".", "..", "~"), "name", rule, str(name))
     library = extra("huggingface_hub", "hub")
     file = library.hf_hub_download(name, FILE, revision=revision, token=token)
     return load(Path(file).parent, factory, extractor)
+
+
+def pretrained_detectors(
+    name: str | Path,
+    ensemble: Ensemble,
+    *,
+    revision: str | None = None,
+    token: str | bool | None = None,
+) -> FeatureDetectors | None:
+    """Load the detectors of unfamiliar features that lie beside an ensemble.
+
+    Args:
+        name: Where the ensemble was loaded from, as :func:`from_pretrained` takes it.
+        ensemble: What was loaded from there.
+        revision: A branch, tag or commit on the hub.
+        token: What the hub takes for private repositories.
+
+    Returns:
+        The detectors, on the ensemble's device; None if there are none.
+
+    Raises:
+        ImportError: If the hub is needed and huggingface_hub is not installed.
+        ValueError: If the name is neither a folder nor of the form of a repository's,
+            the file is foreign or damaged, or its detectors were fitted for other
+            weights.
+    """
+    check_types(pretrained_detectors, locals())
+    if _is_folder(name, revision):
+        return read_detectors(name, ensemble)
+    library, at = extra("huggingface_hub", "hub"), {"revision": revision}
+    if not library.file_exists(name, DETECTORS, token=token, **at):
+        return None
+    file = library.hf_hub_download(name, DETECTORS, token=token, **at)
+    return read_detectors(Path(file).parent, ensemble)
 
 
 def push_to_hub(
@@ -126,6 +167,7 @@ def push_to_hub(
     name: str,
     *,
     evaluation: Evaluation | None = None,
+    detectors: FeatureDetectors | None = None,
     title: str | None = None,
     data: str | None = None,
     license: str | None = None,
@@ -140,6 +182,7 @@ def push_to_hub(
         ensemble: What to upload.
         name: ``"owner/name"``; the repository is made if it is not there.
         evaluation: What :func:`tepui.evaluate` returned for it.
+        detectors: Of unfamiliar features, uploaded with it.
         title: The card's heading; the repository's name by default.
         data: Name of the data that it was evaluated on; needed with ``evaluation``.
         license: Its license by the hub's name.
@@ -162,6 +205,7 @@ def push_to_hub(
             ensemble,
             folder,
             evaluation=evaluation,
+            detectors=detectors,
             title=name.rpartition("/")[2] if title is None else title,
             data=data,
             license=license,
@@ -174,6 +218,19 @@ def push_to_hub(
             folder_path=folder,
             revision=revision,
             commit_message=message,
-            allow_patterns=[FILE, CARD],
+            allow_patterns=[FILE, DETECTORS, CARD],
         )
     return str(commit.commit_url)
+
+
+def _is_folder(name: str | Path, revision: str | None) -> bool:
+    """Return whether a name is a folder's; raise if it is no repository's either."""
+    if Path(name).is_dir():
+        rule = "be None for a folder, which has no revisions"
+        require(revision is None, "revision", rule, revision)
+        return True
+    rule = "be a folder, or owner/name on the hub"
+    parts = str(name).split("/")
+    repository = isinstance(name, str) and len(parts) == 2 and all(parts)
+    require(repository and parts[0] not in (".", "..", "~"), "name", rule, str(name))
+    return False

@@ -1,4 +1,4 @@
-"""Importing timm where torchvision is missing or cannot be loaded.
+"""Importing libraries where torchvision is missing or cannot be loaded.
 
 timm's models use nothing of torchvision, but its modules import it, and some machines
 have none that loads: the ARM wheels do not beside a torch for CPUs. There an empty
@@ -8,35 +8,14 @@ whoever asks for torchvision itself still learns that it is missing.
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
-# The modules of torchvision that timm imports while it is imported itself.
-MODULES = (
-    "torchvision",
-    "torchvision.datasets",
-    "torchvision.models",
-    "torchvision.models.feature_extraction",
-    "torchvision.ops",
-    "torchvision.ops.misc",
-    "torchvision.transforms",
-    "torchvision.transforms.functional",
-)
-
-
-class InterpolationMode(Enum):
-    """The names by which timm chooses how images are resized."""
-
-    NEAREST = "nearest"
-    NEAREST_EXACT = "nearest-exact"
-    BILINEAR = "bilinear"
-    BICUBIC = "bicubic"
-    BOX = "box"
-    HAMMING = "hamming"
-    LANCZOS = "lanczos"
+NAME = "torchvision"
 
 
 @contextmanager
@@ -45,33 +24,56 @@ def stand_in_for_torchvision() -> Iterator[None]:
     if _loads():
         yield
         return
-    kept = _taken_out()
-    sys.modules.update({name: _Empty(name) for name in MODULES})
+    kept, finder = _taken_out(), _Finder()
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
+        sys.meta_path.remove(finder)
         _taken_out()
         sys.modules.update(kept)
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds every module of torchvision, all of them empty."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        found = fullname.partition(".")[0] == NAME
+        return ModuleSpec(fullname, self, is_package=True) if found else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _Empty(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
 
 
 class _Empty(ModuleType):
     """A module that has every class, none of which can be used."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.__path__ = []
-
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        inner = sys.modules.get(f"{self.__name__}.{name}")
-        if inner is not None:
-            return inner
-        if name == "InterpolationMode":
-            return InterpolationMode
-        made = type(name, (), {"__init__": _refuse, "__module__": self.__name__})
-        setattr(self, name, made)
-        return made
+        return _made(self, self.__name__, name)
+
+
+class _Unusable(type):
+    """A class that has every attribute, each such a class."""
+
+    def __getattr__(cls, name: str) -> Any:
+        return _made(cls, f"{cls.__module__}.{cls.__name__}", name)
+
+
+def _made(holder: Any, place: str, name: str) -> _Unusable:
+    """Return a class of this name, which its holder keeps."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    made = _Unusable(name, (), {"__init__": _refuse, "__module__": place})
+    setattr(holder, name, made)
+    return made
 
 
 def _refuse(self: object, *_: object, **__: object) -> NoReturn:
@@ -84,7 +86,7 @@ def _refuse(self: object, *_: object, **__: object) -> NoReturn:
 
 def _loads() -> bool:
     try:
-        importlib.import_module("torchvision")
+        importlib.import_module(NAME)
     except Exception:  # a library built for another torch fails in many ways
         return False
     return True
@@ -92,5 +94,5 @@ def _loads() -> bool:
 
 def _taken_out() -> dict[str, ModuleType]:
     """Remove all modules of torchvision, and return what was there."""
-    names = [n for n in sys.modules if n.partition(".")[0] == "torchvision"]
+    names = [name for name in sys.modules if name.partition(".")[0] == NAME]
     return {name: sys.modules.pop(name) for name in names}

@@ -11,6 +11,7 @@ from tepui.report.markup import TableCell, grouped_table
 from tepui.report.measures import Measure, data_name, kinds, measures_of
 from tepui.report.wording import DASH, number, opening
 from tepui.studies import Comparison, Interval, MethodResult
+from tepui.studies.comparison import differing
 from tepui.studies.contrasts import leads
 
 if TYPE_CHECKING:
@@ -103,4 +104,9 @@ def printed_table(comparison: Comparison) -> "Table":
         last = row.data
         cells = [Text(in_line(cell), "bold" if cell.bold else "") for cell in row.cells]
         table.add_row(Text(row.data), Text(row.method), *cells)
+    apart = [
+        f"{name}: {', '.join(f'{label} {value}' for label, value in values.items())}"
+        for name, values in differing(comparison.methods).items()
+    ]
+    table.caption = Text(f"methods differ in {'; '.join(apart)}") if apart else None
     return table

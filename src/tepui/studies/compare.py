@@ -7,6 +7,7 @@ the same data order under each of them.
 """
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
@@ -33,7 +34,13 @@ from tepui.methods import Method
 from tepui.models.split import frozen
 from tepui.modules.state import description
 from tepui.sharpness import worst_case
-from tepui.studies.comparison import FILE, KIND, Comparison, MethodResult
+from tepui.studies.comparison import (
+    FILE,
+    KIND,
+    Comparison,
+    MethodResult,
+    earlier_methods,
+)
 from tepui.studies.describe import as_written
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import FeatureCache, on_features
@@ -44,6 +51,7 @@ from tepui.studies.job import Job
 from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.named_store import NamedStore
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
+from tepui.studies.standing import where_it_stands
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import ExecutionSpec, LocalExchange, TrainingSpec, exchange_here
@@ -114,7 +122,8 @@ def compare(
         seed: One integer, or one per member of all ensembles.
         out: The comparison's folder; a run folder for every ensemble lies in it, such
             as ``SAM/0``.
-        resume: Continue the comparison in ``out``.
+        resume: Continue the comparison in ``out``. Methods that it has already stay in
+            it beside the ones named here.
         device: Where to train and evaluate.
         at_once: Ensembles trained at a time; None for as many as the executor has room
             for. Several train on one thread each if on a CPU.
@@ -157,6 +166,20 @@ def compare(
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = _plan(methods, factory, data, spec, sharpness, seeds, members, training)
     model = _check_test(next(iter(plan.values())).trial, learned, test)
+    settings = {
+        "members": members,
+        "ensembles": ensembles,
+        "model": model,
+        "extractor": None if extractor is None else description(extractor),
+        "train": data_identity(train),
+        "unlabeled": None if unlabeled is None else data_identity(unlabeled),
+        **spec.tested,
+        "sharpness": None if sharpness is None else dict(sharpness),
+        "seeds": list(seeds),
+        "threads": None,  # which the first run of the comparison decides
+        **{n: to_jsonable(item) for n, item in training.items() if n != "callbacks"},
+    }
+    results = earlier_methods(folder, labels(methods), settings)
     store = _store(folder, place, plan, training, logits_in)
     before = {j.trial.digest for j in plan.values() if store.has(j.trial, on_images)}
     for job in plan.values():
@@ -170,35 +193,28 @@ def compare(
             plan.values(), store, workers=at_once, retries=retries, executor=executor
         )
     trained: dict[str, list[Trained]] = {}
-    for (label, number), job in plan.items():
+    took: dict[int, float] = {}
+    for place_in_plan, ((label, number), job) in enumerate(plan.items()):
         is_tested = exchange.told(store.has(job.trial, spec))
+        begun = time.monotonic()
         if exchange.writer:
-            announce(f"{label}, ensemble {number + 1} of {ensembles}")
+            stands = where_it_stands([*plan.values()], place_in_plan, took)
+            announce(f"{label}, ensemble {number + 1} of {ensembles} ({stands})")
             _carry_out(job, store, on_images, job.trial.digest in before)
         else:
             store.run(job.trial)
             if not is_tested:
                 store.evaluation(job.trial, spec)
         exchange.wait()  # the writer measures
+        if not is_tested:
+            took[place_in_plan] = time.monotonic() - begun
         trained.setdefault(label, []).append(_read(job, store))
-    results = [
-        MethodResult(label, to_jsonable(method), tuple(rows))
-        for (label, rows), method in zip(trained.items(), methods, strict=True)
-    ]
-    settings = {
-        "members": members,
-        "ensembles": ensembles,
-        "model": model,
-        "extractor": None if extractor is None else description(extractor),
-        "train": data_identity(train),
-        "unlabeled": None if unlabeled is None else data_identity(unlabeled),
-        **spec.tested,
-        "sharpness": None if sharpness is None else dict(sharpness),
-        "seeds": list(seeds),
-        "threads": RunFolder(folder / results[0].ensembles[0].folder).threads(),
-        **{n: to_jsonable(item) for n, item in training.items() if n != "callbacks"},
-    }
-    comparison = Comparison(title, settings, environment_of(place), tuple(results))
+    for (label, rows), method in zip(trained.items(), methods, strict=True):
+        results[label] = MethodResult(label, to_jsonable(method), tuple(rows))
+    first = next(iter(results.values())).ensembles[0].folder
+    settings["threads"] = RunFolder(folder / first).threads()
+    found = tuple(results.values())
+    comparison = Comparison(title, settings, environment_of(place), found)
     if exchange.writer:
         write_document(folder / FILE, KIND, asdict(comparison))
     return comparison

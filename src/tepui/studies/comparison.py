@@ -1,10 +1,12 @@
 """What a comparison of several methods gave, and its document."""
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.storage import read_document
 from tepui.data.shifts import NATURAL
@@ -13,6 +15,8 @@ from tepui.studies.trained import Trained
 
 FILE = "comparison.json"
 KIND = "comparison"
+# Settings that change no result.
+_OF_NO_CONSEQUENCE = {"threads", "progress", "workers", "checkpoint_every"}
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,34 @@ class MethodResult:
         return estimate(
             trained.evaluation["severities"][level][name] for trained in self.ensembles
         )
+
+
+def differing(methods: Sequence[MethodResult]) -> dict[str, dict[str, Any]]:
+    """Return the hyperparameters that several methods have, but not with one value.
+
+    Args:
+        methods: The methods.
+
+    Returns:
+        For each such name, its value by the methods' labels.
+
+    Example:
+        >>> one = MethodResult("SAM", {"class": "SAM", "rho": 0.1}, ())
+        >>> other = MethodResult("GSAM", {"class": "GSAM", "rho": 0.2, "alpha": 1}, ())
+        >>> differing([one, other])
+        {'rho': {'SAM': 0.1, 'GSAM': 0.2}}
+    """
+    names = dict.fromkeys(name for m in methods for name in m.hyperparameters)
+    values = {
+        name: {
+            m.label: m.hyperparameters[name]
+            for m in methods
+            if isinstance(m.hyperparameters.get(name), int | float | str)
+        }
+        for name in names
+        if name != "class"
+    }
+    return {name: found for name, found in values.items() if len({*found.values()}) > 1}
 
 
 @dataclass(frozen=True)
@@ -242,3 +274,28 @@ def read_comparison(path: str | Path) -> Comparison:
         inside = (root / trained.folder).resolve().is_relative_to(root)
         require(inside, f"folders in {file}", "lie inside its own", trained.folder)
     return comparison
+
+
+def earlier_methods(
+    folder: Path, asked: Sequence[str], settings: Mapping[str, Any]
+) -> dict[str, MethodResult]:
+    """Return the methods that a resumed comparison has already, by label.
+
+    Raises:
+        ValueError: If it has others than are asked for, under other settings: they
+            could not stand in one table.
+    """
+    if not (folder / FILE).is_file():
+        return {}
+    before = read_comparison(folder)
+    known = {method.label: method for method in before.methods}
+    if others := [label for label in known if label not in asked]:
+        then, now = before.settings, json.loads(json.dumps(settings))
+        parts = {name.partition(".")[0] for name in differences(then, now)}
+        changed = sorted(parts - _OF_NO_CONSEQUENCE)
+        rule = (
+            f"hold those of {folder} too ({', '.join(others)}), since these differ: "
+            f"{', '.join(changed)}"
+        )
+        require(not changed, "methods", rule, ", ".join(asked))
+    return known

@@ -7,16 +7,15 @@ says what can be in a grid.
 """
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, product
-from math import inf
-from statistics import fmean
 from typing import Any, Literal, final, get_args
 
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.data import split
+from tepui.studies.criterion import Criterion, Scores, criterion_of
 from tepui.studies.describe import describe, labels
 from tepui.studies.executors import RETRIES, Executor
 from tepui.studies.job import Advance, Job
@@ -88,6 +87,11 @@ class Search:
     label: str
 
     @property
+    def criterion(self) -> Criterion:
+        """By which scores it chooses, which follow from the loss."""
+        return criterion_of(self.base.training.loss)
+
+    @property
     def work(self) -> list[Job]:
         """What to train and to score."""
         return [work for combination in self.combinations for work in combination.work]
@@ -98,15 +102,12 @@ class Row:
     """How one combination did on the samples held out; one value per repetition."""
 
     values: Values
-    accuracy: tuple[float, ...] = ()
-    # negative log likelihood of the ensemble; None where it is infinite
-    nll: tuple[float | None, ...] = ()
-    individual_accuracy: tuple[float, ...] = ()  # of its members, on average
+    scores: Scores = field(default_factory=dict)
 
     @property
     def diverged(self) -> bool:
         """Whether the training of an ensemble diverged; there are no scores then."""
-        return not self.accuracy
+        return not self.scores
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,9 @@ class Outcome:
 
     Attributes:
         rows: How each combination did on the samples held out.
-        chosen: The row with the highest mean accuracy; among equals the one with the
-            lowest mean negative log likelihood, then the earlier one; None if all
-            diverged.
+        chosen: The best row by the search's criterion; of classes the one with the
+            highest mean accuracy, among equals the one with the lowest mean negative
+            log likelihood, then the earlier one; None if all diverged.
     """
 
     rows: tuple[Row, ...]
@@ -145,8 +146,8 @@ def searches(
         One search per method, data set and whatever else the trials differ in.
 
     Raises:
-        ValueError: If no trial has all hyperparameters of the grid, or if all that
-            have them see test data.
+        ValueError: If no trial has all hyperparameters of the grid, if all that have
+            them see test data, or if a loss does not say what outputs mean.
 
     Example:
         >>> from tepui.data import Digits
@@ -187,11 +188,14 @@ def peeking(trials: Sequence[Trial], grid: Grid) -> list[str]:
 
 def search(planned: Search, store: Store, diverged: Container[str] = ()) -> Outcome:
     """Return how every combination did, and which is the best."""
+    criterion = planned.criterion
     rows = tuple(
-        _row(combination, store, diverged) for combination in planned.combinations
+        _row(combination, criterion.shown, store, diverged)
+        for combination in planned.combinations
     )
     sound = [row for row in rows if not row.diverged]
-    return Outcome(rows, max(sound, key=_merit, default=None))
+    best = max(sound, key=lambda row: criterion.merit(row.scores), default=None)
+    return Outcome(rows, best)
 
 
 def sweep(
@@ -276,6 +280,7 @@ def _search(
         tried
     )
     require(different, "grid", "list each value once", dict(grid))
+    criterion_of(chosen[0].training.loss)
     return Search(chosen[0], tried, label)
 
 
@@ -299,25 +304,17 @@ def _without(trial: Trial, values: Values, held_out: float) -> Job:
     return Job(replace(override(trial, values), data=kept), (EvaluationSpec(test),))
 
 
-def _row(tried: Combination, store: Store, diverged: Container[str]) -> Row:
+def _row(
+    tried: Combination, shown: Sequence[str], store: Store, diverged: Container[str]
+) -> Row:
     if any(trial.digest in diverged for trial in tried.trials):
         return Row(tried.values)
-    scores = [
+    found = [
         store.evaluation(job.trial, spec)["clean"]
         for job in tried.work
         for spec in job.evaluations
     ]
-    return Row(
-        tried.values,
-        tuple(score["accuracy"] for score in scores),
-        tuple(score["nll"] for score in scores),
-        tuple(score["individual_accuracy"] for score in scores),
-    )
-
-
-def _merit(row: Row) -> tuple[float, float]:
-    losses = [inf if loss is None else loss for loss in row.nll]
-    return fmean(row.accuracy), -fmean(losses)
+    return Row(tried.values, {name: tuple(s[name] for s in found) for name in shown})
 
 
 def _check_names(trials: Sequence[Trial], grid: Grid) -> None:

@@ -43,7 +43,6 @@ class MLflow(Callback):
 
     def on_start(self, config: Mapping[str, Any]) -> None:
         """Begin a run of MLflow, or go on with the one that was begun before."""
-        self._close("FAILED")
         mlflow = extra("mlflow", "track")
         self._client = mlflow.MlflowClient(tracking_uri=self._uri)
         self._run = remembered(config, TRACKER)
@@ -72,6 +71,10 @@ class MLflow(Callback):
         if run.stopped_by is not None:
             self._client.set_tag(self._run, "stopped_by", run.stopped_by)
         self._close("FINISHED")
+
+    def on_error(self, error: BaseException) -> None:
+        """End the run of MLflow as one that failed."""
+        self._close("FAILED")
 
     def _experiment_id(self) -> str:
         error = extra("mlflow.exceptions", "track").MlflowException

@@ -32,7 +32,6 @@ class TensorBoard(Callback):
         """Open an event file and write down what was asked for."""
         from torch.utils.tensorboard.writer import SummaryWriter
 
-        self._close()
         folder, out = self._folder, config["out"]
         rule = "be given where the run has no folder (out)"
         require(folder is not None or out is not None, "folder", rule, folder)
@@ -47,6 +46,10 @@ class TensorBoard(Callback):
         self._writer.flush()
 
     def on_end(self, run: Run) -> None:
+        """Close the event file."""
+        self._close()
+
+    def on_error(self, error: BaseException) -> None:
         """Close the event file."""
         self._close()
 

@@ -41,7 +41,6 @@ class WandB(Callback):
 
     def on_start(self, config: Mapping[str, Any]) -> None:
         """Begin a run, or go on with the one that was begun before."""
-        self._close(failed=True)
         known = remembered(config, TRACKER)
         self._run = extra("wandb", "track").init(
             project=self._project,
@@ -65,6 +64,10 @@ class WandB(Callback):
         if run.stopped_by is not None:
             self._run.summary["stopped_by"] = run.stopped_by
         self._close(failed=False)
+
+    def on_error(self, error: BaseException) -> None:
+        """End the run as one that failed, by its exit code."""
+        self._close(failed=True)
 
     def _close(self, *, failed: bool) -> None:
         if self._run is not None:

@@ -1,6 +1,7 @@
 """Who is told how a run goes, and may end it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, final
 
 import numpy as np
@@ -37,10 +38,15 @@ class Callback:
     def on_end(self, run: Run) -> None:
         """Be told that training is over and all of it saved.
 
-        Not called where an error or a signal ends the run.
-
         Args:
             run: What :func:`tepui.fit` is about to return.
+        """
+
+    def on_error(self, error: BaseException) -> None:
+        """Be told, in the place of the end, that an error or a signal ends the run.
+
+        Args:
+            error: What :func:`tepui.fit` is about to raise.
         """
 
 
@@ -53,6 +59,7 @@ class Callbacks:
 
     def __init__(self, given: Sequence[Told] = ()) -> None:
         self._given = tuple(given)
+        self._begun: list[Callback] = []
 
     def __len__(self) -> int:
         return len(self._given)
@@ -61,6 +68,7 @@ class Callbacks:
         """Tell all that training begins."""
         for callback in self._given:
             if isinstance(callback, Callback):
+                self._begun.append(callback)
                 callback.on_start(config)
 
     def epoch(self, record: EpochRecord) -> str | None:
@@ -70,9 +78,21 @@ class Callbacks:
 
     def end(self, run: Run) -> None:
         """Tell all that training is over."""
-        for callback in self._given:
-            if isinstance(callback, Callback):
-                callback.on_end(run)
+        for callback in self._begun:
+            callback.on_end(run)
+
+    @contextmanager
+    def told_of_errors(self) -> Iterator[None]:
+        """Tell those that were told of a beginning if the block raises."""
+        try:
+            yield
+        except BaseException as error:
+            for callback in self._begun:
+                try:
+                    callback.on_error(error)
+                except Exception as another:  # the first one is what went wrong
+                    error.add_note(f"{_name(callback)} failed on this: {another!r}")
+            raise
 
 
 def _stops(callback: Told, record: EpochRecord) -> bool:

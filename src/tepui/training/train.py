@@ -144,7 +144,7 @@ def train(
         log.info("the run in %s is already finished", folder.path)
         order.place(range(len(ensemble)))
         return _finished(ensemble, folder)
-    with exchange.attending():
+    with told.told_of_errors(), exchange.attending():
         if not alone:
             asked = {
                 "out": str(out),

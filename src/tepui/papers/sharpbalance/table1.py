@@ -124,12 +124,13 @@ def _records(
             **names,
         )
     for tried, row in zip(planned.combinations, outcome.rows, strict=True):
+        found = [value for value in row.scores["accuracy"] if value is not None]
         yield Record(
             metric="held_out_accuracy",
-            value=100 * fmean(row.accuracy),
+            value=100 * fmean(found),
             unit="percent",
-            n=len(row.accuracy),
-            values=tuple(100 * value for value in row.accuracy),
+            n=len(found),
+            values=tuple(100 * value for value in found),
             at=dict(row.values),
             config_hash=config_hash(tried.trials),
             **names,

@@ -1,0 +1,111 @@
+"""Where a person stumbled once: what is said there now."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import tepui
+from tepui.cli.datasets import warn_of_compiling
+from tepui.cli.main import COMMANDS, main
+from tepui.methods import SAM, SharpBalance
+from tepui.report import printed_table
+from tepui.studies.comparison import Comparison, MethodResult, differing
+from tepui.training.described import to_jsonable
+
+SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--epochs", "1"]
+SMALL += ["--quiet"]
+
+
+def test_resuming_where_nothing_is_begins_and_says_so(tmp_path, capsys):
+    out = str(tmp_path / "run")
+    main(["train", *SMALL, "--resume", "--out", out])
+    assert f"nothing to continue in {out}" in capsys.readouterr().err
+    assert tepui.load(out)
+    main(["train", *SMALL, "--resume", "--out", out])
+    assert "nothing to continue" not in capsys.readouterr().err
+
+
+def test_only_what_differs_is_named_when_a_run_is_resumed(tmp_path, capsys):
+    words = ["train", *SMALL, "--method", "SAM", "--out", str(tmp_path / "run")]
+    main([*words, "--method.rho", "0.1"])
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main([*words, "--method.rho", "0.2", "--batch-size", "32", "--resume"])
+    said = capsys.readouterr().err
+    assert "batch_size must be what the run in" in said
+    assert "(64) to resume it, got 32; so must method.rho" in said
+    assert "{" not in said
+
+
+def test_a_diverged_run_says_what_to_do(tmp_path, capsys):
+    rate = ["--optimizer", "SGD", "--optimizer.lr", "1e30"]
+    with pytest.raises(SystemExit):
+        main(["train", *SMALL, *rate, "--out", str(tmp_path / "run")])
+    said = capsys.readouterr().err
+    assert "must stay finite" in said
+    assert "begin another in a new folder (--out), with a lower learning rate" in said
+
+
+def test_a_resumed_comparison_keeps_its_methods(tmp_path, capsys):
+    out = tmp_path / "all"
+    words = ["compare", *SMALL, "--ensembles", "1", "--corruptions", "none"]
+    words += ["--sharpness", "0", "--resume", "--out", str(out), "--methods"]
+    main([*words, "SAM"])
+    main([*words, "GSAM"])
+    document = json.loads((out / "comparison.json").read_text())
+    assert [method["label"] for method in document["methods"]] == ["SAM", "GSAM"]
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main([*words, "DeepEnsemble", "--batch-size", "32"])
+    said = capsys.readouterr().err
+    assert "methods must hold those of" in said
+    assert "(SAM, GSAM), since these differ: batch_size, got 'DeepEnsemble'" in said
+    assert not (out / "DeepEnsemble").exists()
+
+
+def test_a_table_says_which_hyperparameters_differ():
+    kinds = {"SAM": SAM(rho=0.1), "SharpBalance": SharpBalance(rho=0.3)}
+    methods = [MethodResult(n, to_jsonable(m), ()) for n, m in kinds.items()]
+    assert differing(methods) == {"rho": {"SAM": 0.1, "SharpBalance": 0.3}}
+    assert differing(methods[:1]) == {}
+
+
+def test_the_caption_of_a_table_names_them(monkeypatch):
+    rows = "tepui.report.tables.rows"
+    monkeypatch.setattr(rows, lambda comparison: ())
+    monkeypatch.setattr("tepui.report.tables.measures_of", lambda comparison: ())
+    kinds = {"SAM": SAM(rho=0.1), "SharpBalance": SharpBalance(rho=0.3)}
+    methods = tuple(MethodResult(n, to_jsonable(m), ()) for n, m in kinds.items())
+    table = printed_table(Comparison("both", {}, {}, methods))
+    assert str(table.caption) == "methods differ in rho: SAM 0.1, SharpBalance 0.3"
+
+
+def test_warnings_are_shown_without_the_place_in_the_source(tmp_path):
+    script = (
+        "import warnings, tepui.cli.main as m\n"
+        "m.COMMANDS['doctor'] = (lambda: warnings.warn('mind this'), '')\n"
+        "m.main(['doctor'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "warning: mind this\n"
+
+
+def test_compiling_on_a_cpu_is_said_to_be_slow(capsys):
+    warn_of_compiling(None, "cpu")
+    warn_of_compiling(True, "cuda")
+    assert capsys.readouterr().err == ""
+    warn_of_compiling(True, "cpu")
+    assert "--compile on a CPU" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_names_no_types(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--help"])
+    shown = capsys.readouterr().out
+    for noise in ("type:", "Optional[", "Union[", "class_path'", "default: null"):
+        assert noise not in shown

@@ -28,7 +28,7 @@ RULES = {
     "sharpbalance_paper": SharpBalance.paper(rho=RHO),
     # The released rule's sets, in batches that a graph can replay.
     "sharpbalance_released": SharpBalance.released(
-        "cifar10", rho=RHO, stratified=True, off_by_one=False
+        "cifar10", rho=RHO, base=SAM(), stratified=True, off_by_one=False
     ),
     "sharpbalance_random": SharpBalance.paper(rho=RHO, select="random"),
 }

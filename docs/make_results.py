@@ -14,11 +14,12 @@ from pathlib import Path
 from shutil import copyfile
 
 from tepui.papers.recipe import PAPERS, Diagram, load, names
+from tepui.studies.departures import departures
 from tepui.studies.results import FILE, read_results
 
 DOCS = Path(__file__).parent
 COPIED = (FILE, "table.md", "figure.png")
-SIZES = ("small", "paper")  # those with overrides lie beside them
+SIZES = ("small", "medium", "paper")  # those with overrides lie beside them
 LONGEST = 60  # rows of a table that a page shows
 
 
@@ -83,8 +84,9 @@ def shown(folder):
     else:
         link = f"[{len(table) - 2} numbers]({where}/table.md)"
         parts.append(f"{link}, the paper's beside ours.\n")
-    if differs := found.settings.get("differs"):
-        parts.append(f"Differs from the paper: {differs}.\n")
+    if differs := departures(found.settings):
+        parts.append("Differs from the paper:\n")
+        parts.append("".join(f"- {departure}\n" for departure in differs))
     places = found.environment.get("trained_on", [found.environment])
     where_made = "; ".join(f"{at['hardware']}, torch {at['torch']}" for at in places)
     command = found.settings.get("command")

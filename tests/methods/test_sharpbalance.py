@@ -304,8 +304,10 @@ def test_presets_follow_paper_and_released_code():
         assert code.fraction == fraction
         assert code.off_by_one
         assert not code.stratified
+        assert code.base == SAM(update_statistics=True)
     assert SharpBalance.released("cifar10", stratified=True).stratified
-    assert SharpBalance() == SharpBalance.released(stratified=True, off_by_one=False)
+    usual = {"stratified": True, "off_by_one": False, "base": SAM()}
+    assert SharpBalance() == SharpBalance.released(**usual)
 
 
 @pytest.mark.parametrize(

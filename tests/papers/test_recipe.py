@@ -50,7 +50,7 @@ def test_the_plan_and_the_records_come_from_one_loop():
             asked.append(number)
             yield Numbers([job, job], lambda store, number=number: [(store, number)])
 
-    recipe = Recipe("title", numbers, lambda order: {"differs": "x"})
+    recipe = Recipe("title", numbers, lambda order: {})
     plan = recipe.plan(Order("smoke"))
     assert [(job.trial.seeds, job.evaluations) for job in plan] == [
         ((0,), (EXAM,)),
@@ -69,7 +69,10 @@ def test_what_is_overridden_is_in_the_label_and_in_the_settings():
     assert order.label == "paper+epochs=80+methods=sam"
     found = recipe.described(order)
     assert found["overrides"] == {"epochs": 80, "methods": ("sam",)}
-    assert found["differs"].endswith("; overridden: epochs=80, methods=sam")
+    assert found["differs"][-1] == {
+        "what": "overridden: epochs=80, methods=sam",
+        "why": "the command says so",
+    }
     assert {job.trial.training.epochs for job in recipe.plan(order)} == {80}
     assert len(recipe.plan(order)) == 3 < len(recipe.plan(plain))
 
@@ -78,7 +81,9 @@ def test_names_of_methods_are_told_whole_whatever_is_in_them():
     recipe = Recipe("title", lambda order: (), lambda order: {})
     order = Order("smoke", epochs=2, methods=("sam+", "a+b=c"))
     found = recipe.described(order)
-    assert found["differs"] == "overridden: epochs=2, methods=sam+,a+b=c"
+    assert [each["what"] for each in found["differs"]] == [
+        "overridden: epochs=2, methods=sam+,a+b=c"
+    ]
 
 
 @pytest.mark.parametrize("name", names())

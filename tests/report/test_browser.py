@@ -152,7 +152,7 @@ def test_on_paper_there_is_no_navigation_and_all_settings_show(page, tab):
         tab.value("getComputedStyle(document.querySelector('nav')).display") == "none"
     )
     texts = tab.value(COLORS)
-    assert texts[0][2] == [255, 255, 255, 255]
+    assert texts[0][2] == [255, 255, 255]
     assert contrast(*texts[0][1:]) > 4.5
     heights = """[...document.querySelectorAll('details > *')].map(each =>
       each.getBoundingClientRect().height)"""

@@ -134,7 +134,7 @@ def test_a_study_shows_the_papers_number_beside_ours():
         n=3,
         at={"severity": 5},
     )
-    settings = {"differs": "digits & small nets"}
+    settings = {"differs": [{"what": "digits & small nets", "why": "two cores"}]}
     results = Results("x/figure1", "accuracy", "smoke", settings, {}, (row,))
     study = Study(Path("results"), results, "<svg/>")
     found = LoadedReports(
@@ -153,6 +153,8 @@ def test_a_study_shows_the_papers_number_beside_ours():
         "n",
     ]
     assert cells[7:] == ["&lt;digits&gt;", "sam", "5", "accuracy", "96.5", "97.0", "3"]
-    assert "What differs from the paper: digits &amp; small nets" in page
+    assert "What differs from the paper" in page
+    assert "<dt>digits &amp; small nets</dt>" in page
+    assert "<dd>two cores</dd>" in page
     assert 'src="data:image/svg+xml;base64,PHN2Zy8+"' in page
     assert ">paper<" not in text(found)

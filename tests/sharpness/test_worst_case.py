@@ -10,6 +10,7 @@ from tepui.data import Arrays
 from tepui.models import MLP, ConvNet
 from tepui.sharpness import worst_case
 from tepui.sharpness.apgd import ascent
+from tepui.sharpness.released_ascent import released_ascent
 from tepui.sharpness.weights import normalized_logits
 
 
@@ -92,8 +93,8 @@ def test_several_radii_are_measured_as_one_by_one():
     assert [measured.settings["rho"] for measured in several] == [0.05, 0.5]
 
 
-@pytest.mark.parametrize("projection", ["exact", "ellipsoid"])
-def test_zero_weights_stay_and_do_no_harm(projection):
+@pytest.mark.parametrize("by", ["exact", "released"])
+def test_zero_weights_stay_and_do_no_harm(by):
     """A pruned first layer and zero biases, which made the published ratio 0/0."""
     model, data = network(), classified()
     with torch.no_grad():
@@ -102,8 +103,8 @@ def test_zero_weights_stay_and_do_no_harm(projection):
             if name.endswith("bias"):
                 parameter.zero_()
     mask = {"layers.1.weight": model.layers[1].weight != 0}
-    measured = worst_case(model, data, rho=0.5, projection=projection)
-    masked = worst_case(model, data, rho=0.5, projection=projection, masks=mask)
+    measured = worst_case(model, data, rho=0.5, ascent=by)
+    masked = worst_case(model, data, rho=0.5, ascent=by, masks=mask)
     assert measured.value > 0
     assert measured.value == masked.value
 
@@ -175,7 +176,7 @@ def test_a_last_smaller_batch_is_left_out():
         ({"rho": []}, r"rho must be a number, or several, got \[\]"),
         ({"num_steps": 0}, "num_steps must be positive, got 0"),
         ({"norm": "l1"}, "norm must be one of l2, linf, got 'l1'"),
-        ({"projection": "box"}, "projection must be one of exact, ellipsoid"),
+        ({"ascent": "box"}, "ascent must be one of exact, released"),
         ({"masks": {"nobody": torch.ones(1)}}, "masks must name trainable parameters"),
         (
             {"masks": {"classifier.bias": torch.ones(2, dtype=torch.bool)}},
@@ -204,9 +205,9 @@ def test_captured_batches_give_what_single_ones_give():
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("norm", ["l2", "linf"])
-@pytest.mark.parametrize("projection", ["exact", "ellipsoid"])
+@pytest.mark.parametrize("climb", [ascent, released_ascent])
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
-def test_the_ascent_never_waits_for_the_device(norm, projection):
+def test_the_ascent_never_waits_for_the_device(norm, climb):
     scale = torch.rand(9, device="cuda")
     height = torch.randn(9, device="cuda")
 
@@ -215,7 +216,7 @@ def test_the_ascent_never_waits_for_the_device(norm, projection):
 
     torch.cuda.set_sync_debug_mode("error")
     try:
-        measured = ascent(slope, scale, rho=0.3, norm=norm, projection=projection)
+        measured = climb(slope, scale, rho=0.3, norm=norm)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert float(measured) > 0

@@ -37,7 +37,11 @@ def shared(*methods):
         (SharpBalance(rho=0.1), SAM(rho=0.1), 4),
         (SharpBalance.paper(rho=0.1, switch_at=3), SAM(rho=0.1), 3),
         (SharpBalance(rho=0.1, base=GSAM(alpha=0.2)), GSAM(rho=0.1, alpha=0.2), 4),
-        (SharpBalance.released(rho=0.1), SAM(rho=0.1), 5),
+        (
+            SharpBalance.released(rho=0.1),
+            SAM(rho=0.1, update_statistics=True),
+            5,
+        ),
         (SharpBalance(before="plain"), DeepEnsemble(), 4),
         (SAM(start_at=0.75), DeepEnsemble(), 6),
         (SAM(), SAM(), 8),

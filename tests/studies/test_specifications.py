@@ -39,6 +39,7 @@ CHANGES = {
     "virtual_shards": 4,
     "perturbation": "shard",
     "batch_norm": "synchronized",
+    "precision": "bfloat16",
     "early_stopping": EarlyStopping(patience=3),
 }
 

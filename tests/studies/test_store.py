@@ -10,8 +10,9 @@ import tepui
 from study_cases import EXAM, MEASURE, TRIAL
 from tepui.core.lease import leased
 from tepui.core.storage import same_bits
-from tepui.data import Augmentation, Digits, UniformNoise, corrupted
+from tepui.data import Augmentation, Digits, UniformNoise, corrupted, write_corrupted
 from tepui.data.corruptions import copies
+from tepui.data.files.corrupted_files import CorruptedArrays
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.models import MLP
 from tepui.sharpness import worst_case
@@ -197,3 +198,38 @@ def test_no_lock_of_the_file_system_is_asked_for(tmp_path, monkeypatch):
     assert store.evaluation(TRIAL, EXAM)["members"] == 2
     with leased(store.lease(TRIAL), 60):
         pass
+
+
+def released_digits(types, severities, folder):
+    """Corrupted copies of digits, as somebody released them."""
+    clean = Digits(train=False)
+    return CorruptedArrays(folder, clean.normalize, clean.classes, types, severities)
+
+
+def test_released_copies_are_read_and_named_apart(filled, tmp_path):
+    test = filled.dataset(EXAM.test)
+    write_corrupted(corrupted(test, types=EXAM.types), tmp_path / "released")
+    folder = str(tmp_path / "released")
+    spec = replace(EXAM, released=partial(released_digits, folder=folder))
+    assert spec.digest != EXAM.digest
+    made, read = (filled.evaluation(TRIAL, each) for each in (EXAM, spec))
+    assert read["shifted"] == made["shifted"]
+    # Copies of other images are not taken for those of the test.
+    other = corrupted(Samples(Digits, "test", count=29).load(filled), types=EXAM.types)
+    write_corrupted(other, tmp_path / "other")
+    wrong = partial(released_digits, folder=str(tmp_path / "other"))
+    with pytest.raises(ValueError, match="other"):
+        filled.evaluation(TRIAL, replace(EXAM, released=wrong))
+
+
+@pytest.mark.parametrize("rule", ["logit", "vote"])
+def test_members_are_joined_by_the_rule_of_the_test(filled, rule):
+    spec = replace(EXAM, rule=rule)
+    assert spec.digest != EXAM.digest
+    found = filled.evaluation(TRIAL, spec)
+    ensemble, test = filled.run(TRIAL).ensemble, filled.dataset(EXAM.test)
+    direct = tepui.evaluate(ensemble, test, rule=rule)
+    assert found["rule"] == rule
+    assert found["clean"]["accuracy"] == direct.clean.accuracy
+    with pytest.raises(ValueError, match="rule must be one of"):
+        replace(EXAM, rule="mean")

@@ -37,6 +37,7 @@ from tepui.papers.recipe import (
     names,
 )
 from tepui.papers.reproduce import check_needs, make, rows
+from tepui.studies.departures import Departure, departures
 from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
 from tepui.studies.executors.processes import available_processors
 from tepui.studies.job import Advance, Job
@@ -88,7 +89,8 @@ def reproduce(
             sharpbalance for a whole paper, or all; mypackage.figure1 for a module with
             a recipe of your own, figure1 for a file figure1.py in this folder.
         list: Only show all names.
-        size: ``paper`` as published, ``small`` in minutes, ``smoke`` to see it run.
+        size: ``paper`` as published, ``medium`` on the paper's data in an hour of a GPU
+            (not all items have it), ``small`` in minutes, ``smoke`` to see it run.
         epochs: Length of each run, if not the size's; recorded with the results, like
             the next three.
         ensembles: Repetitions of each method.
@@ -99,15 +101,16 @@ def reproduce(
         logits_in: How logits are stored that no figure or table reads: float32, float16
             for half the space, or none. Scores do not depend on it.
         workers: Ensembles to train at once; by default one per available processor, on
-            a GPU no more than its memory holds, and one at ``paper`` size; by ray and
-            slurm as many as they have room for.
+            a GPU no more than its memory holds, and one at ``paper`` and ``medium``
+            size; by ray and slurm as many as they have room for.
         executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
             the extras of these names install. The folder must then lie where all
             machines reach it.
         retries: How often an ensemble is taken up again after its worker died.
         ray: Of executor ray.
         slurm: Of executor slurm.
-        dry_run: Only show what is left to do and what it costs.
+        dry_run: Only show what is left to do, what it costs and what differs from the
+            paper.
         overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
     """
@@ -121,6 +124,7 @@ def reproduce(
     shelf = Store(store, device=device, logits_in=logits_in)
     if dry_run:
         console().print(_plan(chosen, shelf))
+        console().print(_differs(chosen))
         return
     for item in chosen:
         check_writable(item.folder)
@@ -182,17 +186,21 @@ def _chosen(items: Sequence[str], order: Order, out: Path) -> list[Item]:
     for item in items:
         papers = [*PAPERS] if item == "all" else [item]
         of_papers = [n for n in names() if n.split("/")[0] in papers]
-        numbered = [n for n in of_papers if isinstance(load(n), Recipe)]
-        wide += numbered or [item]
+        wide += [n for n in of_papers if _has(load(n), order.size)] or [item]
     chosen = []
     for name in dict.fromkeys(wide):
         item, recipe, panels = look_up(name)
         if isinstance(recipe, Diagram):
             raise ValueError(f"{item} has no numbers to make: it is {recipe.title}")
-        with_panels = order._replace(panels=panels)
+        with_panels = order._replace(panels=recipe.panels_at(order.size, panels))
         folder, jobs = out / order.label / name, recipe.plan(with_panels)
         chosen.append(Item(name, item, recipe, with_panels, folder, jobs))
     return chosen
+
+
+def _has(recipe: Recipe | Diagram, size: Size) -> bool:
+    """Return whether an item has numbers at a size."""
+    return isinstance(recipe, Recipe) and size in recipe.sizes
 
 
 def _is_made(item: Item) -> bool:
@@ -226,7 +234,7 @@ def workers_for(
         return asked
     if store.device.type == "cpu":
         return available_processors()
-    if store.device.type == "cuda" and size != "paper":
+    if store.device.type == "cuda" and size not in ("paper", "medium"):
         free, _ = torch.cuda.mem_get_info(store.device)
         return max(1, min(available_processors(), free // GPU_MEMORY))
     return 1
@@ -255,13 +263,29 @@ def _plan(chosen: Sequence[Item], store: Store) -> Table:
     return plan_table("figure or table", both, store)
 
 
+def _differs(chosen: Sequence[Item]) -> Table:
+    """Return what is not as published, each once, with the items it is of."""
+    items: dict[Departure, dict[str, None]] = {}
+    for item in chosen:
+        for departure in departures(item.recipe.described(item.order)):
+            items.setdefault(departure, {})[item.asked] = None
+    rows = [
+        (what, why, "all" if len(of) == len(chosen) else ", ".join(of))
+        for (what, why), of in items.items()
+    ]
+    return table("what differs from the paper", ("what", "why", "in"), rows)
+
+
 def _catalog() -> Table:
     rows = []
     for name in names():
         recipe = load(name)
-        panels = "".join(recipe.panels) if isinstance(recipe, Recipe) else "diagram"
-        rows.append((name, panels, recipe.title))
-    return table("figures and tables", ("name", "panels", "what it shows"), rows)
+        panels, sizes = "diagram", ""
+        if isinstance(recipe, Recipe):
+            panels, sizes = "".join(recipe.panels), " ".join(recipe.sizes)
+        rows.append((name, panels, sizes, recipe.title))
+    headings = ("name", "panels", "sizes", "what it shows")
+    return table("figures and tables", headings, rows)
 
 
 def _table(results: Results) -> Table:

@@ -88,7 +88,8 @@ def sweep(
             ``width=8,16``. A name is a field of the method, optimizer or loss,
             ``sparsity``, an argument of the model, ``members``, ``epochs`` or
             ``batch_size``.
-        size: Of the recipe: ``paper``, ``small`` (the default) or ``smoke``.
+        size: Of the recipe: ``paper``, ``medium``, ``small`` (the default) or
+            ``smoke``.
         data: Your own data set, instead of a recipe; its training part is used.
         model: The members' architecture there; ConvNet by default. Number of classes,
             channels and image size follow from the data unless given.
@@ -109,8 +110,8 @@ def sweep(
         logits_in: How logits are stored, which no search reads: float32, float16 for
             half the space, or none.
         workers: Ensembles to train at once; by default one per available processor, on
-            a GPU no more than its memory holds, and one at ``paper`` size; by ray and
-            slurm as many as they have room for.
+            a GPU no more than its memory holds, and one at ``paper`` and ``medium``
+            size; by ray and slurm as many as they have room for.
         executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
             the extras of these names install. The folder must then lie where all
             machines reach it.
@@ -217,7 +218,7 @@ def _of_recipe(recipe: str, size: Size) -> list[Trial]:
     item, looked_up, panels = look_up(recipe)
     if not isinstance(looked_up, Recipe):
         raise ValueError(f"{item} has no methods to vary: it is {looked_up.title}")
-    jobs = looked_up.plan(Order(size, panels))
+    jobs = looked_up.plan(Order(size, looked_up.panels_at(size, panels)))
     trials = [job.trial for job in jobs if job.evaluations]
     require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
     return trials

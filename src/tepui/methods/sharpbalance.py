@@ -22,8 +22,9 @@ normalize, goes with the others. Each part is normalized with its own statistics
 
 Differs between paper and released code (both are presets): the paper selects the
 highest scores and leaves unselected samples normal; the code selects the lowest, gives
-a part of the unselected samples to the sharpness-aware set (``split``, ``boost``), and
-switches one epoch later than its option says. The paper does not define when to switch.
+a part of the unselected samples to the sharpness-aware set (``split``, ``boost``),
+lets perturbed passes update BatchNorm's statistics, and switches one epoch later than
+its option says. The paper does not define when to switch.
 The default has the released code's sets for CIFAR-10, in stratified batches: they gave
 the higher accuracy on corrupted images of CIFAR-10 whenever both were compared.
 
@@ -158,13 +159,21 @@ class SharpBalance(ExchangingMethod):
             changes: Fields to set otherwise.
 
         Returns:
-            The lowest scores, a part of the leftover, batches split by membership, and
-            the switch one epoch late.
+            The lowest scores, a part of the leftover, batches split by membership,
+            perturbed passes that update BatchNorm's statistics, and the switch one
+            epoch late.
         """
         one_of("dataset", dataset, RELEASED)
         fraction, leftover = RELEASED[dataset]
-        values = {"fraction": fraction, "leftover": leftover, "select": "lowest"}
-        return cls(**{**values, "stratified": False, "off_by_one": True, **changes})
+        values: dict[str, Any] = {
+            "fraction": fraction,
+            "leftover": leftover,
+            "select": "lowest",
+            "base": SAM(update_statistics=True),
+            "stratified": False,
+            "off_by_one": True,
+        }
+        return cls(**{**values, **changes})
 
     @property
     def fixed_shapes(self) -> bool:

@@ -10,21 +10,29 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tepui.core.checks import one_of, require
-from tepui.studies import Job, Record, Results, Store
+from tepui.studies import Departure, Job, Record, Results, Store
+from tepui.studies.departures import DIFFERS, once
 from tepui.studies.jobs import merged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 T = TypeVar("T")
-Size = Literal["paper", "small", "smoke"]
+Size = Literal["paper", "medium", "small", "smoke"]
+# Why a size does less than its paper.
+REASONS: Mapping[Size, str] = {
+    "paper": "as published",
+    "medium": "medium size is for an hour of one GPU",
+    "small": "small size is for two processors, in minutes",
+    "smoke": "smoke size only shows that the code runs",
+}
 PAPERS = {
     "sharpbalance": "Sharpness-diversity tradeoff: improving flat ensembles with "
     "SharpBalance (NeurIPS 2024)",
@@ -38,7 +46,7 @@ class Order(NamedTuple):
     """What is asked of a recipe; None leaves a length or number as the size has it.
 
     Attributes:
-        size: ``"paper"``, ``"small"`` or ``"smoke"``.
+        size: ``"paper"``, ``"medium"``, ``"small"`` or ``"smoke"``.
         panels: Letters of the panels; empty where a recipe has none.
         epochs: Length of each run.
         ensembles: Repetitions of each method.
@@ -128,11 +136,13 @@ class Recipe:
         title: What it shows.
         numbers: Returns its numbers, each with what it rests on.
         settings: Returns data, model and training in words and numbers, with what
-            differs from the paper under ``"differs"``.
+            differs from the paper under ``"differs"``, each a ``Departure``.
         draw: Returns the picture of results; None for a table.
         panels: Letters of its panels.
         diagrams: Letters of panels that explain and have no numbers.
         overrides: Which lengths and numbers of an order it takes.
+        sizes: Those it can be made at.
+        without: Letters of panels that a size does not have.
     """
 
     title: str
@@ -142,6 +152,28 @@ class Recipe:
     panels: tuple[str, ...] = ()
     diagrams: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
+    sizes: tuple[Size, ...] = ("paper", "small", "smoke")
+    without: Mapping[Size, tuple[str, ...]] = field(default_factory=dict)
+
+    def panels_at(self, size: Size, asked: Iterable[str]) -> tuple[str, ...]:
+        """Return those panels of some that a size has.
+
+        Args:
+            size: The size.
+            asked: Letters of panels; none for a recipe that has none.
+
+        Returns:
+            Their letters.
+
+        Raises:
+            ValueError: If the recipe has no such size, or the size none of the panels.
+        """
+        one_of("size", size, self.sizes)
+        asked, missing = tuple(asked), self.without.get(size, ())
+        kept = tuple(letter for letter in asked if letter not in missing)
+        rule = f"be among those that {size} size has"
+        require(bool(kept) or not asked, "panels", rule, ", ".join(asked))
+        return kept
 
     def plan(self, order: Order) -> list[Job]:
         """Return what to train, evaluate and measure, each once.
@@ -153,8 +185,9 @@ class Recipe:
             One job per trial.
 
         Raises:
-            ValueError: If the recipe does not take an override.
+            ValueError: If the recipe does not take an override, or has no such size.
         """
+        one_of("size", order.size, self.sizes)
         for name, value in order.overrides.items():
             require(
                 name in self.overrides,
@@ -189,11 +222,12 @@ class Recipe:
             The settings, with overrides and what differs from the paper.
         """
         document = {"panels": list(order.panels), **self.settings(order)}
+        differs = [*document.get(DIFFERS, ())]
         if order.overrides:
-            overridden = f"overridden: {', '.join(order.words)}"
-            differs = [document.get("differs", ""), overridden]
-            document["differs"] = "; ".join(filter(None, differs))
+            what = f"overridden: {', '.join(order.words)}"
+            differs.append(Departure(what, "the command says so"))
             document["overrides"] = order.overrides
+        document[DIFFERS] = [departure.document() for departure in once(differs)]
         return document
 
 

@@ -23,6 +23,7 @@ from tepui.studies import (
     carry_out,
 )
 from tepui.studies.beginnings import member_epochs
+from tepui.studies.departures import departures
 from tepui.studies.derived_data import Features
 from tepui.studies.executors import Executor
 from tepui.studies.jobs import IN_PROCESSES
@@ -189,13 +190,13 @@ def _shown(item: str) -> str:
 def table(made: Results) -> str:
     """Return the numbers of results beside the paper's, in Markdown."""
     headings, *lines = rows(made)
-    labels = {"differs": "What differs from the paper", "note": "Note"}
-    notes = "".join(
-        f"\n{label}: {made.settings[key]}\n"
-        for key, label in labels.items()
-        if made.settings.get(key)
-    )
-    return f"# {made.item}: {made.title}\n\n{as_markdown(headings, lines)}{notes}"
+    text = f"# {made.item}: {made.title}\n\n{as_markdown(headings, lines)}"
+    if differs := departures(made.settings):
+        text += "\nWhat differs from the paper:\n\n"
+        text += "".join(f"- {departure}\n" for departure in differs)
+    if note := made.settings.get("note"):
+        text += f"\nNote: {note}\n"
+    return text
 
 
 def paper_cell(record: Record) -> str:

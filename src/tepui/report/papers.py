@@ -5,7 +5,8 @@ from collections.abc import Callable
 from markupsafe import Markup
 
 from tepui.core.provenance import short_path
-from tepui.report.markup import paragraph, picture, table
+from tepui.report.markup import definitions, folded, paragraph, picture, table
+from tepui.studies.departures import departures
 from tepui.studies.load_reports import Study
 from tepui.studies.results import Record
 
@@ -29,14 +30,13 @@ def ours_alone(record: Record) -> tuple[str, str]:
 def study_parts(study: Study, numbers: Numbers) -> list[Markup]:
     """Return a figure or table with its numbers, as HTML."""
     results = study.results
-    differs = str(results.settings.get("differs", ""))
     parts = [
         paragraph(
             f"{results.title}. Size: {results.size}. From {short_path(study.path)}."
         )
     ]
-    if differs:
-        parts.append(paragraph(f"What differs from the paper: {differs}"))
+    if differs := departures(results.settings):
+        parts.append(folded("What differs from the paper", definitions(dict(differs))))
     if study.picture is not None:
         alt = f"{results.item}: {results.title}. The numbers stand in the table below."
         parts.append(

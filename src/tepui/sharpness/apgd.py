@@ -18,13 +18,11 @@ import torch
 from torch import Tensor
 
 Norm = Literal["l2", "linf"]
-Projection = Literal["exact", "ellipsoid"]
 Slope = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 EPSILON = 1e-12
 DAMPING = 0.75
 ENOUGH = 0.75
-BISECTIONS = 50
 
 
 def ascent(
@@ -34,7 +32,6 @@ def ascent(
     rho: float,
     norm: Norm = "l2",
     steps: int = 20,
-    projection: Projection = "exact",
 ) -> Tensor:
     r"""Return the largest rise of a function found by APGD.
 
@@ -44,7 +41,7 @@ def ascent(
         >>> round(rise.item(), 4)
         10.0
     """
-    toward, project = _geometry(scale, rho, norm, projection)
+    toward, project = _geometry(scale, rho, norm)
     point = torch.zeros_like(scale)
     value, gradient = slope(point)
     start, best = value, _Best(value, point, gradient)
@@ -106,52 +103,22 @@ class _Best(NamedTuple):
 
 
 def _geometry(
-    scale: Tensor, rho: float, norm: Norm, projection: Projection
+    scale: Tensor, rho: float, norm: Norm
 ) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
     """Return the direction of a step and the projection, both for u."""
     free = scale > 0
-    inner = scale if projection == "exact" else free
 
     def toward(gradient: Tensor) -> Tensor:
         if norm == "linf":
             return gradient.sign() * free
-        ascending = inner * gradient
-        length = ascending if projection == "exact" else gradient
-        steepest: Tensor = ascending / (length.norm() + EPSILON)
+        ascending = scale * gradient
+        steepest: Tensor = ascending / (ascending.norm() + EPSILON)
         return steepest
 
     def project(point: Tensor) -> Tensor:
         if norm == "linf":
             return point.clamp(-rho, rho)
-        if projection == "exact":
-            shrink: Tensor = (rho / (point.norm() + EPSILON)).clamp(max=1.0)
-            return point * shrink
-        return ellipsoid_projection(point, scale, rho)
+        shrink: Tensor = (rho / (point.norm() + EPSILON)).clamp(max=1.0)
+        return point * shrink
 
     return toward, project
-
-
-def ellipsoid_projection(point: Tensor, scale: Tensor, rho: float) -> Tensor:
-    r"""Return the :math:`u` within the ball whose :math:`T u` is nearest.
-
-    The nearest point divides each coordinate by :math:`1 + 2\lambda / t^2`;
-    :math:`\lambda` is found by bisection.
-
-    Example:
-        >>> ellipsoid_projection(torch.tensor([3.0, 4.0]), torch.ones(2), 1.0)
-        tensor([0.6000, 0.8000])
-    """
-    squares = scale.square()
-    point = point * (scale > 0)
-
-    def shrunk(weight: Tensor) -> Tensor:
-        return point * torch.where(squares > 0, squares / (squares + 2 * weight), 0.0)
-
-    low = torch.zeros_like(point.norm())
-    high = (point * squares).norm() / (2 * max(rho, EPSILON))
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        outside = shrunk(middle).norm() > rho
-        low = torch.where(outside, middle, low)
-        high = torch.where(outside, high, middle)
-    return torch.where(point.norm() > rho, shrunk(high), point)

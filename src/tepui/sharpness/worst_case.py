@@ -11,14 +11,11 @@ maximum of each small batch is sought by APGD (:mod:`tepui.sharpness.apgd`).
 
 The variable is :math:`u` with :math:`e = T u`, so that the neighborhood is a ball or a
 cube, the projection is exact, and weights that are zero stay zero.
-``projection="ellipsoid"`` is the published ascent instead: steps along :math:`T g`
-normalized by :math:`\lVert g \rVert`, and the Euclidean projection of :math:`e` onto
-the ellipsoid.
+``ascent="released"`` is the ascent of the published code instead
+(:mod:`tepui.sharpness.released_ascent`), which finds less.
 
-Differs from the released code: zero weights do not make the projection fail silently;
-a return to the best point restores its gradient too; the schedule is computed in whole
-numbers (a checkpoint at step 14 of 20, not 15); on a GPU the ascent of a batch is one
-captured graph.
+Differs from the released code, in either form: zero weights do not make the projection
+fail silently, and on a GPU the ascent of a batch is one captured graph.
 
 References:
     Kwon et al., ASAM, ICML 2021. Andriushchenko et al., A Modern Look at the
@@ -27,7 +24,7 @@ References:
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, get_args, overload
+from typing import Any, Literal, get_args, overload
 
 import torch
 from torch import Tensor, nn
@@ -37,11 +34,16 @@ from tepui.core.types import check_types
 from tepui.data.arrays import Batch
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
-from tepui.sharpness.apgd import Norm, Projection, ascent
+from tepui.sharpness.apgd import Norm
+from tepui.sharpness.apgd import ascent as exact_ascent
 from tepui.sharpness.measurement import Measurement, mean_of
+from tepui.sharpness.released_ascent import released_ascent
 from tepui.sharpness.replay import over_batches
 from tepui.sharpness.selection import Data, select
 from tepui.sharpness.weights import Masks, WeightVector
+
+Ascent = Literal["exact", "released"]
+ASCENTS = {"exact": exact_ascent, "released": released_ascent}
 
 
 @overload
@@ -65,7 +67,7 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     norm: Norm = "l2",
     adaptive: bool = True,
     num_steps: int = 20,
-    projection: Projection = "exact",
+    ascent: Ascent = "exact",
     normalize_logits: bool = False,
     masks: Masks | None = None,
     num_samples: int | None = 500,
@@ -83,7 +85,8 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         norm: What the neighborhood is measured in.
         adaptive: Measure it relative to each weight.
         num_steps: Steps of ascent; each costs one forward and one backward pass.
-        projection: ``"exact"``, or ``"ellipsoid"`` as published.
+        ascent: ``"exact"`` in the steps it takes, or ``"released"``, that of the
+            published code.
         normalize_logits: Take the scale of the logits out, as the released code can.
         masks: Boolean tensors by parameter name; weights that are False stay.
         num_samples: How many samples in total; None takes all.
@@ -107,7 +110,7 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     """
     check_types(worst_case, locals())
     radii = list(rho) if isinstance(rho, Sequence) else [rho]
-    _check(radii, norm, num_steps, projection)
+    _check(radii, norm, num_steps, ascent)
     batches = select(
         model, dataset, loss, batch_size, num_samples, generator, mixed=True
     )
@@ -118,7 +121,7 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         norm=norm,
         adaptive=adaptive,
         steps=num_steps,
-        projection=projection,
+        ascent=ascent,
         normalize_logits=normalize_logits,
         masked=weights.masked,
     )
@@ -131,8 +134,8 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
                 (gradient,) = torch.autograd.grad(value, moved)
             return value.detach(), gradient
 
-        climb = partial(ascent, slope, scale, norm=norm, steps=num_steps)
-        return torch.stack([climb(rho=r, projection=projection) for r in radii])
+        climb = partial(ASCENTS[ascent], slope, scale, norm=norm, steps=num_steps)
+        return torch.stack([climb(rho=r) for r in radii])
 
     with undisturbed(model):
         values = over_batches(rises, batches)
@@ -143,11 +146,11 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     return several if isinstance(rho, Sequence) else several[0]
 
 
-def _check(radii: list[float], norm: str, num_steps: int, projection: str) -> None:
+def _check(radii: list[float], norm: str, num_steps: int, ascent: str) -> None:
     require(len(radii) > 0, "rho", "be a number, or several", radii)
     for radius in radii:
         fits = 0 <= radius <= torch.finfo(torch.float32).max
         require(fits, "rho", "be finite and non-negative", radius)
     require(num_steps > 0, "num_steps", "be positive", num_steps)
     one_of("norm", norm, get_args(Norm))
-    one_of("projection", projection, get_args(Projection))
+    one_of("ascent", ascent, ASCENTS)

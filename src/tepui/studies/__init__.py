@@ -2,6 +2,7 @@
 
 from tepui.studies.compare import compare
 from tepui.studies.comparison import Comparison, MethodResult, read_comparison
+from tepui.studies.departures import Departure
 from tepui.studies.executors import Executor, Processes, Ray, Slurm
 from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out
@@ -40,6 +41,7 @@ from tepui.studies.verifying import Finding, verify
 __all__ = [
     "Comparison",
     "DataSource",
+    "Departure",
     "Difference",
     "Estimate",
     "EvaluationSpec",

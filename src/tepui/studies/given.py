@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 from tepui.data import Corrupted
 from tepui.data.shifts import Cell, Shifts
 from tepui.evaluation.custom_metrics import Metric
+from tepui.metrics import Rule
 from tepui.studies.specifications import (
     DataSource,
     DataStore,
@@ -53,6 +54,7 @@ class GivenTest(Described):
     shifted: Copies | None = field(repr=False, compare=False)
     ood: Named = field(repr=False, compare=False)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    rule: Rule = field(default="probability", compare=False)
 
     @property
     def about(self) -> Mapping[str, Any]:

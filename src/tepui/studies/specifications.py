@@ -22,6 +22,7 @@ from tepui.core.seeding import generator
 from tepui.core.types import NEWER, check_fields, check_types
 from tepui.data import Arrays, split
 from tepui.evaluation.stored_logits import LogitType
+from tepui.metrics import Rule
 from tepui.training import Run, TrainingSpec
 from tepui.training.described import data_identity, to_jsonable
 
@@ -188,6 +189,9 @@ class EvaluationSpec(Described):
         severities: Of each.
         strength: Whose parameters the corruptions take, see :func:`tepui.data.corrupt`.
         ood: Unfamiliar data with their names.
+        rule: How members are combined.
+        released: The class of the corrupted copies as their authors released them, such
+            as ``tepui.data.CIFAR10C``; None makes them.
         logits_in: The type of the logits, where they are read.
         logits_read: Whether they are, beside the scores; else a store keeps them as it
             is told.
@@ -198,10 +202,13 @@ class EvaluationSpec(Described):
     severities: tuple[int, ...] = (1, 2, 3, 4, 5)
     strength: str = "cifar"
     ood: tuple[tuple[str, DataSource], ...] = ()
+    rule: Rule = field(default="probability", metadata=NEWER)
+    released: Callable[..., Any] | None = field(default=None, metadata=NEWER)
     logits_in: LogitType = field(default="float32", metadata=NEWER)
     logits_read: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
+        one_of("rule", self.rule, get_args(Rule))
         one_of("logits_in", self.logits_in, get_args(LogitType))
         rule = "name a type where logits are read"
         read = self.logits_read and self.logits_in == "none"

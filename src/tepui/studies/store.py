@@ -21,6 +21,8 @@ from tepui.core.lease import LEASE, STALE_AFTER, leased
 from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_types
 from tepui.data import Arrays, Corrupted, corrupted, prepared_like
+from tepui.data.files.corrupted_files import CorruptedFiles
+from tepui.data.image_files import ImageFiles
 from tepui.data.shifts import Cell
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
@@ -33,7 +35,7 @@ from tepui.evaluation.stored_logits import (
     read_logits,
 )
 from tepui.studies.beginnings import common_part
-from tepui.studies.given import EvaluationRequest, GivenTest, Request
+from tepui.studies.given import Copies, EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
 from tepui.studies.kept_logits import has_logits, kept_in
 from tepui.studies.specifications import (
@@ -333,6 +335,7 @@ class Store:
                 shifted=given.shifted,
                 ood=given.ood,
                 metrics=given.metrics,
+                rule=given.rule,
                 precision=RunFolder(self.folder(trial)).exam_precision(),
                 out=file.parent,
                 overwrite=True,
@@ -354,10 +357,17 @@ class Store:
         ood = {
             name: prepared_like(self.dataset(source), test) for name, source in spec.ood
         }
-        return GivenTest(spec.about, test, shifted, ood)
+        return GivenTest(spec.about, test, shifted, ood, rule=spec.rule)
 
-    def _shifted(self, spec: EvaluationSpec, test: Dataset[Any]) -> Corrupted:
+    def _shifted(self, spec: EvaluationSpec, test: Dataset[Any]) -> Copies:
         """Return corrupted copies, which are made once where there is room for them."""
+        if spec.released is not None:
+            released: CorruptedFiles = spec.released(
+                types=spec.types, severities=spec.severities
+            )
+            if isinstance(test, Arrays | ImageFiles):
+                released.like = test
+            return released
         if spec.digest not in self._copies:
             self._copies[spec.digest] = corrupted(
                 test,

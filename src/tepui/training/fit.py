@@ -180,7 +180,6 @@ def fit(
     require(isinstance(augment, Iterable), "augment", "be a sequence", augment)
     execution = ExecutionSpec(
         device=device,
-        precision=precision,
         deterministic=deterministic,
         cpu_kernels=cpu_kernels,
         runner=runner,
@@ -209,6 +208,7 @@ def fit(
         virtual_shards=shards_of(virtual_shards, data_parallel),
         perturbation=perturbation,
         batch_norm=batch_norm,
+        precision=precision,
     )
     return train(
         ensemble,

@@ -61,6 +61,8 @@ class TrainingSpec:
             (m-SAM).
         batch_norm: BatchNorm's statistics are those of every ``"shard"``, or
             ``"synchronized"`` over the whole batch.
+        precision: What forward passes compute in; ``"auto"`` is bfloat16 on a GPU and
+            float32 elsewhere.
         early_stopping: End the run once a score of the validation data has not improved
             for some epochs, such as EarlyStopping with patience 5.
     """
@@ -80,6 +82,7 @@ class TrainingSpec:
     virtual_shards: int = field(default=1, metadata=NEWER)
     perturbation: Perturbation = field(default="global", metadata=NEWER)
     batch_norm: BatchNormPolicy = field(default="shard", metadata=NEWER)
+    precision: Precision = field(default="auto", metadata=NEWER)
     early_stopping: EarlyStopping | None = field(default=None, metadata=NEWER)
 
     def __post_init__(self) -> None:
@@ -138,7 +141,6 @@ class ExecutionSpec:
 
     Attributes:
         device: Where to train; a GPU if there is one.
-        precision: ``"auto"`` is bfloat16 on a GPU and float32 elsewhere.
         deterministic: Choose only algorithms that repeat to the bit.
         cpu_kernels: Whose convolutions and matrix products a CPU uses: those of
             ``"onednn"``, or torch's own (``"native"``), faster on some ARM processors;
@@ -156,7 +158,6 @@ class ExecutionSpec:
     """
 
     device: str | torch.device | None = None
-    precision: Precision = "auto"
     deterministic: bool = False
     cpu_kernels: CPUKernels | None = None
     runner: RunnerName = "auto"

@@ -116,7 +116,7 @@ def train(
     threads = _threads_of(folder if resume else None, branch_from)
     numerics = numerics_of(
         execution.device,
-        execution.precision,
+        spec.precision,
         execution.deterministic,
         threads,
         execution.cpu_kernels,

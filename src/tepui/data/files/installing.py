@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
+from typing import Any
 
 from tepui.core.checks import require
 from tepui.core.processes import is_over, mark
@@ -40,6 +41,12 @@ def located(
         f"{name} is not in {data_folder() if root is None else root}. "
         f"{advice(name, origin)}"
     )
+
+
+def is_installed(kind: Any) -> bool:
+    """Return whether a published data set, named by its class, is here."""
+    origin: Origin = kind.origin
+    return origin.find(None) is not None
 
 
 def advice(name: str, origin: Origin) -> str:

@@ -44,6 +44,7 @@ from tepui.papers.sed.protocol import GRID, OOD_SCORES
 from tepui.report.drawing import COLORS, grid, legend_below
 from tepui.studies import (
     DataSource,
+    Departure,
     EvaluationSpec,
     Job,
     Record,
@@ -338,7 +339,7 @@ def settings(order: Order) -> dict[str, Any]:
         "hidden": HIDDEN,
         "corruptions": list(effort.types),
         "varied hyperparameters": {name: list(values) for name, values in GRID.items()},
-        "differs": "a study of our own, no paper prints its numbers",
+        "differs": [Departure("a study of our own", "no paper prints its numbers")],
     }
 
 

@@ -36,6 +36,7 @@ from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
 from tepui.studies import (
     DataSource,
+    Departure,
     EvaluationSpec,
     Job,
     Record,
@@ -262,7 +263,7 @@ def settings(order: Order) -> dict[str, Any]:
         "seeds": [*range(length.first, length.first + length.ensembles)],
         "epochs of each member": length.epochs,
         "optimizer": "AdamW, learning rate 0.003",
-        "differs": "a study of our own, no paper prints its numbers",
+        "differs": [Departure("a study of our own", "no paper prints its numbers")],
     }
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from tepui.data import STANDARD, corrupt
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.report.corrupted_images import image_grid
-from tepui.studies import Record, Results
+from tepui.studies import Departure, Record, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,7 +89,9 @@ def settings(order: Order) -> dict[str, Any]:
         "pixels": view.pixels,
         "strength": view.strength,
         "severity shown": SHOWN,
-        "differs": f"{CREDIT}, for images of ImageNet",
+        "differs": [
+            Departure(f"{CREDIT}, for images of ImageNet", "it comes with a library")
+        ],
     }
 
 

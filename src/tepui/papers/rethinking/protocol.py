@@ -11,7 +11,7 @@ Fashion-MNIST for CIFAR-100 and a part of CIFAR-10 for TinyImageNet; its network
 small ones. ``smoke`` is for tests of the code.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +20,9 @@ from torch import nn
 
 from tepui.data import (
     CIFAR10,
+    CIFAR10C,
     CIFAR100,
+    CIFAR100C,
     STANDARD,
     Augmentation,
     Digits,
@@ -29,15 +31,25 @@ from tepui.data import (
     RandomCrop,
     RandomResizedCrop,
     TinyImageNet,
+    TinyImageNetC,
 )
+from tepui.data.files.installing import is_installed
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, from_timm
-from tepui.papers.recipe import Order, Size
+from tepui.papers.recipe import REASONS, Order, Size
 from tepui.sharpness import fisher_rao, relative_flatness, sam_sharpness
-from tepui.studies import EvaluationSpec, Samples, SharpnessSpec, Trial, seeds
+from tepui.studies import (
+    Departure,
+    EvaluationSpec,
+    Samples,
+    SharpnessSpec,
+    Trial,
+    seeds,
+)
 from tepui.studies.augmented_copies import Augmented
 from tepui.training import SGD, Constant, Cosine, Schedule, TrainingSpec
 from tepui.training.described import to_jsonable
+from tepui.training.numerics import Precision
 
 RHO = 0.05
 WEIGHT_DECAY = 5e-4
@@ -45,6 +57,20 @@ SHARPNESS_DATA = ("clean", "augmented")
 IDENTICAL = (
     "tables 3 and 6 of the paper print the same numbers in all 30 cells for two "
     "different networks, so that at least one of them is wrong"
+)
+
+
+FLATNESS = Departure(
+    "relative flatness is the mean over all training samples",
+    "the paper's size suggests a sum over batches",
+)
+SHARPNESS = Departure(
+    "SAM-sharpness adds independent noise to every weight and takes the mean rise",
+    "the paper does not say how long its steps are, nor mean or largest",
+)
+BFLOAT16 = Departure(
+    "trained in bfloat16 with float32 weights and tested in TF32",
+    "a step on an H200 takes a sixth of the time; the paper names no precision",
 )
 
 
@@ -67,6 +93,9 @@ class ControlStudy(NamedTuple):
     places: int = 100  # random places at which SAM-sharpness is measured
     # training samples for SAM-sharpness; None takes all
     sharp_samples: int | None = None
+    precision: Precision = "auto"  # of training
+    # the class of the corrupted copies that were released; None where there are none
+    released_copies: Callable[..., Any] | None = None
 
     def controls(self) -> dict[str, Trial]:
         """Return the six controls by name: ensembles with a member per seed."""
@@ -80,6 +109,7 @@ class ControlStudy(NamedTuple):
                 batch_size=self.batch_size,
                 optimizer=plain,
                 schedule=self.schedule,
+                precision=self.precision,
             ),
             seeds=seeds(0, self.members),
         )
@@ -98,8 +128,19 @@ class ControlStudy(NamedTuple):
     def evaluation_spec(self) -> EvaluationSpec:
         """Return the clean and corrupted test of the study."""
         test = Samples(self.dataset, part="test", count=self.test)
-        how = self.types, self.severities, self.strength
-        return EvaluationSpec(test, *how, logits_read=True)
+        return EvaluationSpec(
+            test,
+            types=self.types,
+            severities=self.severities,
+            strength=self.strength,
+            released=self.installed_copies(),
+            logits_read=True,
+        )
+
+    def installed_copies(self) -> Callable[..., Any] | None:
+        """Return the class of the released corrupted copies, if they are here."""
+        kind = self.released_copies
+        return kind if kind is not None and is_installed(kind) else None
 
     def measures(self) -> dict[tuple[str, str], SharpnessSpec]:
         """Return the sharpness measures by name and by what they are measured on."""
@@ -133,12 +174,15 @@ _CIFAR10 = ControlStudy(
     epochs=100,
     rate=1e-3,
     augment=(RandomCrop(padding=4, fill=128 / 255), HorizontalFlip()),
+    precision="bfloat16",
+    released_copies=CIFAR10C,
 )
 _CIFAR100 = _CIFAR10._replace(
     dataset=CIFAR100,
     model=partial(ResNet18, num_classes=100),
     rate=1e-2,
     schedule=Cosine(),
+    released_copies=CIFAR100C,
 )
 _TINY_IMAGENET = _CIFAR10._replace(
     dataset=TinyImageNet,
@@ -146,6 +190,7 @@ _TINY_IMAGENET = _CIFAR10._replace(
     augment=(RandomResizedCrop(size=64), HorizontalFlip()),
     strength="tiny_imagenet",
     sharp_samples=20_000,
+    released_copies=TinyImageNetC,
 )
 _DIGITS = ControlStudy(
     dataset=Digits,
@@ -268,6 +313,7 @@ def settings(order: Order, dataset: str, architecture: str) -> dict[str, Any]:
         "epochs": study.epochs,
         "batch size": study.batch_size,
         "learning rate": study.rate,
+        "precision": study.precision,
         "schedule": to_jsonable(study.schedule),
         "augmentation": to_jsonable(study.augment),
         "weight decay": WEIGHT_DECAY,
@@ -279,29 +325,28 @@ def settings(order: Order, dataset: str, architecture: str) -> dict[str, Any]:
         "sharpness data": "every control on clean and on augmented training data; the "
         "paper takes augmented data for the augmentation controls, clean data for the "
         "others",
-        "differs": "; ".join(_differences(order, dataset, architecture)),
+        "differs": _differences(order, dataset, architecture),
     }
     if dataset == "tiny_imagenet":
         document["note"] = IDENTICAL
     return document
 
 
-def _differences(order: Order, dataset: str, architecture: str) -> list[str]:
-    study = study_of(order, dataset, architecture)
+def _differences(order: Order, dataset: str, architecture: str) -> list[Departure]:
+    study = STUDIES[order.size][dataset, architecture]
     paper = STUDIES["paper"][dataset, architecture]
-    differences = [
-        "corrupted copies are made by tepui",
-        "relative flatness is the exact mean over all training samples, where the "
-        "paper's size suggests a sum over batches",
-    ]
-    if architecture == "vit":
-        differences.append("the paper names no size of its vision transformer")
+    differs = [FLATNESS, SHARPNESS, *_of_paper(study, architecture)]
+    if study.installed_copies() is None:
+        kind = paper.released_copies
+        why = "nobody released copies of what stands in"
+        if order.size == "paper" and kind is not None:
+            why = f"{kind.__name__} is not installed"
+        differs.append(Departure("corrupted copies are made by tepui", why))
     if order.size == "paper":
-        smooth = "the learning rate falls at every step, not once an epoch"
-        return [*differences, smooth] if study.schedule == Cosine() else differences
+        return differs
     inner = study.model.func if isinstance(study.model, partial) else study.model
     count = study.train or "all"
-    return [
+    smaller = [
         f"{study.dataset.__name__} ({count} training samples) for {dataset}",
         f"{inner.__name__} for {architecture}",
         f"{study.members} seeds for {paper.members}",
@@ -311,5 +356,17 @@ def _differences(order: Order, dataset: str, architecture: str) -> list[str]:
         f"corruptions of severities {study.severities}",
         f"SAM-sharpness at {study.places} places and of {study.sharp_samples} samples",
         "another augmentation",
-        *differences,
     ]
+    return [*(Departure(what, REASONS[order.size]) for what in smaller), *differs]
+
+
+def _of_paper(study: ControlStudy, architecture: str) -> Iterator[Departure]:
+    """Yield what the paper leaves open, or has otherwise at every size."""
+    if architecture == "vit":
+        what = f"the vision transformer is {to_jsonable(study.model)}"
+        yield Departure(what, "the paper names no size")
+    if study.schedule == Cosine():
+        what = "the learning rate falls at every step, not once an epoch"
+        yield Departure(what, "schedules of tepui do not depend on epochs")
+    if study.precision == "bfloat16":
+        yield BFLOAT16

@@ -84,6 +84,7 @@ class HeadStudy(NamedTuple):
     layers: int  # how many of its last layers are cut off
     # returns a new head; takes the repetition as "start"
     head: Callable[..., nn.Module]
+    weight: float = 0.1  # of SED's disagreement, where it is not varied
     partial: tuple[str, ...] = ()  # sets that hold only some of the classes
     logits_in: LogitType = "float32"  # how the heads' answers are stored
 
@@ -231,7 +232,7 @@ def _paper_images(repetition: int) -> dict[str, DataSource]:
 LAMBDAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 STUDIES: Mapping[Size, HeadStudy] = {
     "paper": HeadStudy(
-        ensembles=1,
+        ensembles=3,
         members=5,
         large=50,
         sizes=(2, 5, 10, 20, 50),

@@ -8,7 +8,14 @@ from typing import Any
 
 from tepui.methods import Method
 from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
-from tepui.papers.sharpbalance.protocol import Protocol, compared, protocol_of, settings
+from tepui.papers.sharpbalance.protocol import (
+    PROTOCOLS,
+    SIZES,
+    Protocol,
+    compared,
+    protocol_of,
+)
+from tepui.papers.sharpbalance.settings import settings
 from tepui.studies import Job, Record, Store, Trial, averaged
 
 SEVERITIES = (1, 2, 3, 4, 5)
@@ -128,6 +135,7 @@ def severity_table(item: str, dataset: str) -> Recipe:
         numbers=numbers,
         settings=lambda order: settings(order, [dataset]),
         overrides=OVERRIDES,
+        sizes=tuple(size for size in SIZES if dataset in PROTOCOLS[size]),
     )
 
 

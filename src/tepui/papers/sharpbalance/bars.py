@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tepui.methods import ExchangingMethod, Method
 from tepui.papers.published import printed
-from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
+from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.members import member_values
 from tepui.papers.sharpbalance.protocol import (
+    SIZES,
     Protocol,
     Protocols,
     compared,
     protocol_of,
-    settings,
     title_of,
 )
 from tepui.papers.sharpbalance.scores import score_records
+from tepui.papers.sharpbalance.settings import settings
 from tepui.report.bars import Bar, bar_panels
 from tepui.studies import Job, Record, Results, Store
 
@@ -122,4 +123,13 @@ class Bars(NamedTuple):
             draw=self.draw,
             panels=tuple(self.panels),
             overrides=OVERRIDES,
+            sizes=tuple(size for size in SIZES if size in self.protocols),
+            without={size: self._without(size) for size in self.protocols},
+        )
+
+    def _without(self, size: Size) -> tuple[str, ...]:
+        """Return the panels whose data set a size does not have."""
+        there = self.protocols[size]
+        return tuple(
+            x for x, shown in self.panels.items() if shown.dataset not in there
         )

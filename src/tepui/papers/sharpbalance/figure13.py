@@ -37,10 +37,10 @@ MODELS: Mapping[Size, Mapping[str, partial[Any]]] = {
 }
 OWN_PROTOCOLS: Protocols = {
     size: {
-        dataset: usual[dataset]._replace(model=model)
-        for dataset, model in MODELS[size].items()
+        dataset: PROTOCOLS[size][dataset]._replace(model=model)
+        for dataset, model in models.items()
     }
-    for size, usual in PROTOCOLS.items()
+    for size, models in MODELS.items()
 }
 PANELS = {
     "a": Shown("cifar10", True),

@@ -22,7 +22,8 @@ from tepui.losses import Loss
 from tepui.metrics.ranks import rank_correlation, ranks
 from tepui.modules.running import device_of, evaluating, forward
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, settings, title_of
+from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, title_of
+from tepui.papers.sharpbalance.settings import settings
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
 from tepui.sharpness import (
     Measurement,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sharpbalance.growing import growing_numbers, growing_settings
-from tepui.papers.sharpbalance.protocol import title_of
+from tepui.papers.sharpbalance.protocol import SIZES, title_of
 from tepui.report.curves import Curves, curve_panels
 from tepui.studies.results import Results
 
@@ -46,4 +46,5 @@ RECIPE = Recipe(
     settings=lambda order: growing_settings(order, [DATASET]),
     draw=draw,
     overrides=("epochs", "ensembles", "methods"),
+    sizes=SIZES,
 )

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tepui.modules.pruning import Prune
-from tepui.papers.recipe import Numbers, Order, Recipe, Size
+from tepui.papers.recipe import REASONS, Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, title_of
 from tepui.papers.sharpbalance.radius_sweep import (
     GRIDS,
@@ -27,12 +27,16 @@ from tepui.papers.sharpbalance.radius_sweep import (
     sweep_settings,
 )
 from tepui.report.scatter import Cloud, scatter_panels
-from tepui.studies.results import Results
+from tepui.studies import Departure, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 AXES = {"a": "width", "b": "sparsity"}
+PRUNED = Departure(
+    "weights are pruned at once, by magnitude over all layers, after half of the run",
+    "the paper does not say how it prunes",
+)
 # What stands for each of the paper's levels.
 LEVELS: Mapping[Size, Mapping[str, Mapping[float, Any]]] = {
     "paper": {
@@ -110,15 +114,16 @@ def _clouds(results: Results, panel: str) -> tuple[Cloud, ...]:
 def settings(order: Order) -> dict[str, Any]:
     """Return the settings of the study, with what stands for the paper's levels."""
     shown = {AXES[panel]: LEVELS[order.size][AXES[panel]] for panel in order.panels}
-    notes = []
+    notes = [PRUNED] if "b" in order.panels else []
     if epochs := EPOCHS[order.size]:
-        notes.append(f"{epochs} epochs in this figure")
+        what = f"{epochs} epochs in this figure"
+        notes.append(Departure(what, REASONS[order.size]))
     if order.size != "paper":
         pairs = chain.from_iterable(
             (f"{axis} {value:g} for {name:g}" for name, value in levels.items())
             for axis, levels in shown.items()
         )
-        notes.append(", ".join(pairs))
+        notes.append(Departure(", ".join(pairs), REASONS[order.size]))
     grid = OWN_GRIDS[order.size]
     document = sweep_settings(order, ["cifar10"], *notes, grid=grid)
     if EPOCHS[order.size] and not order.epochs:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sharpbalance.growing import growing_numbers, growing_settings
-from tepui.papers.sharpbalance.protocol import title_of
+from tepui.papers.sharpbalance.protocol import SIZES, title_of
 from tepui.report.curves import Curves, curve_panels
 from tepui.studies import Record, Results, Store
 
@@ -81,4 +81,5 @@ RECIPE = Recipe(
     draw=draw,
     panels=tuple(PANELS),
     overrides=("epochs", "ensembles", "methods"),
+    sizes=SIZES,
 )

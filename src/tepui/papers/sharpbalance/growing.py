@@ -21,15 +21,16 @@ from tepui.papers.sharpbalance.protocol import (
     compared,
     few_ensembles,
     protocol_of,
-    settings,
 )
 from tepui.papers.sharpbalance.scores import Scored, score_records
+from tepui.papers.sharpbalance.settings import settings
 from tepui.studies import EvaluationSpec, Job, Record, Store, Trial, seeds
 
 _ALL = (1, 2, 3, 4, 5)
 # Numbers of members, by size of the study and data set.
 MEMBERS: Mapping[Size, Mapping[str, tuple[int, ...]]] = {
     "paper": {"cifar10": _ALL, "cifar100": _ALL},
+    "medium": {"cifar10": _ALL, "cifar100": _ALL},
     "small": {"cifar10": _ALL, "cifar100": (1, 3, 5)},
     "smoke": {"cifar10": (1, 2, 3), "cifar100": (1, 2, 3)},
 }

@@ -1,18 +1,24 @@
-"""How the paper's ensembles are trained, at three sizes; shared by its recipes.
+"""How the paper's ensembles are trained, at four sizes; shared by its recipes.
 
-At ``paper`` size everything is the paper's. At ``small`` size, for two processors, each
-of its data sets has a stand-in: scikit-learn's digits for CIFAR-10, a part of
-Fashion-MNIST for CIFAR-100 and a part of CIFAR-10 for TinyImageNet, with a small
-convolutional network for its ResNet-18. ``smoke`` is for tests of the code.
+``paper`` size is as published, but for what
+:mod:`tepui.papers.sharpbalance.settings` declares. ``medium``, for one hour of a GPU,
+is how decisions 001 to 004 of the documents train: CIFAR-10 and CIFAR-100 themselves,
+with a ResNet-18 of half the width, a fifth of the epochs, and the radius that was
+chosen there on held-out data. At ``small`` size, for two processors, each data set has
+a stand-in: scikit-learn's digits for CIFAR-10, a part of Fashion-MNIST for CIFAR-100
+and a part of CIFAR-10 for TinyImageNet, with a small convolutional network for its
+ResNet-18. ``smoke`` is for tests of the code.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
 from tepui.data import (
     CIFAR10,
+    CIFAR10C,
     CIFAR100,
+    CIFAR100C,
     STANDARD,
     Augmentation,
     Digits,
@@ -20,12 +26,15 @@ from tepui.data import (
     HorizontalFlip,
     RandomCrop,
     TinyImageNet,
+    TinyImageNetC,
 )
-from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
+from tepui.data.files.installing import is_installed
+from tepui.methods import GSAM, SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet, ResNet18
 from tepui.papers.recipe import Order, Size
 from tepui.studies import EvaluationSpec, Results, Samples, Trial, seeds
 from tepui.training import SGD, MultiStep, Schedule, TrainingSpec
+from tepui.training.numerics import Precision
 from tepui.training.optimizer import Optimizer
 
 DATASETS = ("cifar10", "cifar100", "tiny_imagenet")
@@ -50,26 +59,53 @@ class Protocol(NamedTuple):
     switch: float = 0.5  # when SharpBalance begins, as a share of the run
     augment: tuple[Augmentation, ...] = ()  # random changes of the training images
     strength: str = "cifar"  # whose parameters corruptions take
+    held_out: float = 0.0  # share of the training samples that is not trained on
+    precision: Precision = "auto"  # of training
+    statistics: bool = False  # whether perturbed passes update BatchNorm's, too
+    # the class of the corrupted copies that were released; None where there are none
+    released_copies: Callable[..., Any] | None = None
 
     def methods(self) -> dict[str, Method]:
         """Return the paper's three methods by their names in its numbers."""
         return {
             "deep_ensemble": DeepEnsemble(),
-            "sam": SAM(rho=self.rho),
+            "sam": self.sam(self.rho),
             "sharpbalance": self.balanced(),
         }
 
+    def sam(self, rho: float | tuple[float, ...]) -> SAM:
+        """Return SAM of some radius, or one for each member."""
+        return SAM(rho=rho, update_statistics=self.statistics)
+
+    def gsam(self) -> GSAM:
+        """Return GSAM of the protocol's radius."""
+        return GSAM(rho=self.rho, update_statistics=self.statistics)
+
     def balanced(self, **changes: Any) -> SharpBalance:
         """Return SharpBalance with the protocol's values, or others."""
-        values = {"rho": self.rho, "fraction": self.fraction, "switch_at": self.switch}
+        values = {
+            "rho": self.rho,
+            "fraction": self.fraction,
+            "switch_at": self.switch,
+            "base": self._base,
+        }
         return SharpBalance.paper(**{**values, **changes})
 
     def released(self, dataset: str) -> dict[str, Method]:
         """Return the released rule's sets, in batches that a graph can replay."""
         method = SharpBalance.released(
-            dataset, rho=self.rho, stratified=True, off_by_one=False
+            dataset,
+            rho=self.rho,
+            base=self._base,
+            stratified=True,
+            off_by_one=False,
         )
         return {"sharpbalance_released": method}
+
+    @property
+    def _base(self) -> SAM:
+        """What SharpBalance does with its sharp samples; the radius is its own."""
+        return SAM(update_statistics=self.statistics)
 
     def trials(
         self,
@@ -87,9 +123,11 @@ class Protocol(NamedTuple):
             optimizer=self.optimizer,
             schedule=self.schedule,
             augment=self.augment,
+            precision=self.precision,
             **changes,
         )
-        samples, size = Samples(self.dataset, count=self.train), members or self.members
+        samples = Samples(self.dataset, held_out=self.held_out, count=self.train)
+        size = members or self.members
         return [
             Trial(samples, model or self.model, training, seeds(repetition, size))
             for repetition in range(self.ensembles)
@@ -98,7 +136,35 @@ class Protocol(NamedTuple):
     def evaluation_spec(self) -> EvaluationSpec:
         """Return the clean and corrupted test of the data set."""
         test = Samples(self.dataset, part="test", count=self.test)
-        return EvaluationSpec(test, types=self.types, strength=self.strength)
+        copies = self.installed_copies()
+        return EvaluationSpec(
+            test, types=self.types, strength=self.strength, released=copies
+        )
+
+    def installed_copies(self) -> Callable[..., Any] | None:
+        """Return the class of the released corrupted copies, if they are here."""
+        kind = self.released_copies
+        return kind if kind is not None and is_installed(kind) else None
+
+    def described(self) -> dict[str, Any]:
+        """Return the settings that results record."""
+        return {
+            "trained on": made_by(self.dataset),
+            "training samples": self.train or "all",
+            "held out": self.held_out,
+            "test samples": self.test or "all",
+            "model": _called(self.model),
+            "members": self.members,
+            "ensembles": self.ensembles,
+            "epochs": self.epochs,
+            "batch size": self.batch_size,
+            "learning rate": self.optimizer.lr,  # type: ignore[attr-defined]
+            "rho": self.rho,
+            "fraction": self.fraction,
+            "switch": self.switch,
+            "precision": self.precision,
+            "corruptions": list(self.types),
+        }
 
 
 Protocols = Mapping[Size, Mapping[str, Protocol]]
@@ -106,7 +172,23 @@ _CIFAR10 = Protocol(
     CIFAR10,
     partial(ResNet18, num_classes=10, width=64),
     augment=(RandomCrop(padding=4), HorizontalFlip()),
+    held_out=0.1,
+    precision="bfloat16",
+    statistics=True,
+    released_copies=CIFAR10C,
 )
+_CIFAR100 = _CIFAR10._replace(
+    dataset=CIFAR100,
+    model=partial(ResNet18, num_classes=100, width=64),
+    fraction=0.5,
+    released_copies=CIFAR100C,
+)
+_MEDIUM: Mapping[str, Any] = {
+    "epochs": 40,
+    "ensembles": 5,
+    "rho": 0.05,
+    "statistics": False,
+}
 _DIGITS = Protocol(Digits, partial(ConvNet, width=8), epochs=30, batch_size=64)
 _PART = _DIGITS._replace(train=1500, test=300, epochs=8)
 _SMOKE = _DIGITS._replace(
@@ -121,16 +203,28 @@ _SMOKE = _DIGITS._replace(
 PROTOCOLS: Protocols = {
     "paper": {
         "cifar10": _CIFAR10,
-        "cifar100": _CIFAR10._replace(
-            dataset=CIFAR100,
-            model=partial(ResNet18, num_classes=100, width=64),
-            fraction=0.5,
-        ),
+        "cifar100": _CIFAR100,
         "tiny_imagenet": _CIFAR10._replace(
             dataset=TinyImageNet,
-            model=partial(ResNet18, num_classes=200, width=64),
+            model=partial(
+                ResNet18,
+                num_classes=200,
+                width=64,
+                stem="64px",
+                scaled_shortcut=True,
+            ),
             fraction=0.3,
             strength="tiny_imagenet",
+            held_out=0.0,
+            released_copies=TinyImageNetC,
+        ),
+    },
+    "medium": {
+        "cifar10": _CIFAR10._replace(
+            model=partial(ResNet18, num_classes=10, width=32), **_MEDIUM
+        ),
+        "cifar100": _CIFAR100._replace(
+            model=partial(ResNet18, num_classes=100, width=32), **_MEDIUM
         ),
     },
     "small": {
@@ -149,14 +243,16 @@ PROTOCOLS: Protocols = {
     },
 }
 LENGTHS = ("epochs", "ensembles", "members")  # what an order can override
+SIZES: tuple[Size, ...] = ("paper", "medium", "small", "smoke")
+REAL = ("paper", "medium")  # sizes that train on the paper's own data
 
 
 def compared(order: Order, protocol: Protocol, dataset: str) -> dict[str, Method]:
-    """Return the methods that an order compares: the paper's three, or those it names.
+    """Return the methods that an order compares: all four, or those it names.
 
-    The released rule's SharpBalance is trained only where it is named.
+    They are the paper's three and SharpBalance by the released rule.
     """
-    return order.choose(protocol.methods(), protocol.released(dataset))
+    return order.choose({**protocol.methods(), **protocol.released(dataset)})
 
 
 def protocol_of(
@@ -168,66 +264,13 @@ def protocol_of(
 
 def few_ensembles(order: Order) -> int:
     """Return how many ensembles studies of many methods train."""
-    return order.ensembles or (3 if order.size == "paper" else 2)
-
-
-def settings(
-    order: Order,
-    datasets: Sequence[str],
-    *notes: str,
-    protocols: Protocols = PROTOCOLS,
-    architecture: str = "resnet18",
-    **further: Any,
-) -> dict[str, Any]:
-    """Return how a study is made, with all that differs from the paper in words."""
-    document: dict[str, Any] = {}
-    differs = []
-    for name in datasets:
-        used, paper = protocol_of(order, name, protocols), protocols["paper"][name]
-        document[name] = {
-            "trained on": used.dataset.__name__,
-            "training samples": used.train or "all",
-            "test samples": used.test or "all",
-            "model": _called(used.model),
-            "members": used.members,
-            "ensembles": used.ensembles,
-            "epochs": used.epochs,
-            "batch size": used.batch_size,
-            "learning rate": used.optimizer.lr,  # type: ignore[attr-defined]
-            "rho": used.rho,
-            "fraction": used.fraction,
-            "switch": used.switch,
-            "corruptions": list(used.types),
-        }
-        differs.append(
-            f"{used.dataset.__name__} and {made_by(used.model)} of width "
-            f"{used.model.keywords['width']}, {used.epochs} epochs, for {name} and "
-            f"{architecture} of width {paper.model.keywords['width']}, "
-            f"{paper.epochs} epochs"
-        )
-    if order.size == "paper":
-        differs = [
-            "seeds are 0, 1, 2, 1000, ... instead of 13, 17, 27, ...; corrupted copies "
-            "are made by tepui; SharpBalance begins after half of the run, as in Table "
-            "1, although Appendix D.3 says epoch 10 for CIFAR-10"
-        ]
-    return {**document, "differs": "; ".join([*differs, *notes]), **further}
-
-
-def few_settings(
-    order: Order, datasets: Sequence[str], note: str, **further: Any
-) -> dict[str, Any]:
-    """Return how a study of many methods is made."""
-    count = few_ensembles(order)
-    notes = [note] if order.size == "paper" else [note, f"{count} ensembles for 3"]
-    further["ensembles of each method"] = count
-    return settings(order, datasets, *notes, **further)
+    return order.ensembles or {"paper": 3, "medium": 5}.get(order.size, 2)
 
 
 def title_of(results: Results, dataset: str, *, corrupted: bool = False) -> str:
     """Return what a panel says of its data, with what stands in for them."""
     name = f"{dataset}_c" if corrupted else dataset
-    if results.size.startswith("paper"):
+    if results.size.startswith(REAL):
         return name
     return f"{name}\nstand-in: {results.settings[dataset]['trained on']}"
 

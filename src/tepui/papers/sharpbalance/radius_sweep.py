@@ -12,19 +12,20 @@ from functools import partial
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tepui.methods import SAM, DeepEnsemble, Method
-from tepui.papers.recipe import Numbers, Order, Recipe, Size
+from tepui.methods import DeepEnsemble, Method
+from tepui.papers.recipe import REASONS, Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import (
     DATASETS,
     LENGTHS,
     protocol_of,
-    settings,
     title_of,
 )
 from tepui.papers.sharpbalance.scores import METRICS, metric_values, score_records
+from tepui.papers.sharpbalance.settings import settings
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
 from tepui.sharpness import average_case, worst_case
 from tepui.studies import (
+    Departure,
     EvaluationSpec,
     Job,
     Record,
@@ -67,6 +68,11 @@ _EFFORT: Mapping[Size, tuple[int, int, int]] = {
     "smoke": (10, 3, 3),
 }
 _FEWER = "fewer radii, samples and steps of ascent"
+ASCENT = Departure(
+    "the worst case is sought by steps inside the neighborhood itself, which find more "
+    "than the published ascent",
+    "a maximum is meant, and the higher value is nearer to it",
+)
 SHARPNESS: Mapping[Size, Mapping[str, SharpnessSpec]] = {
     size: {
         "worst_case": SharpnessSpec(
@@ -122,7 +128,7 @@ def sweep(
     *,
     grid: Grid | None = None,
     name: str = "sam",
-    method: Callable[[float], Method] = lambda rho: SAM(rho=rho),
+    method: Callable[[float], Method] | None = None,
     **changes: Any,
 ) -> Sweep:
     """Return ensembles over radii; radius 0, the deep ensemble, if no grid is given."""
@@ -130,8 +136,9 @@ def sweep(
     radii, ensembles = grid or Grid((0, *usual.radii), usual.ensembles)
     protocol = protocol_of(order, dataset)
     protocol = protocol._replace(ensembles=order.ensembles or ensembles)
+    aware = method or protocol.sam
     at = {
-        rho: protocol.trials(method(rho) if rho else DeepEnsemble(), **changes)
+        rho: protocol.trials(aware(rho) if rho else DeepEnsemble(), **changes)
         for rho in radii
     }
     test = protocol.evaluation_spec()
@@ -357,12 +364,14 @@ def _said(beta: Record) -> str:
 
 
 def sweep_settings(
-    order: Order, datasets: Sequence[str], *notes: str, grid: Grid | None = None
+    order: Order, datasets: Sequence[str], *notes: Departure, grid: Grid | None = None
 ) -> dict[str, Any]:
     """Return how a study over radii is made, for its results."""
     samples, steps, draws = _EFFORT[order.size]
-    fewer = () if order.size == "paper" else (_FEWER,)
-    document = settings(order, datasets, *fewer, *notes)
+    differs = [ASCENT, *notes]
+    if order.size != "paper":
+        differs.append(Departure(_FEWER, REASONS[order.size]))
+    document = settings(order, datasets, *differs)
     for name in datasets:
         radii, ensembles = grid or GRIDS[order.size][name]
         ensembles = order.ensembles or ensembles

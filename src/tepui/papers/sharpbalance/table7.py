@@ -10,11 +10,9 @@ from collections.abc import Iterator
 from tepui.methods import GSAM
 from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
 from tepui.papers.sharpbalance.accuracy_tables import accuracy_table, runs_of
-from tepui.papers.sharpbalance.protocol import (
-    few_ensembles,
-    few_settings,
-    protocol_of,
-)
+from tepui.papers.sharpbalance.protocol import SIZES, few_ensembles, protocol_of
+from tepui.papers.sharpbalance.settings import few_settings
+from tepui.studies import Departure
 
 DATASET = "cifar100"
 
@@ -22,10 +20,10 @@ DATASET = "cifar100"
 def numbers(order: Order) -> Iterator[Numbers]:
     """Return accuracy on clean and on corrupted data."""
     protocol = protocol_of(order, DATASET)._replace(ensembles=few_ensembles(order))
-    gsam = GSAM(rho=protocol.rho)
+    gsam = protocol.gsam()
     more = {"gsam": gsam, "sharpbalance_gsam": protocol.balanced(base=gsam)}
-    usual = {**protocol.methods(), **more}
-    runs = runs_of(protocol, order.choose(usual, protocol.released(DATASET)))
+    usual = {**protocol.methods(), **more, **protocol.released(DATASET)}
+    runs = runs_of(protocol, order.choose(usual))
     yield accuracy_table("sharpbalance/table7", protocol, DATASET, runs)
 
 
@@ -35,8 +33,12 @@ RECIPE = Recipe(
     settings=lambda order: few_settings(
         order,
         [DATASET],
-        "the paper gives no values for GSAM",
+        Departure(
+            f"GSAM with alpha {GSAM().alpha:g} and SAM's radius",
+            "the paper gives no values for GSAM",
+        ),
         **{"alpha of GSAM": GSAM().alpha},
     ),
     overrides=OVERRIDES,
+    sizes=SIZES,
 )

@@ -13,7 +13,8 @@ from typing import Any
 
 from tepui.methods import Method, SharpBalance
 from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
-from tepui.papers.sharpbalance.protocol import compared, protocol_of, settings
+from tepui.papers.sharpbalance.protocol import SIZES, compared, protocol_of
+from tepui.papers.sharpbalance.settings import settings
 from tepui.studies import Job, Record, Store, Trial, averaged
 from tepui.training import EpochRecord
 
@@ -92,4 +93,5 @@ RECIPE = Recipe(
     numbers=numbers,
     settings=lambda order: settings(order, [NAMES["dataset"]]),
     overrides=OVERRIDES,
+    sizes=SIZES,
 )

@@ -20,7 +20,7 @@ OPTIONS = (
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--disable-background-networking",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
     "--force-device-scale-factor=1",
 )
@@ -62,8 +62,8 @@ class Page:
         assert "error" not in found, (method, found["error"])
         return found["result"]
 
-    def open(self, file, width=1280, scheme="light", media=""):
-        """Load a file at a width, in a color scheme, as a medium shows it."""
+    def open(self, place, width=1280, scheme="light", media=""):
+        """Load a file or an address at a width, in a color scheme, as a medium."""
         mobile = width < 600
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -75,7 +75,9 @@ class Page:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
         self.events.clear()
-        self.call("Page.navigate", url=Path(file).resolve().as_uri())
+        served = str(place).startswith("http://127.0.0.1")
+        url = str(place) if served else Path(place).resolve().as_uri()
+        self.call("Page.navigate", url=url)
         while not self.told("Page.loadEventFired"):
             self.events.append(self._next())
 

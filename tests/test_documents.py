@@ -4,30 +4,54 @@ import ast
 import importlib
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
 
 from elsewhere import check_elsewhere
+from tepui.cli.main import read
+from tepui.cli.parsing import (
+    normalized,
+    spelled,
+    with_data_option,
+    with_files_first,
+)
 from tepui.papers.recipe import PAPERS, Diagram, names
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-EXAMPLES = [
-    pytest.param(code, id=f"{page.name}-{number}")
+# Code, and what it prints where that is shown below it.
+EXAMPLE = r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?"
+FOUND = {
+    f"{page.relative_to(ROOT)}-{number}": example
     for page in PAGES
-    for number, code in enumerate(
-        re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
-    )
-]
+    for number, example in enumerate(re.findall(EXAMPLE, page.read_text(), re.S))
+}
+HOME = FOUND.pop("docs/index.md-0")  # the one of README
+EXAMPLES = [pytest.param(*example, id=name) for name, example in FOUND.items()]
+NUMBER = r"\d+(?:\.\d+)?"
 
 
-@pytest.mark.parametrize("code", EXAMPLES)
-def test_example_runs(code, tmp_path, monkeypatch, capsys):
+def check_shown(printed, shown):
+    """Check that the words are the same and the numbers close.
+
+    Bits depend on the processor and the number of threads.
+    """
+    assert re.sub(NUMBER, "#", printed) == re.sub(NUMBER, "#", shown)
+    found, expected = (re.findall(NUMBER, text) for text in (printed, shown))
+    assert [*map(float, found)] == pytest.approx([*map(float, expected)], rel=0.1)
+
+
+@pytest.mark.parametrize(("code", "shown"), EXAMPLES)
+def test_example_runs(code, shown, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     space = {"__name__": "example"}
     exec(compile(code, "example", "exec"), space)
-    assert capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed
+    if shown:
+        check_shown(printed, shown)
     for file in tmp_path.glob("*.onnx"):
         check_elsewhere(file, space["raw"], space["out"], tmp_path)
 
@@ -72,6 +96,31 @@ def test_the_page_of_reliability_shows_the_committed_totals(monkeypatch):
     for part in made["parts"](totals, cycles).values():
         assert part in page
     assert not any(found.wrong for found in totals.values())
+
+
+def test_readme_and_home_show_one_example_and_what_it_prints():
+    assert FOUND["README.md-0"] == HOME
+    assert HOME[1]
+
+
+def commands():
+    """Yield the commands in the pages, but for those that name a package of yours."""
+    for page in PAGES:
+        blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.S | re.M)
+        text = "\n".join(block for language, block in blocks if language in ("", "sh"))
+        for line in re.findall(r"^tepui \w.*$", text.replace("\\\n", " "), re.M):
+            if "mypackage" not in line:
+                _, *words = shlex.split(line, comments=True)
+                marks = () if page.name == "README.md" else pytest.mark.slow
+                yield pytest.param(words, marks=marks, id=f"{page.name}-{line[6:60]}")
+
+
+@pytest.mark.parametrize("words", [*commands()])
+def test_commands_are_understood(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("photos/test", "new_photos"):  # what tepui predict looks for
+        Path(folder).mkdir(parents=True)
+    read(with_files_first(spelled(normalized(with_data_option(words)))))
 
 
 def test_readme_shows_every_command():

@@ -1,4 +1,4 @@
-"""What the page "From one machine to many" says can be done."""
+"""What the pages on several processes and machines say can be done."""
 
 import re
 import shlex
@@ -15,14 +15,21 @@ from tepui.core.storage import read_tensors
 from tepui.studies.executors.ray import PATIENCE
 from training.cases import assert_same_bits, one_thread
 
-PAGE = Path(__file__).parents[1] / "docs" / "many_machines.md"
-TEXT = PAGE.read_text()
-COMMANDS = [
-    line.replace("\\\n", "")
-    for language, block in re.findall(r"^```(\w*)\n(.*?)^```", TEXT, re.S | re.M)
-    for line in re.split(r"\n(?=tepui)", block.strip())
-    if not language and re.match("tepui (reproduce|sweep|compare) ", line)
-]
+DOCS = Path(__file__).parents[1] / "docs"
+TUTORIAL = (DOCS / "many_machines.md").read_text()
+TEXT = (DOCS / "ranks.md").read_text() + (DOCS / "clusters.md").read_text()
+
+
+def commands_in(text):
+    return [
+        line.replace("\\\n", "")
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```", text, re.S | re.M)
+        for line in re.split(r"\n(?=tepui)", block.strip())
+        if not language and re.match("tepui (reproduce|sweep|compare) ", line)
+    ]
+
+
+COMMANDS = commands_in(TEXT)
 LIBRARIES = {"ray": "ray", "slurm": "submitit"}
 single = pytest.fixture(one_thread)
 
@@ -41,7 +48,16 @@ HERE = [each for each in COMMANDS if "smoke" in each or "runs/two" in each]
 QUICK = [each for each in HERE if "--dry-run" in each]
 
 
-def test_the_page_has_commands_for_every_executor():
+def test_commands_of_the_tutorial_are_those_of_the_pages():
+    found = commands_in(TUTORIAL)
+    assert len(found) == 3
+    assert {*found} <= {*COMMANDS}
+    ranks = re.findall(r"^torchrun --nproc.*$", TUTORIAL, re.M)
+    assert len(ranks) == 2
+    assert all(line in TEXT for line in ranks)
+
+
+def test_the_pages_have_commands_for_every_executor():
     assert {needed(each) for each in HERE} == {None, "ray", "submitit"}
     assert len(QUICK) == 1
 
@@ -138,7 +154,7 @@ def test_commands_for_a_cluster_are_understood(command):
 
 def test_the_file_for_kubernetes_is_the_one_of_the_page_and_is_a_job():
     """What must agree within; its schema: tests/ecosystem/test_kubernetes.py."""
-    file = PAGE.parent / "examples" / "kubernetes.yaml"
+    file = DOCS / "examples" / "kubernetes.yaml"
     assert f"```yaml\n{file.read_text()}```" in TEXT
     job = yaml.safe_load(file.read_text())
     assert (job["apiVersion"], job["kind"]) == ("batch/v1", "Job")

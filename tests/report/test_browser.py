@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from browser import CHROMIUM, browser
+from legibility import CLIPPED, COLORS, contrast
 from tepui.cli.main import main
 from tepui.core.storage import read_document, write_document
 from tepui.data import Digits, UniformNoise, corrupted
@@ -33,53 +34,6 @@ EMPTY = """[...document.querySelectorAll('main > svg, .plot, .key, img')].filter
   const blank = each.tagName == 'IMG' && !(each.complete && each.naturalWidth);
   return blank || box.width < 8 || box.height < 8;
 }).length"""
-# Every visible piece of text: its words, its color and what lies behind it, as rows of
-# red, green, blue and transparency.
-COLORS = """(() => {
-  const canvas = document.createElement('canvas').getContext('2d',
-    {willReadFrequently: true});
-  const rgb = color => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = color;
-    canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data]; };
-  const behind = each => { for (let at = each; at; at = at.parentElement) {
-    const color = rgb(getComputedStyle(at).backgroundColor);
-    if (color[3] == 255) return color; } return [255, 255, 255, 255]; };
-  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  const found = [];
-  while (walk.nextNode()) {
-    const each = walk.currentNode.parentElement;
-    if (!walk.currentNode.data.trim() || !each.checkVisibility()) continue;
-    const style = getComputedStyle(each);
-    const color = each instanceof SVGElement ? style.fill : style.color;
-    found.push([walk.currentNode.data.trim(), rgb(color), behind(each)]);
-  }
-  return found;
-})()"""
-# Text that is cut, that leaves the page, or a number that leaves its cell.
-CLIPPED = """(() => {
-  const bad = [], width = document.documentElement.clientWidth;
-  for (const each of document.querySelectorAll('body *')) {
-    const style = getComputedStyle(each);
-    const hides = ['hidden', 'clip'].includes(style.overflowX);
-    if (hides && each.scrollWidth > each.clientWidth + 1 && each.textContent.trim()
-        && style.fontSize != '0px' && !(each instanceof SVGElement))
-      bad.push(['cut', each.textContent]);
-  }
-  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walk.nextNode()) {
-    const each = walk.currentNode.parentElement;
-    if (!walk.currentNode.data.trim() || !each.checkVisibility()) continue;
-    if (each.closest('.skip')) continue;
-    const range = document.createRange();
-    range.selectNodeContents(walk.currentNode);
-    const box = range.getBoundingClientRect();
-    if (!each.closest('.scroll, nav') && (box.left < -1 || box.right > width + 1))
-      bad.push(['outside', walk.currentNode.data]);
-    const cell = each.closest('td');
-    if (cell && box.width > cell.getBoundingClientRect().width + 1)
-      bad.push(['cell', walk.currentNode.data]);
-  }
-  return bad;
-})()"""
 
 
 @pytest.fixture(scope="module")
@@ -124,20 +78,6 @@ def write_study(folder):
     record = Record(item="x/figure1", **names, metric="m", value=1.0, unit="none", n=1)
     write_results(folder, Results("x/figure1", "a line", "smoke", {}, {}, (record,)))
     (folder / "figure.svg").write_text(as_svg(figure))
-
-
-def contrast(one, other):
-    """Return the ratio of luminance by which WCAG judges legibility."""
-
-    def luminance(color):
-        parts = [value / 255 for value in color[:3]]
-        linear = [
-            v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in parts
-        ]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    dark, light = sorted((luminance(one), luminance(other)))
-    return (light + 0.05) / (dark + 0.05)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -212,7 +152,7 @@ def test_on_paper_there_is_no_navigation_and_all_settings_show(page, tab):
         tab.value("getComputedStyle(document.querySelector('nav')).display") == "none"
     )
     texts = tab.value(COLORS)
-    assert texts[0][2] == [255, 255, 255, 255]
+    assert texts[0][2] == [255, 255, 255]
     assert contrast(*texts[0][1:]) > 4.5
     heights = """[...document.querySelectorAll('details > *')].map(each =>
       each.getBoundingClientRect().height)"""

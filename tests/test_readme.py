@@ -1,0 +1,66 @@
+"""README's tables say what the pages and measurements behind them say."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+MEASURED = json.loads((ROOT / "benchmarks/measured/other_sams.json").read_text())
+# The rows of README's table of SAMs, and the tests that each sums up.
+SUMMED_UP = {
+    "a loop of one's own, a batch in two parts": (
+        "a loop of one's own",
+        "a batch in two parts",
+    ),
+    "Lightning, also in bf16-mixed": ("Lightning", "Lightning, bf16-mixed"),
+    "DDP and FSDP2, two processes": ("DDP, two processes", "FSDP2, two processes"),
+    "`step()` left to the loop, as Trainer and gradient scalers do": (
+        "step() left to the loop, as scaler and Trainer do",
+    ),
+    "accumulation by Lightning or Accelerate, which cannot be right": (
+        "Lightning, accumulate_grad_batches=2",
+        "Accelerate, gradient_accumulation_steps=2",
+    ),
+    "BatchNorm's statistics of one pass": ("BatchNorm's statistics",),
+    "goes on from its state dict": ("goes on from its state dict",),
+}
+
+
+def section(title):
+    """Return what stands below a heading."""
+    return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def rows(text):
+    """Return the cells of a table, by the first of each row."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return {first: rest for first, *rest in cells}
+
+
+def test_gains_are_those_of_the_page_for_those_who_decide():
+    text = " ".join(section("Which method for whom").split())
+    gains = re.findall(r"[\d.]+ \([^)]* to [^)]*\)", text)
+    pages = ("does_it_help", "decisions/002_which_rule")
+    known = "".join((ROOT / f"docs/{page}.md").read_text() for page in pages)
+    assert len(gains) == 12
+    assert [gain for gain in gains if gain not in known] == []
+
+
+@pytest.mark.parametrize(("row", "tests"), SUMMED_UP.items())
+def test_marks_of_other_sams_are_the_measured_ones(row, tests):
+    table = rows(section("SAM in anybody's loop"))
+    names = [name.split()[0] for name in table[""]]
+    for name, cell in zip(names, table[row], strict=True):
+        found = [MEASURED["cells"][name][test]["right"] for test in tests]
+        assert len(set(found)) == 1
+        assert cell[0] == ("✓" if found[0] else "✗")
+
+
+def test_versions_of_other_sams_are_the_measured_ones():
+    for name in rows(section("SAM in anybody's loop"))[""][1:]:
+        package, version = name.split()
+        assert MEASURED["versions"][package] == version

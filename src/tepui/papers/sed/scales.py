@@ -255,6 +255,7 @@ STUDIES: Mapping[Size, HeadStudy] = {
         epochs=10,
         longer=True,
         batch_size=128,
+        weight=3.0,
         **_stand_ins(FashionMNIST, 8000, 1000, 8, 5, STANDARD, Samples(Digits), 4),
     ),
     "smoke": HeadStudy(

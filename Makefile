@@ -2,9 +2,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ECOSYSTEM := .venv-ecosystem
+PUBLISHING := .venv-dist
+INSTALLED := .venv-wheel
 INSTALL := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 PIP := $(BIN)/python $(INSTALL)
 ECOSYSTEM_PIP := $(ECOSYSTEM)/bin/python $(INSTALL)
+INSTALLED_PIP := $(INSTALLED)/bin/python $(INSTALL)
 EXTRAS := vision text hub parquet export track slurm docs dev
 SOURCES := src tests benchmarks examples
 # One process per core; each computes on one thread (tests/conftest.py).
@@ -14,10 +17,17 @@ PYTEST := $(BIN)/python $(PARALLEL)
 # use is in the extra dev.
 REFERENCES := "curvlinops-for-pytorch>=3" "backpack-for-pytorch>=1.7"
 
-.PHONY: demo test test-all test-faults test-ecosystem lint types docs bench format clean
+# What the suite says of a package as its users have it: models, training, scores,
+# predictions, the page, the command line.
+CORE := tests/test_wheel.py tests/test_public_api.py tests/test_end_to_end.py \
+	tests/core tests/ensembles tests/evaluation tests/methods tests/metrics \
+	tests/models tests/report tests/training/test_fit.py tests/cli/test_main.py
+
+.PHONY: demo test test-all test-faults test-ecosystem test-wheel lint types docs bench
+.PHONY: format dist clean
 
 demo: $(VENV)/.installed ## train and compare ensembles on the embedded data set
-	$(BIN)/tepui compare $(ARGS)
+	$(BIN)/tepui compare --at-once 2 --threads 2 $(ARGS)
 
 test: $(VENV)/.dev lint types ## lint, types and all tests but the slow ones
 	$(PYTEST) $(ARGS)
@@ -33,6 +43,14 @@ test-ecosystem: $(ECOSYSTEM)/.installed ## every extra, and tests beside other l
 	TEPUI_ECOSYSTEM=1 $(ECOSYSTEM)/bin/python $(PARALLEL) -m "slow or not slow" \
 		tests/ecosystem $$(grep -rl importorskip tests --include="test_*.py" \
 		--exclude-dir=ecosystem) $(ARGS)
+
+# What is tested lies in site-packages: nothing puts src/ on the path.
+test-wheel: dist ## the core of the suite against the wheel, in a fresh environment
+	$(PYTHON) -m venv --clear $(INSTALLED)
+	$(INSTALLED_PIP) torch
+	$(INSTALLED_PIP) "$$(ls dist/*.whl)[dev]"
+	TEPUI_WHEEL=1 $(INSTALLED)/bin/python -m pytest -n logical --dist worksteal \
+		$(CORE) $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SOURCES)
@@ -89,5 +107,19 @@ $(ECOSYSTEM)/.installed: pyproject.toml constraints.txt
 		$(REFERENCES)
 	touch $@
 
+dist: $(PUBLISHING)/.installed ## build wheel and sdist into dist/, and check them
+	rm -rf dist
+	$(PUBLISHING)/bin/python -m build
+	$(PUBLISHING)/bin/twine check --strict dist/*
+	$(PUBLISHING)/bin/check-wheel-contents dist/*.whl
+	$(PUBLISHING)/bin/cffconvert --validate
+
+# Away from .venv, whose versions these tools would change.
+$(PUBLISHING)/.installed: Makefile
+	$(PYTHON) -m venv $(PUBLISHING)
+	$(PUBLISHING)/bin/python $(INSTALL) "build>=1.2" "twine>=6" \
+		"check-wheel-contents>=0.6" "cffconvert>=2"
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(ECOSYSTEM) site .coverage
+	rm -rf $(VENV) $(ECOSYSTEM) $(PUBLISHING) $(INSTALLED) dist site .coverage

@@ -171,7 +171,6 @@ def test_any_callable_by_its_path_is_a_model(guest, tmp_path, name):
         ),
         (["--models", "tepui.models"], "name what returns a new model"),
         ([], "--model must be given to read files of weights"),
-        (["--data", "null"], "--data must be given, since runs/evaluate-001 does not"),
     ],
 )
 def test_what_does_not_fit_is_said(words, message, tmp_path, monkeypatch, capsys):
@@ -180,6 +179,15 @@ def test_what_does_not_fit_is_said(words, message, tmp_path, monkeypatch, capsys
     with pytest.raises(SystemExit):
         main(["evaluate", "a.pt", "--data", "Digits", "--corruptions", "none", *words])
     assert message in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_weights_do_not_say_what_they_were_trained_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    torch.save(ConvNet().state_dict(), "a.pt")
+    with pytest.raises(SystemExit):
+        main(["evaluate", "a.pt", "--model", "ConvNet"])
+    assert "--data must be given, since runs/evaluate-001" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 

@@ -20,6 +20,8 @@ import tepui
 from data.mrpc_files import write
 from tepui.cli.main import COMMANDS, LEFT_OUT, SPECIFICATIONS, main
 from tepui.cli.parsing import FLAGS
+from tepui.report.story import told
+from tepui.studies import load_reports
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
 
@@ -38,6 +40,8 @@ def test_compare_prints_the_table_and_writes_the_page(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "Ensembles on Digits" in shown
     assert "±" in shown
+    (group,) = load_reports([out]).groups
+    assert told(group).claim in " ".join(shown.split())
     assert (out / "report.html").exists()
     assert {p.name for p in out.iterdir() if p.is_dir()} == {
         "DeepEnsemble",

@@ -44,7 +44,7 @@ def run(tmp_path, monkeypatch):
 
 
 def evaluated(run, *words):
-    main(["evaluate", str(run), "--corruptions", "none", *words])
+    main(["evaluate", str(run), "--data", "Digits", "--corruptions", "none", *words])
     return json.loads((run / "evaluation.json").read_text())
 
 
@@ -67,7 +67,7 @@ def test_functions_are_named_by_their_paths(run, written, capsys):
 
 
 def test_measures_are_named_by_their_paths(run, capsys):
-    words = ["--what", "sharpness", "--samples", "5"]
+    words = ["--data", "Digits", "--what", "sharpness", "--samples", "5"]
     own = ["--measures", "my_functions.size"]
     main(["measure", str(run), *words, *own, "--out", str(run.parent / "out")])
     document = json.loads((run.parent / "out" / "measure.json").read_text())

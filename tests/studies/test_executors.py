@@ -19,10 +19,11 @@ from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.studies import Job, Store, carry_out, compare
 from tepui.studies.beginnings import common_part
 from tepui.studies.executors import Processes, Ray, Slurm
-from tepui.studies.job import JobError
+from tepui.studies.job import THREADS_VARIABLE, JobError, children_on_threads
 from tepui.studies.plan_file import FOLDER
 from tepui.studies.progress import steps_left
 from tepui.studies.specifications import Samples
+from tepui.training.run_folder import RunFolder
 
 LONGER = TRIAL.trained_with(epochs=4)
 WORK = [
@@ -382,6 +383,31 @@ def test_a_comparison_is_the_same_by_every_executor(library, executor, tmp_path)
     for mine, other in zip(here.methods, elsewhere.methods, strict=True):
         (one,), (two,) = mine.ensembles, other.ensembles
         assert timeless(one) == timeless(two)
+
+
+@pytest.mark.slow
+def test_workers_of_a_comparison_have_the_threads_it_is_given(tmp_path):
+    store = Store(tmp_path, device="cpu")
+    arguments = TRIAL.model, store.dataset(TRIAL.data), store.dataset(EXAM.test)
+    options = {"epochs": 1, "members": 1, "device": "cpu", "progress": "none"}
+    methods = [DeepEnsemble(), SAM(rho=0.1)]
+    how = {"at_once": 2, "threads": 2, "out": tmp_path / "both"}
+    found = compare(methods, *arguments, **how, **options)
+    runs = [
+        RunFolder(tmp_path / "both" / name / "0") for name in ("DeepEnsemble", "SAM")
+    ]
+    assert [run.threads() for run in runs] == [2, 2]
+    assert found.settings["threads"] == 2
+
+
+def test_variables_that_set_threads_are_put_back(monkeypatch):
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    monkeypatch.delenv(THREADS_VARIABLE, raising=False)
+    with children_on_threads(3):
+        inside = [os.environ[THREADS_VARIABLE], os.environ["OMP_WAIT_POLICY"]]
+    assert inside == ["3", "PASSIVE"]
+    assert THREADS_VARIABLE not in os.environ
+    assert os.environ["OMP_WAIT_POLICY"] == "ACTIVE"
 
 
 def timeless(trained):

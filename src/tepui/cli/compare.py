@@ -36,6 +36,7 @@ from tepui.evaluation.stored_logits import LogitType
 from tepui.losses import task_of
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
+from tepui.report.story import told
 from tepui.studies import compare as compare_methods
 from tepui.studies import load_reports
 from tepui.studies.compare import planned_comparison
@@ -75,6 +76,7 @@ def compare(
     device: str | None = None,
     track: list[TrackerName] | None = None,
     at_once: int | None = None,
+    threads: int | None = None,
     executor: ExecutorName = "processes",
     retries: int = RETRIES,
     ray: Ray = DEFAULT_RAY,
@@ -130,6 +132,8 @@ def compare(
             track installs them.
         at_once: Ensembles to train at once; one by default, by ray and slurm as many as
             they have room for.
+        threads: Threads of each ensemble on a CPU, on which the last digits depend; by
+            default one if several are trained at once, else as many as there are.
         executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
             the extras of these names install. The folder must then lie where all
             machines reach it.
@@ -197,6 +201,7 @@ def compare(
             title=f"Ensembles on {type(train).__name__}",
             resume=resume,
             at_once=at_once,
+            threads=threads,
             retries=retries,
             executor=executor_named(executor, ray, slurm),
             announce=(lambda line: None) if quiet else terminal.print,
@@ -207,6 +212,9 @@ def compare(
     if not exchange_here().writer:
         return
     remember(folder, data, model, extractor)
+    loaded = load_reports([folder])
     terminal.print(printed_table(comparison))
-    terminal.print(f"report: {write_report(load_reports([folder]), folder)}")
+    for group in loaded.groups:
+        terminal.print(told(group).claim)
+    terminal.print(f"report: {write_report(loaded, folder)}")
     terminal.print(f"next: tepui report {folder} --open")

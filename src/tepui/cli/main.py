@@ -71,7 +71,7 @@ def completion(shell: Shell = "bash") -> None:
             completion installs what is needed.
     """
     with admitting(listed()):
-        console().out(script(build_parser(), shell), highlight=False)
+        console().out(script(build_parser(*COMMANDS), shell), highlight=False)
 
 
 COMMANDS: dict[str, tuple[Callable[..., None], str]] = {
@@ -111,6 +111,8 @@ RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", 
 SPECIFICATIONS = (TrainingSpec, ExecutionSpec)
 SETTINGS = "settings"
 PRINT = "--print_config"
+# Words that are answered without a command.
+OF_ALL = ("-h", "--help", "--version")
 # How a help text ends.
 _TYPED = re.compile(
     r" \((required, )?type: .*?(?:, default: (.*?))?(?:; known: (.*?))?\)$", re.DOTALL
@@ -144,10 +146,8 @@ class HelpFormatter(DefaultHelpFormatter):
         return re.sub(r"--\w[\w.]*", lambda option: option[0].replace("_", "-"), text)
 
     def _expand_help(self, action: Action) -> str:
-        names = known_names()
         option = next(iter(action.option_strings), "")
-        offered = names.get(option) or [*chain.from_iterable(names.values())]
-        shortened = partial(_shortened, offered=offered)
+        shortened = partial(_shortened, option=option)
         text = super()._expand_help(action)
         text = re.sub(r", known subclasses: ([^)]*)", shortened, text)
         return _TYPED.sub(_without_type, text)
@@ -174,7 +174,7 @@ class Parser(ArgumentParser):
         shown, asked = namespace.clone(), getattr(self, "parent_parser", self)
         model, words = shown.get("model"), asked.words
         if words and isinstance(model, Namespace):
-            explicit = build_parser().parse_args(words, defaults=False)
+            explicit = build_parser(words[0]).parse_args(words, defaults=False)
             for name in _free_arguments(model, explicit[explicit.subcommand].model):
                 del model.init_args[name]
         return f"{asked.begins}{super().dump(shown, *arguments, **options)}"
@@ -193,8 +193,11 @@ class Parser(ArgumentParser):
         self.exit(2, f"{_speaker()}: {said}\n{_where(name)} shows all options\n")
 
 
-def build_parser() -> Parser:
-    """Return the parser of all commands."""
+def build_parser(*chosen: str) -> Parser:
+    """Return the parser of all commands, with the options of those that are chosen.
+
+    Options take time to build, and one command's are read at a time.
+    """
     parser = Parser(
         prog="tepui",
         description="Deep ensembles whose members are flat and different.",
@@ -202,9 +205,10 @@ def build_parser() -> Parser:
         version=__version__,
     )
     commands = parser.add_subcommands(title="commands", metavar="COMMAND")
-    for name in COMMANDS:
-        command = _command(name)
-        commands.add_subcommand(name, command, help=command.description)
+    for name, (function, _) in COMMANDS.items():
+        summary = parse(function.__doc__ or "").short_description
+        command = _command(name) if name in chosen else Parser()
+        commands.add_subcommand(name, command, help=summary)
     return parser
 
 
@@ -251,6 +255,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not written:
         sys.stdout.write(GREETING)
         return
+    if written[0] in OF_ALL:
+        build_parser().parse_args(written[:1])
     try:
         words = with_files_first(spelled(normalized(with_data_option(written))))
         command, values = read(words)
@@ -299,7 +305,7 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     own = named_by_user(words)
     items = listed() | own
     with admitting(items):
-        parser = build_parser()
+        parser = build_parser(words[0])
         parser.words = [word for word in words if not word.startswith(PRINT)]
         parser.begins = first_line(written, own)
         chosen = _parsed(parser, words)
@@ -358,7 +364,10 @@ def _without_type(match: re.Match[str]) -> str:
     return f" ({'; '.join(shown)})" if shown else ""
 
 
-def _shortened(match: re.Match[str], offered: Sequence[str]) -> str:
+def _shortened(match: re.Match[str], option: str) -> str:
+    """Return the classes that an option offers, in place of all that would fit."""
+    known = known_names()
+    offered = known.get(option) or [*chain.from_iterable(known.values())]
     paths = re.split(r",\s*", match.group(1))
     names = {path.rsplit(".", 1)[-1] for path in paths if path.startswith("tepui.")}
     shown = sorted(names & set(offered))

@@ -13,7 +13,6 @@ from torch.nn import Module
 from torch.utils.data import Dataset
 
 from tepui import data, methods, models
-from tepui.cli import wrapped
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
@@ -58,6 +57,8 @@ FLAGS = (
 
 def known_classes() -> dict[str, list[type]]:
     """Return the classes that each option can name without their package."""
+    from tepui.cli import wrapped  # takes a while, and help does without
+
     ways = _classes(methods, methods.Method)
     # Those are made of what only Python can hand over.
     others = (data.ArraysOnDisk, data.HuggingFace, data.Texts)

@@ -85,12 +85,14 @@ def described(
     Example:
         >>> from tepui.data import Digits
         >>> described(partial(Digits, train=True), frozenset({"train"}))
-        {'class_path': 'tepui.data.digits.Digits', 'init_args': {}}
+        {'class_path': 'tepui.data.sets.digits.Digits', 'init_args': {}}
     """
     kind, options = made_by, {}
     if isinstance(made_by, partial):
-        kinds = [made_by.func, *made_by.args]
-        kind, options = [item for item in kinds if isclass(item)][-1], made_by.keywords
+        kinds = [item for item in (made_by.func, *made_by.args) if isclass(item)]
+        if not kinds:
+            return None
+        kind, options = kinds[-1], made_by.keywords
     if not (isclass(kind) or isroutine(kind)) or "<" in kind.__qualname__:
         return None
     chosen = {name: _plain(name, options[name]) for name in options.keys() - left_out}

@@ -9,6 +9,7 @@ from tepui.core.replacing import check_writable
 from tepui.papers.reproduce import own_cell, paper_cell
 from tepui.report import printed_table, write_report
 from tepui.report.page import PAGE
+from tepui.report.story import told
 from tepui.studies import load_reports
 from tepui.studies.results import Record
 
@@ -44,6 +45,7 @@ def report(
     terminal.print(loaded.title)
     for group in loaded.groups:
         terminal.print(printed_table(group.comparison))
+        terminal.print(told(group).claim)
     for study in loaded.studies:
         terminal.print(f"{study.results.item}: {study.results.title}")
     page = write_report(loaded, folder, _numbers, whole_paths=whole_paths)

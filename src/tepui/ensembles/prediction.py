@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import have_values, require
+from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.task import Task
 from tepui.metrics import Conformity
 
@@ -27,7 +28,7 @@ class TaskLacksError(AttributeError):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Prediction(ABC):
+class Prediction(ShownInNotebooks, ABC):
     """What an ensemble predicts for some inputs.
 
     Which further attributes there are depends on the task: :class:`ClassPrediction`,

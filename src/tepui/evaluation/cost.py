@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch.utils.data import Dataset
-from torch.utils.flop_counter import FlopCounterMode
 
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
@@ -64,6 +63,8 @@ def prediction_cost(ensemble: Ensemble, dataset: Dataset[Any]) -> PredictionCost
         >>> cost.parameters, cost.bytes, cost.operations
         (30, 120, 48)
     """
+    from torch.utils.flop_counter import FlopCounterMode  # brings Triton
+
     device = device_of(ensemble)
     (batch,) = at_rows(dataset, [torch.zeros(1).long()], device=device)
     with evaluating(ensemble), torch.no_grad():

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, Task
@@ -18,7 +19,7 @@ from tepui.metrics import Reliability, Rule
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(ShownInNotebooks):
     """An ensemble's scores on clean and on shifted data.
 
     Attributes:

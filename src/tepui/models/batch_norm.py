@@ -7,6 +7,9 @@ compiled anew when its size changes. Where gradients are needed in eval mode, an
 everywhere else, the chain is torch's.
 """
 
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -14,11 +17,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tepui.models.hooks import hooked
-
-try:
-    from tepui.models import batch_norm_kernels as kernels
-except ImportError:  # no Triton, as on most machines without a GPU
-    kernels = None  # type: ignore[assignment]
 
 FUSED_TYPES = (torch.bfloat16, torch.float16, torch.float32)
 
@@ -46,8 +44,7 @@ def is_plain_relu(module: nn.Module) -> bool:
 def _fits(norm: Any, x: Tensor, added: Tensor | None) -> bool:
     """Return whether the kernels do what the modules would."""
     return (
-        kernels is not None
-        and x.is_cuda
+        x.is_cuda
         and type(norm) is nn.BatchNorm2d
         and norm.affine
         and norm.track_running_stats
@@ -61,7 +58,16 @@ def _fits(norm: Any, x: Tensor, added: Tensor | None) -> bool:
         and not hooked(norm)
         and not torch.compiler.is_compiling()
         and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+        and _kernels() is not None
     )
+
+
+@cache
+def _kernels() -> Any:
+    """Return the kernels, None without Triton, as on most machines without a GPU."""
+    if find_spec("triton") is None:
+        return None
+    return import_module("tepui.models.batch_norm_kernels")
 
 
 def _evaluated(norm: Any, x: Tensor, added: Tensor | None, relu: bool) -> Tensor:
@@ -70,7 +76,8 @@ def _evaluated(norm: Any, x: Tensor, added: Tensor | None, relu: bool) -> Tensor
     if added is not None:
         added = added.contiguous(memory_format=torch.channels_last)
     scale = (norm.running_var + norm.eps).rsqrt()
-    return kernels.applied(norm, x, norm.running_mean, scale, added, relu)
+    out: Tensor = _kernels().applied(norm, x, norm.running_mean, scale, added, relu)
+    return out
 
 
 class _Normalized(torch.autograd.Function):
@@ -87,7 +94,8 @@ class _Normalized(torch.autograd.Function):
         x = x.contiguous(memory_format=torch.channels_last)
         if added is not None:
             added = added.contiguous(memory_format=torch.channels_last)
-        out, mean, scale = kernels.forward(norm, x, added, relu)
+        made: tuple[Tensor, ...] = _kernels().forward(norm, x, added, relu)
+        out, mean, scale = made
         ctx.relu, ctx.adds = relu, added is not None
         kept = out if relu and added is not None else None
         ctx.save_for_backward(x, weight, bias, mean, scale, kept)
@@ -98,7 +106,7 @@ class _Normalized(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, mean, scale, out = ctx.saved_tensors
         grad = grad.contiguous(memory_format=torch.channels_last)
-        dx, dweight, dbias, dadded = kernels.backward(
+        dx, dweight, dbias, dadded = _kernels().backward(
             grad, x, weight, bias, mean, scale, out, ctx.relu
         )
         if ctx.adds and dadded is None:

@@ -57,7 +57,7 @@ from tepui.studies.trained import Trained, read_trained
 from tepui.training import ExecutionSpec, LocalExchange, TrainingSpec, exchange_here
 from tepui.training.described import data_identity, environment_of, to_jsonable
 from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
-from tepui.training.progress import Style
+from tepui.training.progress import Style, counting
 from tepui.training.run_folder import RunFolder
 from tepui.training.spec import shards_of
 
@@ -85,6 +85,7 @@ def compare(
     resume: bool = False,
     device: str | torch.device | None = None,
     at_once: int | None = 1,
+    threads: int | None = None,
     retries: int = RETRIES,
     executor: Executor = IN_PROCESSES,
     announce: Callable[[str], None] = lambda line: None,
@@ -126,7 +127,10 @@ def compare(
             it beside the ones named here.
         device: Where to train and evaluate.
         at_once: Ensembles trained at a time; None for as many as the executor has room
-            for. Several train on one thread each if on a CPU.
+            for.
+        threads: Threads of each ensemble on a CPU, on which the last bits of results
+            depend; by default one if several are trained at a time, else torch's
+            number.
         retries: How often an ensemble is taken up again after its worker died.
         executor: Who trains them, see :mod:`tepui.studies.executors`; one at a time is
             trained in this process unless another executor is given.
@@ -189,9 +193,17 @@ def compare(
         rule = "be 1, by processes, where ranks train an ensemble together"
         require(isinstance(exchange, LocalExchange), "at_once", rule, at_once)
         announce(f"{len(plan)} ensembles by {type(executor).__name__.lower()}")
-        carry_out(
-            plan.values(), store, workers=at_once, retries=retries, executor=executor
-        )
+        steps = sum(job.steps_left(store) for job in plan.values())
+        with counting(training.get("progress", "auto"), "all", steps) as advance:
+            carry_out(
+                plan.values(),
+                store,
+                workers=at_once,
+                retries=retries,
+                executor=executor,
+                advance=advance,
+                threads=threads,
+            )
     trained: dict[str, list[Trained]] = {}
     took: dict[int, float] = {}
     for place_in_plan, ((label, number), job) in enumerate(plan.items()):
@@ -200,7 +212,7 @@ def compare(
         if exchange.writer:
             stands = where_it_stands([*plan.values()], place_in_plan, took)
             announce(f"{label}, ensemble {number + 1} of {ensembles} ({stands})")
-            _carry_out(job, store, on_images, job.trial.digest in before)
+            _carry_out(job, store, on_images, job.trial.digest in before, threads)
         else:
             store.run(job.trial)
             if not is_tested:
@@ -401,10 +413,16 @@ def _store(
     )
 
 
-def _carry_out(job: Job, store: NamedStore, spec: GivenTest, evaluated: bool) -> None:
+def _carry_out(
+    job: Job,
+    store: NamedStore,
+    spec: GivenTest,
+    evaluated: bool,
+    threads: int | None,
+) -> None:
     """Do what is left of a job, which was evaluated by an earlier call or not."""
     folder = store.folder(job.trial)
-    carry_out([job], store, threads=None)
+    carry_out([job], store, threads=threads)
     store.run(job.trial)  # refuses what was trained in another way
     if evaluated and spec.metrics:
         store.rescore(job.trial, spec)

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from tepui.core.agreement import differences
 from tepui.core.checks import require
+from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.storage import read_document
 from tepui.data.shifts import NATURAL
 from tepui.studies.statistics import Estimate, estimate
@@ -130,7 +131,7 @@ def differing(methods: Sequence[MethodResult]) -> dict[str, dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(ShownInNotebooks):
     """Several methods on one data set.
 
     Attributes:

@@ -140,15 +140,25 @@ def on_threads(store: Store, threads: int | None) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def threads_set(threads: int) -> dict[str, str]:
+    """Return what libraries read once, when they are loaded; oneDNN ignores changes.
+
+    Threads that wait leave their processor to the other workers.
+    """
+    return {THREADS_VARIABLE: str(threads), "OMP_WAIT_POLICY": "PASSIVE"}
+
+
 @contextmanager
-def children_on_one_thread() -> Iterator[None]:
-    """Set what libraries read once, when they are loaded; oneDNN ignores changes."""
-    before = os.environ.get(THREADS_VARIABLE)
-    os.environ[THREADS_VARIABLE] = "1"
+def children_on_threads(threads: int) -> Iterator[None]:
+    """Start processes inside with this many threads."""
+    variables = threads_set(threads)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[THREADS_VARIABLE]
-        else:
-            os.environ[THREADS_VARIABLE] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,8 +1,7 @@
 """Carrying out the work of a study: several trials at a time, one report of progress.
 
-On a CPU every trial trains on one thread, so that results do not depend on how many
-trials run at a time; on a GPU trials share it. Processes of their own, wherever they
-train, have one thread each.
+On a CPU every trial trains on the same number of threads, one by default, so that
+results do not depend on how many trials run at a time; on a GPU trials share it.
 """
 
 import logging
@@ -78,8 +77,8 @@ def carry_out(
         advance: Told how many steps were done.
         ended: Called whenever a trial has all that is requested of it.
         tolerated: Errors that give up a trial and let the others go on.
-        threads: How many threads a trial in this process has on a CPU; None leaves
-            torch's setting.
+        threads: How many threads a trial has on a CPU; None leaves torch's setting in
+            this process, and means one in others.
 
     Returns:
         What the error said, for the digest of each trial that was given up.
@@ -90,7 +89,7 @@ def carry_out(
         ValueError: If there are several trials under torchrun, whose ranks train the
             members of one ensemble together.
     """
-    terms = Terms(store.device, workers, retries)
+    terms = Terms(store.device, workers, retries, 1 if threads is None else threads)
     remove_abandoned(store)
     left = []
     for job in with_beginnings(merged(jobs)):
@@ -175,6 +174,7 @@ def _elsewhere(
             work,
             store,
             tolerated,
+            threads=terms.threads,
             outlives_driver=not isinstance(executor, Processes),
         ) as tasks,
         closing(executor.run(tasks, terms)) as events,

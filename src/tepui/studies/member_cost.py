@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
-from torch.utils.flop_counter import FlopCounterMode
 
 from tepui.core.seeding import generator, seeded
 from tepui.data.loading import at_rows
@@ -50,6 +49,8 @@ def member_cost(trial: Trial, dataset: Dataset[Any]) -> MemberCost:
 
 def module_cost(member: nn.Module, dataset: Dataset[Any]) -> MemberCost:
     """Show a module one sample and count."""
+    from torch.utils.flop_counter import FlopCounterMode  # brings Triton
+
     (batch,) = at_rows(dataset, [torch.zeros(1).long()], device=torch.device("cpu"))
     returned: list[int] = []
 

@@ -36,6 +36,7 @@ class Task:
         digest: The job's trial.
         lease: The lease under which it is worked on.
         name: What the job is called in messages.
+        threads: How many threads it has on a CPU.
     """
 
     plan: Path
@@ -43,9 +44,10 @@ class Task:
     digest: str
     lease: Path
     name: str
+    threads: int
 
     def __call__(self, advance: Advance = lambda steps: None) -> Ended:
-        """Do the job, on one thread if on a CPU.
+        """Do the job.
 
         Args:
             advance: Told how many steps were done.
@@ -58,7 +60,7 @@ class Task:
         """
         try:
             store, jobs, tolerated = _read(self.plan)
-            with on_threads(store, 1):
+            with on_threads(store, self.threads):
                 return attempt(jobs[self.index], store, advance, tolerated)
         except Exception as error:
             reason = f"{self.name}: {type(error).__name__}: {error}"
@@ -71,6 +73,7 @@ def planned(
     store: Store,
     tolerated: Errors = (),
     *,
+    threads: int = 1,
     outlives_driver: bool = True,
 ) -> Iterator[list[Task]]:
     """Write a plan, which is there as long as the block, and yield its tasks.
@@ -96,8 +99,8 @@ def planned(
     write_bytes(file, hashlib.sha256(content).digest(), content)
     try:
         yield [
-            Task(file, index, job.trial.digest, store.lease(job.trial), job.name)
-            for index, job in enumerate(jobs)
+            Task(file, n, job.trial.digest, store.lease(job.trial), job.name, threads)
+            for n, job in enumerate(jobs)
         ]
     finally:
         file.unlink(missing_ok=True)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tepui.core.agreement import differences
 from tepui.core.lease import LEASE, Lease, leased
+from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.precision import Precision
 from tepui.core.replacing import is_unfinished, write_bytes, writing
 from tepui.core.storage import (
@@ -85,7 +86,7 @@ class EpochRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(ShownInNotebooks):
     """A finished training run.
 
     Attributes:
@@ -110,26 +111,32 @@ class Run:
 
     def __str__(self) -> str:
         task = self.ensemble.task
-        lines = [
+        title = (
             f"{len(self.ensemble)} members trained for {len(self.history)} epochs"
             + ("" if self.stopped_by is None else f", stopped by {self.stopped_by}")
             + ("" if task is None else f" ({task})")
-        ]
+        )
+        lines = (f"  {name:15}  {fact}" for name, fact in self.facts().items())
+        return "\n".join([title, *lines])
+
+    def facts(self) -> dict[str, str]:
+        """Return what a person wants to know first, a line of text by its name."""
+        facts: dict[str, str] = {}
         if self.history:
             last = self.history[-1]
-            lines.append(f"  training loss    {_per_member(last.loss)}")
-            for title, values in {
+            for name, values in {
+                "training loss": last.loss,
                 "validation loss": last.validation_loss,
                 "its accuracy": last.validation_accuracy,
                 "its RMSE": last.validation_rmse,
             }.items():
                 if values:
-                    lines.append(f"  {title:15}  {_per_member(values)}")
+                    facts[name] = _per_member(values)
             seconds = sum(record.seconds for record in self.history)
-            lines.append(f"  time in steps    {seconds:.4g} s")
+            facts["time in steps"] = f"{seconds:.4g} s"
         if self.path is not None:
-            lines.append(f"  folder           {self.path}")
-        return "\n".join(lines)
+            facts["folder"] = str(self.path)
+        return facts
 
 
 @dataclass(frozen=True)

@@ -41,16 +41,19 @@ class Terms:
         device: Where they compute.
         workers: How many at a time; None leaves it to the executor.
         retries: How often a task is taken up again after its worker died.
+        threads: How many threads a worker has on a CPU.
     """
 
     device: torch.device
     workers: int | None = None
     retries: int = RETRIES
+    threads: int = 1
 
     def __post_init__(self) -> None:
         fits = self.workers is None or self.workers > 0
         require(fits, "workers", "be positive", self.workers)
         require(self.retries >= 0, "retries", "not be negative", self.retries)
+        require(self.threads > 0, "threads", "be positive", self.threads)
 
 
 class Executor(Protocol):

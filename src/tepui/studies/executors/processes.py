@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from tepui.core.lease import first_free
 from tepui.studies.executors.base import POLL, Events, Retried, Started, Terms, died
-from tepui.studies.job import Advance, Ended, JobError, children_on_one_thread
+from tepui.studies.job import Advance, Ended, JobError, children_on_threads
 from tepui.studies.plan_file import Task
 
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes of this machine, one thread each."""
+    """Processes of this machine."""
 
     def run(self, tasks: Sequence[Task], terms: Terms) -> Events:
         """Carry out tasks, see :class:`~tepui.studies.executors.base.Executor`."""
@@ -27,7 +27,7 @@ class Processes:
         waiting, deaths = list(tasks), Counter[str]()
         busy: dict[Connection, tuple[_Worker, Task]] = {}
         try:
-            pool.extend(_started() for _ in range(count))
+            pool.extend(_started(terms.threads) for _ in range(count))
             while waiting or busy:
                 idle = [worker for worker in pool if worker.pipe not in busy]
                 for worker in idle[: len(waiting)]:
@@ -47,7 +47,7 @@ class Processes:
                     deaths[task.digest] += 1
                     if deaths[task.digest] > terms.retries:
                         raise JobError(died(task, terms.retries, answer))
-                    pool[pool.index(worker)] = _started()
+                    pool[pool.index(worker)] = _started(terms.threads)
                     waiting.insert(0, task)
                     yield Retried(task.digest, f"worker {answer}")
                 yield None
@@ -81,11 +81,11 @@ def available_processors() -> int:
     return os.cpu_count() or 1
 
 
-def _started() -> _Worker:
+def _started(threads: int) -> _Worker:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
     process = context.Process(target=_serve, args=(there,), daemon=True)
-    with children_on_one_thread():
+    with children_on_threads(threads):
         process.start()
     there.close()  # so that the worker's death closes the pipe
     return _Worker(process, here)

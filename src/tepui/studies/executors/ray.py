@@ -13,7 +13,7 @@ from tepui.core.checks import require
 from tepui.core.lease import first_free
 from tepui.core.types import check_fields
 from tepui.studies.executors.base import POLL, Events, Started, Terms, died, imported
-from tepui.studies.job import THREADS_VARIABLE, Ended, JobError
+from tepui.studies.job import Ended, JobError, threads_set
 from tepui.studies.plan_file import Task
 
 # Ray starts in seconds, but took 43 on a loaded machine and gives up before by itself.
@@ -53,12 +53,12 @@ class Ray:
         rule = "name no number for executor ray, which chooses the GPU"
         require(terms.device.index is None, "device", rule, str(terms.device))
         ray = imported("ray", "ray")
-        with self._connected(ray, terms.workers):
+        with self._connected(ray, terms):
             remote = ray.remote(_done).options(
-                num_cpus=1,
+                num_cpus=terms.threads,
                 num_gpus=self._gpus(terms.device),
                 max_retries=terms.retries,
-                runtime_env={"env_vars": {THREADS_VARIABLE: "1"}},
+                runtime_env={"env_vars": threads_set(terms.threads)},
             )
             waiting, running = list(tasks), dict[Any, Task]()
             while waiting or running:
@@ -77,7 +77,7 @@ class Ray:
         return 1.0 if device.type == "cuda" else 0.0
 
     @contextmanager
-    def _connected(self, ray: Any, workers: int | None) -> Iterator[None]:
+    def _connected(self, ray: Any, terms: Terms) -> Iterator[None]:
         """Connect to the cluster; one that the caller has connected to stays so."""
         if ray.is_initialized():
             yield
@@ -86,7 +86,8 @@ class Ray:
             os.environ.setdefault(name, value)
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if self.address is None:
-            options |= {"num_cpus": workers, "include_dashboard": False}
+            processors = terms.workers and terms.workers * terms.threads
+            options |= {"num_cpus": processors, "include_dashboard": False}
         else:
             _check_reachable(self.address)
         try:

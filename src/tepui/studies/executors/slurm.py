@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from tepui.core.checks import one_of, require
 from tepui.core.types import check_fields
 from tepui.studies.executors.base import Events, Retried, Started, Terms, died, imported
-from tepui.studies.job import Ended, JobError, children_on_one_thread
+from tepui.studies.job import Ended, JobError, children_on_threads
 from tepui.studies.plan_file import Task
 
 REQUEUES = 100  # of a job that runs out of time, each from its last checkpoint
@@ -66,7 +66,7 @@ class Slurm:
             while waiting or running:
                 room = limit - len(running)
                 submitted, waiting = waiting[:room], waiting[room:]
-                jobs = self._submitted(queue, submitted)
+                jobs = self._submitted(queue, submitted, terms.threads)
                 running += zip(jobs, submitted, strict=True)
                 yield from (Started(task.digest) for task in submitted)
                 for job, task in [pair for pair in running if pair[0].done()]:
@@ -102,7 +102,7 @@ class Slurm:
             name="tepui",
             timeout_min=self.minutes,
             gpus_per_node=int(on_gpu) if self.gpus is None else self.gpus,
-            cpus_per_task=1,
+            cpus_per_task=terms.threads,
             mem_gb=self.memory,
         )
         if self.cluster == "slurm":
@@ -113,13 +113,13 @@ class Slurm:
             )
         return queue
 
-    def _submitted(self, queue: Any, tasks: Sequence[Task]) -> list[Any]:
+    def _submitted(self, queue: Any, tasks: Sequence[Task], threads: int) -> list[Any]:
         """Submit tasks as one array."""
         if not tasks:
             return []
         jobs = []
         try:
-            with children_on_one_thread(), queue.batch():
+            with children_on_threads(threads), queue.batch():
                 jobs += [queue.submit(_Requeued(task)) for task in tasks]
         except imported("submitit", "slurm").core.utils.FailedJobError as error:
             said = " ".join(str(error).split())

@@ -193,7 +193,7 @@ class Made:
 def made(name, size="small"):
     recipe, order = load(name), Order(size, ())
     records = tuple(recipe.records(Made(), order))
-    return Results(name, recipe.title, size, recipe.settings(order), {}, records)
+    return Results(name, recipe.title, size, recipe.described(order), {}, records)
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tepui.data import CIFAR10C, STANDARD
-from tepui.methods import DeepEnsemble, SharpBalance
+from tepui.methods import SED, DeepEnsemble, SharpBalance
 from tepui.papers.recipe import Order, Recipe, load, names
 from tepui.papers.sed import protocol as sed
 from tepui.papers.sharpbalance import settings as said
@@ -93,11 +93,19 @@ def test_table5_names_the_settings_that_the_paper_points_to():
     assert (vit.epochs, vit.batch_size) == (200, 128)
 
 
-def test_sed_can_be_decided_and_says_what_its_code_does_otherwise():
+def test_seds_weight_at_small_size_is_the_chosen_one_and_is_declared():
+    weights = [d for d in declared("sed/table1", "small") if "weight 3" in d.what]
+    assert len(weights) == 1
+    methods = [job.trial.training.method for job in plan("sed/table1", "small")]
+    assert {m.weight for m in methods if isinstance(m, SED)} == {3.0}
+    assert sed.study_of(Order("paper")).weight == 0.1
+
+
+def test_sed_can_be_repeated_and_says_what_its_code_does_otherwise():
     words = " ".join(d.what for d in declared("sed/table1"))
-    for word in ("cosine", "augmented", "four", "repetitions", "200 classes"):
+    for word in ("cosine", "augmented", "four", "200 classes"):
         assert word in words
-    assert sed.study_of(Order("paper")).ensembles >= 3
+    assert sed.study_of(Order("paper", ensembles=3)).ensembles == 3
 
 
 @pytest.fixture
@@ -163,7 +171,6 @@ STORED = {
     "sharpbalance/figure5": "c26d267a38d2",
     "sharpbalance/table1": "4a14a654e3fc",
     "sharpbalance/table5": "ffc43d898a97",
-    "sed/table1": "71a30a32c1f8",
     "rethinking/table1": "6a948394e0c1",
 }
 

@@ -300,9 +300,6 @@ PAPER = (
         "disagreement in their loss",
         "the paper describes one",
     ),
-    Departure(
-        "three repetitions, the paper has one", "one alone leaves every claim open"
-    ),
 )
 TRANSDUCTIVE = Departure(
     "A2D and DivDis see, without labels, stencils of the very images they are tested "

@@ -232,7 +232,7 @@ def _paper_images(repetition: int) -> dict[str, DataSource]:
 LAMBDAS = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0)
 STUDIES: Mapping[Size, HeadStudy] = {
     "paper": HeadStudy(
-        ensembles=3,
+        ensembles=1,
         members=5,
         large=50,
         sizes=(2, 5, 10, 20, 50),
@@ -255,6 +255,7 @@ STUDIES: Mapping[Size, HeadStudy] = {
         epochs=10,
         longer=True,
         batch_size=128,
+        weight=3.0,
         **_stand_ins(FashionMNIST, 8000, 1000, 8, 5, STANDARD, Samples(Digits), 4),
     ),
     "smoke": HeadStudy(

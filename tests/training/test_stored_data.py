@@ -116,7 +116,7 @@ def test_a_run_is_not_resumed_on_other_data(pair, tmp_path):
     with pytest.raises(StoppedError):
         trained(data, DeepEnsemble(), out=tmp_path / "r", callbacks=[stop_after(0)])
     other = data.subset(torch.arange(len(data)).flip(0))
-    with pytest.raises(ValueError, match=r"data\.\w+ must be what the run in"):
+    with pytest.raises(ValueError, match="data must be what the run in"):
         trained(other, DeepEnsemble(), out=tmp_path / "r", resume=True)
 
 

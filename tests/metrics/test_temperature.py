@@ -89,10 +89,16 @@ def test_float32_is_close_to_float64():
     assert narrow.item() == pytest.approx(wide.item(), rel=1e-4)
 
 
-@pytest.mark.parametrize(("label", "bound"), [(0, 0.01), (1, 100.0)])
-def test_a_loss_without_minimum_ends_at_the_bound_and_says_so(label, bound):
+@pytest.mark.parametrize(
+    ("label", "bound", "reason"),
+    [
+        (0, 0.01, "0.01: no held-out sample is wrong"),
+        (1, 100.0, "100: the logits tell"),
+    ],
+)
+def test_a_loss_without_minimum_ends_at_the_bound_and_says_why(label, bound, reason):
     logits = torch.tensor([[[4.0, 0.0]]], dtype=torch.float64)
-    with pytest.warns(UserWarning, match="temperature is at its bound") as log:
+    with pytest.warns(UserWarning, match=f"at its bound, {reason}") as log:
         actual = temperature(logits, torch.tensor([label]))
     assert actual.item() == pytest.approx(bound, rel=1e-3)
     assert log[0].filename == __file__

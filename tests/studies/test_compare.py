@@ -127,11 +127,9 @@ def test_resuming_with_another_setting_names_it(finished):
 
 def test_resuming_with_another_model_or_other_data_is_refused(finished):
     _, out = finished
-    with pytest.raises(
-        ValueError, match=r"models\.0\.config\.hidden\.0 must be what the run"
-    ):
+    with pytest.raises(ValueError, match="models must be what the run"):
         small(out, resume=True, factory=lambda: MLP(hidden=(9,)))
-    with pytest.raises(ValueError, match=r"data\.\w+ must be what the run"):
+    with pytest.raises(ValueError, match="data must be what the run"):
         small(out, resume=True, train=Digits().subset(range(1, 97)))
 
 

@@ -27,6 +27,14 @@ from tepui.metrics.chunks import Chunk, Rule, check_logits, chunks_of, dtype_of,
 _LOWEST, _HIGHEST = 0.01, 100.0
 _STEPS = 60
 _MANY = 16_000
+_TOO_SURE = (
+    "no held-out sample is wrong enough to limit how sure to be, and every confidence "
+    "comes out near 1; fit it on more samples"
+)
+_TOO_UNSURE = (
+    "the logits tell nothing about the held-out labels, and every confidence comes out "
+    "near 1 / classes; check labels and training"
+)
 
 
 def temperature(
@@ -58,9 +66,9 @@ def temperature(
     check_logits(logits, labels)
     best = 1 / _best_inverse(logits, labels, rule)
     if not 1.001 * _LOWEST < best < _HIGHEST / 1.001:
+        reason = _TOO_SURE if best < 1 else _TOO_UNSURE
         warnings.warn(
-            f"temperature is at its bound, {best:.3g}: the loss falls all the way",
-            stacklevel=2,
+            f"temperature is at its bound, {best:.3g}: {reason}", stacklevel=2
         )
     return logits.new_tensor(best, dtype=dtype_of(logits))
 

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -67,7 +68,7 @@ def test_stands_on_public_names(file):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_pages_stand_on_public_names(page):
     for code in re.findall(r"```py(?:thon)?\n(.*?)```", page.read_text(), re.DOTALL):
-        assert_public(code)
+        assert_public(dedent(code))
 
 
 def assert_public(code):

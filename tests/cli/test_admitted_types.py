@@ -5,8 +5,8 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 from jsonargparse import ArgumentError, ArgumentParser
@@ -48,7 +48,13 @@ def attributes():
 
 
 def takes(kind):
-    """Return a function that says whether an option of a type takes a value."""
+    """Return a function that says whether an option of a type takes a value.
+
+    Where plain words are taken beside classes, they name none and are left out.
+    """
+    kinds = [k for k in get_args(kind) if k is not str]
+    if len(kinds) < len(get_args(kind)) and get_origin(kind) in (Union, UnionType):
+        kind = Union[tuple(kinds)]  # noqa: UP007 - made of a list
     parser = ArgumentParser(exit_on_error=False)
     parser.add_argument("--value", type=kind)
 

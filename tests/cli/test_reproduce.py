@@ -398,8 +398,8 @@ def test_a_recipe_in_a_file_of_this_folder_is_named_by_it(
 @pytest.mark.parametrize(
     ("command", "line", "message"),
     [
-        ("reproduce", "items: [own.figure]", "items must name a figure or table"),
-        ("sweep", "recipe: own.figure", "recipe must name a figure or table"),
+        ("reproduce", "items: [own.figure]", "items must be written on the command"),
+        ("sweep", "recipe: own.figure", "recipe must be written on the command"),
     ],
 )
 def test_a_file_cannot_name_a_module_to_import(

@@ -35,7 +35,7 @@ def test_only_what_differs_is_named_when_a_run_is_resumed(tmp_path, capsys):
         main([*words, "--method.rho", "0.2", "--batch-size", "32", "--resume"])
     said = capsys.readouterr().err
     assert "batch_size must be what the run in" in said
-    assert "(64) to resume it, got 32; so must method.rho" in said
+    assert "(64) to resume it, got 32; so must method" in said
     assert "{" not in said
 
 

@@ -344,7 +344,7 @@ RETURNED = {
     "VectorScaling ViM",
     "tepui.papers": "Diagram Numbers Recipe",
     "tepui.sharpness": "Selection",
-    "tepui.studies": "Comparison Difference Estimate Finding LoadedReports "
+    "tepui.studies": "Comparison Departure Difference Estimate Finding LoadedReports "
     "Interval MethodResult Outcome Record Results Search Slope Trained",
     "tepui.theory": "Agreement Simulation TradeOff",
     "tepui.training": "RankLost Span",

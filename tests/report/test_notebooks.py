@@ -44,7 +44,7 @@ def test_runs_predictions_and_evaluations_of_every_task_show_themselves(name):
     factory, targets, loss = TASKS[name]
     ensemble = tepui.Ensemble.build(factory, members=2, seed=1)
     how = {"method": tepui.methods.DeepEnsemble(), "epochs": 60, "progress": "none"}
-    how["optimizer"] = tepui.AdamW(learning_rate=0.05)
+    how["optimizer"] = tepui.AdamW(lr=0.05)
     run = tepui.fit(ensemble, data(targets), **how, **({"loss": loss} if loss else {}))
     found = [
         run,

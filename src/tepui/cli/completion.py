@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from tepui.cli.parsing import FLAGS, known_names
 from tepui.core.extras import extra
 
-EXAMPLE = 'eval "$(tepui completion bash)"'
+EXAMPLE = "tepui completion bash > ~/.tepui.bash"
 Shell = Literal["bash", "zsh", "tcsh"]
 
 

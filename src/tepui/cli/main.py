@@ -66,9 +66,9 @@ def completion(shell: Shell = "bash") -> None:
     """Print a script that completes commands, options and names in a shell.
 
     Args:
-        shell: Which shell. The line of the example goes into ~/.bashrc; for zsh, tepui
-            completion zsh > _tepui writes a file for a folder of $fpath. The extra
-            completion installs what is needed.
+        shell: Which shell. The file of the example is read by a line in ~/.bashrc:
+            source ~/.tepui.bash. For zsh, tepui completion zsh > _tepui writes a file
+            for a folder of $fpath. The extra completion installs what is needed.
     """
     with admitting(listed()):
         console().out(script(build_parser(*COMMANDS), shell), highlight=False)

@@ -26,7 +26,7 @@ def first_line(words: Sequence[str], own: Collection[str]) -> str:
 
     Example:
         >>> first_line(["evaluate", "run", "--metrics", "[mine.margin]"], ())
-        "# tepui evaluate --config FILE --metrics '[mine.margin]'\\n"
+        "# tepui evaluate --config FILE --metrics '[mine.margin]'\n"
     """
     again = [words[0], *_modules(words), "--config", FILE, *_own_options(words, own)]
     return f"# tepui {shlex.join(again)}\n"

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import reprlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from tepui.core.agreement import differences
+from tepui.core.agreement import apart
 from tepui.core.lease import LEASE, Lease, leased
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.precision import Precision
@@ -31,6 +32,11 @@ from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.loading import RUN
 from tepui.training.described import environment_of
 from tepui.training.timeline import Span
+
+# How values are shown in messages: not longer than one can read.
+SHOWN = reprlib.Repr()
+SHOWN.maxlist = SHOWN.maxdict = 6
+SHOWN.maxstring = 70
 
 
 @dataclass(frozen=True)
@@ -220,14 +226,16 @@ class RunFolder:
                 f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
                 "or choose another folder"
             )
-        other = differences(self.recorded()["config"], config)
+        begun = self.recorded()["config"]
+        names = sorted(begun.keys() | config.keys())
+        other = [name for name in names if begun.get(name) != config.get(name)]
         if other:
-            name, (begun, asked) = min(other.items())
-            more = ", ".join(sorted(other.keys() - {name}))
+            name, *more = other
+            then, now = map(SHOWN.repr, apart(begun.get(name), config.get(name)))
             raise ValueError(
-                f"{name} must be what the run in {self.path} was started with "
-                f"({begun!r}) to resume it, got {asked!r}"
-                + (f"; so must {more}" if more else "")
+                f"{name} must be what the run in {self.path} was started with ({then}) "
+                f"to resume it, got {now}"
+                + (f"; so must {', '.join(more)}" if more else "")
             )
 
     @contextmanager

@@ -20,7 +20,7 @@ COMMANDS = [
 SMALLER = {"--data.size": "16", "--epochs": "1", "--ensembles": "2"}
 MORE = {
     "train": ["--model.width", "2", "--members", "2", "--quiet"],
-    "compare": ["--epochs", "1", "--members", "2", "--sharpness", "0"],
+    "compare": ["--members", "2", "--sharpness", "0"],
 }
 
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import tepui
@@ -25,6 +26,26 @@ def test_resuming_where_nothing_is_begins_and_says_so(tmp_path, capsys):
     assert tepui.load(out)
     main(["train", *SMALL, "--resume", "--out", out])
     assert "nothing to continue" not in capsys.readouterr().err
+
+
+def test_what_train_names_next_can_be_run(tmp_path, capsys):
+    rows = np.random.default_rng(0).random((24, 4), np.float32)
+    arrays = {f"x_{part}": rows for part in ("train", "test")}
+    arrays |= {f"y_{part}": np.arange(24) % 2 for part in ("train", "test")}
+    np.savez(tmp_path / "table.npz", **arrays)
+    table = ["--data", "ArrayFile", "--data.path", str(tmp_path / "table.npz")]
+    for name, words, then in (
+        ("digits", [], "evaluate"),
+        ("held_out", ["--validation", "0.2"], "calibrate"),
+        ("table", table, "evaluate"),
+    ):
+        out = str(tmp_path / name)
+        main(["train", *SMALL, *words, "--out", out])
+        said = capsys.readouterr().out.split("next: tepui ")[1].split()
+        assert said[:2] == [then, out]
+        if name != "digits":
+            main(said)
+            capsys.readouterr()
 
 
 def test_only_what_differs_is_named_when_a_run_is_resumed(tmp_path, capsys):

@@ -158,7 +158,8 @@ def _say(results: Results, folder: Path) -> None:
         console().print(f"and {len(results.records) - SHOWN} more")
     for name, stand_in in _stand_ins(results).items():
         console().print(f"at this size {stand_in} stands in for {name}")
-    console().print(f"written to {folder}\nnext: tepui report {folder} --open")
+    console().print(f"written to {folder}")
+    console().print(f"next: tepui report {folder} --open, or tepui claims")
 
 
 def _stand_ins(results: Results) -> dict[str, str]:

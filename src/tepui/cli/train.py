@@ -25,8 +25,10 @@ from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
+from tepui.core.task import Task
 from tepui.data import Digits
 from tepui.data.preparation import preparation_of
+from tepui.data.prepared_like import image_shape
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import task_of
 from tepui.methods import DeepEnsemble, Method
@@ -108,6 +110,7 @@ def train(
     drawn = seed if seeds is None else seeds
     heads = Path() if extractor is None else Path(HEADS)  # where the run is kept
     learned, beside = part(data, train=True), None if unlabeled is None else unlabeled()
+    pictures = image_shape(learned) is not None
     if extractor is None:
         factory = fitted(model, learned, task_of(minimized))
         ensemble = Ensemble.build(factory, count, drawn)
@@ -159,4 +162,7 @@ def train(
     console().print(f"trained {members_in_words} (loss {losses}) in {folder}")
     if run.timeline:
         console().print(f"time: {in_words(run.timeline)}")
-    console().print(f"next: tepui evaluate {folder}")
+    chooses = task_of(minimized) == Task("classification")
+    then = "calibrate" if chooses and validation is not None else "evaluate"
+    without = "" if pictures or then == "calibrate" else " --corruptions none"
+    console().print(f"next: tepui {then} {folder}{without}")

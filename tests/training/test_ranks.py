@@ -186,11 +186,11 @@ def test_killed_again_and_again_runs_end_at_the_same_bits(tmp_path):
             assert_same_files(whole.path / file, Path(run["out"]) / file)
 
 
-def started_by_torchrun(size, script, *arguments, options=()):
+def started_by_torchrun(size, script, *arguments, options=(), timeout=5):
     words = [f"--nproc-per-node={size}", *options, str(script), *map(str, arguments)]
     return subprocess.Popen(
         [*LAUNCHER, *words],
-        env={**environment_here(), "TEPUI_RANK_TIMEOUT": "5"},
+        env={**environment_here(), "TEPUI_RANK_TIMEOUT": str(timeout)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -251,7 +251,9 @@ def test_torchrun_starts_ranks_again_that_go_on(tmp_path):
     """The first time rank 0 dies, the second time rank 1."""
     script, out = tmp_path / "script.py", tmp_path / "restarted"
     script.write_text(DYING_SCRIPT)
-    launcher = started_by_torchrun(2, script, out, options=["--max-restarts=2"])
+    # Ranks that die are missed at once; those that start late must not be.
+    options = {"options": ["--max-restarts=2"], "timeout": 60}
+    launcher = started_by_torchrun(2, script, out, **options)
     assert launcher.wait(timeout=200) == 0
     assert_same_folders(train("SharpBalance", tmp_path / "whole").path, out)
 

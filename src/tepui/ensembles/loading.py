@@ -1,10 +1,10 @@
 """Reading ensembles from files: whole, into another, or what they say of themselves."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
@@ -23,6 +23,7 @@ from tepui.modules.state import load_tensor_state, rebuilt, take_dtypes
 RUN = "run.json"
 
 States = dict[str, dict[str, Tensor]]
+Made = TypeVar("Made")
 
 
 def load(
@@ -166,18 +167,20 @@ def _take_meaning(
 
 
 def _task(document: dict[str, Any], file: Path) -> Task | None:
-    described = document.get("task")
-    try:
-        return None if described is None else Task.of(described)
-    except (KeyError, TypeError, ValueError) as error:
-        rule = f"{file} must say what outputs mean"
-        raise ValueError(f"{rule}, but: {error!r}") from error
+    return _described(document, "task", Task.of, f"{file} must say what outputs mean")
 
 
 def _preparation(document: dict[str, Any], file: Path) -> Preparation | None:
-    described = document.get("preparation")
+    rule = f"{file} must say how inputs are prepared"
+    return _described(document, "preparation", Preparation.of, rule)
+
+
+def _described(
+    document: dict[str, Any], name: str, made: Callable[[Any], Made], rule: str
+) -> Made | None:
+    """Return what a document says under a name, None where it says nothing."""
+    described = document.get(name)
     try:
-        return None if described is None else Preparation.of(described)
-    except (AttributeError, TypeError, ValueError) as error:
-        rule = f"{file} must say how inputs are prepared"
+        return None if described is None else made(described)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{rule}, but: {error!r}") from error

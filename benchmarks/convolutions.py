@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    table = Table(title=f"{arguments.threads} thread(s), torch {torch.__version__}")
+    table = Table(title=f"threads: {arguments.threads}, torch {torch.__version__}")
     for heading in ("convolution", *KERNELS, "oneDNN / native"):
         table.add_column(heading, justify="right")
     for width in arguments.widths:

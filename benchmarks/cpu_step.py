@@ -157,7 +157,7 @@ def ratio(milliseconds: dict[str, list[float]], ours: str, other: str) -> float:
 def show(results: dict[str, dict[str, list[float]]], rounds: int) -> None:
     table = Table(
         title=f"Milliseconds per step, medians of {rounds} rounds; "
-        f"{torch.get_num_threads()} thread(s), torch {torch.__version__}"
+        f"threads: {torch.get_num_threads()}, torch {torch.__version__}"
     )
     table.add_column("model, method")
     names, pairs = (

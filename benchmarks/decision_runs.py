@@ -4,8 +4,9 @@ An ensemble's first half is trained once, and several methods go on from there.
 """
 
 import argparse
+import copy
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,12 @@ from tepui.evaluation.scores import Scores, mean_scores, scores
 from tepui.methods import Method
 from tepui.metrics import temperature
 from tepui.models import ResNet18
+from tepui.modules.state import load_tensor_state
 from tepui.training.described import environment_of
 from tepui.training.run_folder import RunFolder
 
 MEMBERS = 3
+CHECKPOINT_EVERY = 20  # epochs
 SEVERITIES = (1, 3, 5)
 CLEAN = ("clean", 0)
 COPIES = "test_copies.safetensors"
@@ -79,17 +82,20 @@ def training_and_held_out(arguments: argparse.Namespace) -> tuple[Arrays, Arrays
 
 
 def begin(
-    data: Arrays, method: Method, folder: Path, *, until: int, **how: int
+    data: Arrays, method: Method, folder: Path, *, until: int, **how: Any
 ) -> None:
     """Train an ensemble up to an epoch, or on to it, and leave it in its folder."""
     _fit(data, method, folder, stop_after=until, resume=True, **how)
 
 
 def go_on(
-    data: Arrays, method: Method, folder: Path, first_half: Path, **how: int
+    data: Arrays, method: Method, folder: Path, first_part: Path, **how: Any
 ) -> tepui.Run:
-    """Train an ensemble from a first half that its method would have made too."""
-    return _fit(data, method, folder, branch_from=first_half, **how)
+    """Train an ensemble from a first part that its method would have made too.
+
+    Where this was interrupted, it goes on from there.
+    """
+    return _fit(data, method, folder, branch_from=first_part, resume=True, **how)
 
 
 def _fit(
@@ -117,7 +123,7 @@ def _fit(
         augment=(RandomCrop(), HorizontalFlip()),
         compile=False,  # SharpBalance's shapes differ between members
         out=folder,
-        checkpoint_every=epochs,
+        checkpoint_every=CHECKPOINT_EVERY,
         progress="none",
         **how,
     )
@@ -142,14 +148,35 @@ def recorded(run: tepui.Run) -> dict[str, Any]:
     }
 
 
+def last_weights(run: tepui.Run) -> tepui.Ensemble:
+    """Return the ensemble as training left it, of a run that averaged its weights."""
+    assert run.path is not None
+    checkpoint = RunFolder(run.path).load_checkpoint()
+    assert checkpoint is not None
+    ensemble, start = copy.deepcopy(run.ensemble), "module/"
+    for index, member in enumerate(ensemble.members):
+        tensors, _ = checkpoint.member(index)
+        names = [name for name in tensors if name.startswith(start)]
+        state = {name.removeprefix(start): tensors[name] for name in names}
+        load_tensor_state(member, state, f"checkpoint of member {index}")
+    return ensemble
+
+
 def found_of(
-    run: tepui.Run, held_out: Arrays, arguments: argparse.Namespace
+    run: tepui.Run,
+    held_out: Arrays,
+    arguments: argparse.Namespace,
+    *,
+    ensemble: tepui.Ensemble | None = None,
+    severities: Sequence[int] = SEVERITIES,
 ) -> dict[str, Any]:
-    """Return what is known of a run, and what its ensemble scores in the exam."""
+    """Return what is known of a run, and what an ensemble of it scores in the exam."""
     began = time.monotonic()
+    ensemble = ensemble or run.ensemble
     test = images_of(arguments, train=False).to(the_device())
-    outputs = logits_of(run.ensemble, exam_of(test, arguments.out / COPIES))
-    on_held_out = dataset_logits(run.ensemble, held_out.to(the_device()))
+    exam = exam_of(test, arguments.out / COPIES, severities)
+    outputs = logits_of(ensemble, exam)
+    on_held_out = dataset_logits(ensemble, held_out.to(the_device()))
     return {
         **recorded(run),
         **examined(outputs),
@@ -158,12 +185,14 @@ def found_of(
     }
 
 
-def exam_of(images: Arrays, file: Path | None = None) -> Exam:
+def exam_of(
+    images: Arrays, file: Path | None = None, severities: Sequence[int] = SEVERITIES
+) -> Exam:
     """Return clean images and corrupted copies, all kept; from a file if it is there.
 
     Processes that share a file make the copies once.
     """
-    lazy = corrupted(images, severities=SEVERITIES)
+    lazy = corrupted(images, severities=severities)
     if file is not None and file.exists():
         copies = load_file(file, device=str(images.device))
     else:

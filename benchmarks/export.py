@@ -67,7 +67,7 @@ def main() -> None:
         {name: seconds(call) for name, call in calls.items()} for _ in range(BLOCKS)
     ]
     times = {name: median(block[name] for block in blocks) for name in calls}
-    print(f"{MEMBERS} ConvNets, batch 1, {torch.get_num_threads()} thread(s)")
+    print(f"{MEMBERS} ConvNets, batch 1, threads: {torch.get_num_threads()}")
     for name, taken in times.items():
         ratio = taken / times["exported"]
         print(f"{name:<36} {1e6 * taken:7.0f} µs  {ratio:5.1f} times the exported")

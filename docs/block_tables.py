@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from statistics import fmean
 
 from score_tables import (
@@ -66,15 +67,21 @@ class Arms:
         """Return an arm's accuracies in points, by block."""
         return [100 * r[data]["accuracy"] for r in self.ensembles(arm)]
 
-    def difference(self, arm: str, other: str, data: str) -> Difference:
+    def difference(
+        self, arm: str, other: str, data: str, confidence: float = 0.95
+    ) -> Difference:
         """Return an arm's accuracy less another's, in points."""
         first, second = (self.accuracies(name, data) for name in (arm, other))
-        return paired_difference(first, second)
+        return paired_difference(first, second, confidence)
 
     def begin_page(self, picture: str) -> bool:
         """Print and draw every ensemble; return whether all blocks are complete."""
         self.print_blocks()
         self.draw(picture)
+        return self.all_there()
+
+    def all_there(self) -> bool:
+        """Return whether all blocks are complete; say how many are if not."""
         done = self.complete == list(self.blocks)
         if not done:
             count = f"{len(self.complete)} of {len(self.blocks)}"
@@ -145,7 +152,8 @@ class Arms:
         ticks = [label.replace(" ", "\n") for label in self.labels.values()]
         with panels(file) as shown:
             for axis, (data, key, scale) in shown:
-                for n, color, marker in zip(self.blocks, COLORS, MARKERS, strict=False):
+                styles = zip(self.blocks, cycle(COLORS), cycle(MARKERS), strict=False)
+                for n, color, marker in styles:
                     known = {r["arm"]: r for r in self.results if r["block"] == n}
                     values = [
                         scale * known[arm][data][key] if arm in known else math.nan

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import make_how_late
 import make_which_rule
 from block_tables import Arms
-from branched_arms import DESIGNS
+from decision_designs import DESIGNS
 from decision_runs import read
 from make_claims import filled
 from score_tables import row, with_interval

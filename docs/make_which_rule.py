@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from block_tables import Arms
-from branched_arms import DESIGNS
+from decision_designs import DESIGNS
 from decision_runs import read
 from score_tables import Results, row, with_interval
 

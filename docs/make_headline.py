@@ -1,0 +1,167 @@
+"""Read the results of decision 007 by its rules: print its tables, draw its picture.
+
+PYTHONPATH=src:benchmarks python3 docs/make_headline.py
+
+Every ensemble is shown. Verdicts need three blocks; with fewer, differences are held
+against the chance that is known from other decisions.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from block_tables import Arms
+from decision_designs import DESIGNS
+from decision_runs import read
+from score_tables import Results, row, with_interval
+
+from tepui.studies.significance import holm
+
+HERE = Path(__file__).parent
+DESIGN = DESIGNS["007"]
+RESULTS = HERE / "results" / "decisions" / DESIGN.folder
+PLAIN, SAM = "deep_ensemble", "sam_published_rho"
+FULL, LATE = "released_published_rho", "late_0.85_published_rho"
+DECIDING = {
+    PLAIN: "deep ensemble",
+    SAM: "SAM",
+    FULL: "SharpBalance",
+    LATE: "late SharpBalance",
+}
+BESIDE = {
+    "sam": "SAM, 0.05",
+    "released": "SharpBalance, 0.05",
+    "late_0.85": "late SharpBalance, 0.05",
+}
+FAMILIES, FAMILY = {"corrupted": 1.5, "clean": 0.4}, {"corrupted": 0.9, "clean": 0.3}
+TIMES = {1: "seen once", 2: "seen twice"}
+
+
+class Contrast(NamedTuple):
+    """An arm less another, what chance may do to it, and what the paper printed."""
+
+    arm: str
+    other: str
+    chance: dict[str, float]
+    printed: float | None
+
+
+CONTRASTS = (
+    Contrast(FULL, SAM, FAMILY, 1.00),
+    Contrast(FULL, PLAIN, FAMILIES, 1.49),
+    Contrast(SAM, PLAIN, FAMILIES, 0.49),
+    Contrast(LATE, PLAIN, FAMILY, None),
+)
+Cell = Callable[[dict[str, Any]], str]
+ACCURACY: dict[str, Cell] = {
+    "members, corrupted %": lambda r: _points(r["corrupted"]["individual_accuracy"]),
+    "ensemble, corrupted %": lambda r: _points(r["corrupted"]["accuracy"]),
+    "members, clean %": lambda r: _points(r["clean"]["individual_accuracy"]),
+    "ensemble, clean %": lambda r: _points(r["clean"]["accuracy"]),
+    "DER, corrupted": lambda r: f"{r['corrupted']['der']:.3f}",
+    "DER, clean": lambda r: f"{r['clean']['der']:.3f}",
+    "each member, clean %": lambda r: ", ".join(
+        map(_points, r["clean"]["members"]["accuracy"])
+    ),
+}
+PROBABILITIES: dict[str, Cell] = {
+    "NLL, corrupted": lambda r: f"{r['corrupted']['nll']:.3f}",
+    "NLL, corrupted, scaled": lambda r: f"{r['scaled']['corrupted']['nll']:.3f}",
+    "NLL, clean": lambda r: f"{r['clean']['nll']:.3f}",
+    "NLL, clean, scaled": lambda r: f"{r['scaled']['clean']['nll']:.3f}",
+    "ECE, corrupted %": lambda r: _points(r["corrupted"]["ece"]),
+    "ECE, corrupted, scaled %": lambda r: _points(r["scaled"]["corrupted"]["ece"]),
+    "ECE, clean %": lambda r: _points(r["clean"]["ece"]),
+    "ECE, clean, scaled %": lambda r: _points(r["scaled"]["clean"]["ece"]),
+    "T": lambda r: f"{r['scaled']['temperature']:.3f}",
+}
+
+
+def main() -> None:
+    results = read(RESULTS)
+    arms = complete_blocks(results)
+    print(f"{len(arms.blocks)} of {len(DESIGN.blocks)} blocks are complete")
+    if not results:
+        return
+    for columns in (ACCURACY, PROBABILITIES):
+        print_ensembles(results, columns)
+    if len(arms.blocks) == len(DESIGN.blocks):
+        print_verdicts(arms)
+    elif arms.blocks:
+        print_seen(arms)
+    there = {r["arm"] for r in results}
+    labels = {a: label for a, label in (DECIDING | BESIDE).items() if a in there}
+    Arms(results, labels, DESIGN.blocks).draw(f"decision_{DESIGN.folder}.png")
+
+
+def complete_blocks(results: Results) -> Arms:
+    """Return the four arms in the blocks where all of them are there."""
+    blocks = Arms(results, DECIDING, DESIGN.blocks).complete
+    return Arms([r for r in results if r["block"] in blocks], DECIDING, blocks)
+
+
+def print_ensembles(results: Results, columns: dict[str, Cell]) -> None:
+    """Print the scores of every ensemble."""
+    print("\n" + row("arm", "block", *columns))
+    for arm, label in (DECIDING | BESIDE).items():
+        for result in Arms(results, DECIDING, DESIGN.blocks).ensembles(arm):
+            cells = [cell(result) for cell in columns.values()]
+            print(row(label, result["block"], *cells))
+
+
+def print_seen(arms: Arms) -> None:
+    """Print differences of one or two blocks, and what rule 2 calls them."""
+    print("\n" + row("difference", "corrupted", "clean"))
+    for contrast in CONTRASTS:
+        cells = [seen(arms, contrast, data) for data in ("corrupted", "clean")]
+        print(row(name_of(contrast), *cells))
+
+
+def seen(arms: Arms, contrast: Contrast, data: str) -> str:
+    """Return a difference in every block, and what rule 2 calls it."""
+    apart = by_block(arms, contrast, data)
+    bound = contrast.chance[data]
+    beyond = min(apart) > bound or max(apart) < -bound
+    says = "beyond chance as known from elsewhere" if beyond else TIMES[len(apart)]
+    return ", ".join(f"{value:+.2f}" for value in apart).replace("-", "−") + f": {says}"
+
+
+def by_block(arms: Arms, contrast: Contrast, data: str) -> list[float]:
+    """Return a difference in every block, in points."""
+    both = (arms.accuracies(arm, data) for arm in contrast[:2])
+    return [first - second for first, second in zip(*both, strict=True)]
+
+
+def print_verdicts(arms: Arms) -> None:
+    """Print what rule 3 says of the four differences."""
+    found = [arms.difference(c.arm, c.other, "corrupted") for c in CONTRASTS]
+    corrected = holm([each.p for each in found])
+    heads = ("difference", "corrupted", "p", "p, Holm", "is", "the paper's", "clean")
+    print("\n" + row(*heads))
+    for contrast, apart, p in zip(CONTRASTS, found, corrected, strict=True):
+        says = "supported" if p <= 0.05 and apart.mean > 0 else "undecided"
+        says = "refuted" if apart.high < 0 else says
+        printed = said_of_printed(contrast.printed, apart.low, apart.high)
+        clean = with_interval(arms.difference(contrast.arm, contrast.other, "clean"))
+        numbers = (with_interval(apart), f"{apart.p:.4f}", f"{p:.4f}")
+        print(row(name_of(contrast), *numbers, says, printed, clean))
+
+
+def said_of_printed(printed: float | None, low: float, high: float) -> str:
+    """Return the paper's difference, and whether an interval leaves it out."""
+    if printed is None:
+        return ""
+    return f"{printed:.2f}, {'within' if low <= printed <= high else 'left out'}"
+
+
+def name_of(contrast: Contrast) -> str:
+    """Return what a table calls a difference."""
+    return f"{DECIDING[contrast.arm]} less {DECIDING[contrast.other]}"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:.2f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+"""File what decisions 002 and 004 trained under size ``medium``, for the claims.
+
+Their ensembles are those of figure 7 and tables 2 and 3 at that size, but for what
+``DEPARTURES`` says. Only data sets whose five blocks are there are filed.
+
+PYTHONPATH=src:benchmarks python3 docs/make_medium.py
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+
+from decision_designs import DESIGNS
+from decision_runs import SEVERITIES, read
+from score_tables import Results as Found
+
+from tepui.papers.recipe import Order, load
+from tepui.papers.reproduce import write
+from tepui.papers.sharpbalance.scores import METRICS, metric_values
+from tepui.studies import Departure, Record, Results, averaged
+from tepui.studies.departures import DIFFERS
+
+HERE = Path(__file__).parent
+ENSEMBLES = 5
+METHODS = {
+    "deep_ensemble": "deep_ensemble",
+    "sam": "sam",
+    "paper": "sharpbalance",
+    "released": "sharpbalance_released",
+}
+# Members that exchange data depend on each other and are no pairs.
+ALONE = ("deep_ensemble", "sam")
+DECISIONS = {"cifar10": ("002",), "cifar100": ("004", "medium")}
+PANELS = {"cifar10": ("d", "a"), "cifar100": ("e", "b")}  # clean, corrupted
+TABLES = {"cifar10": "table2", "cifar100": "table3"}
+BARS = ("individual_accuracy", "ensemble_accuracy", "ensemble_improvement", "eir")
+DEPARTURES = (
+    Departure(
+        "seeds derive from the numbers of the decisions' blocks",
+        "these ensembles were trained for the decisions on defaults",
+    ),
+    Departure(
+        "corrupted copies of severities 1, 3 and 5 alone",
+        "these ensembles were trained for the decisions on defaults",
+    ),
+    Departure(
+        "SharpBalance goes on from the first half of SAM's ensemble of the same seeds",
+        "the two are one run until then; nothing is trained twice",
+    ),
+    Departure(
+        "the share of sharp samples is 0.4 on both data sets",
+        "these ensembles were trained for the decisions on defaults",
+    ),
+)
+
+Arms = Mapping[str, Found]  # of each method, by block
+
+
+def main() -> None:
+    complete = {name: arms for name in DECISIONS if (arms := arms_of(name))}
+    panels = sorted(letter for name in complete for letter in PANELS[name])
+    bars = [record for name, arms in complete.items() for record in bars_of(name, arms)]
+    file("sharpbalance/figure7", tuple(panels), bars, complete.values())
+    for name, arms in complete.items():
+        file(f"sharpbalance/{TABLES[name]}", (), by_severity(name, arms), [arms])
+
+
+def arms_of(dataset: str) -> Arms:
+    """Return a data set's ensembles, none if there are not five of each method."""
+    folders = [DESIGNS[decision].folder for decision in DECISIONS[dataset]]
+    found = [r for x in folders for r in read(HERE / "results" / "decisions" / x)]
+    found.sort(key=lambda result: result["block"])
+    arms = {METHODS[arm]: [r for r in found if r["arm"] == arm] for arm in METHODS}
+    return arms if {len(several) for several in arms.values()} == {ENSEMBLES} else {}
+
+
+def bars_of(dataset: str, arms: Arms) -> Iterator[Record]:
+    """Yield the records of figure 7 on one data set."""
+    parts = ("clean", dataset), ("corrupted", f"{dataset}_c")
+    for letter, (part, name) in zip(PANELS[dataset], parts, strict=True):
+        for method, found in arms.items():
+            for metric in BARS:
+                members: Sequence[float] = ()
+                if method in ALONE and metric == "individual_accuracy":
+                    members = [
+                        100 * x for r in found for x in r[part]["members"]["accuracy"]
+                    ]
+                yield averaged(
+                    metric_values([r[part] for r in found], metric),
+                    [],
+                    item=f"sharpbalance/figure7{letter}",
+                    dataset=name,
+                    architecture="resnet18",
+                    method=method,
+                    metric=metric,
+                    unit=METRICS[metric][1],
+                    members=tuple(members),
+                    at={"ensemble_size": 3},
+                )
+
+
+def by_severity(dataset: str, arms: Arms) -> Iterator[Record]:
+    """Yield the records of the table of severities on one data set."""
+    for severity in SEVERITIES:
+        for method, found in arms.items():
+            yield averaged(
+                [100 * at_severity(r["copies"], severity) for r in found],
+                [],
+                item=f"sharpbalance/{TABLES[dataset]}",
+                dataset=f"{dataset}_c",
+                architecture="resnet18",
+                method=method,
+                metric="ensemble_accuracy",
+                unit="percent",
+                at={"severity": severity, "ensemble_size": 3},
+            )
+
+
+def at_severity(copies: Mapping[str, float], severity: int) -> float:
+    """Return the mean accuracy over the copies of a severity."""
+    return fmean(v for name, v in copies.items() if name.endswith(f"/{severity}"))
+
+
+def file(
+    item: str,
+    panels: tuple[str, ...],
+    records: Iterable[Record],
+    sources: Iterable[Arms],
+) -> None:
+    """Write results where the pages and the claims read them."""
+    recipe, order = load(item), Order("medium", panels)
+    settings = recipe.described(order)
+    settings[DIFFERS] = [*settings[DIFFERS], *(each.document() for each in DEPARTURES)]
+    settings["made_by"] = (
+        "the commands of decisions 002 and 004 and `docs/make_medium.py`"
+    )
+    (environment,) = {
+        tuple(
+            (k, v) for k, v in r["environment"].items() if k not in ("command", "tepui")
+        )
+        for arms in sources
+        for found in arms.values()
+        for r in found
+    }
+    made = Results(
+        item,
+        recipe.title,
+        "medium",
+        settings,
+        {**dict(environment), "command": "python docs/make_medium.py"},
+        tuple(records),
+    )
+    folder = HERE / "results" / "medium" / item
+    write(folder, made, recipe.draw)
+    for name in ("results.csv", "figure.svg"):
+        (folder / name).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -41,8 +41,9 @@ test-faults: $(VENV)/.dev ## kills, full disks, damaged files: any seeds, totals
 # All tests of other libraries, too, that would be skipped where those are missing.
 test-ecosystem: $(ECOSYSTEM)/.installed ## every extra, and tests beside other libraries
 	TEPUI_ECOSYSTEM=1 $(ECOSYSTEM)/bin/python $(PARALLEL) -m "slow or not slow" \
-		tests/ecosystem $$(grep -rl importorskip tests --include="test_*.py" \
-		--exclude-dir=ecosystem) $(ARGS)
+		tests/ecosystem tests/test_site.py \
+		$$(grep -rl importorskip tests --include="test_*.py" --exclude-dir=ecosystem) \
+		$(ARGS)
 
 # What is tested lies in site-packages: nothing puts src/ on the path.
 test-wheel: dist ## the core of the suite against the wheel, in a fresh environment

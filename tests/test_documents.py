@@ -4,32 +4,34 @@ import ast
 import importlib
 import re
 import runpy
-import shlex
-from pathlib import Path
 
 import pytest
 
 from elsewhere import check_elsewhere
-from tepui.cli.main import read
-from tepui.cli.parsing import (
-    normalized,
-    spelled,
-    with_data_option,
-    with_files_first,
-)
+from pages import PAGES, ROOT, blocks, name_of
 from tepui.papers.recipe import PAPERS, Diagram, names
 
-ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # Code, and what it prints where that is shown below it.
 EXAMPLE = r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?"
 FOUND = {
-    f"{page.relative_to(ROOT)}-{number}": example
+    f"{name_of(page)}-{number}": example
     for page in PAGES
     for number, example in enumerate(re.findall(EXAMPLE, page.read_text(), re.S))
 }
 HOME = FOUND.pop("docs/index.md-0")  # the one of README
 EXAMPLES = [pytest.param(*example, id=name) for name, example in FOUND.items()]
+# Pages with code that is no example to run by itself: how many blocks, and who runs
+# them, or why nobody does.
+FRAGMENTS = {
+    "docs/clusters.md": (1, "tests/test_many_machines.py"),
+    "docs/exporting.md": (1, "goes on from the example above it; tests/elsewhere.py"),
+    "docs/extending.md": (5, "tests/test_examples.py"),
+    "docs/foreign_weights.md": (2, "tests/ecosystem/test_members_elsewhere.py"),
+    "docs/huggingface.md": (2, "reaches the hub; tests/ecosystem has one of its own"),
+    "docs/large_data.md": (1, "reaches the hub; tests/data/test_hugging_face.py"),
+    "docs/ranks.md": (2, "tests/training/test_data_parallel.py"),
+    "docs/sam_everywhere.md": (6, "tests/ecosystem/test_sam_everywhere.py"),
+}
 NUMBER = r"\d+(?:\.\d+)?"
 
 
@@ -54,6 +56,13 @@ def test_example_runs(code, shown, tmp_path, monkeypatch, capsys):
         check_shown(printed, shown)
     for file in tmp_path.glob("*.onnx"):
         check_elsewhere(file, space["raw"], space["out"], tmp_path)
+
+
+def test_code_runs_or_is_known_not_to():
+    shown = {name_of(page): [each for each, _ in blocks(page)] for page in PAGES}
+    assert len(FOUND) + 1 == sum(each.count("python") for each in shown.values())
+    found = {name: each.count("py") for name, each in shown.items() if "py" in each}
+    assert found == {name: number for name, (number, _) in FRAGMENTS.items()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -101,26 +110,6 @@ def test_the_page_of_reliability_shows_the_committed_totals(monkeypatch):
 def test_readme_and_home_show_one_example_and_what_it_prints():
     assert FOUND["README.md-0"] == HOME
     assert HOME[1]
-
-
-def commands():
-    """Yield the commands in the pages, but for those that name a package of yours."""
-    for page in PAGES:
-        blocks = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.S | re.M)
-        text = "\n".join(block for language, block in blocks if language in ("", "sh"))
-        for line in re.findall(r"^tepui \w.*$", text.replace("\\\n", " "), re.M):
-            if "mypackage" not in line:
-                _, *words = shlex.split(line, comments=True)
-                marks = () if page.name == "README.md" else pytest.mark.slow
-                yield pytest.param(words, marks=marks, id=f"{page.name}-{line[6:60]}")
-
-
-@pytest.mark.parametrize("words", [*commands()])
-def test_commands_are_understood(words, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for folder in ("photos/test", "new_photos"):  # what tepui predict looks for
-        Path(folder).mkdir(parents=True)
-    read(with_files_first(spelled(normalized(with_data_option(words)))))
 
 
 def test_readme_shows_every_command():

@@ -46,7 +46,7 @@ def test_gains_are_those_of_the_page_for_those_who_decide():
     gains = re.findall(r"[\d.]+ \([^)]* to [^)]*\)", text)
     pages = ("does_it_help", "decisions/002_which_rule")
     known = "".join((ROOT / f"docs/{page}.md").read_text() for page in pages)
-    assert len(gains) == 12
+    assert len(gains) == 13
     assert [gain for gain in gains if gain not in known] == []
 
 
@@ -64,3 +64,15 @@ def test_versions_of_other_sams_are_the_measured_ones():
     for name in rows(section("SAM in anybody's loop"))[""][1:]:
         package, version = name.split()
         assert MEASURED["versions"][package] == version
+
+
+def test_ten_lines_are_ten():
+    code = section("Ten lines").split("```python\n")[1].split("```")[0]
+    assert len(list(filter(None, code.splitlines()))) == 10
+
+
+def test_pictures_are_there_for_light_and_dark():
+    found = re.findall(r'(?:src|srcset)="([^"]*)"', README)
+    assert found == ["docs/images/effect-dark.svg", "docs/images/effect.svg"]
+    for name in found:
+        assert (ROOT / name).read_text().startswith("<svg")

@@ -1,6 +1,8 @@
 """The built site in a real browser: nothing is fetched, cut or hard to read."""
 
+import importlib
 import importlib.util
+import re
 import subprocess
 import sys
 import threading
@@ -16,8 +18,9 @@ from legibility import CLIPPED, COLORS, contrast
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("", "does_it_help/", "tutorial/five_minutes/", "glossary/", "reference/optim/")
+FORMULA = re.compile(r"<math.*?</math>", re.S)
 SCHEMES = {"light": "default", "dark": "slate"}  # what the theme calls them
-NEEDED = ("material", "mkdocstrings")
+NEEDED = ("latex2mathml", "material", "mkdocstrings")
 SCHEME = "document.body.dataset.mdColorScheme"
 
 pytestmark = [
@@ -71,6 +74,23 @@ def test_scripts_and_numbers_are_not_published(folder):
     assert kept == shown | {"search/search_index.json"}
 
 
+def test_docstrings_are_drawn_and_not_shown_as_they_are_written(folder):
+    for file in folder.glob("reference/*/index.html"):
+        page = file.read_text()
+        assert (
+            re.findall(r":\w+:\s?<code>|\.\. math|<summary>Example</summary>", page)
+            == []
+        )
+        assert [each for each in FORMULA.findall(page) if "\\" in each] == []
+    sam = (folder / "reference/optim/index.html").read_text()
+    assert len(FORMULA.findall(sam)) > 3
+    assert "<p>SAM looks for weights" in sam
+    assert re.search(
+        r"With the gradient\s<span><math.*?</math></span>, one step is", sam
+    )
+    assert "<td>" not in sam
+
+
 def wait_for(tab, expression, value):
     """Wait until the page's own scripts have done their work."""
     for _ in range(200):
@@ -98,3 +118,37 @@ def test_a_page_is_whole_and_legible(address, tab, page, width, scheme):
     assert (sum(light) > len(light) / 2) == (scheme == "light")
     worst = min(texts, key=lambda text: contrast(*text[1:]))
     assert contrast(*worst[1:]) >= 4.5, worst
+
+
+def test_what_scrolls_says_so(address, tab):
+    hinted = """[...document.querySelectorAll('.md-typeset__scrollwrap')].map(each =>
+      [each.scrollWidth > each.clientWidth + 1,
+       getComputedStyle(each, '::after').display != 'none'])"""
+    for width in (390, 1400):
+        tab.open(f"{address}does_it_help/", width)
+        wait_for(tab, f"{hinted}.length", 3)
+        found = tab.value(hinted)
+        assert any(scrolls for scrolls, _ in found) == (width == 390)
+        assert all(scrolls == hint for scrolls, hint in found)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_home_shows_the_picture_of_its_scheme(address, tab, scheme):
+    tab.open(address, 390, scheme)
+    wait_for(tab, SCHEME, SCHEMES[scheme])
+    shown = tab.value(
+        "[...document.querySelectorAll('article img')].filter("
+        "each => each.checkVisibility()).map(each => each.getAttribute('src'))"
+    )
+    dark = "-dark" if scheme == "dark" else ""
+    assert shown == [f"images/effect{dark}.svg#only-{scheme}"]
+
+
+def test_intervals_stay_on_a_line_and_code_as_it_is(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    made = importlib.import_module("unbroken").on_page_content(
+        "<p>-0.07 to 0.20, 97 to 100, (1.5 to 2)</p><pre>1 to 2</pre><p>3 to be</p>"
+    )
+    assert made.replace("\u00a0", "_") == (
+        "<p>-0.07_to_0.20, 97_to_100, (1.5_to_2)</p><pre>1 to 2</pre><p>3 to be</p>"
+    )

@@ -4,10 +4,7 @@ import importlib
 from pathlib import Path
 
 import pytest
-import torch
 from scipy import stats
-
-import tepui
 
 ROOT = Path(__file__).parents[1]
 CORRUPTED = {
@@ -75,41 +72,38 @@ def test_there_is_no_verdict_before_all_blocks_are_complete(scripts):
     assert arms(scripts, most).complete == [2, 3, 4, 5]
 
 
-def test_only_missing_ensembles_are_trained_where_their_first_half_is_there(
+def test_only_missing_ensembles_are_trained_where_their_first_part_is_there(
     scripts, tmp_path
 ):
     script = scripts["branched_arms"]
 
+    def job(arm):
+        return script.Job(tmp_path, "002", 2, arm, 40)
+
     def missing():
-        jobs = script.to_train(tmp_path, 2, script.DESIGNS["002"].arms)
-        return [job.folder.name.removeprefix("block2_") for job in jobs]
+        jobs = script.to_train(job(arm) for arm in script.DESIGNS["002"].arms)
+        return [each.folder.name.removeprefix("block2_") for each in jobs]
 
-    sam = ["sam_first_half", "sam", "released", "paper"]
-    assert missing() == [*sam, "deep_ensemble_first_half", "deep_ensemble", "late"]
+    sam = ["sam_until_20", "sam", "released", "paper"]
+    assert missing() == [*sam, "deep_ensemble_until_20", "deep_ensemble", "late"]
     for arm in ("sam", "released", "deep_ensemble", "late"):
-        script.Job(tmp_path, 2, arm).result.touch()
+        job(arm).results[0].touch()
     assert missing() == sam
-    checkpoint = script.Job(tmp_path, 2, "paper").first_half.result
-    checkpoint.parent.mkdir(parents=True)
-    checkpoint.touch()
+    (mark,) = job("paper").first_part.results
+    mark.parent.mkdir(parents=True)
+    mark.touch()
     assert missing() == ["paper"]
-    assert script.Job(tmp_path, 2, "paper").ready
-    assert not script.Job(tmp_path, 2, "late").ready
+    assert job("paper").ready
+    assert not job("late").ready
 
 
-def test_arms_that_share_a_first_half_begin_with_it(scripts):
+def test_a_first_part_that_was_ended_goes_on_and_its_branches_begin_again(
+    scripts, tmp_path
+):
     script = scripts["branched_arms"]
-    for arm, first in script.FIRST_HALVES.items():
-        if arm != first:
-            begins = script.METHODS[arm].prefix(40)
-            assert begins == (script.METHODS[first], 20)
-
-
-def test_random_scores_are_a_members_own_and_the_same_again(scripts):
-    score = scripts["branched_arms"].random_scores
-    data = tepui.data.Digits(train=False)
-    ensemble = tepui.Ensemble.build(tepui.models.ConvNet, members=2, seed=0)
-    one, other = (score(member, data) for member in ensemble.members)
-    assert one.shape == other.shape == (len(data),)
-    assert torch.equal(one, score(ensemble.members[0], data))
-    assert abs(torch.corrcoef(torch.stack([one, other]))[0, 1]) < 0.2
+    late = script.Job(tmp_path, "007", 29, "late_0.85_published_rho", 200)
+    for each in (late, late.first_part):
+        each.folder.mkdir(parents=True)
+    assert list(script.to_train([late])) == [late.first_part, late]
+    assert late.first_part.folder.exists()
+    assert not late.folder.exists()

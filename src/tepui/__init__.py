@@ -13,6 +13,7 @@ from tepui import (
     theory,
 )
 from tepui.core.hyperparameters import hyperparameter_grid
+from tepui.core.notebooks import ShownInNotebooks as _ShownInNotebooks
 from tepui.core.task import Task
 from tepui.core.version import __version__
 from tepui.ensembles.ensemble import Ensemble
@@ -50,6 +51,16 @@ from tepui.training import (
 
 # Quiet unless an application asks: logging.getLogger("tepui").setLevel("INFO").
 logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def _piece_of_page(shown: object) -> str:
+    """Return what notebooks show of an object; the page is loaded only then."""
+    from tepui.report.notebooks import html
+
+    return html(shown)
+
+
+_ShownInNotebooks._repr_html_ = _piece_of_page
 
 __all__ = [
     "SGD",

@@ -29,7 +29,8 @@ def test_parts_are_the_same_as_the_whole(run, tmp_path, capsys):
     shifted = ["--shifted", str(tmp_path / "copies")]
     main(["evaluate", str(run), *shifted])
     main(["evaluate", str(run), *NOISE])
-    assert "beside corrupted copies from before" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "beside corrupted copies from before" in said
     main(["evaluate", str(run), *BLUR])
     parts, logits, shown = evaluation(run), read_logits(run), read_gallery(run)
     for file in ("evaluation.json", "logits.safetensors", "gallery.json"):
@@ -61,6 +62,53 @@ def test_what_is_there_is_measured_again_only_where_it_is_asked_for(run, capsys)
     assert "differs in rule" in capsys.readouterr().err
     main(["evaluate", str(run), *BLUR, "--overwrite"])
     assert list(evaluation(run)["ood"]) == ["far"]
+
+
+def test_calibrating_renews_what_is_asked_for_and_keeps_the_rest(run, tmp_path, capsys):
+    words = ["evaluate", str(run), "--shifted", str(tmp_path / "copies")]
+    main(words)
+    main(["evaluate", str(run), *NOISE])
+    before = evaluation(run)
+    main(["calibrate", str(run), "--held-out", "test"])
+    capsys.readouterr()
+    main(["evaluate", str(run), "--corruptions", "none"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "beside corrupted copies, noise from before. tepui calibrate has" in said
+    assert "only the scores without calibration are kept; evaluate on" in said
+    only_clean = evaluation(run)
+    assert only_clean["applied"]["clean"]["nll"] < before["clean"]["nll"]
+    assert only_clean["applied"]["severities"] == {}
+    for name in ("clean", "cells", "ood", "severities"):
+        assert only_clean[name] == before[name]
+    assert {*read_logits(run).ood} == {"noise"}
+    main([*words, "--overwrite"])
+    assert evaluation(run)["applied"]["severities"].keys() == {"1", "2", "3", "4", "5"}
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "exists and is on corrupted copies" in capsys.readouterr().err
+    main(["calibrate", str(run), "--held-out", "test", "--method", "vector"])
+    main(words)
+    assert evaluation(run)["ood"] == before["ood"]
+    main(["report", str(run)])
+
+
+def test_taking_a_calibration_back_takes_its_scores_out_of_the_report(run, capsys):
+    words = ["evaluate", str(run), "--corruptions", "none", *NOISE]
+    main(words)
+    before = evaluation(run)
+    main(["calibrate", str(run), "--held-out", "test", "--coverage", "0.9"])
+    main(words)
+    page, heading = run / "report.html", "Before and after calibration"
+    main(["report", str(run)])
+    assert heading in page.read_text()
+    main(["calibrate", str(run), "--remove"])
+    assert evaluation(run) == before
+    main(["report", str(run), "--overwrite"])
+    assert heading not in page.read_text()
+    main(["verify", str(run)])
+    capsys.readouterr()
+    main(["evaluate", str(run), *BLUR])
+    assert "tepui calibrate" not in capsys.readouterr().out
 
 
 def test_a_run_comes_into_the_group_of_a_comparison(tmp_path, capsys):

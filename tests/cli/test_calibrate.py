@@ -56,10 +56,13 @@ def test_what_the_run_held_out_calibrates_it(run, tmp_path, capsys):
 
 def test_detectors_of_features_lie_beside_the_run(run, tmp_path, capsys):
     main(["calibrate", str(run), "--method", "vector", "--detectors"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "detectors of features on 1006 samples" in said
     ensemble, test = tepui.load(run), Digits(train=False)
     assert ensemble.calibration.method == "vector"
     stored = read_detectors(run, ensemble)
-    fitted = FeatureDetectors.fit(ensemble, Digits())
+    learned, _ = split(Digits(), 0.3, seed=0)  # without what the run held out
+    fitted = FeatureDetectors.fit(ensemble, learned)
     noise = {"noise": tepui.data.UniformNoise(40, like=test)}
     expected, found = (
         evaluate(ensemble, test, ood=noise, detectors=detectors).ood["noise"]
@@ -81,9 +84,61 @@ def test_detectors_of_features_lie_beside_the_run(run, tmp_path, capsys):
     assert "must be fitted for the ensemble beside it" in capsys.readouterr().err
 
 
+def test_predict_says_which_rows_look_unfamiliar(run, tmp_path, capsys):
+    def predicted(name, *words):
+        file = tmp_path / name
+        main(["predict", str(run), "digits", "--out", str(file), *words])
+        return rows(file), " ".join(capsys.readouterr().out.split())
+
+    found, said = predicted("before.csv")
+    assert "unfamiliar" not in found[0]
+    assert f"look unlike the training data: tepui calibrate {run}" in said
+    main(["calibrate", str(run)])
+    test = Digits(train=False)
+    found, said = predicted("logits.csv", "--level", "0.9")
+    shares = [float(row["unfamiliarity"]) for row in found]
+    expected = tepui.load(run).predict(test).unfamiliarity().tolist()
+    assert shares == pytest.approx(expected, abs=0.005)
+    assert [row["unfamiliar"] == "True" for row in found] == [s >= 0.9 for s in shares]
+    count = sum(share >= 0.9 for share in shares)
+    assert (
+        f"{count} of 360 rows look unlike the training data (level 0.9 by pds); tepui "
+        f"calibrate {run} --detectors finds rows far out next: look at unfamiliar "
+        "rows and the rows of the lowest confidence"
+    ) in said
+    main(["calibrate", str(run), "--detectors"])
+    found, said = predicted("features.csv")
+    shares = [float(row["unfamiliarity"]) for row in found]
+    assert "(level 0.99 by mahalanobis) next: look at unfamiliar rows" in said
+    ensemble = tepui.load(run)
+    detectors = read_detectors(run, ensemble)
+    expected = detectors.unfamiliarity(ensemble, test).tolist()
+    assert shares == pytest.approx(expected, abs=0.005)
+    with pytest.raises(SystemExit):
+        predicted("wrong.csv", "--level", "99")
+    assert "level must lie in (0, 1], got 99" in capsys.readouterr().err
+
+
+def test_what_was_learned_can_be_taken_back(run, tmp_path, capsys):
+    weights = (run / "ensemble.safetensors").read_bytes()
+    main(["calibrate", str(run), "--coverage", "0.8", "--detectors"])
+    capsys.readouterr()
+    main(["calibrate", str(run), "--remove"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.endswith("calibration, conformal sets or intervals, detectors")
+    assert (run / "ensemble.safetensors").read_bytes() == weights
+    assert not (run / "detectors.safetensors").exists()
+    assert tepui.load(run).held_out_scores is None
+    main(["predict", str(run), "digits", "--out", str(tmp_path / "a.csv")])
+    assert "unfamiliarity" not in rows(tmp_path / "a.csv")[0]
+    main(["calibrate", str(run), "--remove"])
+    assert "nothing was there" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (["--remove", "--coverage", "0.9"], "--remove must go without what it would"),
         (["--score", "aps"], "--score must go with --coverage"),
         (["--coverage", "1.5"], "coverage must lie in (0, 1)"),
         (["--method", "platt"], "platt"),

@@ -35,6 +35,8 @@ def test_the_table_shows_each_claim_and_the_count(results, capsys):
     nothing = len(CLAIMS) - computed - 1
     counts = f"small: 1 supported; computed: 2 supported, 2 refuted; {nothing} no data"
     assert counts in shown
+    assert "tradeoff" not in shown
+    assert "smoke" not in shown
 
 
 def test_json_and_markdown_can_be_read_by_programs(results, capsys):
@@ -54,6 +56,9 @@ def test_results_of_size_smoke_are_said_to_be_left_out(tmp_path, capsys):
     records = tuple(CASES["sharpbalance/eoa-sam-plus"](1))
     found = Results("sharpbalance/table6", "others", "smoke", {}, {}, records)
     write_results(folder, found)
+    main(["claims", "--from", str(tmp_path)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "of size smoke, which shows only that code runs: sharpbalance/table6" in said
     main(["claims", "--from", str(tmp_path), "--json"])
     written = json.loads(capsys.readouterr().out)["verdicts"]
     why = {row["claim"]: row["why"] for row in written}

@@ -20,9 +20,10 @@ def test_a_run_becomes_one_file(run, tmp_path, capsys):
     file = tmp_path / "digits.pt2"
     words = ["export", str(run), "--to", "torch", "--out", str(file)]
     main(words)
-    assert "largest difference from the ensemble" in " ".join(
-        capsys.readouterr().out.split()
-    )
+    shown = capsys.readouterr().out
+    assert "largest difference from the ensemble" in " ".join(shown.split())
+    joined = "".join(shown.split())
+    assert f'next:torch.export.load("{file}")answerswithouttepui' in joined
     test = tepui.data.Digits(train=False)
     with torch.no_grad():
         found = torch.export.load(file).module()(test.inputs[:9])  # as they are stored
@@ -40,6 +41,20 @@ def test_a_difference_beyond_the_tolerance_ends_in_words(run, capsys):
         main(["export", str(run), *options])
     assert "must differ from the ensemble's by at most 1e-09" in capsys.readouterr().err
     assert not (run / "ensemble.pt2").exists()
+
+
+@pytest.mark.parametrize(
+    ("to", "name", "ending"),
+    [("onnx", "one.pt2", ".onnx"), ("torch", "one.ONNX", ".pt2")],
+)
+def test_an_ending_of_the_other_format_is_refused(
+    to, name, ending, run, tmp_path, capsys
+):
+    with pytest.raises(SystemExit):
+        main(["export", str(run), "--to", to, "--out", str(tmp_path / name)])
+    shown = capsys.readouterr().err
+    assert f"--out must end in {ending} with --to {to}, got" in shown
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_help_shows_an_example(capsys):

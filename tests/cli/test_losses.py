@@ -55,6 +55,38 @@ def test_the_task_follows_from_the_loss(loss, files):
     main(["export", run, *data, "--to", "torch"])
 
 
+def test_an_extreme_row_does_not_lose_the_other_predictions(files, monkeypatch):
+    monkeypatch.chdir(files)
+    data = ["--data", "ArrayFile", "--data.path", "numbers.npz"]
+    how = ["--epochs", "1", "--batch-size", "16", "--loss", "GaussianNLL"]
+    main(["train", *data, *MLP, *how, "--out", "run"])
+    rows = np.load("numbers.npz")["x_test"][:5]
+    np.save("rows.npy", np.stack([*rows, rows[0] * 1e6, rows[0] * -1e6]))
+    main(["predict", "run", "rows.npy", "--out", "all.csv"])
+    np.save("rows.npy", rows)
+    main(["predict", "run", "rows.npy", "--out", "sane.csv"])
+    everything = (files / "all.csv").read_text().splitlines()
+    assert len(everything) == 1 + 7
+    assert everything[:6] == (files / "sane.csv").read_text().splitlines()
+
+
+def test_missing_values_are_named_instead_of_the_learning_rate(files, capsys):
+    with np.load(files / "numbers.npz") as stored:
+        arrays = dict(stored)
+    arrays["x_train"][[3, 9], 2] = np.nan
+    np.savez(files / "holes.npz", **arrays)
+    data = ["--data", "ArrayFile", "--data.path", str(files / "holes.npz")]
+    run = str(files / "run")
+    with pytest.raises(SystemExit):
+        main(["train", *data, *MLP, "--loss", "MSE", "--epochs", "1", "--out", run])
+    said = capsys.readouterr().err
+    assert "NaN or infinity in 2 of 60 rows of inputs (column 2, counted from" in said
+    assert "fill or drop them, and begin another run in a new folder" in said
+    with pytest.raises(SystemExit):
+        main(["predict", run, *data])
+    assert "rate" not in said + capsys.readouterr().err
+
+
 def test_comparisons_and_searches_take_a_loss(files, monkeypatch, capsys):
     monkeypatch.chdir(files)
     data = ["--data", "ArrayFile", "--data.path", "numbers.npz"]
@@ -89,6 +121,7 @@ def test_weights_of_classes_need_no_brackets(files):
 
 def test_words_that_fit_no_loss_are_refused(files, capsys):
     numbers = ["--data", "ArrayFile", "--data.path", str(files / "numbers.npz")]
+    labels = ["--data", "ArrayFile", "--data.path", str(files / "labels.npz")]
     for words, message in (
         (
             ["--loss", "CrossEntropy", "--class-weights", "1", "4"],
@@ -100,7 +133,8 @@ def test_words_that_fit_no_loss_are_refused(files, capsys):
         ),
         (["--loss", "Huber"], "--loss must be one of CrossEntropy, BinaryCrossEntropy"),
         (["--loss", "os.system"], "--loss must name a class"),
-        ([*numbers, *MLP], "MSE, GaussianNLL or Quantiles fit numbers to predict"),
+        (numbers, "--loss must be given for numbers to predict: --loss MSE, --loss Ga"),
+        (labels, "--loss must be given for several labels of a sample: --loss BinaryC"),
     ):
         with pytest.raises(SystemExit):
             main(["train", *words, "--epochs", "1", "--out", str(files / "none")])

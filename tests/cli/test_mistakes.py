@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tepui.cli.files_named import check_no_files
 from tepui.cli.main import main
 
 SAID = {
@@ -24,6 +25,47 @@ SAID = {
         r"method.roh must be an argument of SAM \(rho, .*\) \(did you mean 'rho'\?\)"
     ),
     "predict": "RUN must be given: tepui predict RUN",
+    "train --model MLP --model.hiden [8]": (
+        r"model.hiden must be an argument of MLP \(.*\) \(did you mean 'hidden'\?\)"
+    ),
+    "train --model MLP --model.hidden x": (
+        "--model.hidden must be several values, got 'x'"
+    ),
+    "train --model.width x": "--model.width must be a whole number, got 'x'",
+    "train --optimizer.lr x": (
+        "--optimizer.lr must be a number or several numbers, got 'x'"
+    ),
+    "train --optimizer.lrr 1": (
+        r"optimizer.lrr must be an argument of SGD or AdamW \(.*\) \(did .* 'lr'\?\)"
+    ),
+    "train --optimizer AdamW --optimizer.lr x": (
+        "--optimizer.lr must be a number or several numbers, got 'x'"
+    ),
+    "train --optimizer AdamW --optimizer.momentum 1": (
+        r"optimizer.momentum must be an argument of AdamW \(lr, .*\)"
+    ),
+    "train --data ImageFolder --data.path x --data.size big": (
+        "--data.size must be a whole number or null, got 'big'"
+    ),
+    "train --data ImageFolder": ("--data.path must be given with --data ImageFolder"),
+    "train --data ArrayFile": "--data.path must be given with --data ArrayFile",
+    "train --data my/table.csv": (
+        "--data must name a data set; for this table type --data Table --data.path "
+        "my/table.csv --data.target COLUMN, got 'my/table.csv'"
+    ),
+    "train --data mine.npz": (
+        "--data must .* type --data ArrayFile --data.path mine.npz, got 'mine.npz'"
+    ),
+    "train --data photos/": (
+        "--data must .* type --data ImageFolder --data.path photos/, got 'photos/'"
+    ),
+    "train --data photos/1.jpg": (
+        "--data must .* type --data ImageFolder --data.path photos, got .*"
+    ),
+    "train --method A2D --unlabeled photos/": (
+        "--unlabeled must .* type --unlabeled UnlabeledFolder --unlabeled.path photos/,"
+        " got 'photos/'"
+    ),
 }
 FILES = {
     "epohcs: 3": r"epohcs must be an option of tepui train \(did you mean 'epochs'\?\)",
@@ -48,6 +90,15 @@ def test_a_mistake_is_told_in_words(written, capsys):
     error = said(written.split(), capsys)
     first = error.splitlines()[0]
     assert re.fullmatch("tepui: " + SAID[written], first), first
+
+
+def test_a_folder_in_the_place_of_a_data_set_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "Digits").mkdir()
+    error = said(["train", "--data", "photos"], capsys)
+    assert "type --data ImageFolder --data.path photos, got 'photos'" in error
+    check_no_files([("--data", "Digits")])
 
 
 @pytest.mark.parametrize("content", FILES)

@@ -155,7 +155,9 @@ def test_the_text_run(tmp_path, capsys):
     batch = ["--batch-size", "512"]
     with pytest.raises(SystemExit):
         main(["train", *data, *SHORT, "--out", str(out)])
-    assert "--model must be given for samples that are no" in capsys.readouterr().err
+    assert (
+        "--model must be given for samples that are neither" in capsys.readouterr().err
+    )
     words = [*data, "--model", "Albert", *model, *method, *optimizer, *SHORT, *batch]
     main(["train", *words, "--out", str(out)])
     assert configs(out)[0]["num_classes"] == 2
@@ -163,6 +165,8 @@ def test_the_text_run(tmp_path, capsys):
     report = json.loads((out / "evaluation.json").read_text())
     assert report["samples"] == 408
     assert report["clean"]["accuracy"] > 0.3
+    main(["evaluate", str(out), *data, "--overwrite"])
+    assert "no corrupted data, since inputs are not images" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        main(["evaluate", str(out), *data, "--overwrite"])
+        main(["evaluate", str(out), *data, "--corruptions", "cifar", "--overwrite"])
     assert "dataset must hold images" in capsys.readouterr().err

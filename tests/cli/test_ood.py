@@ -133,6 +133,21 @@ def test_mistakes_end_in_one_line(value, message, trained, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--ood far=ImageFolder:nowhere", "--ood far: path must be a folder"),
+        ("--shifted far=ImageFolder:nowhere", "--shifted far: path must be a folder"),
+    ],
+)
+def test_what_is_wrong_with_a_set_names_its_option(option, message, trained, capsys):
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(trained), "--corruptions", "none", *option.split()])
+    shown = " ".join(capsys.readouterr().err.split())
+    assert message in shown
+    assert "--data" not in shown
+
+
 @pytest.mark.parametrize("rest", [[], ["--overwrite"]])
 def test_no_set_is_a_mistake(rest, trained, capsys):
     with pytest.raises(SystemExit):

@@ -96,12 +96,30 @@ def test_what_was_killed_goes_on_to_the_same_file(run, tmp_path, monkeypatch):
     assert not (tmp_path / "killed.csv.parts").exists()
 
 
+def test_a_run_alone_predicts_its_own_test_data(run, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["predict", str(run)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert said == (
+        "360 predictions for the test data of the run written to predictions.csv "
+        f"to learn which rows look unlike the training data: tepui calibrate {run} "
+        "--held-out test "
+        "next: look at the rows of the lowest confidence in predictions.csv first"
+    )
+    labels = [int(row["prediction"]) for row in rows(tmp_path / "predictions.csv")]
+    test = tepui.data.Digits(train=False)
+    assert labels == tepui.load(run).predict(test).labels.tolist()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nothing"], "--data must be one of"),
+        (["nothing"], "no image, folder of images or data set nothing"),
+        (["Digts"], "or data set Digts (did you mean 'Digits'?)"),
         (["missing.png"], "no image or folder of images missing.png"),
-        ([], "inputs must be given, or --data"),
+        (["a.png", "--data", "digits"], "inputs must be left out with --data"),
+        (["a.csv"], "a table (.csv) is read by a run that learned from one"),
+        (["a.npz"], "--data ArrayFile --data.path a.npz"),
         (["digits", "--out", "a.xlsx"], "ending of the file must be one of"),
     ],
 )
@@ -124,5 +142,5 @@ def test_help_shows_an_example(capsys):
 def test_the_table_of_an_evaluation_names_each_member(run, capsys):
     main(["evaluate", str(run), "--corruptions", "none"])
     shown = capsys.readouterr().out
-    for text in ("accuracy of member 0", "nll of member 1", "mistakes"):
+    for text in ("accuracy of member 1", "nll of member 2", "mistakes"):
         assert text in shown

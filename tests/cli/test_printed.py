@@ -1,18 +1,20 @@
 """A printed configuration does the same when it is read again, for every command."""
 
+import io
 import shlex
 from functools import partial
 
 import pytest
 
 from tepui.cli.architecture import Architecture
-from tepui.cli.main import COMMANDS, main, read
+from tepui.cli.main import build_parser, main, read
 from tepui.cli.parsing import (
     normalized,
     spelled,
     with_data_option,
     with_files_first,
 )
+from tepui.cli.piped import LIMIT, piped
 
 OWN = """
 from dataclasses import dataclass
@@ -93,7 +95,8 @@ CASES: dict[str, list[list[str]]] = {
 
 
 def test_every_command_has_a_case():
-    assert CASES.keys() == COMMANDS.keys()
+    (subcommands,) = build_parser()._subparsers._group_actions
+    assert CASES.keys() == subcommands.choices.keys()
 
 
 @pytest.mark.parametrize(
@@ -117,6 +120,10 @@ def test_a_printed_configuration_does_the_same(
     if "own" not in " ".join(words) and "--ray.address" not in words:
         assert again == [command, "--config", "FILE"]
     assert asked(again) == asked([command, *words])
+    for way in (["--config", "-"], ["--config=/dev/stdin"]):
+        monkeypatch.setattr("sys.stdin", io.StringIO(printed))
+        place = again.index("--config")
+        assert asked([*again[:place], *way, *again[place + 2 :]]) == asked(again)
 
 
 def test_a_file_alone_names_no_code_of_the_users_own(tmp_path, monkeypatch, capsys):
@@ -131,10 +138,34 @@ def test_a_file_alone_names_no_code_of_the_users_own(tmp_path, monkeypatch, caps
     assert "got 'own." in capsys.readouterr().err
 
 
+def test_a_pipe_has_an_end(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO("#" * (LIMIT + 1)))
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", "--config", "-"])
+    assert "--config must have at most" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        (b"", "--config must be written to the pipe by the command before it, got"),
+        (b" \n", "--config must be written to the pipe by the command before it, got"),
+        (b"\xff\xfe\x00", "--config must be text from a pipe, but:"),
+    ],
+)
+def test_a_pipe_without_options_says_so(sent, message, monkeypatch, capsys):
+    pipe = io.TextIOWrapper(io.BytesIO(sent), encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", pipe)
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", "--config", "-"])
+    assert message in capsys.readouterr().err
+
+
 def asked(words):
     """Return which command is called with what, in a form that can be compared."""
     words = with_files_first(spelled(normalized(with_data_option(words))))
-    command, values = read(words)
+    with piped(words) as words:
+        command, values = read(words)
     return command, {name: comparable(value) for name, value in values.items()}
 
 

@@ -7,7 +7,6 @@ ResNet-18, for two epochs; only what makes them small is changed.
 import json
 import re
 import shlex
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ import torch
 from torch import nn
 
 from data_layouts import cifar100_binary, images_and_labels
+from pages import ROOT, commands
 from tepui import sharpness
 from tepui.cli.main import main
 from tepui.data import CIFAR100, CORRUPTIONS
@@ -23,9 +23,9 @@ from tepui.methods import SharpBalance
 from tepui.training.described import to_jsonable
 from tepui.training.run_folder import RunFolder
 
-PAGE = (Path(__file__).parents[2] / "docs/from_released_code.md").read_text()
-BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, flags=re.DOTALL)
-COMMANDS = [shlex.split(block.replace("\\\n", " "))[1:] for block in BLOCKS]
+FILE = ROOT / "docs/from_released_code.md"
+PAGE = FILE.read_text()
+COMMANDS = [shlex.split(line)[1:] for line in commands(FILE)]
 SMALLER = {
     "--epochs": ("200", "2"),
     "--batch-size": ("128", "20"),

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tepui.cli.main import main
-from tepui.cli.reproduce import workers_for
+from tepui.cli.reproduce import _say, workers_for
 from tepui.core.storage import read_document, write_document
 from tepui.studies.results import read_results
 from tepui.studies.store import BEGINNINGS, Store
@@ -376,11 +376,18 @@ def test_a_recipe_of_ones_own_is_made_by_the_path_of_its_module(
     )
 
 
+def test_a_table_says_what_its_errors_are(capsys):
+    results = read_results(EXAMPLES.parent / "results/small/sharpbalance/table2")
+    _say(results, Path("out"))
+    assert "±: standard error of the mean; n: how many" in lines(capsys)
+
+
 @pytest.mark.parametrize(
     ("command", "more", "shown"),
     [
-        ("reproduce", [], "own_figure_of_a_test "),
-        ("sweep", ["--grid", "rho=0.1,0.2"], "1 searches, 2 ensembles"),
+        ("reproduce", [], "own_figure_of_a_test │"),
+        ("reproduce", [], "? stands where no such run was made on this machine"),
+        ("sweep", ["--grid", "rho=0.1,0.2"], "1 search, 2 ensembles"),
     ],
 )
 def test_a_recipe_in_a_file_of_this_folder_is_named_by_it(
@@ -392,7 +399,7 @@ def test_a_recipe_in_a_file_of_this_folder_is_named_by_it(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     main([command, "own_figure_of_a_test", "--size", "smoke", *more, "--dry-run"])
-    assert shown in lines(capsys)
+    assert shown in " ".join(lines(capsys).split())
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,22 @@
 """Where a person stumbled once: what is said there now."""
 
 import json
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import torch
+from rich.console import Console
 
 import tepui
+from tepui.cli import reproduce
 from tepui.cli.datasets import warn_of_compiling
 from tepui.cli.main import COMMANDS, main
 from tepui.methods import SAM, SharpBalance
 from tepui.report import printed_table
+from tepui.studies import Record, Results
 from tepui.studies.comparison import Comparison, MethodResult, differing
 from tepui.training.described import to_jsonable
 
@@ -48,6 +53,86 @@ def test_what_train_names_next_can_be_run(tmp_path, capsys):
             capsys.readouterr()
 
 
+@pytest.fixture(scope="module")
+def held_out(tmp_path_factory):
+    run = tmp_path_factory.mktemp("stumbles") / "run"
+    main(["train", *SMALL, "--validation", "0.2", "--out", str(run)])
+    return run
+
+
+def test_calibrate_says_what_it_gained(held_out, capsys):
+    capsys.readouterr()
+    main(["calibrate", str(held_out)])
+    said = " ".join(capsys.readouterr().out.split())
+    ensemble, (_, held) = (
+        tepui.load(held_out),
+        tepui.data.split(tepui.data.Digits(), 0.2, seed=0),
+    )
+    divisor = float(ensemble.calibration.divisor)
+    after = ensemble.predict(held).probs
+    ensemble.calibration = None
+    before = ensemble.predict(held).probs
+    rows = torch.arange(len(held))
+    nlls = [float(-p[rows, held.targets].log().mean()) for p in (before, after)]
+    eces = [
+        float(tepui.metrics.ece(p.log()[None], held.targets)) for p in (before, after)
+    ]
+    assert f"temperature {divisor:.3g}: NLL" in said
+    number = r"(\d+\.\d+)"
+    found = re.search(f"NLL {number} → {number}, ECE {number} → {number} on th", said)
+    assert [float(n) for n in found.groups()] == pytest.approx([*nlls, *eces], abs=2e-4)
+
+
+def test_commands_end_in_what_to_do_next(held_out, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run = str(held_out)
+    main(["measure", run, "--what", "diversity", "--out", "m1"])
+    main(["evaluate", run, "--corruptions", "none"])
+    main(["measure", run, "--what", "diversity", "--out", "m2"])
+    main(["report", run])
+    main(["predict", run])
+    main(["export", run, "--to", "torch"])
+    said = " ".join(capsys.readouterr().out.split())
+    for line in (
+        f"written to m1 next: tepui evaluate {run}",
+        f"next: tepui report {run} --open",
+        f"written to m2 next: tepui report {run} --open",
+        f"report: {run}/report.html next: open {run}/report.html in a browser",
+        "written to predictions.csv",
+        f'next: torch.export.load("{run}/ensemble.pt2") answers without tepui',
+    ):
+        assert line in said
+    rows = "(unfamiliar rows and )?the rows of the lowest confidence"
+    assert re.search(f"next: look at {rows} in predictions.csv first", said)
+    assert "accuracy of member 1" in said
+    assert "accuracy of member 0" not in said
+
+
+@pytest.mark.parametrize(("count", "words"), [(10, 200), (300, 1), (3, 1)])
+def test_a_reproduced_table_fits_on_a_screen(
+    count, words, monkeypatch, capsys, tmp_path
+):
+    record = {"dataset": "d", "architecture": "a", "metric": "pds", "unit": "none"}
+    records = tuple(
+        Record(
+            item="a/b",
+            method=f"m{n}",
+            value=0.5,
+            n=1,
+            at={"others": "word " * words},
+            **record,
+        )
+        for n in range(count)
+    )
+    monkeypatch.setattr(reproduce, "console", lambda: Console(width=100, markup=False))
+    reproduce._say(Results("a/b", "title", "small", {}, {}, records), tmp_path)
+    shown = capsys.readouterr().out
+    assert len(shown.splitlines()) <= 50
+    more = "".join(shown.split())
+    assert (f"morein{tmp_path / 'table.md'}" in more) == (count > 20)
+    assert "m0" in shown
+
+
 def test_only_what_differs_is_named_when_a_run_is_resumed(tmp_path, capsys):
     words = ["train", *SMALL, "--method", "SAM", "--out", str(tmp_path / "run")]
     main([*words, "--method.rho", "0.1"])
@@ -67,6 +152,14 @@ def test_a_diverged_run_says_what_to_do(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "must stay finite" in said
     assert "begin another in a new folder (--out), with a lower learning rate" in said
+    for command in ("predict", "evaluate"):
+        with pytest.raises(SystemExit):
+            main([command, str(tmp_path / "run")])
+        said = capsys.readouterr().err
+        assert "diverged and has no ensemble (" in said
+        assert "must stay finite" in said
+        assert "with a lower learning rate or clip_norm=1 (--clip-norm 1)" in said
+        assert "resume" not in said
 
 
 def test_a_resumed_comparison_keeps_its_methods(tmp_path, capsys):

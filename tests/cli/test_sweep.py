@@ -87,7 +87,7 @@ def test_what_sees_test_data_is_left_out(place, capsys):
     words = ["sed/table1", "--size", "smoke", "--dry-run", "--ensembles", "2"]
     main(["sweep", *words, "--grid", "weight=0.1,1"])
     shown = capsys.readouterr().out
-    assert "1 searches, 4 ensembles" in shown  # two weights, two repetitions
+    assert "1 search, 4 ensembles" in shown  # two weights, two repetitions
     assert "DivDis, A2D left out: their unlabeled data are test data" in shown
 
 
@@ -154,7 +154,7 @@ def test_a_job_of_ones_own_is_swept(place, capsys):
     words = [*OWN, "--grid", "rho=0.05,0.2", "lr=0.1", "--workers", "1"]
     words += ["--class-weights", *"1111111112"]
     main([*words, "--ensembles", "2"])
-    assert "1 searches, 4 ensembles" in capsys.readouterr().out
+    assert "1 search, 4 ensembles" in capsys.readouterr().out
     (file,) = place.rglob("sweep.json")
     assert file.parent == place / "sweeps" / "own" / "Digits-MLP-SAM" / "lr+rho"
     written = json.loads(file.read_text())

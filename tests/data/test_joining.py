@@ -169,3 +169,14 @@ def test_named_inputs_and_plain_tensors_are_joined():
     assert torch.equal(joined(texts).inputs["a"][:, 0], torch.tensor([2, 2, 3, 3, 3]))
     plain = TensorDataset(torch.zeros(2, 3), torch.arange(2))
     assert len(joined([plain, plain])) == 4
+
+
+def test_tables_standardized_by_other_rows_are_refused(tmp_path):
+    for name, scale in (("a.csv", 1), ("b.csv", 9)):
+        rows = [f"{scale * n},{'yn'[n % 2]}" for n in range(20)]
+        (tmp_path / name).write_text("\n".join(["size,sold", *rows]))
+    one, other = (tepui.data.Table(tmp_path / f"{n}.csv", "sold") for n in "ab")
+    test = tepui.data.Table(tmp_path / "a.csv", "sold", train=False)
+    assert len(joined([one, test])) == 20
+    with pytest.raises(ValueError, match=r"datasets\[1\] must be standardized by the"):
+        joined([one, other])

@@ -69,7 +69,7 @@ def test_a_resumed_run_goes_on_in_mlflow(store, tmp_path):
     run = fitted(images(), resume=True, callbacks=[MLflow()], **how)
     _, (found,) = runs_in(store)
     assert found.info.status == "FINISHED"
-    assert found.data.metrics["loss/member 0"] == pytest.approx(run.history[-1].loss[0])
+    assert found.data.metrics["loss/member 1"] == pytest.approx(run.history[-1].loss[0])
     assert_same_bits(run, fitted(images(), epochs=3))
 
 

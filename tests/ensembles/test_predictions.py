@@ -153,6 +153,21 @@ def test_the_interval_holds_its_share_of_the_mixture(coverage):
     close(inside, torch.full_like(inside, coverage), atol=1e-6)
 
 
+def test_one_extreme_sample_leaves_the_others_their_intervals():
+    sane = torch.tensor([[[1.0, 0.0]], [[2.0, -1.0]]])
+    extreme = [[0.0, 500.0], [0.0, math.inf], [math.inf, 0.0]]
+    rows = torch.tensor(extreme).expand(2, 3, 2)
+    out = GaussianPrediction(torch.cat([sane, rows], 1))
+    lower, upper = (bound[:, 0] for bound in out.interval())
+    alone = GaussianPrediction(sane).interval()
+    assert (lower[0], upper[0]) == alone
+    assert (lower[1:3] < -1e17).all()
+    assert (upper[1:3] > 1e17).all()
+    assert torch.isfinite(out.std[:3]).all()
+    assert lower[3:].isnan().all()
+    assert upper[3:].isnan().all()
+
+
 def test_quantiles_are_averaged_level_by_level_and_never_cross():
     outputs = torch.tensor([[[1.0, 5.0, 3.0]], [[3.0, 7.0, 5.0]]])
     out = QuantilePrediction(outputs, task=Task("quantiles", LEVELS))

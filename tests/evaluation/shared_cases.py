@@ -126,7 +126,7 @@ def rank(folder):
     )
     for name, told in DIFFERENCES.items():
         found[name] = said(
-            lambda how=told[number]: tepui.evaluate(
+            lambda how=told[number == 1]: tepui.evaluate(
                 same, test, **how, exchange=exchange
             )
         )

@@ -5,10 +5,13 @@ import torch
 from torch import nn
 
 import tepui
+from mutations import REFUSED, SAME, counted
 from tepui import Ensemble
 from tepui.core.seeding import seeded
+from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays
 from tepui.evaluation import FeatureDetectors
+from tepui.evaluation.stored_detectors import read_detectors, write_detectors
 from tepui.metrics import Mahalanobis, NearestNeighbor, ViM, auroc
 from tepui.models import MLP
 
@@ -89,3 +92,51 @@ def test_detectors_of_others_and_members_without_features_are_refused():
         FeatureDetectors.fit(convolutions, images)
     with pytest.raises(ValueError, match="num_samples must be positive, got 0"):
         FeatureDetectors.fit(members, data(), num_samples=0)
+
+
+def test_held_out_samples_are_the_scale_of_others(tmp_path):
+    members, train, held, test = ensemble(), data(), data(90, 3), data(80, 4)
+    detectors = FeatureDetectors.fit(members, train, held_out=held, k=4)
+    known, new = (naive(members, train, x, 4) for x in (held, test))
+    for score in known:
+        below = known[score] < new[score][:, None]
+        found = detectors.unfamiliarity(members, test, score, batch_size=33)
+        torch.testing.assert_close(found, below.float().mean(1), atol=0.012, rtol=0)
+    default = detectors.unfamiliarity(members, test)
+    assert torch.equal(default, detectors.unfamiliarity(members, test, "mahalanobis"))
+    far = Arrays(100 * test.inputs, test.targets)
+    assert (detectors.unfamiliarity(members, far) == 1).all()
+    write_detectors(tmp_path, detectors, members)
+    again = read_detectors(tmp_path, members)
+    assert torch.equal(again.unfamiliarity(members, test), default)
+
+
+def test_detectors_without_held_out_samples_say_so(tmp_path):
+    members = ensemble()
+    detectors = FeatureDetectors.fit(members, data(), k=2)
+    write_detectors(tmp_path, detectors, members)
+    for found in (detectors, read_detectors(tmp_path, members)):
+        with pytest.raises(ValueError, match="be fitted with held-out data, held_out="):
+            found.unfamiliarity(members, data())
+    detectors = FeatureDetectors.fit(members, data(), held_out=data(9, 1), k=2)
+    with pytest.raises(ValueError, match="score must be one of mahalanobis"):
+        detectors.unfamiliarity(members, data(), "pds")
+
+
+def test_damaged_detectors_are_refused(tmp_path):
+    members = ensemble()
+    detectors = FeatureDetectors.fit(members, data(), held_out=data(9, 1), k=2)
+    file = write_detectors(tmp_path, detectors, members)
+
+    def read(_):
+        found = read_detectors(tmp_path, members).tensors()
+        return {name: tensor.tolist() for name, tensor in found.items()}
+
+    whole = read(file)
+    counts = counted(file, read, lambda found: found == whole, range(40))
+    assert counts.keys() <= {SAME, REFUSED}
+    tensors, about = read_tensors(file, "detectors")
+    del tensors["held_out.vim"]
+    write_tensors(file, "detectors", tensors, about)
+    with pytest.raises(ValueError, match=r"must hold detectors.*held_out\.vim"):
+        read_detectors(tmp_path, members)

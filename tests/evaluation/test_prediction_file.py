@@ -8,10 +8,11 @@ from torch import nn
 
 import tepui
 from tepui import Ensemble, Task
-from tepui.core.storage import read_tensors
+from tepui.core.storage import read_document, read_tensors, write_document
 from tepui.data import Arrays
-from tepui.evaluation import predict_shards, write_predictions
-from tepui.evaluation.shards import KIND
+from tepui.evaluation import FeatureDetectors, predict_shards, write_predictions
+from tepui.evaluation.shards import KIND, PLAN
+from tepui.metrics import HeldOutScores
 
 X = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
 LABELED = Arrays(X, torch.arange(20) % 3)
@@ -91,6 +92,8 @@ def test_bad_calls_are_refused(tmp_path):
         write_predictions(found, tmp_path / "out.xlsx")
     with pytest.raises(ValueError, match=r"names must be one per sample \(20\), got 1"):
         write_predictions(found, tmp_path / "other.csv", names=["a"])
+    with pytest.raises(ValueError, match=r"level must lie in \(0, 1\], got -1"):
+        write_predictions(found, tmp_path / "other.csv", level=-1)
     found.file(1).unlink()
     with pytest.raises(ValueError, match="hold all shards"):
         write_predictions(found, tmp_path / "other.csv")
@@ -132,3 +135,80 @@ def test_tables_hold_intervals_of_promised_coverage(tmp_path):
     lower, upper = ensemble.predict(data).conformal_interval
     assert torch.equal(found.statistics()["conformal_lower"], lower)
     assert torch.equal(found.statistics()["conformal_upper"], upper)
+
+
+def judged(path, detectors=False, ending=".safetensors", level=0.9):
+    """Predictions of an ensemble that was given held-out data, and their file."""
+    held = torch.randn(200, 4, generator=torch.Generator().manual_seed(2))
+    ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2, seed=1)
+    ensemble.conformal(Arrays(held, torch.arange(200) % 3))
+    found = None
+    if detectors:
+        halves = (Arrays(half, torch.arange(100) % 3) for half in held.split(100))
+        train, unseen = halves
+        found = FeatureDetectors.fit(ensemble, train, held_out=unseen)
+    done = predict_shards(
+        ensemble, LABELED, path / "parts", shard_size=8, detectors=found
+    )
+    file = write_predictions(done, path / f"out{ending}", level=level)
+    return ensemble, found, done, file
+
+
+@pytest.mark.parametrize("detectors", [False, True])
+def test_tables_say_which_samples_are_unfamiliar_and_by_what(detectors, tmp_path):
+    ensemble, fitted, done, file = judged(tmp_path, detectors)
+    tensors, document = read_tensors(file, KIND)
+    expected = ensemble.predict(LABELED).unfamiliarity()
+    if detectors:
+        expected = fitted.unfamiliarity(ensemble, LABELED)
+    torch.testing.assert_close(tensors["unfamiliarity"], expected, atol=0.011, rtol=0)
+    assert torch.equal(tensors["unfamiliar"], tensors["unfamiliarity"] >= 0.9)
+    by = "mahalanobis" if detectors else "pds"
+    assert (document["unfamiliarity_by"], document["level"]) == (by, 0.9)
+    assert done.unfamiliarity_by == by
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_columns_say_yes_or_no(ending, tmp_path):
+    *_, done, file = judged(tmp_path, ending=ending)
+    table = read(file)
+    expected = (done.statistics()["unfamiliarity"] >= 0.9).tolist()
+    assert [str(value) == "True" for value in table["unfamiliar"]] == expected
+    if ending == ".parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        metadata = parquet.read_schema(file).metadata
+        assert metadata[b"unfamiliarity_by"] == b"pds"
+        assert metadata[b"level"] == b"0.9"
+
+
+def test_without_held_out_data_there_are_no_such_columns(tmp_path):
+    _, found = shards(tmp_path / "parts")
+    file = write_predictions(found, tmp_path / "out.safetensors")
+    tensors, document = read_tensors(file, KIND)
+    assert not {"unfamiliarity", "unfamiliar"} & tensors.keys()
+    assert not {"unfamiliarity_by", "level"} & document.keys()
+
+
+def test_shards_go_on_and_those_of_other_held_out_data_are_refused(tmp_path):
+    ensemble, _, done, _ = judged(tmp_path)
+    before = done.statistics()["unfamiliarity"]
+    done.file(1).unlink()
+    again = predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
+    assert torch.equal(again.statistics()["unfamiliarity"], before)
+    kept = ensemble.held_out_scores
+    moved = {name: values + 1 for name, values in kept.quantiles.items()}
+    ensemble.held_out_scores = HeldOutScores(moved, kept.default)
+    with pytest.raises(ValueError, match="ensemble must be what"):
+        predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
+
+
+def test_shards_that_were_begun_before_are_read(tmp_path):
+    """Their document names no score."""
+    ensemble, found = shards(tmp_path / "parts")
+    document = read_document(tmp_path / "parts" / PLAN, KIND)
+    del document["unfamiliarity_by"]
+    write_document(tmp_path / "parts" / PLAN, KIND, document)
+    found.file(2).unlink()
+    again = predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
+    assert again.missing == []
+    assert again.unfamiliarity_by is None

@@ -57,6 +57,13 @@ def test_scores_of_numbers(count):
         assert math.isnan(getattr(scores, name))
 
 
+def test_an_extreme_sample_has_a_bounded_variance():
+    extreme = Arrays(torch.cat([X, X[:1] * 1e4, X[:1] * -1e4]), torch.zeros(52))
+    scores = evaluated(linear(Task("gaussian"), 2), extreme).clean
+    assert math.isfinite(scores.nll)
+    assert scores.interval_width > 1e15
+
+
 def test_scores_of_normal_distributions():
     ensemble, data = linear(Task("gaussian"), 2), numbers()
     scores, out = evaluated(ensemble, data).clean, ensemble.predict(data)
@@ -246,7 +253,7 @@ def test_a_member_that_predicts_the_mean_is_named():
     truth = X @ torch.tensor([1.0, 2, 0, 0])
     good, dead = fixed([1.0, 2, 0, 0.1]), fixed([0.0, 0, 0, 0])
     ensemble = Ensemble([good, dead, fixed([1.0, 2, 0.1, 0])], task=Task("regression"))
-    with pytest.warns(UserWarning, match="member 1 may not have learned"):
+    with pytest.warns(UserWarning, match="member 2 may not have learned"):
         tepui.evaluate(ensemble, Arrays(X, truth))
 
 

@@ -68,6 +68,13 @@ DOORS = {
 }
 
 
+def table_file() -> Path:
+    file = new_folder() / "table.csv"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("size,sold" + 9 * "\n1,no\n2,yes")
+    return file
+
+
 def features(samples: int = 24, width: int = 4, classes: int = 3) -> Arrays:
     stream = torch.Generator().manual_seed(0)
     inputs = torch.randn(samples, width, generator=stream)
@@ -282,6 +289,7 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.evaluation.predict_shards": {"shard_size": lambda: 8},
     "tepui.cached_features": {"folder": new_folder},
     "tepui.data.ImageFiles": {"targets": lambda: [0]},
+    "tepui.data.Table": {"path": table_file, "target": lambda: "sold"},
     "tepui.data.Texts": {"targets": lambda: [0, 1, 0]},
     "tepui.models.OnFeatures": {"extractor": frozen},
     "tepui.models.Split": {"extractor": frozen},
@@ -339,9 +347,9 @@ RETURNED = {
     "PixelScores PredictionCost Selective ShardedPredictions",
     "tepui.export": "Exported",
     "tepui.methods": "ActiveMembers CoupledBatch",
-    "tepui.metrics": "BrierParts ConformalIntervals ConformalSets Isotonic Mahalanobis "
-    "NearestNeighbor Reliability RiskCoverage SizeCurve TemperatureScaling "
-    "VectorScaling ViM",
+    "tepui.metrics": "BrierParts ConformalIntervals ConformalSets HeldOutScores "
+    "Isotonic Mahalanobis NearestNeighbor Reliability RiskCoverage SizeCurve "
+    "TemperatureScaling VectorScaling ViM",
     "tepui.papers": "Diagram Numbers Recipe",
     "tepui.sharpness": "Selection",
     "tepui.studies": "Comparison Departure Difference Estimate Finding LoadedReports "

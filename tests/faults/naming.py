@@ -194,7 +194,7 @@ HOSTS = {
     "unlabeled": [("UniformNoise", "like"), ("GaussianNoise", "like")],
     "ood": [("UniformNoise", "like")],
     "model": [("timm", "name"), ("huggingface", "name"), ("ConvNet", "width")],
-    "data": [("ImageFolder", "path"), ("ArrayFile", "path"), ("Digits", "train")],
+    "data": [("ImageFolder", "path"), ("ArrayFile", "path"), ("Table", "target")],
     "optimizer": [("SGD", "lr"), ("AdamW", "betas")],
     "schedule": [("Cosine", "final"), ("MultiStep", "milestones")],
     "augment": [("RandomCrop", "padding")],

@@ -233,11 +233,13 @@ def test_every_public_metric_has_a_case():
 # Shared by modules of the package, for nobody else.
 SHARED = {
     "ScoresStreaming",
+    "Support",
     "TargetMean",
     "Value",
     "WithRule",
     "check_bins",
     "check_coverage",
+    "check_level",
     "check_levels",
     "check_logits",
     "check_numbers",
@@ -269,7 +271,10 @@ SHARED = {
     "spread",
     "stored_calibration",
     "stored_conformity",
+    "support_of",
+    "supported_inverse",
     "two_classes",
+    "unfamiliar_at",
     "vector_scaling",
     "wide",
     "width_bins",
@@ -278,7 +283,7 @@ SHARED = {
 
 def test_every_public_function_is_exported():
     defined = set()
-    for module in pkgutil.iter_modules(metrics.__path__, "tepui.metrics."):
+    for module in pkgutil.walk_packages(metrics.__path__, "tepui.metrics."):
         if not module.ispkg:
             content = vars(importlib.import_module(module.name)).items()
             local = {

@@ -2,13 +2,21 @@
 
 import math
 import sys
+import warnings
 
 import pytest
 import torch
 from scipy.optimize import minimize_scalar
+from torch.nn.functional import one_hot
 
 from strategies import close
-from tepui.metrics import nll, temperature
+from tepui.metrics import (
+    ensemble_log_probs,
+    ensemble_predictions,
+    ensemble_probs,
+    nll,
+    temperature,
+)
 from tepui.metrics.temperature import _derivatives
 
 RULES = ("probability", "logit")
@@ -90,18 +98,96 @@ def test_float32_is_close_to_float64():
 
 
 @pytest.mark.parametrize(
-    ("label", "bound", "reason"),
-    [
-        (0, 0.01, "0.01: no held-out sample is wrong"),
-        (1, 100.0, "100: the logits tell"),
-    ],
+    ("scale", "label", "bound", "reason"),
+    [(1e-4, 0, 0.01, "0.01: the logits differ"), (1, 1, 100.0, "100: the logits tell")],
 )
-def test_a_loss_without_minimum_ends_at_the_bound_and_says_why(label, bound, reason):
-    logits = torch.tensor([[[4.0, 0.0]]], dtype=torch.float64)
+def test_a_loss_without_minimum_ends_at_the_bound_and_says_why(
+    scale, label, bound, reason
+):
+    logits = scale * torch.tensor([[[4.0, 0.0]]], dtype=torch.float64)
     with pytest.warns(UserWarning, match=f"at its bound, {reason}") as log:
         actual = temperature(logits, torch.tensor([label]))
     assert actual.item() == pytest.approx(bound, rel=1e-3)
     assert log[0].filename == __file__
+
+
+def binary(margin: float, right: int, wrong: int):
+    """Samples of one margin between two classes, some of them wrong."""
+    logits = torch.tensor([[margin, 0.0]]).expand(1, right + wrong, 2).double()
+    return logits, torch.tensor([0] * right + [1] * wrong)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_samples_that_are_all_right_support_laplace_s_rule_and_no_more(rule):
+    logits, labels = binary(0.5, 18, 0)
+    said = "is 0.17 and not 0.01: none of 18 held-out samples is wrong, which vouches"
+    with pytest.warns(UserWarning, match=said) as log:
+        actual = temperature(logits, labels, rule=rule)
+    # 19 of 20 would be right: the margin of that confidence is log 19.
+    close(actual, 0.5 / math.log(19), atol=1e-6)
+    assert log[0].filename == __file__
+
+
+def imagined_weights(logits, labels, rule):
+    """One right and one wrong sample, spread as the ensemble expects them."""
+    probs = ensemble_probs(logits, rule=rule)
+    real, top = (one_hot(y, probs.shape[1]) for y in (labels, probs.argmax(-1)))
+    right, wrong = top * probs, (1 - top) * probs
+    return real + right / right.sum() + wrong / wrong.sum()
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("members", "mistakes"), [(1, 0), (3, 0), (1, 4), (3, 9)])
+def test_few_mistakes_are_joined_by_an_imagined_one(rule, members, mistakes):
+    logits, _ = case(members, scale=1)
+    labels = ensemble_predictions(logits, rule=rule)
+    unsure = ensemble_probs(logits, rule=rule).max(-1).values.argsort()[:mistakes]
+    labels[unsure] = (labels[unsure] + 1) % 5
+    weights = imagined_weights(logits, labels, rule)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        actual = temperature(logits, labels, rule=rule)
+
+    def loss(log):
+        log_probs = ensemble_log_probs(logits / math.exp(log), rule=rule)
+        return -(weights * log_probs).sum().item()
+
+    low, high = math.log(0.01), 0
+    found = minimize_scalar(
+        loss, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+    )
+    assert 0.02 < actual.item() == pytest.approx(math.exp(found.x), rel=1e-5)
+
+
+def test_an_imagined_mistake_keeps_the_loss_on_other_samples_low():
+    # Labels are drawn from logits twice as large; thirty samples are fitted on.
+    generator = torch.Generator().manual_seed(0)
+    few, many = 30, 4000
+    logits = 1.5 * torch.randn(1, few + many, 3, generator=generator).double()
+    logits[0, torch.arange(few + many), torch.arange(few + many) % 3] += 4.5
+    labels = torch.multinomial((2 * logits[0]).softmax(-1), 1, generator=generator)
+    train, test = logits[:, :few], logits[:, few:]
+    with pytest.warns(UserWarning, match="of 30 held-out samples"):
+        fitted = temperature(train, labels[:few, 0])
+    loss = [nll(test / t, labels[few:, 0]).item() for t in (fitted, 1, 0.01)]
+    assert loss[0] < loss[1] < loss[2]
+
+
+def test_few_mistakes_never_make_an_ensemble_less_sure_than_it_was():
+    logits, labels = binary(4.0, 5, 0)
+    with pytest.warns(UserWarning, match=r"temperature is 1 and not 0\.01"):
+        assert temperature(logits, labels) == 1
+
+
+def test_few_mistakes_of_an_ensemble_that_is_too_sure_are_mended_as_ever():
+    # No warning, and the calibrated margin is that of 9 right for each wrong.
+    close(temperature(*binary(4.0, 9, 1)), 4 / math.log(9), atol=1e-8)
+
+
+def test_ten_mistakes_let_the_loss_decide():
+    close(temperature(*binary(0.5, 990, 10)), 0.5 / math.log(99), atol=1e-8)
+    limited = temperature(*binary(0.5, 991, 9))
+    close(limited, 0.5 / math.log(992 / 10), atol=1e-6)
 
 
 def test_constant_logits_need_no_temperature():
@@ -111,3 +197,14 @@ def test_constant_logits_need_no_temperature():
 def test_a_vote_has_no_temperature():
     with pytest.raises(ValueError, match="rule must be one of probability, logit"):
         temperature(*case(), rule="vote")
+
+
+@pytest.mark.parametrize("factor", [0.05, 0.5, 3.0, 40.0])
+def test_a_label_changes_only_where_members_name_different_classes(factor):
+    logits = case(members=5, scale=3.0)[0]
+    before, after = (ensemble_predictions(given) for given in (logits, logits / factor))
+    classes = logits.argmax(-1)
+    agreed = (classes == classes[0]).all(0)
+    assert agreed.any()
+    assert torch.equal(before[agreed], after[agreed])
+    assert (before != after).any()  # elsewhere it may

@@ -168,7 +168,7 @@ def test_a_short_result_is_not_of_its_size():
 # Names of all that these figures and tables train at small size, and of the tests, as
 # stores have them: a new field must leave them as they are.
 STORED = {
-    "sharpbalance/figure5": "c26d267a38d2",
+    "sharpbalance/figure5": "5eaf84eba457",
     "sharpbalance/table1": "4a14a654e3fc",
     "sharpbalance/table5": "ffc43d898a97",
     "rethinking/table1": "6a948394e0c1",

@@ -23,6 +23,7 @@ def test_they_are_printed_and_on_the_page(tmp_path):
             "never": lambda logits, labels: float("nan"),
         },
         members=2,
+        ensembles=1,
         epochs=1,
         progress="none",
         out=tmp_path / "run",

@@ -12,9 +12,10 @@ from report_cases import shown
 from tepui.report import printed_table, write_report
 from tepui.report.measures import ACCURACY, measures_of
 from tepui.report.reliability import pooled_bins
+from tepui.report.scores import scores_figure
 from tepui.report.severity import levels_of, mean_curve
 from tepui.report.sharpness_map import points
-from tepui.report.tables import in_line, interval_cell, rows
+from tepui.report.tables import interval_cell, rows, score_cell
 from tepui.studies import Comparison, Interval, MethodResult, Trained
 
 
@@ -94,13 +95,15 @@ def test_table_shows_means_and_intervals_of_every_method():
     text = text_of(printed_table(comparison()))
     # Accuracies .90 and .91: mean 90.5 %, standard error half a point, and Student's
     # quantile with one degree of freedom, 12.706.
-    assert re.search(r"clean\s+Plain\s+85.50 ± 6.35\s+90.50 ± 6.35", text)
+    below = r".*\n\s+79.15 to 91.85\s+84.15 to 96.85"
+    assert re.search(rf"clean\s+Plain\s+85.50\s+90.50{below}", text)
     # Equal values are known to a step of one prediction: 100 / (100 * 2 * 3) / √24.
-    assert re.search(r"corrupted\s+Flat\s+50.00 ± 0.43\s+72.50 ± 6.35", text)
+    below = r".*\n\s+49.57 to 50.43\s+66.15 to 78.85"
+    assert re.search(rf"corrupted\s+Flat\s+50.00\s+72.50{below}", text)
 
 
 def test_one_ensemble_shows_no_interval():
-    assert "±" not in text_of(printed_table(comparison(ensembles=1)))
+    assert " to " not in text_of(printed_table(comparison(ensembles=1)))
 
 
 def bold(comparison):
@@ -124,7 +127,28 @@ def test_bold_is_what_an_interval_separates():
 
 def test_undefined_scores_are_a_dash():
     nothing = interval_cell(Interval(math.nan, math.nan, math.nan, 0), 2)
-    assert in_line(nothing) == "–"  # noqa: RUF001 - a dash
+    assert (nothing.text, nothing.small) == ("–", "")  # noqa: RUF001 - a dash
+
+
+def test_the_first_of_several_methods_is_the_baseline():
+    assert "<small>baseline</small>" in text(comparison())
+    assert "<small>baseline</small>" not in text(comparison(labels=("Plain",)))
+
+
+def test_an_axis_of_accuracies_does_not_magnify():
+    alone = comparison(labels=("Plain",), ensembles=1, shift=False)
+    (trained,) = alone.methods[0].ensembles
+    trained.evaluation["clean"]["individual_accuracy"] = 0.899  # and all together 0.9
+    drawn = str(scores_figure(alone))
+    ticks = [float(t) for t in re.findall(r'class="tick">([\d.]+)</text>', drawn)]
+    assert max(ticks) - min(ticks) >= 2
+
+
+def test_intervals_end_where_a_score_does():
+    # Accuracies .98 and .99: half of Student's interval is 6.35 points.
+    best = comparison(labels=("A", "B", "C", "D", "E")).methods[-1]
+    shown = score_cell(ACCURACY, best, [best], "clean")
+    assert (shown.text, shown.small) == ("98.50", "92.15 to 100")
 
 
 def test_without_shift_there_is_only_clean_data():
@@ -133,7 +157,8 @@ def test_without_shift_there_is_only_clean_data():
 
 def test_sharpness_stands_with_clean_data_where_it_was_measured():
     text = text_of(printed_table(comparison()))
-    assert re.search(r"clean\s+Flat .* 0\.350 ± 0\.635\s*\n", text)
+    # Half the interval, 0.635, would reach below zero.
+    assert re.search(r"clean\s+Flat .* 0\.350\s*\n.* 0 to 0\.985\s*\n", text)
     assert re.search(r"corrupted\s+Flat .* –\s*\n", text)  # noqa: RUF001
     assert "sharpness" not in text_of(printed_table(comparison(sharp=False)))
 
@@ -246,8 +271,8 @@ def test_sets_are_shown_where_a_method_has_them():
     assert "Sharpness-aware sets" in page
     # Random sets of 40 and 60 %: .24 / .76.
     assert "overlap by 0.25, less than the 0.32 of random sets" in page
-    assert "<td>20 (40%)</td><td>0.25</td>" in page
-    assert "<td>30 (60%)</td>" in page
+    assert "<td>20 (40 %)</td><td>0.25</td>" in page
+    assert "<td>30 (60 %)</td>" in page
 
 
 def test_paths_are_shown_whole_only_where_asked(tmp_path, monkeypatch):

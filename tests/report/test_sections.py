@@ -14,7 +14,7 @@ from tepui.report.page import opening_of, render, sections_of
 from tepui.report.sections import cost
 from tepui.studies.load_reports import LoadedReports, ReportSource, Study
 from tepui.studies.results import Record, Results
-from tepui.training.run_folder import EpochRecord
+from tepui.training.run import EpochRecord
 
 
 def record(epoch, seconds, exchange=None, memory=None):
@@ -136,7 +136,7 @@ def test_a_study_shows_the_papers_number_beside_ours():
     )
     settings = {"differs": [{"what": "digits & small nets", "why": "two cores"}]}
     results = Results("x/figure1", "accuracy", "smoke", settings, {}, (row,))
-    study = Study(Path("results"), results, "<svg/>")
+    study = Study(Path("results"), results, "<svg><rect id='a'/></svg>")
     found = LoadedReports(
         "t", (), (study,), (ReportSource(Path("results"), "t", {}, {}),)
     )
@@ -156,5 +156,10 @@ def test_a_study_shows_the_papers_number_beside_ours():
     assert "What differs from the paper" in page
     assert "<dt>digits &amp; small nets</dt>" in page
     assert "<dd>two cores</dd>" in page
-    assert 'src="data:image/svg+xml;base64,PHN2Zy8+"' in page
+    said = "x/figure1: accuracy. The numbers stand in the table below."
+    drawn = f'<svg role="img" aria-label="{said}"><rect id="study-1-a" /></svg>'
+    assert drawn in page
+    assert "file is no SVG document" in text(
+        replace(found, studies=(replace(study, picture="no drawing"),))
+    )
     assert ">paper<" not in text(found)

@@ -8,7 +8,6 @@ from tepui.core.storage import write_document
 from tepui.metrics import Score
 from tepui.report import write_report
 from tepui.report.gallery import gallery_figure
-from tepui.report.tables import in_line
 from tepui.report.unfamiliar import auroc_groups, histogram_figure, pooled_shares
 from tepui.studies import Comparison, MethodResult, Trained
 
@@ -82,7 +81,8 @@ def test_the_table_shows_every_method_score_and_set():
     ]
     plain, diverse = groups["noise"]
     # AUROC .70 and .72: a standard error of one point, times Student's 12.706.
-    assert [in_line(cell) for cell in plain[1:]] == ["71.00 ± 12.71"] * len(SCORES)
+    expected = [("71.00", "58.29 to 83.71")] * len(SCORES)
+    assert [(cell.text, cell.small) for cell in plain[1:]] == expected
     # Ten points more in one pair, 10.1 in the other.
     assert all(cell.bold for cell in diverse[1:])
 
@@ -95,7 +95,7 @@ def test_histograms_pool_ensembles_and_show_shares():
     )
     drawn = histogram_figure(comparison(), "letters")
     assert drawn.count("<polygon") == 2 * 2 * 2
-    assert "AUROC 71.0 ± 12.7 %" in drawn
+    assert "AUROC 71.0 % (58.3 to 83.7)" in drawn
     assert drawn == histogram_figure(comparison(), "letters")
 
 

@@ -15,7 +15,7 @@ from tepui.methods import SAM, DeepEnsemble
 from tepui.models import MLP
 from tepui.sharpness import worst_case
 from tepui.studies import compare, extracted, read_comparison
-from tepui.studies.compare import labels
+from tepui.studies.comparison_plan import labels, planned_comparison
 
 METHODS = [DeepEnsemble(), SAM(rho=0.1)]
 
@@ -266,8 +266,26 @@ class Subset(Dataset):
 def test_heads_choose_between_the_classes_that_the_raw_data_hold(tmp_path):
     train, factory = Digits().subset(range(96)), lambda: nn.Linear(32, 10)
     options = {"members": 2, "epochs": 1, "progress": "none", "extractor": Counting()}
+    options["ensembles"] = 1
     found = compare(METHODS[:1], factory, train, Subset(), out=tmp_path, **options)
     assert found.methods[0].ensembles[0].evaluation["classes"] == 5
+
+
+def test_settings_hold_the_number_of_ensembles(tmp_path):
+    found = small(tmp_path / "run", methods=METHODS[:1], ensembles=None, shifted=None)
+    assert found.settings["ensembles"] == len(found.methods[0].ensembles) == 2
+
+
+@pytest.mark.parametrize(("seed", "seeds"), [(5, 4), ([1, 2], 2), ([1, 2, 3, 4], 4)])
+def test_two_ensembles_by_default_or_as_many_as_there_are_seeds_for(
+    seed, seeds, tmp_path
+):
+    train, factory = Digits().subset(range(96)), lambda: MLP(hidden=(8,))
+    data = train, Digits(train=False).subset(range(40))
+    options = {"members": 2, "seed": seed, "out": tmp_path, "epochs": 1}
+    plans, _ = planned_comparison(METHODS[:1], factory, *data, **options)
+    (jobs,) = plans.values()
+    assert len({s for job in jobs for s in job.trial.seeds}) == seeds
 
 
 def test_without_shifted_data_there_are_no_shifted_scores(tmp_path):

@@ -334,7 +334,7 @@ def test_progress_is_read_from_run_folders(tmp_path):
     store = Store(tmp_path, device="cpu")
     job = WORK[0]
     whole = job.steps_left(store)
-    assert steps_left(job, store) == whole == 2 * (4 + 2)
+    assert steps_left(job, store) == whole == 2 * (8 + 2)  # two gradients an epoch
 
     def stop(record):
         if record.epoch == 2:
@@ -342,13 +342,13 @@ def test_progress_is_read_from_run_folders(tmp_path):
 
     with pytest.raises(InterruptedError):
         store.run(job.trial, on_epoch=stop)
-    assert steps_left(job, store) == whole - 2 * 3
+    assert steps_left(job, store) == whole - 2 * 6
     beginning = replace(job, trial=replace(job.trial, seeds=(5, 6)), beginnings=(1, 3))
     begun = common_part(beginning.trial)[0]
     folder = tmp_path / "beginnings" / f"{begun.digest}-3"
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text("one\ntwo\nhalf a line")
-    assert steps_left(beginning, store) == whole - 2 * 2
+    assert steps_left(beginning, store) == whole - 2 * 4
 
 
 def test_what_another_driver_works_on_is_left_for_last(tmp_path, caplog):
@@ -374,6 +374,7 @@ def test_a_comparison_is_the_same_by_every_executor(library, executor, tmp_path)
     train, test = store.dataset(TRIAL.data), store.dataset(EXAM.test)
     options = {"epochs": 2, "batch_size": 32, "device": "cpu", "progress": "none"}
     options |= {"sharpness": {"num_samples": 10, "num_steps": 2}, "members": 2}
+    options["ensembles"] = 1
     methods = [SAM(rho=0.1), SharpBalance(rho=0.1, switch_at=0.5)]
     arguments = methods, TRIAL.model, train, test
     here = compare(*arguments, out=tmp_path / "here", **options)
@@ -390,6 +391,7 @@ def test_workers_of_a_comparison_have_the_threads_it_is_given(tmp_path):
     store = Store(tmp_path, device="cpu")
     arguments = TRIAL.model, store.dataset(TRIAL.data), store.dataset(EXAM.test)
     options = {"epochs": 1, "members": 1, "device": "cpu", "progress": "none"}
+    options["ensembles"] = 1
     methods = [DeepEnsemble(), SAM(rho=0.1)]
     how = {"at_once": 2, "threads": 2, "out": tmp_path / "both"}
     found = compare(methods, *arguments, **how, **options)

@@ -122,7 +122,8 @@ def test_merged_work_has_each_trial_and_each_question_once():
 def test_progress_adds_up_to_what_was_left(in_turn, side_by_side, tmp_path):
     fresh = Store(tmp_path, device="cpu")
     steps = sum(each.steps_left(fresh) for each in ALL)
-    assert steps == 4 * 2 * 2 + 5 * 2  # epochs and questions of two members
+    # Of two members: epochs, those of SAM as two each, and questions.
+    assert steps == (3 * 4 + 2) * 2 + 5 * 2
     for done in (in_turn, side_by_side):
         assert sum(done.steps) == steps
         assert all(each.steps_left(done.store) == 0 for each in ALL)

@@ -117,11 +117,10 @@ def test_the_same_seeds_are_no_repetition(tmp_path):
     [
         evaluation({"test": {**TEST, "sha256": "b"}, "cells": []}),
         evaluation({"test": TEST, "cells": [["fog", 1]], "strength": "cifar"}),
-        evaluation({"test": TEST, "cells": [], "ood": {"noise": {"sha256": "c"}}}),
         evaluation(rule="vote"),
         evaluation("absent"),
     ],
-    ids=["test", "cells", "ood", "rule", "unknown"],
+    ids=["test", "cells", "rule", "unknown"],
 )
 def test_another_test_makes_another_group(tmp_path, tested):
     found = load_reports(
@@ -133,6 +132,41 @@ def test_another_test_makes_another_group(tmp_path, tested):
     )
     assert labels(found) == [["SAM"], ["SAM"]]
     assert [len(g.entries[0].result.ensembles) for g in found.groups] == [2, 1]
+
+
+def unfamiliar(**sets):
+    """An evaluation with unfamiliar data of these digests."""
+    identities = {name: {"sha256": digest} for name, digest in sets.items()}
+    found = evaluation({"test": TEST, "cells": [], "ood": identities})
+    scores = {name: {"pds": {"auroc": 0.9}} for name in sets}
+    counts = {"clean": [1, 2], "ood": {name: [3, 4] for name in sets}}
+    return {**found, "ood": scores, "histograms": {"pds": counts}}
+
+
+def test_unfamiliar_data_do_not_part_what_was_tested_on_the_same(tmp_path):
+    """A group shows those that all of it were tested on, and names the others."""
+    more = unfamiliar(noise="c", letters="d", faces="e")
+    found = load_reports(
+        [
+            write_run(tmp_path / "a", rho=0.1, tested=more),
+            write_run(
+                tmp_path / "b", rho=0.2, tested=unfamiliar(noise="c", faces="other")
+            ),
+        ]
+    )
+    assert labels(found) == [["SAM (a)", "SAM (b)"]]
+    (group,) = found.groups
+    assert group.notes == ("unfamiliar letters, faces, which not all were tested on",)
+    for entry in group.entries:
+        shown = entry.result.ensembles[0].evaluation
+        assert [*shown["ood"]] == [*shown["about"]["ood"]] == ["noise"]
+        assert shown["histograms"] == {
+            "pds": {"clean": [1, 2], "ood": {"noise": [3, 4]}}
+        }
+    (group,) = load_reports([tmp_path / "a", write_run(tmp_path / "c", rho=0.3)]).groups
+    assert [e.result.ensembles[0].evaluation["ood"] for e in group.entries] == [{}, {}]
+    assert group.entries[0].result.ensembles[0].evaluation["histograms"] == {}
+    assert load_reports([tmp_path / "a"]).groups[0].notes == ()
 
 
 def test_evaluations_that_do_not_say_on_what_stand_alone(tmp_path):

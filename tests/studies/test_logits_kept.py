@@ -104,6 +104,7 @@ def compared(out, **options):
         IMAGES,
         IMAGES,
         members=2,
+        ensembles=1,
         out=out,
         device="cpu",
         epochs=1,

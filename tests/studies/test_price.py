@@ -3,6 +3,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch import nn
 
 from study_cases import EXAM, TRIAL
 from tepui.data import CIFAR10, Arrays, Digits, FashionMNIST
@@ -11,7 +12,7 @@ from tepui.models import MLP, ConvNet, ResNet18
 from tepui.studies import EvaluationSpec, Job, Samples, Store
 from tepui.studies.beginnings import pieces
 from tepui.studies.blank_data import FORMS, blank
-from tepui.studies.member_cost import gradients_per_step, member_cost
+from tepui.studies.member_cost import gradients_per_step, member_cost, module_cost
 from tepui.studies.price import H200_STEP, RESNET18_OPERATIONS, Price, Pricing
 from tepui.studies.specifications import DataSource, Form
 from tepui.studies.speeds import Speeds
@@ -27,6 +28,24 @@ def test_a_layer_costs_what_one_counts_by_hand():
     assert cost.operations == 2 * (64 * 6 + 6 * 10)
     assert cost.weights == 4 * (64 * 6 + 6 + 6 * 10 + 10)
     assert cost.outputs == 10
+
+
+class OfMappings(nn.Module):
+    """As models of Hugging Face: named inputs, outputs with a name."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, values, mask):
+        return {"logits": self.layer(values * mask)}
+
+
+def test_a_member_with_named_inputs_has_a_price():
+    inputs = {"values": torch.ones(4, 3), "mask": torch.ones(4, 3)}
+    data = Arrays(inputs, torch.zeros(4, dtype=torch.long))
+    cost = module_cost(OfMappings(), data)
+    assert (cost.operations, cost.outputs) == (2 * 3 * 2, 2)
 
 
 def test_the_measured_network_is_the_unit():

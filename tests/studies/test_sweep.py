@@ -398,7 +398,7 @@ def test_what_is_trained_is_not_trained_again(tmp_path):
     (second,) = searches([STUDY[2]], {"rho": [0.05, 0.1]})
     steps = []
     sweep([second], store, advance=steps.append)
-    assert sum(steps) == 2 * (2 + 1)  # two members: two epochs and one test
+    assert sum(steps) == 2 * (2 * 2 + 1)  # two members: two epochs of SAM and one test
     assert {file: file.stat().st_mtime_ns for file in times} == times
 
 

@@ -260,6 +260,64 @@ def test_divergence_in_the_first_epoch_says_that_there_is_no_checkpoint(tmp_path
         fitted(numbers(), linear, loss=ExplodingLoss(1, math.nan), out=place)
 
 
+def spoiled():
+    """Rows with NaN in two columns, and one infinite target."""
+    x, y = torch.ones(24, 5), torch.zeros(24)
+    x[3, 1], x[3, 4], x[20, 4], y[0] = math.nan, math.nan, -math.inf, math.inf
+    return x, y
+
+
+def one_number():
+    return nn.Linear(5, 1)
+
+
+def test_data_that_are_not_finite_are_named_instead_of_the_learning_rate(tmp_path):
+    rows = (
+        "with NaN or infinity in 2 of 24 rows of inputs (columns 1, 4, counted from 0) "
+        "and in 1 of 24 rows of targets; fill or drop them"
+    )
+    how = {"loss": tepui.losses.MSE(), "factory": one_number}
+    with pytest.raises(ValueError, match=re.escape(rows)) as caught:
+        fitted(Arrays(*spoiled()), out=tmp_path, **how)
+    assert isinstance(caught.value, tepui.TrainingDiverged)
+    assert "rate" not in str(caught.value)
+    with pytest.raises(FileNotFoundError, match="with data that are finite") as caught:
+        tepui.load(tmp_path)
+    assert "rate" not in str(caught.value)
+
+
+def test_named_inputs_that_are_not_finite_are_named():
+    class Named(nn.Linear):
+        def forward(self, a, b):
+            return super().forward(a) + b
+
+    x, _ = spoiled()
+    data = Arrays({"a": x, "b": torch.ones(24, 1)}, torch.zeros(24))
+    with pytest.raises(ValueError, match=r"in 2 of 24 rows of inputs\['a'\] \(columns"):
+        fitted(data, lambda: Named(5, 1), loss=tepui.losses.MSE())
+
+
+def test_validation_data_that_are_not_finite_are_named():
+    x, _ = spoiled()
+    good, bad = (Arrays(rows, torch.zeros(24)) for rows in (torch.ones(24, 5), x))
+    how = {"loss": tepui.losses.MSE(), "factory": one_number, "validation": bad}
+    with pytest.raises(
+        ValueError, match="after epoch 0 with NaN or infinity in 2 of 24"
+    ):
+        fitted(good, **how)
+
+
+@pytest.mark.parametrize(
+    ("loss", "outputs"),
+    [(tepui.losses.MSE(), 1), (tepui.losses.GaussianNLL(), 2)],
+    ids=["MSE", "GaussianNLL"],
+)
+def test_numbers_that_overflow_at_once_are_told_to_be_scaled(loss, outputs):
+    data = Arrays(torch.full((24, 5), 1e30), torch.zeros(24))
+    with pytest.raises(tepui.TrainingDiverged, match=r"scale them to about 1 \(docs"):
+        fitted(data, partial(nn.Linear, 5, outputs), loss=loss)
+
+
 def test_weights_that_explode_in_the_last_step_are_not_kept_as_good(tmp_path):
     """The loss before that step is finite, yet every later one would be NaN."""
     how = {

@@ -7,7 +7,7 @@ import pytest
 from tepui.methods import SAM
 from tepui.training import MultiStep
 from tepui.training.progress import counting, showing, summary
-from tepui.training.run_folder import EpochRecord
+from tepui.training.run import EpochRecord
 from training.cases import StoppedError, fitted, images, one_thread, stop_after
 
 single = pytest.fixture(autouse=True)(one_thread)

@@ -18,6 +18,7 @@ from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.models import ConvNet
 from tepui.training import SGD, AdamW
+from tepui.training.checkpoint import write_member
 from tepui.training.run_folder import RunFolder
 from training.cases import (
     CHECKPOINT,
@@ -195,7 +196,7 @@ def test_files_of_a_checkpoint_that_was_never_committed_do_not_count(tmp_path):
     folder = RunFolder(tmp_path)
     tensors, document = folder.load_checkpoint().member(0)
     ruined = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
-    folder.write_member(0, 2, ruined, document)
+    write_member(folder.checkpoint, 0, 2, ruined, document)
     resumed = fitted(images(), out=tmp_path, resume=True, epochs=3)
     assert_same_runs(resumed, fitted(images(), epochs=3))
 

@@ -55,6 +55,8 @@ _REFUSALS = {
     re.compile(r"Expected a dot import path string: (.*)"): "name a class of tepui",
     re.compile(r"Unexpected import path format: (.*)"): f"{_OFFERED} by its exact path",
 }
+_OF_ONE_CLASS = "- Problem with given class_path"
+_OF_ANOTHER = re.compile(r"Import path \S+ does not correspond to a subclass of \w+")
 _KEY = re.compile(r'Parser key "([^"]+)"')
 
 
@@ -130,6 +132,8 @@ def refusal(message: str) -> str | None:
         "method must name a class of tepui, got 'SMA' (did you mean 'SAM'?)"
         >>> refusal('Parser key "epochs": Expected a <class int>')
     """
+    if _OF_ONE_CLASS in message:  # the others of a choice are refused for its sake
+        message = _OF_ANOTHER.sub("", message)
     for pattern, rule in _REFUSALS.items():
         if match := pattern.search(message):
             key, name = ".".join(_KEY.findall(message)), match[1]

@@ -20,7 +20,7 @@ from tepui.core.checks import one_of, require
 from tepui.core.task import CLASSIFICATION, UNKNOWN, Task
 from tepui.data.loading import targets_of
 from tepui.data.prepared_like import image_shape
-from tepui.models import ConvNet
+from tepui.models import MLP, ConvNet
 
 Factory = Callable[[], nn.Module]
 
@@ -91,13 +91,17 @@ def fitted(
     """
     facts = facts_of(data, CLASSIFICATION if task is None else task)
     if model is None:
-        if "in_channels" not in facts:
-            raise ValueError(
-                "--model must be given for samples that are no images, such as MLP "
-                "for vectors or Albert for text, got None"
-            )
-        model = Architecture(ConvNet, frozenset({"num_classes", "in_channels"}))
+        model = _default_model(facts)
     return fitted_to(facts, model)
+
+
+def _default_model(facts: Mapping[str, int]) -> Architecture:
+    """Return a small model for images, or for rows of numbers."""
+    if "in_channels" in facts:
+        return Architecture(ConvNet, frozenset({"num_classes", "in_channels"}))
+    rule = "be given for samples that are neither images nor rows of numbers, such as "
+    require("in_features" in facts, "--model", f"{rule}Albert for text", None)
+    return Architecture(MLP, frozenset({"num_classes", "in_features"}))
 
 
 def fitted_to(facts: Mapping[str, int], model: Factory) -> Factory:

@@ -8,11 +8,12 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.cli.console import console
+from tepui.cli.console import console, counted
 from tepui.cli.datasets import (
     Data,
     data_for,
     held_out_part,
+    learned_part,
     part,
     place_of,
     tested_part,
@@ -20,11 +21,16 @@ from tepui.cli.datasets import (
 from tepui.cli.members import named_ensemble
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
+from tepui.core.storage import read_document, write_document
 from tepui.data import split
 from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.adding import without_applied
+from tepui.evaluation.applied import scores_with
 from tepui.evaluation.feature_scores import FeatureDetectors
-from tepui.evaluation.stored_detectors import write_detectors
+from tepui.evaluation.stored_detectors import DETECTORS, write_detectors
+from tepui.metrics import Rule, TemperatureScaling
+from tepui.studies.trained import EVALUATION, EVALUATION_KIND
 from tepui.training.prepare import to_device
 
 EXAMPLE = "tepui calibrate runs/sam --coverage 0.9 --detectors"
@@ -47,11 +53,13 @@ def calibrate(
     batch_size: int = 256,
     device: str | None = None,
     workers: int = 0,
+    remove: bool = False,
 ) -> None:
     """Make a trained ensemble's answers mean what they say, by data it has not seen.
 
     What is learned is saved with the ensemble, in the place of what was there: tepui
-    predict, export and evaluate use it.
+    predict, export and evaluate use it. What the data score is saved too, so that tepui
+    predict says which rows look unlike them.
 
     Args:
         run: The folder of a run, or of a saved ensemble.
@@ -70,12 +78,18 @@ def calibrate(
             probabilities.
         score: Of sets threshold (the default), aps or raps; of intervals residual,
             normalized or quantile, by default what the task has.
-        detectors: Fit detectors of unfamiliar features too, on the training part.
+        detectors: Fit detectors of unfamiliar features too, on what the run was trained
+            on; tepui predict then knows unfamiliar rows by them.
         rule: How members are combined; it is the one to predict with.
         batch_size: Samples that go through a member at once.
         device: Where to compute; a GPU if there is one.
         workers: Processes that load data not held in tensors.
+        remove: Take back what was learned: calibration, sets or intervals, detectors,
+            and the calibrated scores of the run's evaluation.
     """
+    if remove:
+        wanted = method or coverage or detectors
+        require(not wanted, "--remove", "go without what it would remove", wanted)
     require(
         score is None or coverage is not None, "--score", "go with --coverage", score
     )
@@ -84,6 +98,9 @@ def calibrate(
     training = part(named, train=True)
     ensemble = named_ensemble([run], model, models, training, extractor)
     to_device(ensemble, torch.device(place_of(device)))
+    if remove:
+        _take_back(run, ensemble)
+        return
     chosen = _method(ensemble, method, coverage)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
     ensemble.calibration = None
@@ -91,23 +108,64 @@ def calibrate(
         unseen = held_out_part(named, run, ensemble.extractor)
     else:
         unseen = tested_part(named, run)
-    held = for_sets = _in_form_of(ensemble, unseen)
-    said = []
+    whole = held = for_sets = _in_form_of(ensemble, unseen)
+    said, gained = [], ""
     if chosen is not None:
         if coverage is not None:
             held, for_sets = split(held, 0.5, seed=0)
         ensemble.calibrate(held, chosen, rule=rule, **how)
         said.append(f"{chosen} calibration on {_count(held)}")
+        gained = _gained(ensemble, held, rule, how)
     if coverage is not None:
         ensemble.conformal(for_sets, coverage, score, rule=rule, **how)
         said.append(f"coverage {coverage:g} on {_count(for_sets)}")
     if detectors:
-        learned = FeatureDetectors.fit(ensemble, training, **how)
+        seen = learned_part(named, run)
+        learned = FeatureDetectors.fit(ensemble, seen, held_out=whole, **how)
         write_detectors(run, learned, ensemble)
-        said.append(f"detectors of features on {_count(training)}")
+        said.append(f"detectors of features on {_count(seen)}")
     ensemble.save(run, overwrite=True)
     console().print(f"{', '.join(said)}; saved in {run}")
+    if gained:
+        console().print(gained)
     console().print(f"next: tepui predict {run} FILES")
+
+
+def _gained(
+    ensemble: Ensemble, held: Dataset[Any], rule: Rule, how: dict[str, Any]
+) -> str:
+    """Return what a calibration did to the probabilities it was fitted on, in words."""
+    before = scores_with(None, ensemble, held, rule=rule, **how)
+    after = scores_with(ensemble.calibration, ensemble, held, rule=rule, **how)
+    found = ""
+    if isinstance(ensemble.calibration, TemperatureScaling):
+        found = f"temperature {float(ensemble.calibration.divisor):.3g}: "
+    return (
+        f"{found}NLL {before.nll:.4f} → {after.nll:.4f}, ECE {before.ece:.4f} → "
+        f"{after.ece:.4f} on these samples"
+    )
+
+
+def _take_back(run: Path, ensemble: Ensemble) -> None:
+    """Save an ensemble as it was trained, without what held-out data said."""
+    kept = {
+        "calibration": ensemble.calibration is not None,
+        "conformal sets or intervals": ensemble.conformity is not None,
+        "detectors": (run / DETECTORS).exists(),
+    }
+    _take_back_scores(run / EVALUATION)
+    ensemble.calibration = ensemble.conformity = None
+    ensemble.save(run, overwrite=True)
+    (run / DETECTORS).unlink(missing_ok=True)
+    removed = ", ".join(name for name, there in kept.items() if there)
+    console().print(f"removed from {run}: {removed or 'nothing, as nothing was there'}")
+
+
+def _take_back_scores(file: Path) -> None:
+    """Leave of an evaluation what the ensemble gives as it was trained."""
+    if file.exists():
+        document = read_document(file, EVALUATION_KIND)
+        write_document(file, EVALUATION_KIND, without_applied(document))
 
 
 def _method(ensemble: Ensemble, method: str | None, coverage: float | None) -> Any:
@@ -130,4 +188,4 @@ def _in_form_of(ensemble: Ensemble, dataset: Dataset[Any]) -> Dataset[Any]:
 
 
 def _count(dataset: Dataset[Any]) -> str:
-    return f"{length(dataset)} samples"
+    return counted(length(dataset), "sample")

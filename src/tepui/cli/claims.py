@@ -47,7 +47,8 @@ def claims(
     require(not (json and markdown), "--json", "be left out with --markdown", json)
     if out is not None:
         free_paths(out, FILES, overwrite=overwrite)
-    judged = verdicts(read_evidence(folder))
+    evidence = read_evidence(folder)
+    judged = verdicts(evidence)
     contents = dict(
         zip(FILES, (as_json(document(judged)), as_text(judged).encode()), strict=True)
     )
@@ -59,7 +60,11 @@ def claims(
         terminal.out(text, end="", highlight=False)
         return
     terminal.print(_table(judged))
-    terminal.print(f"{summary(judged)}\nreasons and commands: tepui claims --markdown")
+    terminal.print(summary(judged))
+    if evidence.smoke:
+        shown = ", ".join(sorted(evidence.smoke))
+        terminal.print(f"of size smoke, which shows only that code runs: {shown}")
+    terminal.print("reasons, commands and claims without data: tepui claims --markdown")
     if out is not None:
         terminal.print(f"written to {out}")
 
@@ -67,6 +72,8 @@ def claims(
 def _table(judged: Sequence[Verdict]) -> Table:
     rows: list[list[str | Text]] = []
     for verdict in judged:
+        if verdict.outcome == "no data":
+            continue
         by_column = dict(zip(COLUMNS, cells(verdict), strict=True))
         shown: dict[str, str | Text] = {name: by_column[name] for name in SHOWN}
         shown["verdict"] = Text(verdict.outcome, COLORS[verdict.outcome])

@@ -13,6 +13,7 @@ from tepui.cli.console import console
 from tepui.cli.datasets import (
     Data,
     corrupted_images,
+    corruptions_for,
     natural_shifts,
     part,
     unfamiliar,
@@ -21,7 +22,7 @@ from tepui.cli.datasets import (
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
-from tepui.cli.loss import loss_named
+from tepui.cli.loss import check_loss_given, loss_named
 from tepui.cli.own_functions import own_functions
 from tepui.cli.parsing import KnownLoss
 from tepui.cli.plan_table import plan_table
@@ -39,7 +40,7 @@ from tepui.report import printed_table, write_report
 from tepui.report.story import told
 from tepui.studies import compare as compare_methods
 from tepui.studies import load_reports
-from tepui.studies.compare import planned_comparison
+from tepui.studies.comparison_plan import planned_comparison
 from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
 from tepui.training import SGD, AdamW, exchange_here
 
@@ -48,7 +49,10 @@ DEFAULT_METHODS: list[Method] = [
     SAM(rho=0.1),
     SharpBalance(rho=0.1, fraction=0.4, switch_at=0.5),
 ]
-EXAMPLE = "tepui compare --ensembles 3 --out runs/digits"
+EXAMPLE = (
+    "tepui compare --methods DeepEnsemble 'SharpBalance(rho=0.05)' --ensembles 3 "
+    "--out runs/digits"
+)
 
 
 def compare(
@@ -65,7 +69,7 @@ def compare(
     loss: KnownLoss | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
     class_weights: list[float] | None = None,
-    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] = "cifar",
+    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None,
     shifted: dict[str, Data] | None = None,
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
@@ -91,15 +95,17 @@ def compare(
     Args:
         settings: Further fields of TrainingSpec and ExecutionSpec, one option each.
         data: The data set.
-        model: The members' architecture; ConvNet by default. Number of classes,
-            channels and image size follow from the data unless given. With --extractor,
+        model: The members' architecture; ConvNet by default, for rows of numbers MLP.
+            Number of classes, channels, image size and number of columns follow from
+            the data unless given. With --extractor,
             the architecture of the heads; by default the extractor's last layer, newly
             initialized.
-        methods: What to compare, such as: --methods SAM GSAM; by default DeepEnsemble,
-            SAM and SharpBalance.
+        methods: What to compare, each with its arguments where they differ from the
+            defaults, such as: --methods DeepEnsemble SAM 'SharpBalance(rho=0.05)'; by
+            default DeepEnsemble, SAM and SharpBalance.
         members: Members per ensemble.
-        ensembles: Ensembles per method, for standard errors; two by default, or as
-            many as there are seeds for.
+        ensembles: Ensembles per method, for intervals; two by default, or as many as
+            there are seeds for.
         seed: Seed of all random draws.
         seeds: One seed per member, for all ensembles, instead.
         epochs: Length of the run.
@@ -111,7 +117,8 @@ def compare(
         class_weights: A factor on the loss of every class by CrossEntropy, such as:
             --class-weights 1 4
         unlabeled: Data for the members of A2D and DivDis to disagree on.
-        corruptions: Which benchmark's corruption strengths to test under, or none.
+        corruptions: Which benchmark's corruption strengths to test under, or none;
+            CIFAR's by default for images.
         shifted: Labeled test data that shifted by themselves, as NAME=DATASET, such as:
             --shifted sketch=ImageFolder:PATH
         ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
@@ -146,8 +153,6 @@ def compare(
         quiet: Show no progress.
         dry_run: Only show what is left to do and what it costs.
     """
-    if ensembles is None:
-        ensembles = 2 if seeds is None else max(1, len(seeds) // members)
     if at_once is None and executor == "processes":
         at_once = 1
     folder = folder_for("compare", out, resume)
@@ -158,9 +163,11 @@ def compare(
     minimized = loss_named(loss, label_smoothing, class_weights)
     task = task_of(minimized)
     train, test = part(data, train=True), part(data, train=False)
+    check_loss_given(loss, train)
     shifts = Shifts({}, natural_shifts(shifted, test))
-    if corruptions != "none":
-        shifts = replace(shifts, copies=corrupted_images(test, corruptions))
+    strength = corruptions_for(test, corruptions)
+    if strength != "none":
+        shifts = replace(shifts, copies=corrupted_images(test, strength))
     if extractor is None:
         front, factory = None, fitted(model, train, task)
     else:

@@ -1,7 +1,8 @@
 """Data sets named on the command line: parts, corrupted copies, unfamiliar ones."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -12,8 +13,8 @@ from torch.utils.data import Dataset
 
 from tepui import data as datasets
 from tepui.cli.folders import say
-from tepui.cli.parsing import known_spelling
-from tepui.cli.remembered import remembered_data
+from tepui.cli.parsing import OOD, SHIFTED, known_spelling
+from tepui.cli.remembered import PLACES, remembered_data
 from tepui.core.checks import one_of, require
 from tepui.data import Digits, corrupted, corrupted_files, prepared_like, to_arrays
 from tepui.data.class_names import class_names, same_classes
@@ -31,6 +32,7 @@ from tepui.training.run_folder import RunFolder
 
 Data = Callable[[], Dataset[Any]]
 
+DATA = "--data"
 # Where a run that trains heads alone keeps their run, and what they learn from.
 HEADS = "heads"
 FEATURES = "features"
@@ -52,7 +54,8 @@ def part(data: Data, *, train: bool) -> Dataset[Any]:
     written = _options_of(data).get("part")
     rule = "be left out: what is trained on must not be tested on"
     require(written != "all", "--data.part", rule, written)
-    return cast(Callable[..., Dataset[Any]], data)(train=train)
+    with _as_typed(data):
+        return cast(Callable[..., Dataset[Any]], data)(train=train)
 
 
 def data_for(data: Data | None, run: Path) -> Data:
@@ -106,6 +109,24 @@ def held_out_part(
     return unseen
 
 
+def learned_part(data: Data, run: Path) -> Dataset[Any]:
+    """Return the training part without what a run held out of it."""
+    whole = part(data, train=True)
+    recorded = recorded_training(run)
+    if (held := recorded.get("validation")) is None:
+        return whole
+    count = length(whole)
+    same = count == held["samples"] + recorded["data"]["samples"]
+    return divided(whole, held["samples"] / count)[0] if same else whole
+
+
+def recorded_training(run: Path) -> dict[str, Any]:
+    """Return what a run, or that of its heads, recorded; empty if it did nothing."""
+    heads = RunFolder(run / HEADS)
+    folder = heads if heads.started else RunFolder(run)
+    return folder.recorded()["config"] if folder.started else {}
+
+
 def _recorded(run: Path) -> dict[str, Any] | None:
     """Return what a run wrote of its data; None if it wrote nothing."""
     folder = RunFolder(run)
@@ -118,7 +139,10 @@ def unfamiliar(
     """Return unfamiliar sets in the form of the test set."""
     if not ood:
         return None
-    return {name: prepared_like(built(data, test), test) for name, data in ood.items()}
+    return {
+        name: prepared_like(built(data, test, option=f"{OOD} {name}"), test)
+        for name, data in ood.items()
+    }
 
 
 def natural_shifts(
@@ -126,7 +150,7 @@ def natural_shifts(
 ) -> dict[str, Dataset[Any]]:
     """Return natural shifts in the form of the test set; of a folder, all images."""
     return {
-        name: prepared_like(built(data, whole=True), test)
+        name: prepared_like(built(data, whole=True, option=f"{SHIFTED} {name}"), test)
         for name, data in (natural or {}).items()
     }
 
@@ -156,9 +180,16 @@ def published_corruptions() -> dict[str, Origin]:
 
 
 def built(
-    data: Data, test: Dataset[Any] | None = None, *, whole: bool = False
+    data: Data,
+    test: Dataset[Any] | None = None,
+    *,
+    whole: bool = False,
+    option: str = DATA,
 ) -> Dataset[Any]:
-    """Return a data set, of which the test part if it has one, or all of a folder."""
+    """Return a data set, of which the test part if it has one, or all of a folder.
+
+    What is wrong with it is said of the option, with its own name where it has one.
+    """
     taken = _options_of(data)
     options: dict[str, Any] = {"train": False} if "train" in taken else {}
     if whole and "part" in taken:
@@ -169,12 +200,42 @@ def built(
         and (shape := image_shape(test)) is not None
     ):
         options["shape"] = shape
-    return cast(Callable[..., Dataset[Any]], data)(**options)
+    with _as_typed(data, option):
+        return cast(Callable[..., Dataset[Any]], data)(**options)
+
+
+@contextmanager
+def _as_typed(data: Data, option: str = DATA) -> Iterator[None]:
+    """Let what a data set says of its arguments name them as they are typed."""
+    try:
+        yield
+    except (ValueError, FileNotFoundError) as error:
+        said, options = str(error), _options_of(data)
+        owner = f"{DATA}." if option == DATA else f"{option}: "
+        named = {f"{name} ": f"{owner}{name} " for name in options}
+        named |= {
+            f"{options[name]} ": f"{owner}{name} {options[name]} "
+            for name in PLACES
+            if name in options
+        }
+        begins = next((words for words in named if said.startswith(words)), None)
+        if begins is None:
+            raise
+        kind = OSError if isinstance(error, OSError) else ValueError
+        raise kind(f"{named[begins]}{said.removeprefix(begins)}") from error
 
 
 def _options_of(data: Data | None) -> dict[str, Any]:
     """Return the options that a data set of the command line was given."""
     return data.keywords if isinstance(data, partial) else {}
+
+
+def corruptions_for(test: Dataset[Any], asked: str | None) -> str:
+    """Return the corruptions asked for; by default CIFAR's, where there are images."""
+    if asked is None and image_shape(test) is None:
+        say("no corrupted data, since inputs are not images")
+        return "none"
+    return asked or "cifar"
 
 
 def corrupted_images(test: Dataset[Any], strength: str) -> Corrupted:

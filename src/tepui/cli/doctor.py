@@ -16,11 +16,13 @@ from tepui.data.files.origins import data_folder
 from tepui.models.from_timm import timm_alone
 
 EXAMPLE = "tepui doctor"
+# Not read from the installed package, whose own list may be older than this code.
 EXTRAS = {
-    "vision": ("timm",),
+    "vision": ("timm", "huggingface_hub"),
     "text": ("transformers",),
     "export": ("onnx", "onnxscript", "onnxruntime"),
     "hub": ("datasets", "huggingface_hub"),
+    "parquet": ("pyarrow",),
     "track": ("mlflow", "tensorboard", "wandb"),
     "ray": ("ray",),
     "slurm": ("submitit",),

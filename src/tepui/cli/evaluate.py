@@ -17,6 +17,7 @@ from tepui.cli.datasets import (
     Data,
     corrupted_copies,
     corrupted_images,
+    corruptions_for,
     natural_shifts,
     place_of,
     tested_part,
@@ -31,13 +32,15 @@ from tepui.core.precision import Precision
 from tepui.core.replacing import check_writable
 from tepui.core.storage import read_document, write_document
 from tepui.core.task import CLASSIFICATION
+from tepui.data.arrays import Normalize
 from tepui.data.preparation import preparation_of
 from tepui.data.shifts import Shifts
-from tepui.evaluation.adding import COPIES, added, sets_in
+from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.adding import COPIES, added, sets_in, without_applied
 from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
-from tepui.evaluation.results import Evaluation
-from tepui.evaluation.shards import weights_digest
+from tepui.evaluation.results import Evaluation, guessing_in_words
+from tepui.evaluation.shards import ensemble_digest, weights_digest
 from tepui.evaluation.stored_detectors import DETECTORS, read_detectors
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.measures import shown_name
@@ -64,6 +67,8 @@ APPLIED = {
     "coverage": " of sets or intervals",
     "size": " of sets or intervals",
 }
+# What tepui calibrate changes of what an evaluation is of.
+CALIBRATED = {"calibration", "detectors"}
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
 
 
@@ -90,7 +95,8 @@ def evaluate(
     """Measure a trained ensemble on clean, corrupted and unfamiliar data.
 
     Evaluations of one ensemble add up: data sets that are not asked for stay as they
-    were measured. Under torchrun, processes share the batches, and detectors of
+    were measured. After tepui calibrate, the same command measures again what it
+    asks for. Under torchrun, processes share the batches, and detectors of
     features are left out.
 
     Args:
@@ -104,7 +110,7 @@ def evaluate(
         extractor: What made the extractor that members share, needed only where it is
             your own: as --extractor of tepui train named it.
         corruptions: Which benchmark's corruption strengths to use, or none; CIFAR's by
-            default at first, unless --shifted is given.
+            default at first for images, unless --shifted is given.
         shifted: Corrupted copies to use instead: a folder, written by tepui corrupt or
             published, or the name of a published set, such as: --shifted CIFAR10C. Or
             labeled test data that shifted by themselves, as NAME=DATASET, such as:
@@ -133,15 +139,10 @@ def evaluate(
     alone = isinstance(exchange, LocalExchange)
     check_places(run)
     trained = is_saved(run)
-    own = "be left out for a run, which is evaluated in its own folder"
-    require(out is None or not trained, "--out", own, out)
+    folder = _folder(run, trained, out)
     shifted, natural = _kinds(shifted)
     one_kind = corruptions is None or shifted is None
     require(one_kind, "--corruptions", "be left out with --shifted", corruptions)
-    folder = run[0] if trained else folder_for("evaluate", out, resume=False)
-    replaced = "be another folder than a run's, whose weights would be lost"
-    lost = not trained and RunFolder(folder).started
-    require(not lost, "--out", replaced, str(folder))
     file = folder / EVALUATION
     before = read_document(file, EVALUATION_KIND) if file.exists() else None
     check_writable(folder)
@@ -149,31 +150,33 @@ def evaluate(
     functions = own_functions("--metrics", metrics or ())
     test = tested_part(data, folder)
     further = bool(natural) or (before is not None and bool(ood))
-    kind = corruptions or ("none" if further else "cifar")
-    copies = _copies(shifted, kind, test, data)
+    kind = corruptions or ("none" if further or shifted is not None else None)
+    copies = _copies(shifted, corruptions_for(test, kind), test, data)
     shifts = Shifts(copies, natural_shifts(natural, test))
     sets = unfamiliar(ood, test)
     asked = [*([COPIES] if copies else []), *shifts.natural, *(sets or {})]
-    if not overwrite:
-        _check_new(file, before, asked)
     ensemble = named_ensemble(run, model, models, test, extractor)
-    if not trained:
-        ensemble.preparation = preparation_of(test)
-        if exchange.writer:
-            ensemble.save(folder, overwrite=overwrite)
-            (folder / DETECTORS).unlink(missing_ok=True)  # those of other weights
     to_device(ensemble, torch.device(place_of(device)))
-    learned = read_detectors(folder, ensemble) if alone else None
+    learned = read_detectors(folder, ensemble) if alone and trained else None
     computed_in: Precision = precision or RunFolder(folder).exam_precision()
-    of: dict[str, Any] = {
-        "ensemble": weights_digest(ensemble),
+    of = {
+        **_digests(ensemble),
         "classes": classes,
         "metrics": [*functions],
         "detectors": learned is not None,
         "precision": computed_in,
         "rule": rule,
     }
-    before = _of_the_same(file, before, of, test, overwrite)
+    changed = _changed(before, of, test)
+    if not overwrite:
+        _check_free(file, before, changed, asked)
+    if before is not None and changed:
+        before = without_applied(before) if changed <= CALIBRATED else None
+    if not trained:
+        ensemble.preparation = preparation_of(test)
+        if exchange.writer:
+            ensemble.save(folder, overwrite=overwrite)
+            (folder / DETECTORS).unlink(missing_ok=True)  # those of other weights
     evaluation = evaluate_ensemble(
         ensemble,
         test,
@@ -193,14 +196,9 @@ def evaluate(
     )
     if not exchange.writer:
         return
-    if logits_in == "none":
-        (folder / GALLERY).unlink(missing_ok=True)
-    else:
-        kept = [] if before is None else [n for n in before["ood"] if n not in asked]
-        write_gallery(folder, test, sets or {}, kept)
+    kept = [] if before is None else [n for n in before["ood"] if n not in asked]
+    _write_for_report(folder, ensemble, test, sets or {}, kept, logits_in)
     about = tested_on(test, shifts, sets)
-    cost = prediction_cost(ensemble, test).document()
-    write_document(folder / COST, COST_KIND, cost)
     document = {"about": about, "of": of, **evaluation.document()}
     if before is not None:
         document = added(before, document)
@@ -208,10 +206,52 @@ def evaluate(
     terminal = console()
     what = "classes" if evaluation.task == CLASSIFICATION else "outputs"
     terminal.print(_table(evaluation, f"{evaluation.classes} {what}, {folder}"))
+    known = preparation_of(test)
+    if known is not None and known.units is not None:
+        terminal.print(_in_units(known.units))
     if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
-    terminal.print(f"written to {file}{_beside(document, asked)}")
+    if evaluation.only_guesses:
+        terminal.print(guessing_in_words(evaluation))
+    terminal.print(f"written to {file}{_beside(document, asked, changed)}")
     terminal.print(f"next: tepui report {folder} --open")
+
+
+def _in_units(units: Normalize) -> str:
+    """Return what standardized numbers are measured in, in words."""
+    (one,) = units.std
+    return (
+        f"numbers to predict are standardized: 1 is {one:.4g} of the table's own unit"
+    )
+
+
+def _folder(run: Sequence[Path], trained: bool, out: Path | None) -> Path:
+    """Return where an evaluation goes: to its run's own folder, or to one of no run."""
+    if trained:
+        own = "be left out for a run, which is evaluated in its own folder"
+        require(out is None, "--out", own, out)
+        return run[0]
+    folder = folder_for("evaluate", out, resume=False)
+    replaced = "be another folder than a run's, whose weights would be lost"
+    require(not RunFolder(folder).started, "--out", replaced, str(folder))
+    return folder
+
+
+def _write_for_report(
+    folder: Path,
+    ensemble: Ensemble,
+    test: Dataset[Any],
+    sets: Mapping[str, Dataset[Any]],
+    kept: Sequence[str],
+    logits_in: LogitType,
+) -> None:
+    """Write what a report shows beside scores: samples, and a prediction's cost."""
+    if logits_in == "none":
+        (folder / GALLERY).unlink(missing_ok=True)
+    else:
+        write_gallery(folder, test, sets, kept)
+    cost = prediction_cost(ensemble, test).document()
+    write_document(folder / COST, COST_KIND, cost)
 
 
 def _copies(
@@ -223,47 +263,64 @@ def _copies(
     return {} if corruptions == "none" else corrupted_images(test, corruptions)
 
 
-def _beside(document: Mapping[str, Any], asked: Sequence[str]) -> str:
+def _beside(
+    document: Mapping[str, Any], asked: Sequence[str], changed: set[str]
+) -> str:
     """Return what an evaluation holds from before, in words."""
-    others = [name for name in sets_in(document) if name not in asked]
-    return f", beside {', '.join(others)} from before" if others else ""
+    others = ", ".join(name for name in sets_in(document) if name not in asked)
+    if not others:
+        return ""
+    said = f", beside {others} from before"
+    if not changed:
+        return said
+    return (
+        f"{said}. tepui calibrate has changed the run since then: of {others} only the "
+        "scores without calibration are kept; evaluate on them again (--overwrite) for "
+        "those with it"
+    )
 
 
-def _check_new(
-    file: Path, before: Mapping[str, Any] | None, asked: Sequence[str]
-) -> None:
-    """Raise if an evaluation holds what is asked for, or nothing further is."""
-    if before is not None:
-        again = [name for name in sets_in(before) if name in asked]
-        if again or not asked:
-            measured = ", ".join(again or sets_in(before) or ["clean data"])
-            raise FileExistsError(
-                f"{file} exists and is on {measured}; pass --overwrite to measure "
-                "again what is asked for"
-            )
+def _digests(ensemble: Ensemble) -> dict[str, Any]:
+    """Return what tells weights apart, and beside them what is done to outputs."""
+    digests = {"ensemble": weights_digest(ensemble)}
+    if ensemble.calibration is not None or ensemble.conformity is not None:
+        digests["calibration"] = ensemble_digest(ensemble)
+    return digests
 
 
-def _of_the_same(
-    file: Path,
-    before: dict[str, Any] | None,
-    of: Mapping[str, Any],
-    test: Dataset[Any],
-    overwrite: bool,
-) -> dict[str, Any] | None:
-    """Return the earlier evaluation if this one adds to it, None if it replaces it."""
+def _changed(
+    before: Mapping[str, Any] | None, of: Mapping[str, Any], test: Dataset[Any]
+) -> set[str]:
+    """Return in what an earlier evaluation differs from the one that is asked for."""
     if before is None:
-        return None
+        return set()
     known = {**before.get("of", {}), "test": before.get("about", {}).get("test")}
     asked = json.loads(json.dumps({**of, "test": data_identity(test)}))
-    if not (other := differences(known, asked)):
-        return before
-    if not overwrite:
-        names = ", ".join(sorted({name.partition(".")[0] for name in other}))
+    return {name.partition(".")[0] for name in differences(known, asked)}
+
+
+def _check_free(
+    file: Path,
+    before: Mapping[str, Any] | None,
+    changed: set[str],
+    asked: Sequence[str],
+) -> None:
+    """Raise if an earlier evaluation has what is asked for, or does not go with it."""
+    if before is None or (changed and changed <= CALIBRATED):
+        return
+    if changed:
+        names = ", ".join(sorted(changed))
         raise FileExistsError(
             f"{file} exists and differs in {names}; pass --overwrite to replace all of "
             "it"
         )
-    return None
+    again = [name for name in sets_in(before) if name in asked]
+    if again or not asked:
+        measured = ", ".join(again or sets_in(before) or ["clean data"])
+        raise FileExistsError(
+            f"{file} exists and is on {measured}; pass --overwrite to measure again "
+            "what is asked for"
+        )
 
 
 def _kinds(
@@ -284,9 +341,10 @@ def _table(evaluation: Evaluation, title: str) -> Table:
     ]
     for name, values in evaluation.clean.lists().items():
         one = shown_name(SINGULAR.get(name, name))
+        first = 1 if one.endswith("member") else 0  # labels are columns, from 0
         for place in range(len(values)):
             cells = [f"{s.lists()[name][place]:.4f}" for s in given.values()]
-            rows.append((f"{one} {place}", *cells))
+            rows.append((f"{one} {first + place}", *cells))
     if "member_accuracies" in evaluation.clean.lists():
         worst = [f"{min(s.member_accuracies):.4f}" for s in given.values()]
         rows.append(("accuracy of the worst member", *worst))

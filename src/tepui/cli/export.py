@@ -9,9 +9,12 @@ from torch import nn
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, tested_part
 from tepui.cli.members import named_ensemble
+from tepui.core.checks import require
 from tepui.ensembles.loading import preparation_in
 
 EXAMPLE = "tepui export runs/sam --to onnx --out sam.onnx"
+
+ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
 
 
 def export(
@@ -51,8 +54,8 @@ def export(
     """
     from tepui.export import export_ensemble
 
-    file = run / ("ensemble.onnx" if to == "onnx" else "ensemble.pt2")
-    file = file if out is None else out
+    file = run / f"ensemble{ENDINGS[to]}" if out is None else out
+    _check_ending(file, to)
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
     known = preparation_in(run)
@@ -71,3 +74,15 @@ def export(
         overwrite=overwrite,
     )
     console().print(str(exported), markup=False, highlight=False)
+    if known is not None and known.units is not None:
+        (mean,), (std,) = known.units.mean, known.units.std
+        console().print(f"its numbers are standardized: times {std:g} plus {mean:g}")
+    runs = "onnxruntime.InferenceSession" if to == "onnx" else "torch.export.load"
+    console().print(f'next: {runs}("{file}") answers without tepui')
+
+
+def _check_ending(file: Path, to: str) -> None:
+    """Refuse a file whose ending promises the other format."""
+    others = {*ENDINGS.values()} - {ENDINGS[to]}
+    rule = f"end in {ENDINGS[to]} with --to {to}"
+    require(file.suffix.lower() not in others, "--out", rule, str(file))

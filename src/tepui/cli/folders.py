@@ -9,6 +9,7 @@ from pathlib import Path
 from tepui.core.checks import require
 from tepui.core.replacing import is_free
 from tepui.training import RankLost, TrainingDiverged, exchange_here
+from tepui.training.member import DataNotFinite
 from tepui.training.ranks import place_of_environment
 
 
@@ -37,6 +38,10 @@ def resumable(folder: Path) -> Iterator[None]:
             way = f"to continue, add --resume --out {folder} to the same command"
             say(way, everywhere=isinstance(stop, RankLost))
         raise
+    except DataNotFinite as error:
+        raise DataNotFinite(
+            f"{error}, and begin another run in a new folder (--out)"
+        ) from error
     except TrainingDiverged as error:
         raise TrainingDiverged(
             f"{error}\nthe same run would diverge again: begin another in a new folder "

@@ -4,7 +4,7 @@ GREETING = """\
 tepui trains deep ensembles whose members are flat and different from each other,
 and says when not to trust them.
 
-  tepui compare                     train and compare methods on digits, in two minutes
+  tepui compare                     train and compare three methods on digits
   tepui train --out runs/mine       train one ensemble
   tepui evaluate runs/mine          score it on clean, corrupted and unfamiliar data
   tepui predict runs/mine PHOTOS    predict files, with confidence and uncertainty

@@ -1,9 +1,13 @@
 """The loss that options of the command line describe."""
 
 from collections.abc import Sequence
+from typing import Any
+
+from torch.utils.data import Dataset
 
 from tepui.cli.parsing import KnownLoss
 from tepui.core.checks import require
+from tepui.data.loading import targets_of
 from tepui.losses import CrossEntropy
 
 
@@ -25,3 +29,19 @@ def loss_named(
             rule = f"be written --loss.{option} '{value}' beside --loss CrossEntropy"
         require(value is None, f"--{option}", rule, value)
     return loss
+
+
+def check_loss_given(loss: KnownLoss | None, data: Dataset[Any]) -> None:
+    """Raise if no loss was named though targets are no classes."""
+    targets = targets_of(data)
+    if loss is not None or targets is None:
+        return
+    kinds = {
+        (1, True): (
+            "numbers to predict: --loss MSE, --loss GaussianNLL, which learns their "
+            "noise too, or --loss Quantiles"
+        ),
+        (2, False): "several labels of a sample: --loss BinaryCrossEntropy",
+    }
+    kind = (targets.ndim, targets.is_floating_point())
+    require(kind not in kinds, "--loss", f"be given for {kinds.get(kind)}", None)

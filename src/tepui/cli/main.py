@@ -38,16 +38,19 @@ from tepui.cli.completion import EXAMPLE, Shell, script
 from tepui.cli.console import console, plain_warnings
 from tepui.cli.expansion import check_expansion
 from tepui.cli.factories import without_factory
+from tepui.cli.files_named import check_no_files
 from tepui.cli.greeting import GREETING
 from tepui.cli.mistakes import command_in, in_words
 from tepui.cli.parsing import (
     check_names,
     known_names,
     normalized,
+    options_of,
     spelled,
     with_data_option,
     with_files_first,
 )
+from tepui.cli.piped import piped
 from tepui.cli.printed import first_line
 from tepui.cli.written import check_written
 from tepui.core.checks import one_of, require
@@ -220,7 +223,9 @@ def _command(name: str) -> ArgumentParser:
     about = {text.arg_name: text.description for text in texts.params}
     command = Parser(description=texts.short_description, epilog=f"example: {example}")
     command.add_argument(
-        "--config", action="config", help="Read options from a YAML file."
+        "--config",
+        action="config",
+        help="Read options from a YAML file; - reads them from a pipe.",
     )
     words = WORDS.get(name, {})
     for word, (kind, count) in words.items():
@@ -259,7 +264,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         build_parser().parse_args(written[:1])
     try:
         words = with_files_first(spelled(normalized(with_data_option(written))))
-        command, values = read(words)
+        with piped(words) as words:
+            command, values = read(words)
         _check_ranks(command)
         with plain_warnings():
             command(**values)
@@ -299,6 +305,7 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     """Return the command and its arguments, built of admitted classes alone."""
     if not words[0].startswith("-"):
         one_of("COMMAND", words[0], COMMANDS)
+    check_no_files(options_of(words))
     check_names(words)
     check_expansion(words)
     written, (words, factory) = words, without_factory(words)

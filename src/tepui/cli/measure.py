@@ -1,7 +1,7 @@
 """``tepui measure``: sharpness, diversity and OOD detection, of foreign weights too."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -14,7 +14,7 @@ from tepui.cli.console import console, table
 from tepui.cli.datasets import Data, data_for, part, place_of, unfamiliar
 from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
-from tepui.cli.members import named_ensemble
+from tepui.cli.members import is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import one_of, require
 from tepui.core.replacing import check_writable, is_free, write_bytes
@@ -36,6 +36,7 @@ from tepui.sharpness import (
     relative_flatness,
     worst_case,
 )
+from tepui.studies.trained import EVALUATION
 from tepui.training.run_folder import RunFolder
 
 KINDS = ("sharpness", "diversity", "ood")
@@ -104,6 +105,8 @@ def measure(
     test = part(source, train=False) if {"diversity", "ood"} & {*kinds} else None
     known = train if test is None else test
     ensemble = named_ensemble(checkpoints, model, models, known, extractor).to(place)
+    if ensemble.preparation is not None and known is not None:
+        ensemble.preparation.check_table(known)
     document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
     if train is not None:
         with console().status("measuring sharpness"):
@@ -132,6 +135,16 @@ def measure(
         console().print(detection_table(evaluation))
     write_document(folder / "measure.json", "measures", document)
     console().print(f"written to {folder}")
+    console().print(f"next: {_next(checkpoints)}")
+
+
+def _next(checkpoints: Sequence[Path]) -> str:
+    """Return what to type after a measurement."""
+    places = " ".join(map(str, checkpoints))
+    if not is_saved(checkpoints):
+        return f"tepui evaluate {places}, with the same --model"
+    evaluated = (checkpoints[0] / EVALUATION).exists()
+    return f"tepui report {places} --open" if evaluated else f"tepui evaluate {places}"
 
 
 def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import chain
 
 KINDS = {
     "<class 'int'>": "a whole number",
@@ -15,6 +16,7 @@ KINDS = {
     "<class 'bool'>": "true or false",
     "<class 'NoneType'>": "null",
     "tuple[float, ...]": "several numbers",
+    "<class 'collections.abc.Sequence'>": "several values",
 }
 
 
@@ -42,7 +44,7 @@ def in_words(
         >>> in_words("unrecognized arguments: --epohcs 3", "train", ["--epochs"], {})
         "--epohcs must be an option of tepui train (did you mean '--epochs'?)"
     """
-    words = " ".join(message.split())
+    words = _innermost(" ".join(message.split()))
     asked = Asked(command, [_typed(option) for option in options], classes)
     for pattern, say in _MESSAGES.items():
         if match := pattern.search(words):
@@ -85,11 +87,15 @@ def _unknown_key(match: re.Match[str], asked: Asked) -> str:
 
 
 def _unknown_argument(match: re.Match[str], asked: Asked) -> str:
-    option, path, name = match.groups()
-    begins = f"{option}.{name} must be an argument of {path.rpartition('.')[2]}"
-    if path not in asked.classes:
+    option, name = _place(match.string).removeprefix("--"), match[1]
+    paths = dict.fromkeys(_OF_CLASS.findall(match.string))
+    kinds = " or ".join(path.rpartition(".")[2] for path in paths)
+    begins = f"{option}.{name} must be an argument of {kinds}"
+    known = [asked.classes[path] for path in paths if path in asked.classes]
+    if not known or len(known) < len(paths):
         return begins
-    names = [*inspect.signature(asked.classes[path]).parameters]
+    taken = (inspect.signature(kind).parameters for kind in known)
+    names = [*dict.fromkeys(chain.from_iterable(taken))]
     choice = f" ({', '.join(names)})" if names else ", which takes none"
     return f"{begins}{choice}{nearest(name, names)}"
 
@@ -115,9 +121,30 @@ def _of_kinds(message: str, kinds: Sequence[str], value: str) -> str:
     return f"{_place(message)} must be {shown}, got {value!r}"
 
 
+def _innermost(message: str) -> str:
+    """Return what a message says of the argument of a class, if it is about one.
+
+    A parser tries every class that an option could be and tells why each was refused.
+
+    Example:
+        >>> _innermost('Parser key "a": Problem with B: Parser key "c": Expected a D')
+        'Parser key "a.c": Expected a D'
+    """
+    match = _NESTED.search(message)
+    if match is None or "is not accepted" in message:
+        return message
+    return _innermost(f'Parser key "{match[1]}.{match[2]}": {match[3]}')
+
+
 def _place(message: str) -> str:
     """Return the option that a message is about."""
     return "--" + _typed(".".join(re.findall(r"Parser key \"([\w.]+)\"", message)))
+
+
+def _missing_argument(match: re.Match[str], asked: Asked) -> str:
+    option, kind = _place(match.string), match[2].rpartition(".")[2]
+    names = [f"{option}.{_typed(name)}" for name in match[1].split(", ")]
+    return f"{' and '.join(names)} must be given with {option} {kind}"
 
 
 def _missing_word(match: re.Match[str], asked: Asked) -> str:
@@ -134,17 +161,24 @@ def _typed(option: str) -> str:
     return option.replace("_", "-")
 
 
-_COMMAND = re.compile(r"Subcommand '(\w+)'|arguments are required: (\w+)\.")
+_COMMAND = re.compile(r"Subcommand '(\w+)'|arguments are required: (\w+)\.(?=\w)")
+_OF_CLASS = re.compile(r"class_path[= ]'([\w.]+)'")
+_NESTED = re.compile(
+    r"Parser key \"([\w.]+)\": .*?Parser key \"([\w.]+)\": (.*?)"
+    r"(?:\. Got value: Namespace\(.*| - Problem with given class_path .*|"
+    r" - Expected a <class 'NoneType'> Given value type: <class 'jsonargparse.*|$)"
+)
 _MESSAGES: dict[re.Pattern[str], Callable[[re.Match[str], Asked], str]] = {
     re.compile(r"unrecognized arguments: (--[\w.-]+)"): _unknown_option,
     re.compile(r"does not accept option '([\w.]+)'"): _unknown_key,
-    re.compile(
-        r"Parser key \"(\w+)\": Problem with given class_path '([\w.]+)': "
-        r"Option '(\w+)' is not accepted"
-    ): _unknown_argument,
-    re.compile(r"Expected a (<class '\w+'>)\. Got value: (.*)"): _wrong_kind,
+    re.compile(r"Option '(\w+)' is not accepted"): _unknown_argument,
+    re.compile(r"Expected a (<class '[\w.]+'>)\. Got value: (.*)"): _wrong_kind,
     re.compile(r"Expected a typing.Literal\[(.*?)\]\. Got value: (.*)"): _wrong_choice,
     re.compile(r"Subtypes: \[(.*)\] Errors: .* Given value: (.*)"): _none_of_kinds,
+    re.compile(
+        r"Parser key .*arguments are required: ([\w, ]+)\. "
+        r"Got value: Namespace\(class_path='([\w.]+)'"
+    ): _missing_argument,
     re.compile(r"arguments are required: (?:\w+\.)?(\w+)"): _missing_word,
     re.compile(r"argument (--[\w.]+): expected .*argument"): _missing_value,
 }

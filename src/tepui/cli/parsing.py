@@ -13,6 +13,7 @@ from torch.nn import Module
 from torch.utils.data import Dataset
 
 from tepui import data, methods, models
+from tepui.cli.calls import is_call, mapping_of, parted
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
@@ -32,6 +33,9 @@ SHIFTED = "--shifted"
 # Options whose values are data sets with names of their own.
 NAMED = (OOD, SHIFTED)
 GRID = "--grid"
+METHOD = "--method"
+# Options whose words are taken whole: names of columns have blanks and brackets.
+WHOLE = (GRID, "--data.ignore")
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
 _NAME = re.compile(r"[\w-]+=")
 DEFAULT_MODEL = "ConvNet"
@@ -52,6 +56,7 @@ FLAGS = (
     "--markdown",
     "--probabilities",
     "--detectors",
+    "--remove",
 )
 
 
@@ -63,11 +68,13 @@ def known_classes() -> dict[str, list[type]]:
     # Those are made of what only Python can hand over.
     others = (data.ArraysOnDisk, data.HuggingFace, data.Texts)
     sets = [kind for kind in _classes(data, Dataset) if kind not in others]
+    # The columns of another table would be standardized by its own rows.
+    beside = [kind for kind in sets if kind is not data.Table]
     shapes = _classes(schedule, schedule.Schedule)
     return {
         "--data": [kind for kind in sets if "train" in _options(kind)],
         # Complete ones, not the bases that others fill.
-        "--unlabeled": [kind for kind in sets if hasattr(kind, "__final__")],
+        "--unlabeled": [kind for kind in beside if hasattr(kind, "__final__")],
         "--model": _classes(models, models.Model) + _classes(wrapped, Module),
         "--method": ways,
         "--methods": ways,
@@ -75,8 +82,8 @@ def known_classes() -> dict[str, list[type]]:
         "--loss": [*get_args(KnownLoss)],
         "--schedule": [kind for kind in shapes if kind is not schedule.FromFunction],
         "--augment": _classes(data, Augmentation),
-        OOD: [kind for kind in sets if {"train", "shape", "path"} & {*_options(kind)}],
-        SHIFTED: [kind for kind in sets if _is_labeled(kind)],
+        OOD: [k for k in beside if {"train", "shape", "path"} & {*_options(k)}],
+        SHIFTED: [kind for kind in beside if _is_labeled(kind)],
     }
 
 
@@ -92,17 +99,22 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     """Return the words of the command line as the parser reads them.
 
     Lists may be written as several words or one (``--seeds 13 17 27``, quoted or not),
-    flags without a value (``--resume``), options with dashes (``--batch-size``), data
-    sets with a name of their own (``--ood noise=UniformNoise``, see :func:`named_set`,
-    or all of them in one mapping; ``--shifted sketch=ImageFolder:PATH``, while a place
-    of corrupted copies stays as it is), grids as several words (``--grid rho=0.1,0.2
-    fraction=0.4``).
+    classes of methods with arguments (``--method 'SAM(rho=0.1)'``), flags without a
+    value (``--resume``), options with dashes (``--batch-size``), data sets with a name
+    of their own (``--ood noise=UniformNoise``, see :func:`named_set`, or all of them in
+    one mapping; ``--shifted sketch=ImageFolder:PATH``, while a place of corrupted
+    copies stays as it is), grids as several words (``--grid rho=0.1,0.2
+    fraction=0.4``), and so are columns (``--data.ignore id 'hours per week'``).
 
     Example:
         >>> normalized(["--seeds", "13", "17", "--batch-size", "8", "--resume"])
         ['--seeds', '[13, 17]', '--batch_size', '8', '--resume', 'true']
         >>> normalized(["--seeds", "13 17"])
         ['--seeds', '[13, 17]']
+        >>> normalized(["--methods", "gsam", "SAM(rho=0.1)"])
+        ['--methods', '[GSAM, {"class_path": "SAM", "init_args": {"rho": 0.1}}]']
+        >>> normalized(["--data.ignore", "no", "income (USD)"])
+        ['--data.ignore', '["no", "income (USD)"]']
         >>> normalized(["--ood", "noise=UniformNoise"])
         ['--ood', '{"noise": "UniformNoise"}']
     """
@@ -114,7 +126,12 @@ def normalized(arguments: Sequence[str]) -> list[str]:
         first = value if equals else next(iter(rest), "")
         has_names = first.startswith("{") or _NAME.match(first)
         is_place = word == SHIFTED and not has_names
-        if is_place or word not in (*LISTS, *NAMED, GRID):
+        if word == METHOD and is_call(first):
+            words += [word, *_configured([first], word)]
+            if not equals:
+                rest.popleft()
+            continue
+        if is_place or word not in (*LISTS, *NAMED, *WHOLE):
             words.append(f"{word}{equals}{value}")
             bare = word in FLAGS and not equals
             if bare and (not rest or rest[0] not in ("true", "false", "null")):
@@ -123,11 +140,11 @@ def normalized(arguments: Sequence[str]) -> list[str]:
         values = [value] if equals else []
         while rest and not rest[0].startswith("--"):
             values.append(rest.popleft())
-        if word == GRID:
+        if word in WHOLE:
             words += [word, json.dumps(values)]
         elif word in LISTS:
-            items = chain.from_iterable(map(_items, values))
-            words += [word, f"[{', '.join(items)}]"]
+            items = [item for value in values for item in _items(value)]
+            words += [word, f"[{', '.join(_configured(items, word))}]"]
         else:
             require(len(values) > 0, word, _WRITTEN, "nothing")
             for name, content in chain.from_iterable(_sets(v, word) for v in values):
@@ -168,6 +185,21 @@ def named_set(text: str, option: str = OOD) -> tuple[str, Any]:
     return name, {"class_path": kind, "init_args": {takes[0]: folder}}
 
 
+def _configured(items: Sequence[str], option: str) -> list[str]:
+    """Return the items of a list, where one has arguments as a configuration's."""
+    if not any(map(is_call, items)):
+        return list(items)
+    known, written = known_names().get(option, []), []
+    for item in items:
+        mapping = mapping_of(item, option) if is_call(item) else None
+        name = known_spelling(mapping["class_path"] if mapping else item, known)
+        if name.isidentifier():
+            one_of(option, name, known)
+        told = mapping and json.dumps(mapping | {"class_path": name})
+        written.append(told or name)
+    return written
+
+
 def _sets(text: str, option: str) -> Iterable[tuple[str, Any]]:
     """Return the data sets that a word holds by name: one, or those of a mapping."""
     if not text.startswith("{"):
@@ -183,7 +215,7 @@ def with_data_option(arguments: Sequence[str]) -> list[str]:
     """Return the words with a data set after a command written as an option.
 
     ``corrupt NAME`` stands for ``corrupt --data NAME``, and so does the second word
-    after ``predict`` where no file or folder has this name.
+    after ``predict`` where a data set, and no file or folder, has this name.
 
     Example:
         >>> with_data_option(["corrupt", "digits", "--out", "x"])
@@ -198,10 +230,12 @@ def with_data_option(arguments: Sequence[str]) -> list[str]:
     name, colon, folder = words[place].partition(":")
     if words[0] == "predict" and (Path(words[place]).exists() or Path(name).suffix):
         return words
+    kinds = {kind.__name__: kind for kind in known_classes()["--data"]}
+    kind = kinds.get(known_spelling(name, kinds))
+    if words[0] == "predict" and kind is None:
+        return words
     option = ["--data", name]
     if colon:
-        kinds = {kind.__name__: kind for kind in known_classes()["--data"]}
-        kind = kinds.get(known_spelling(name, kinds))
         key = "path" if kind is not None and "path" in _options(kind) else "root"
         option += [f"--data.{key}", folder]
     return [*words[:place], *option, *words[place + 1 :]]
@@ -337,6 +371,8 @@ def _items(text: str) -> list[str]:
     """Split a list written with brackets, commas or blanks; leave mappings whole."""
     if "{" in text:
         return [text.strip().removeprefix("[").removesuffix("]")]
+    if is_call(text):
+        return parted(text.strip().removeprefix("[").removesuffix("]"))
     return text.strip("[] ").replace(",", " ").split()
 
 

@@ -24,6 +24,10 @@ HOW = (
     "proportion to operations, which is too little for small networks; here as earlier "
     "runs of the same method and model went"
 )
+NOT_TIMED = (
+    "; ? stands where no such run was made on this machine: the first ensemble that is "
+    "trained gives the hours of the others"
+)
 
 
 def plan_table(
@@ -41,17 +45,18 @@ def plan_table(
         runs: Where to look for earlier runs on this hardware; in the store by default.
     """
     pricing = Pricing(store, runs)
-    rows, unpriced = [], 0
+    rows, unpriced, timed = [], 0, True
     for name, jobs in plans.items():
         counted, price = cost(jobs, store), pricing.price(jobs)
         counts = counted.trials, counted.trained, counted.member_epochs
         rows.append((name, *map(str, counts), *_shown(price, counted.trials)))
         unpriced = max(unpriced, price.unpriced)
+        timed = timed and price.hours_here is not None
     numbers = (*COUNTS, *PRICES)
     shown = table("what there is to do", (heading, *numbers), rows, numbers=numbers)
     shown.columns[0].no_wrap = True
     missing = f"; without {unpriced} ensembles whose data are unknown or yet to be made"
-    shown.caption = HOW + (missing if unpriced else "")
+    shown.caption = HOW + ("" if timed else NOT_TIMED) + (missing if unpriced else "")
     return shown
 
 

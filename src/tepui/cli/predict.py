@@ -3,25 +3,31 @@
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.cli.console import console
-from tepui.cli.datasets import Data, built, place_of
+from tepui.cli.console import console, counted
+from tepui.cli.datasets import Data, built, place_of, recorded_training, tested_part
+from tepui.cli.files_named import READ, check_no_table
 from tepui.cli.members import named_ensemble
+from tepui.cli.mistakes import nearest
+from tepui.cli.parsing import known_classes
 from tepui.core.checks import require
 from tepui.core.precision import Precision
 from tepui.data import Arrays, ImageFiles
+from tepui.data.arrays import Inputs
 from tepui.data.preparation import NO_LABEL, Preparation
 from tepui.ensembles.inputs import files_of
 from tepui.ensembles.loading import preparation_in
 from tepui.evaluation.prediction_file import check_format, write_predictions
-from tepui.evaluation.shards import predict_shards
+from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.stored_detectors import read_detectors
+from tepui.metrics import FeatureScore
+from tepui.metrics.held_out_scores import LEVEL, check_level, unfamiliar_at
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
@@ -38,6 +44,7 @@ def predict(
     models: list[str] | None = None,
     extractor: str | None = None,
     probabilities: bool = False,
+    level: float = LEVEL,
     rule: Literal["probability", "logit", "vote"] = "probability",
     batch_size: int = 256,
     shard_size: int = 8192,
@@ -53,9 +60,10 @@ def predict(
 
     Args:
         run: The folder of a run, or of a saved ensemble.
-        inputs: An image, a folder of images, or an array of numbers (.npy), prepared as
-            the training data were; or the name of a data set, such as CIFAR10, whose
-            test part is used.
+        inputs: An image, a folder of images, an array of numbers (.npy) or a table
+            (.csv), prepared as the training data were; or the name of a data set, such
+            as CIFAR10, whose test part is used. By default the test part of what the
+            run was trained on.
         out: The file: .csv, .parquet or .safetensors. Parts that are done lie beside it
             until all are; the same command goes on after a kill.
         data: A data set with options, instead of inputs, such as: --data ImageFolder
@@ -65,6 +73,10 @@ def predict(
         extractor: What made the extractor that members share, needed only where it is
             your own: as --extractor of tepui train named it.
         probabilities: Write the probability of every class too.
+        level: Call a row unfamiliar if this share of the samples that tepui calibrate
+            was given looks more familiar. Of rows like those about 1 - level are called
+            so too: one in a hundred by default, and of n samples one in n + 1 at the
+            least.
         rule: How members are combined.
         batch_size: Samples that go through a member at once.
         shard_size: Samples per part.
@@ -74,13 +86,17 @@ def predict(
         workers: Processes that load data not held in tensors.
         overwrite: Replace an existing file.
     """
-    given = (inputs is None) != (data is None)
-    require(given, "inputs", "be given, or --data", inputs)
+    both = inputs is not None and data is not None
+    require(not both, "inputs", "be left out with --data", str(inputs))
     check_format(out)
+    check_level(level)
     if out.exists() and not overwrite:
         raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
     known = preparation_in(run)
-    samples = _read(inputs, known) if data is None else built(data)
+    if inputs is not None:
+        samples = _read(inputs, known)
+    else:
+        samples = tested_part(None, run) if data is None else built(data)
     samples = samples if known is None else known.dataset(samples)
     if isinstance(samples, ImageFiles):
         samples = samples.in_batches()
@@ -100,26 +116,79 @@ def predict(
         detectors=read_detectors(run, ensemble),
     )
     names = _names(samples)
-    classes = () if known is None else known.classes
-    write_predictions(shards, out, names=names, classes=classes, overwrite=True)
+    known = known or Preparation()
+    about: dict[str, Any] = {"classes": known.classes, "units": known.units}
+    write_predictions(shards, out, names=names, **about, level=level, overwrite=True)
+    judged = _judged(shards, level, run)
     shutil.rmtree(parts)
-    count = "1 prediction" if shards.samples == 1 else f"{shards.samples} predictions"
-    console().print(f"{count} written to {out}")
+    count = counted(shards.samples, "prediction")
+    own = inputs is None and data is None
+    of = " for the test data of the run" if own else ""
+    console().print(f"{count}{of} written to {out}")
+    console().print(judged)
+    doubtful = "the lowest confidence" if _has_confidence(shards) else "high epistemic"
+    unfamiliar = "" if shards.unfamiliarity_by is None else "unfamiliar rows and "
+    rows = f"{unfamiliar}the rows of {doubtful}"
+    console().print(f"next: look at {rows} in {out} first")
 
 
-def _read(inputs: Path | None, preparation: Preparation | None) -> Dataset[Any]:
+def _judged(shards: ShardedPredictions, level: float, run: Path) -> str:
+    """Say how many rows are unfamiliar, or what to run to know."""
+    by = shards.unfamiliarity_by
+    kept = recorded_training(run).get("validation") is not None
+    held_out = "" if kept else " --held-out test"
+    if by is not None:
+        parts = (unfamiliar_at(level, s["unfamiliarity"]) for s in shards.shards())
+        found = sum(int(part.sum()) for part in parts)
+        told = f"{found} of {counted(shards.samples, 'row')}"
+        looks = "looks" if found == 1 else "look"
+        said = f"{told} {looks} unlike the training data (level {level:g} by {by})"
+        blind = shards.task == "classification" and by not in get_args(FeatureScore)
+        # Members extrapolate alike, and are sure of what lies far out.
+        more = f"; tepui calibrate {run}{held_out} --detectors finds rows far out"
+        return said + more if blind else said
+    what = "which rows look unlike the training data"
+    if shards.task == "unknown":
+        return f"{what} cannot be told, since the loss names no task"
+    of_classes = _has_confidence(shards)
+    if shards.members == 1 and not of_classes:
+        return f"{what} cannot be told of numbers by one member alone"
+    coverage = "" if of_classes else " --coverage 0.9"
+    return f"to learn {what}: tepui calibrate {run}{coverage}{held_out}"
+
+
+def _read(inputs: Path, preparation: Preparation | None) -> Dataset[Any]:
     """Return the samples that a path names, prepared as the training data were."""
     rule = "know how its training data were prepared to take raw inputs"
     require(preparation is not None, "run", rule, "it does not")
-    assert inputs is not None
     assert preparation is not None
+    if preparation.columns is not None:
+        rule = "be a table (.csv), since the run learned from one"
+        require(inputs.suffix.lower() in READ, "inputs", rule, str(inputs))
+        return _unlabeled(preparation.table(inputs))
+    check_no_table(inputs)
+    if not inputs.suffix and not inputs.exists():
+        hint = nearest(
+            str(inputs), [kind.__name__ for kind in known_classes()["--data"]]
+        )
+        raise FileNotFoundError(
+            f"no image, folder of images or data set {inputs}{hint}"
+        )
     if inputs.suffix == ".npy":
         numbers = torch.from_numpy(np.load(inputs, allow_pickle=False))
         if numbers.is_floating_point():
             numbers = numbers.float()
-        prepared = preparation.tensors(numbers)
-        return Arrays(prepared, torch.full((len(numbers),), NO_LABEL))
+        return _unlabeled(preparation.tensors(numbers))
     return preparation.images(files_of(inputs) or [])
+
+
+def _unlabeled(inputs: Inputs) -> Arrays:
+    assert isinstance(inputs, Tensor), "arrays and tables are one tensor"
+    return Arrays(inputs, torch.full((len(inputs),), NO_LABEL))
+
+
+def _has_confidence(shards: ShardedPredictions) -> bool:
+    return shards.task in ("classification", "multi_label")
 
 
 def _names(samples: Dataset[Any]) -> list[str]:

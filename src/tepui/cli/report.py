@@ -51,7 +51,10 @@ def report(
     page = write_report(loaded, folder, _numbers, whole_paths=whole_paths)
     terminal.print(f"report: {page}")
     if open and not webbrowser.open(page.resolve().as_uri()):
-        terminal.print("no browser was found: open the page by hand")
+        terminal.print("no browser was found")
+        open = False
+    if not open:
+        terminal.print(f"next: open {page} in a browser")
 
 
 def _numbers(record: Record) -> tuple[str, str]:

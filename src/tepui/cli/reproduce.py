@@ -13,10 +13,12 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TextColumn,
-    TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 from tepui.cli.console import console, table
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
@@ -45,8 +47,10 @@ from tepui.studies.jobs import carry_out, merged
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 from tepui.studies.store import Store
+from tepui.training.time_left import in_words
 
-SHOWN = 100  # rows of a table in the terminal; the files hold all
+SCREEN = 40  # lines of a table in the terminal; the files hold all of it
+LONGEST = 60  # letters of a cell there
 GPU_MEMORY = 2**32  # bytes for each worker; one was seen to use 3.2e9 at small size
 EXAMPLE = "tepui reproduce sharpbalance/figure7a"
 
@@ -153,13 +157,18 @@ def reproduce(
 
 
 def _say(results: Results, folder: Path) -> None:
-    console().print(_table(results))
-    if len(results.records) > SHOWN:
-        console().print(f"and {len(results.records) - SHOWN} more")
+    shown = _on_a_screen(results)
+    console().print(_table(results, shown))
+    if any(record.sem is not None for record in results.records):
+        console().print("±: standard error of the mean; n: how many it is the mean of")
+    if len(results.records) > shown:
+        more = len(results.records) - shown
+        console().print(f"and {more} more in {folder / 'table.md'}")
     for name, stand_in in _stand_ins(results).items():
         console().print(f"at this size {stand_in} stands in for {name}")
     console().print(f"written to {folder}")
-    console().print(f"next: tepui report {folder} --open, or tepui claims")
+    judged = "" if results.size.startswith("smoke") else ", or tepui claims"
+    console().print(f"next: tepui report {folder} --open{judged}")
 
 
 def _stand_ins(results: Results) -> dict[str, str]:
@@ -241,6 +250,15 @@ def workers_for(
     return 1
 
 
+class _Left(ProgressColumn):
+    """How long the rest takes, once something of it was done."""
+
+    def render(self, task: Task) -> Text:
+        """Return the time in words."""
+        seconds = task.time_remaining
+        return Text("estimating…" if seconds is None else f"left {in_words(seconds)}")
+
+
 @contextmanager
 def progress_bar(steps: int) -> Iterator[Advance]:
     """Show one bar for a whole plan, with the time left."""
@@ -248,12 +266,11 @@ def progress_bar(steps: int) -> Iterator[Advance]:
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("left:"),
-        TimeRemainingColumn(),
+        _Left(),
     )
     # Trials differ in their speed, so that all of the past says most of the future.
     with Progress(*columns, console=console(), speed_estimate_period=86400) as bar:
-        task = bar.add_task("member-epochs and tests", total=steps)
+        task = bar.add_task("epochs by their cost, and tests", total=steps)
         yield lambda done: bar.advance(task, done)
 
 
@@ -289,8 +306,21 @@ def _catalog() -> Table:
     return table("figures and tables", headings, rows)
 
 
-def _table(results: Results) -> Table:
+def _on_a_screen(results: Results) -> int:
+    """Return how many rows of a table fit on a screen, at least one."""
+    count = min(len(results.records), SCREEN)
+    while count > 1 and len(console().render_lines(_table(results, count))) > SCREEN:
+        count -= 1
+    return count
+
+
+def _table(results: Results, count: int) -> Table:
+    """Return the first rows of a table."""
     headings, *numbers = rows(results)
     title = f"{results.item} ({results.size}): {results.title}"
-    cells = (row[1:] for row in numbers[:SHOWN])
+    cells = ([*map(_shortened, row[1:])] for row in numbers[:count])
     return table(title, headings[1:], cells, numbers=("paper", "ours", "n"))
+
+
+def _shortened(cell: str) -> str:
+    return cell if len(cell) <= LONGEST else f"{cell[: LONGEST - 1]}…"

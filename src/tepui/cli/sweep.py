@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 from torch import nn
 
-from tepui.cli.console import console, table
+from tepui.cli.console import console, counted, table
 from tepui.cli.datasets import Data
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.loss import loss_named
@@ -158,9 +158,11 @@ def sweep(
     )
     whole = merged(chain.from_iterable(search.work for search in planned))
     price = cost(whole, shelf)
+    searched = counted(len(planned), "search", "searches")
+    ensembles_in_words = counted(price.trials, "ensemble")
+    left = counted(price.member_epochs, "member-epoch")
     console().print(
-        f"{len(planned)} searches, {price.trials} ensembles, {price.trained} trained, "
-        f"{price.member_epochs} member-epochs left"
+        f"{searched}, {ensembles_in_words}, {price.trained} trained, {left} left"
     )
     if peeks := peeking(trials, values):
         names = ", ".join(peeks)
@@ -203,6 +205,15 @@ def sweep(
     for pair in pairs:
         console().print(_shown(*pair))
     console().print(f"written to {folder}")
+    console().print(f"next: tepui train or compare with {_best(outcomes)}")
+
+
+def _best(outcomes: Sequence[Outcome]) -> str:
+    """Return what searches have found, in words."""
+    rows = [outcome.chosen for outcome in outcomes if outcome.chosen is not None]
+    if len(rows) != 1:
+        return "the values that were chosen"
+    return ", ".join(f"{name} {value}" for name, value in dict(rows[0].values).items())
 
 
 def _check_left_out(**options: Any) -> None:

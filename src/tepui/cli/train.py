@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from tepui.cli.architecture import fitted
-from tepui.cli.console import console
+from tepui.cli.console import console, counted
 from tepui.cli.datasets import (
     FEATURES,
     HEADS,
@@ -18,7 +18,7 @@ from tepui.cli.datasets import (
 )
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
-from tepui.cli.loss import loss_named
+from tepui.cli.loss import check_loss_given, loss_named
 from tepui.cli.parsing import KnownLoss
 from tepui.cli.remembered import remember
 from tepui.cli.tracking import TrackerName, trackers_named
@@ -28,7 +28,6 @@ from tepui.core.seeding import SEED
 from tepui.core.task import Task
 from tepui.data import Digits
 from tepui.data.preparation import preparation_of
-from tepui.data.prepared_like import image_shape
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import task_of
 from tepui.methods import DeepEnsemble, Method
@@ -68,8 +67,9 @@ def train(
     Args:
         settings: Further fields of TrainingSpec and ExecutionSpec, one option each.
         data: The data set; its training part is used.
-        model: The members' architecture; ConvNet by default. Number of classes,
-            channels and image size follow from the data unless given. With --extractor,
+        model: The members' architecture; ConvNet by default, for rows of numbers MLP.
+            Number of classes, channels, image size and number of columns follow from
+            the data unless given. With --extractor,
             the architecture of the heads; by default the extractor's last layer, newly
             initialized.
         method: How to train.
@@ -110,7 +110,7 @@ def train(
     drawn = seed if seeds is None else seeds
     heads = Path() if extractor is None else Path(HEADS)  # where the run is kept
     learned, beside = part(data, train=True), None if unlabeled is None else unlabeled()
-    pictures = image_shape(learned) is not None
+    check_loss_given(loss, learned)
     if extractor is None:
         factory = fitted(model, learned, task_of(minimized))
         ensemble = Ensemble.build(factory, count, drawn)
@@ -158,11 +158,9 @@ def train(
     if run.stopped_by is not None:
         console().print(f"{done} by {run.stopped_by}", markup=False)
     losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].trained)
-    members_in_words = "1 member" if count == 1 else f"{count} members"
-    console().print(f"trained {members_in_words} (loss {losses}) in {folder}")
+    console().print(f"trained {counted(count, 'member')} (loss {losses}) in {folder}")
     if run.timeline:
         console().print(f"time: {in_words(run.timeline)}")
     chooses = task_of(minimized) == Task("classification")
     then = "calibrate" if chooses and validation is not None else "evaluate"
-    without = "" if pictures or then == "calibrate" else " --corruptions none"
-    console().print(f"next: tepui {then} {folder}{without}")
+    console().print(f"next: tepui {then} {folder}")

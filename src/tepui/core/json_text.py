@@ -1,6 +1,7 @@
 """JSON that is read within limits: not too long, not too deep, numbers that are."""
 
 import json
+import math
 from typing import Any, NoReturn
 
 from tepui.core.limits import limits_here
@@ -17,7 +18,9 @@ def parsed(content: bytes, where: object, what: str = "a JSON document") -> Any:
     limits = limits_here()
     limits.check("json_bytes", len(content), where)
     try:
-        value = json.loads(content.decode(), parse_constant=_refuse)
+        value = json.loads(
+            content.decode(), parse_constant=_refuse, parse_float=_finite
+        )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{where} must be {what}, but: {error}") from error
     limits.check("json_depth", _depth(value), where)
@@ -26,6 +29,13 @@ def parsed(content: bytes, where: object, what: str = "a JSON document") -> Any:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"JSON has no {constant}")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number} is beyond the largest number")
+    return value
 
 
 def _depth(value: object) -> int:

@@ -1,11 +1,14 @@
 """What notebooks show of an object, beside its text."""
 
-from importlib import import_module
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 
 class ShownInNotebooks:
-    """Shows itself in notebooks by the tables and pictures of the report's page."""
+    """Shows itself in notebooks by the tables and pictures of the report's page.
 
-    def _repr_html_(self) -> str:
-        # By name: the page stands floors above what it shows.
-        return str(import_module("tepui.report.notebooks").html(self))
+    The page stands floors above what it shows: ``tepui/__init__.py`` brings them
+    together.
+    """
+
+    _repr_html_: ClassVar[Callable[[Any], str]]

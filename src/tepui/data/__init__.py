@@ -20,6 +20,7 @@ from tepui.data.files.corrupted_files import (
     corrupted_files,
 )
 from tepui.data.files.image_folder import ImageFolder
+from tepui.data.files.table import Table
 from tepui.data.files.unlabeled_folder import UnlabeledFolder
 from tepui.data.files.write_corrupted import write_corrupted
 from tepui.data.hugging_face import HuggingFace
@@ -93,6 +94,7 @@ __all__ = [
     "RandomResizedCrop",
     "StoredArray",
     "StoredData",
+    "Table",
     "Texts",
     "TinyImageNet",
     "TinyImageNetC",

@@ -11,6 +11,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.storage import raw_bytes
 from tepui.data.arrays import Arrays, Inputs
+from tepui.data.files.table import Table
 from tepui.data.image_files import ImageFiles
 from tepui.data.loading import as_arrays
 from tepui.data.stored import StoredData, StoredRows
@@ -53,6 +54,9 @@ def joined(datasets: Sequence[Dataset[Any]]) -> Held:
         rule = f"be normalized as datasets[0] ({parts[0].normalize})"
         same = part.normalize == parts[0].normalize
         require(same, f"datasets[{number}]", rule, part.normalize)
+        rule = "be standardized by the same rows as datasets[0]"
+        same = _read_as(datasets[number]) == _read_as(datasets[0])
+        require(same, f"datasets[{number}]", rule, "another table")
     classes = _classes(parts)
     targets = torch.cat([_targets(part, classes) for part in parts])
     files = [part for part in parts if isinstance(part, ImageFiles)]
@@ -132,6 +136,13 @@ class JoinedData(StoredRows):
         digest = hashlib.sha256(raw_bytes(self._rows).numpy().data)
         digest.update(raw_bytes(self.targets).numpy().data)
         return digest.hexdigest()
+
+
+def _read_as(dataset: Dataset[Any]) -> object:
+    """Return what gives the numbers of a table their meaning; None of other data."""
+    if not isinstance(dataset, Table):
+        return None
+    return dataset.columns, dataset.scaling, dataset.units
 
 
 def _part(number: int, dataset: Dataset[Any]) -> Held:

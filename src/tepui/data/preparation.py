@@ -14,6 +14,9 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.data.arrays import Inputs, Normalize, prepared
 from tepui.data.class_names import class_names
+from tepui.data.columns import Columns
+from tepui.data.files.table import Table
+from tepui.data.files.table_rows import read_table
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.loading import as_arrays
@@ -30,14 +33,18 @@ class Preparation:
     """How raw inputs become what a model sees.
 
     Attributes:
-        normalize: Applied to images and vectors; None scales bytes to ``[0, 1]`` and
-            leaves other numbers alone.
+        normalize: Applied to images, vectors and tables; None scales bytes to
+            ``[0, 1]`` and leaves other numbers alone.
         shape: Channels, height and width of images; None where inputs are no images.
         frame: How images in files are resized and cropped; without it, to cover the
             shape.
         tokenizer: What turns texts into numbers; None where inputs are no texts.
         length: The largest number of tokens of a text.
         classes: Names of the classes, where they have names.
+        columns: How the cells of a table become numbers; None where inputs are no
+            tables.
+        units: Mean and standard deviation of the numbers that a table has to predict,
+            which a model sees standardized.
     """
 
     normalize: Normalize | None = None
@@ -46,6 +53,8 @@ class Preparation:
     tokenizer: Tokenizer | HuggingFaceTokenizer | None = None
     length: int = 128
     classes: tuple[str, ...] = ()
+    columns: Columns | None = None
+    units: Normalize | None = None
 
     def tensors(self, raw: Inputs) -> Inputs:
         """Return raw numbers as a model sees them.
@@ -110,10 +119,33 @@ class Preparation:
 
         Returns:
             The same samples, in their order.
+
+        Raises:
+            ValueError: If it is a table that was standardized in another way.
         """
+        self.check_table(dataset)
         if self.shape is None:
             return dataset
         return in_form(dataset, self.shape, self.normalize)
+
+    def check_table(self, dataset: Dataset[Any]) -> None:
+        """Check that a table's numbers mean what those of the training rows meant.
+
+        Args:
+            dataset: Any data set; those that are no :class:`~tepui.data.Table` pass.
+
+        Raises:
+            ValueError: If it is a table that was standardized in another way.
+        """
+        if not isinstance(dataset, Table):
+            return
+        theirs = dataset.columns, dataset.scaling, dataset.units
+        same = theirs == (self.columns, self.normalize, self.units)
+        rule = (
+            "be standardized by the rows that the ensemble learned from (a folder with "
+            "these as train.csv, and the new ones as test.csv, is)"
+        )
+        require(same, "dataset", rule, "a table with other training rows")
 
     def texts(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Inputs:
         """Return texts as numbers.
@@ -132,6 +164,26 @@ class Preparation:
         assert self.tokenizer is not None
         return self.tokenizer.batch(texts, self.length)
 
+    def table(self, path: str | Path) -> Inputs:
+        """Return the rows of a table as a model sees them.
+
+        Args:
+            path: A CSV file with the columns of the training rows; others are ignored.
+
+        Returns:
+            The inputs, in the order of the rows.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If the training data were no table, a column is missing, or a
+                cell cannot be read.
+        """
+        rule = "have learned from a table (tepui.data.Table) to take a table"
+        require(self.columns is not None, "ensemble", rule, "other inputs")
+        assert self.columns is not None
+        assert self.normalize is not None
+        return self.columns.standardized(read_table(Path(path)), self.normalize)
+
     def document(self) -> dict[str, Any]:
         """Return the preparation for JSON.
 
@@ -139,7 +191,11 @@ class Preparation:
             What :meth:`of` reads.
         """
         words = None if self.tokenizer is None else self.tokenizer.document()
-        return asdict(replace(self, tokenizer=None)) | {"tokenizer": words}
+        document = asdict(replace(self, tokenizer=None)) | {"tokenizer": words}
+        of_tables = ("columns", "units")
+        return {
+            k: v for k, v in document.items() if v is not None or k not in of_tables
+        }
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
@@ -158,6 +214,8 @@ class Preparation:
             "normalize": Normalize,
             "frame": Frame,
             "tokenizer": _tokenizer,
+            "columns": Columns.of,
+            "units": Normalize,
         }
         parts: dict[str, Any] = {name: _value(v) for name, v in document.items()}
         for name, make in makers.items():
@@ -184,12 +242,14 @@ def preparation_of(dataset: Dataset[Any]) -> Preparation | None:
     tokenizer = getattr(source, "tokenizer", None)
     known = isinstance(tokenizer, Tokenizer | HuggingFaceTokenizer)
     return Preparation(
-        normalize=data.normalize,
+        normalize=source.scaling if isinstance(source, Table) else data.normalize,
         shape=image_shape(data),
         frame=source.frame if isinstance(source, ImageFiles) else None,
         tokenizer=tokenizer if known else None,
         length=int(getattr(source, "length", 128)),
         classes=class_names(source),
+        columns=source.columns if isinstance(source, Table) else None,
+        units=source.units if isinstance(source, Table) else None,
     )
 
 

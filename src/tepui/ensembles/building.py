@@ -1,7 +1,6 @@
 """Building members: one factory call each, each with its own seed."""
 
 import hashlib
-import warnings
 from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
@@ -9,6 +8,7 @@ from torch import Tensor, nn
 from tepui.core.checks import require
 from tepui.core.seeding import member_seeds, seeded
 from tepui.core.storage import raw_bytes
+from tepui.core.warning import warn
 
 Factory = Callable[[], nn.Module]
 
@@ -69,10 +69,9 @@ def warn_of_identical(modules: Sequence[nn.Module]) -> None:
         rest = "only data order, augmentation and the method will tell those apart"
         if share < 1:
             rest = "they differ in the others alone, as heads on one body do"
-        warnings.warn(
+        warn(
             f"members {alike} start from identical weights ({share:.0%} of them): "
             f"{rest}",
-            stacklevel=3,
         )
 
 

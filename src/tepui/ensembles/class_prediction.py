@@ -5,7 +5,7 @@ logits 0 and :math:`z`, whose softmax is the sigmoid of :math:`z`; and every pix
 sample of its own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, final, get_args
 
@@ -45,6 +45,7 @@ class ClassPrediction(Prediction):
     fields: ClassVar[tuple[str, ...]] = (
         *("probs", "labels", "label_names", "confidence"),
         *("total_uncertainty", "aleatoric", "epistemic", "ood_score(…)", "logits"),
+        *("unfamiliarity(…)", "unfamiliar(level)"),
     )
 
     def __post_init__(self) -> None:
@@ -123,6 +124,11 @@ class ClassPrediction(Prediction):
         """
         return self._unfolded(_scores(self._logits, "mutual_information"))
 
+    @property
+    def default_score(self) -> str:
+        """PDS; of one member, which disagrees with nobody, entropy."""
+        return "pds" if self.members > 1 else "entropy"
+
     def ood_score(self, score: Score = "pds") -> Tensor:
         """Score how unfamiliar each input looks; higher means less familiar.
 
@@ -136,9 +142,22 @@ class ClassPrediction(Prediction):
         Returns:
             One score per sample, over pixels their mean.
         """
-        one_of("score", score, get_args(Score))
-        scores = self._unfolded(_scores(self._logits, score))
-        return scores if self._flat else scores.flatten(1).mean(1)
+        return self.scores([score])[score]
+
+    def scores(self, names: Sequence[str] | None = None) -> dict[str, Tensor]:
+        """Score how unfamiliar inputs look in several ways, from one pass.
+
+        Args:
+            names: Scores of :meth:`ood_score`; all if not given.
+
+        Returns:
+            Scores of shape ``(samples,)`` by name, over pixels their mean.
+        """
+        found = metrics.ood_scores(self._logits, _known(names)).items()
+        return {
+            name: values if self._flat else self._unfolded(values).flatten(1).mean(1)
+            for name, values in found
+        }
 
     def summary(self) -> dict[str, str]:
         """Return labels, confidence and what they are unsure of."""
@@ -213,6 +232,7 @@ class LabelPrediction(Prediction):
     fields: ClassVar[tuple[str, ...]] = (
         *("probs", "labels", "label_names", "confidence"),
         *("total_uncertainty", "aleatoric", "epistemic", "ood_score(…)", "logits"),
+        *("unfamiliarity(…)", "unfamiliar(level)"),
     )
 
     def __post_init__(self) -> None:
@@ -279,6 +299,11 @@ class LabelPrediction(Prediction):
         """Mutual information of members and answer, ``(samples, labels, …)``."""
         return self._of_two(lambda two: _scores(two, "mutual_information"))
 
+    @property
+    def default_score(self) -> str:
+        """Mutual information; of one member, which disagrees with nobody, entropy."""
+        return "mutual_information" if self.members > 1 else "entropy"
+
     def ood_score(self, score: Score = "mutual_information") -> Tensor:
         """Score how unfamiliar each input looks; higher means less familiar.
 
@@ -288,8 +313,21 @@ class LabelPrediction(Prediction):
         Returns:
             One score per sample, the mean over labels.
         """
-        one_of("score", score, get_args(Score))
-        return self._of_two(lambda two: _scores(two, score)).flatten(1).mean(1)
+        return self.scores([score])[score]
+
+    def scores(self, names: Sequence[str] | None = None) -> dict[str, Tensor]:
+        """Score how unfamiliar inputs look in several ways, from one pass.
+
+        Args:
+            names: Scores of :meth:`ood_score`; all if not given.
+
+        Returns:
+            Scores of shape ``(samples,)`` by name, the mean over labels.
+        """
+        two = two_classes(self.outputs.flatten(1))
+        found = metrics.ood_scores(two, _known(names)).items()
+        shape = self.outputs.shape[1:]
+        return {name: part.reshape(shape).flatten(1).mean(1) for name, part in found}
 
     def summary(self) -> dict[str, str]:
         """Return labels, confidence and what they are unsure of."""
@@ -305,6 +343,14 @@ class LabelPrediction(Prediction):
         """Return what a function says of every label as a choice between two."""
         two = two_classes(self.outputs.flatten(1))
         return function(two).reshape(self.outputs.shape[1:])
+
+
+def _known(names: Sequence[str] | None) -> list[Score]:
+    """Return the names of scores, all if None."""
+    known = get_args(Score)
+    for name in names or ():
+        one_of("score", name, known)
+    return [name for name in known if names is None or name in names]
 
 
 def _scores(logits: Tensor, score: Score) -> Tensor:

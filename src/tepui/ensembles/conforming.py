@@ -1,14 +1,34 @@
 """Intervals of predicted numbers that held-out data made hold as often as promised."""
 
+from collections.abc import Sequence
+
 from torch import Tensor
 
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
 from tepui.ensembles.prediction import Prediction
 from tepui.metrics import ConformalIntervals, IntervalScoreName
 
 
 class Conforming(Prediction):
     """A prediction of numbers, which may have conformal intervals."""
+
+    @property
+    def default_score(self) -> str | None:
+        """How far members disagree; None of one member."""
+        return "epistemic" if self.members > 1 else None
+
+    def scores(self, names: Sequence[str] | None = None) -> dict[str, Tensor]:
+        """Score how unfamiliar inputs look: how far members disagree.
+
+        Args:
+            names: ``"epistemic"``, which is all there is.
+
+        Returns:
+            The mean variance over members of a sample's numbers, ``(samples,)``.
+        """
+        for name in names or ():
+            one_of("score", name, ["epistemic"])
+        return {"epistemic": self.epistemic.flatten(1).mean(1)}
 
     @property
     def conformal_interval(self) -> tuple[Tensor, Tensor]:

@@ -306,6 +306,7 @@ class Ensemble(Meaningful):
             classes=classes,
             joint=joint,
             conformity=self.conformity,
+            held_out_scores=self.held_out_scores,
         )
 
     @property
@@ -319,7 +320,8 @@ class Ensemble(Meaningful):
         """Save members and seeds as one safetensors file with a JSON header.
 
         An extractor that members share is stored once. What outputs mean, how raw
-        inputs are prepared, calibration and what makes sets are saved too.
+        inputs are prepared, calibration, what makes sets and what held-out samples
+        scored are saved too.
 
         Args:
             path: A folder; the file in it is ``ensemble.safetensors``.
@@ -351,6 +353,7 @@ class Ensemble(Meaningful):
             "preparation": None,
             "calibration": None,
             "conformity": None,
+            "held_out_scores": None,
             "trained_on": list(self.trained_on),
         }
         if self.calibration is not None:
@@ -360,6 +363,9 @@ class Ensemble(Meaningful):
         if self.conformity is not None:
             document["conformity"] = self.conformity.document()
             tensors |= _named("conformity", self.conformity.tensors())
+        if self.held_out_scores is not None:
+            document["held_out_scores"] = {"default": self.held_out_scores.default}
+            tensors |= _named("held_out_scores", self.held_out_scores.quantiles)
         if self.preparation is not None:
             document["preparation"] = self.preparation.document()
         if self.extractor is not None:
@@ -376,7 +382,7 @@ def parts_of(ensemble: Ensemble) -> dict[str, nn.Module]:
     return parts
 
 
-def _named(owner: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _named(owner: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{owner}.{name}": tensor for name, tensor in tensors.items()}
 
 

@@ -1,6 +1,5 @@
 """What an ensemble learns from held-out data: calibration, sets and intervals."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast, get_args
 
@@ -10,17 +9,19 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import UNLABELED, one_of, require
 from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
+from tepui.core.warning import warn
 from tepui.data.fingerprint import fingerprint, same_data
 from tepui.data.loading import in_order
 from tepui.ensembles.conforming import conformal_parts
 from tepui.ensembles.predicted import calibrated, prediction_of, settled
-from tepui.losses import like_outputs
+from tepui.losses.base import like_outputs
 from tepui.metrics import (
     Calibration,
     CalibrationMethod,
     ConformalIntervals,
     ConformalSets,
     Conformity,
+    HeldOutScores,
     IntervalScoreName,
     Rule,
     SetScore,
@@ -52,10 +53,9 @@ def held_out(
 ) -> HeldOut:
     """Return outputs and targets; warn if members were trained on these data."""
     if same_data(trained_on, fingerprint(dataset)):
-        warnings.warn(
+        warn(
             "dataset holds the training data, on which members are surer than on "
             "others; take data that they have not seen",
-            stacklevel=4,
         )
     device, outputs, targets = device_of(ensemble), [], []
     for batch in in_order(dataset, batch_size, device=device, workers=workers):
@@ -80,6 +80,17 @@ def fitted_calibration(
     if logits.ndim > 3:
         logits, labels = pixels(logits, labels, ignored=UNLABELED)
     return fit_calibration(logits, labels, method=method, rule=rule)
+
+
+def fitted_scores(
+    held: HeldOut, calibration: Calibration | None
+) -> HeldOutScores | None:
+    """Return what held-out samples score; None where nothing can tell them apart."""
+    outputs, joint = calibrated(held.outputs, calibration)
+    predicted = prediction_of(outputs, held.task, joint=joint)
+    if predicted.default_score is None:
+        return None
+    return HeldOutScores.fit(predicted.scores(), predicted.default_score)
 
 
 def fitted_conformity(

@@ -26,7 +26,8 @@ from tepui.modules.running import chunks
 
 KINDS = (
     "a tensor, a numpy array, a mapping of either, a map-style data set, a DataLoader, "
-    "a path to an image or to a folder of images, several such paths, a text or several"
+    "a path to an image, to a folder of images or to a table, several paths to images, "
+    "a text or several"
 )
 
 
@@ -93,6 +94,9 @@ def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) ->
     if _are_texts(inputs, preparation):
         assert preparation is not None
         return preparation.texts([inputs] if isinstance(inputs, str) else inputs)
+    if _is_table(inputs, preparation):
+        assert preparation is not None
+        return preparation.table(inputs)
     files = files_of(inputs)
     if files is not None:
         rule = (
@@ -138,6 +142,12 @@ def _are_texts(inputs: Any, preparation: Preparation | None) -> bool:
         return False
     several = isinstance(inputs, list | tuple) and len(inputs) > 0
     return isinstance(inputs, str) or (several and all(map(_is_text, inputs)))
+
+
+def _is_table(inputs: Any, preparation: Preparation | None) -> bool:
+    """Return whether inputs are a file of rows such as members learned from."""
+    learned = preparation is not None and preparation.columns is not None
+    return learned and isinstance(inputs, str | Path)
 
 
 def _is_text(item: Any) -> bool:

@@ -10,17 +10,19 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.seeding import seeded
-from tepui.core.storage import read_tensors, reading
+from tepui.core.storage import read_document, read_tensors, reading
 from tepui.core.task import Task
 from tepui.data.preparation import Preparation
 from tepui.ensembles.building import Factory, factories_for
 from tepui.ensembles.ensemble import EXTRACTOR, FILE, KIND, Ensemble, parts_of
+from tepui.metrics import HeldOutScores
 from tepui.metrics.calibrators import stored_calibration
-from tepui.metrics.conformal import stored_conformity
+from tepui.metrics.conformal.stored import stored_conformity
 from tepui.models.split import frozen
 from tepui.modules.state import load_tensor_state, rebuilt, take_dtypes
 
 RUN = "run.json"
+DIVERGED = "diverged.json"
 
 States = dict[str, dict[str, Tensor]]
 Made = TypeVar("Made")
@@ -106,6 +108,12 @@ def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
     if not folder.is_dir():
         raise FileNotFoundError(f"no folder {folder}")
     file = folder / FILE
+    if not file.exists() and (folder / DIVERGED).exists():
+        document = read_document(folder / DIVERGED, "divergence")
+        raise FileNotFoundError(
+            f"the run in {folder} diverged and has no ensemble ({document['reason']}); "
+            f"begin another in a new folder, {document['remedy']}"
+        )
     if not file.exists() and (folder / RUN).exists():
         rule = "finish it with resume=True (--resume), under the settings it began with"
         raise FileNotFoundError(f"the run in {folder} has not ended; {rule}")
@@ -119,7 +127,7 @@ def _parted(tensors: dict[str, Tensor], document: dict[str, Any], file: Path) ->
     described = [(part["model"], part["config"]) for part in document["members"]]
     require(len(described) == len(document["seeds"]), f"seeds in {file}", "fit", None)
     states: States = {str(index): {} for index in range(len(described))}
-    for part in (EXTRACTOR, "calibration", "conformity"):
+    for part in (EXTRACTOR, "calibration", "conformity", "held_out_scores"):
         if document.get(part) is not None:
             states[part] = {}
     for name, tensor in tensors.items():
@@ -156,11 +164,15 @@ def _take_meaning(
     ensemble.trained_on = tuple(document.get("trained_on", ()))
     ensemble.calibration = ensemble.conformity = None
     described, promised = document.get("calibration"), document.get("conformity")
+    scored = document.get("held_out_scores")
     try:
         if described is not None:
             ensemble.calibration = stored_calibration(described, states["calibration"])
         if promised is not None:
             ensemble.conformity = stored_conformity(promised, states["conformity"])
+        if scored is not None:
+            found = HeldOutScores(states["held_out_scores"], scored["default"])
+            ensemble.held_out_scores = found
     except (KeyError, TypeError, ValueError) as error:
         rule = f"{file} must say how its ensemble is calibrated"
         raise ValueError(f"{rule}, but: {error!r}") from error

@@ -12,16 +12,22 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.task import Task
-from tepui.ensembles.held_out import fitted_calibration, fitted_conformity, held_out
+from tepui.ensembles.held_out import (
+    fitted_calibration,
+    fitted_conformity,
+    fitted_scores,
+    held_out,
+)
 from tepui.metrics import (
     Calibration,
     CalibrationMethod,
     Conformity,
+    HeldOutScores,
     IntervalScoreName,
     Rule,
     SetScore,
 )
-from tepui.metrics.conformal import check_coverage
+from tepui.metrics.conformal.quantile import check_coverage
 
 
 class Meaning:
@@ -30,6 +36,7 @@ class Meaning:
     task: Task | None = None
     calibration: Calibration | None = None
     conformity: Conformity | None = None
+    held_out_scores: HeldOutScores | None = None
     trained_on: tuple[str, ...] = ()
 
 
@@ -60,8 +67,8 @@ class Meaningful(nn.Module):
     def calibration(self) -> Calibration | None:
         """What ``predict`` applies to logits, see :meth:`calibrate`; None for nothing.
 
-        To set it forgets the sets and intervals that :meth:`conformal` made, which
-        hold for the probabilities as they were.
+        To set it forgets the sets and intervals that :meth:`conformal` made, and what
+        held-out samples scored, which hold for the probabilities as they were.
         """
         return self._meaning.calibration
 
@@ -69,6 +76,7 @@ class Meaningful(nn.Module):
     def calibration(self, calibration: Calibration | None) -> None:
         self._meaning.calibration = calibration
         self._meaning.conformity = None
+        self._meaning.held_out_scores = None
 
     @property
     def conformity(self) -> Conformity | None:
@@ -78,6 +86,19 @@ class Meaningful(nn.Module):
     @conformity.setter
     def conformity(self, conformity: Conformity | None) -> None:
         self._meaning.conformity = conformity
+
+    @property
+    def held_out_scores(self) -> HeldOutScores | None:
+        """What the data last given to :meth:`calibrate` or :meth:`conformal` scored.
+
+        It tells a prediction which inputs look unfamiliar; None where no data were
+        given.
+        """
+        return self._meaning.held_out_scores
+
+    @held_out_scores.setter
+    def held_out_scores(self, scores: HeldOutScores | None) -> None:
+        self._meaning.held_out_scores = scores
 
     @property
     def trained_on(self) -> tuple[str, ...]:
@@ -100,7 +121,8 @@ class Meaningful(nn.Module):
         """Make probabilities mean what they say, by held-out data.
 
         From then on ``predict`` applies it, :meth:`save` keeps it and ``evaluate``
-        shows what it changes. ``fit`` forgets it.
+        shows what it changes. ``fit`` forgets it. What the data score is kept too, so
+        that ``predict(…).unfamiliar()`` says which inputs look unlike them.
 
         Args:
             dataset: Data that members were not trained on, with labels.
@@ -131,6 +153,7 @@ class Meaningful(nn.Module):
         one_of("method", method, get_args(CalibrationMethod))
         held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
         self.calibration = fitted_calibration(held, method, rule)
+        self.held_out_scores = fitted_scores(held, self.calibration)
         return self.calibration
 
     def conformal(
@@ -149,7 +172,8 @@ class Meaningful(nn.Module):
         For new samples that are exchangeable with the held-out ones, ``sets`` and
         ``conformal_interval`` of a prediction hold the truth with a probability of at
         least ``coverage``. Under a shift they need not, as ``evaluate`` shows. Take
-        other data than for :meth:`calibrate`, which must come first.
+        other data than for :meth:`calibrate`, which must come first. What the data
+        score is kept too, as :meth:`calibrate` does, in the place of its data's.
 
         Args:
             dataset: Data that members were not trained on, with targets.
@@ -187,6 +211,7 @@ class Meaningful(nn.Module):
         self.conformity = fitted_conformity(
             held, coverage, score, rule, seed, self.calibration
         )
+        self.held_out_scores = fitted_scores(held, self.calibration)
         return self.conformity
 
     def _check_rule(self, rule: Rule) -> None:

@@ -14,6 +14,7 @@ References:
     Estimation using Deep Ensembles, NeurIPS 2017.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
@@ -25,6 +26,7 @@ from tepui.core.task import GAUSSIAN, REGRESSION, UNKNOWN, Task
 from tepui.ensembles.conforming import Conforming
 from tepui.ensembles.prediction import Prediction, mean_and_largest, some
 from tepui.losses import gaussian_parameters
+from tepui.losses.gaussian import finite_variances
 from tepui.metrics import gaussian_quantiles
 
 
@@ -41,7 +43,10 @@ class NumberPrediction(Conforming):
     """
 
     task: Task = field(default=REGRESSION, kw_only=True)
-    fields: ClassVar[tuple[str, ...]] = ("mean", "std", "epistemic", "outputs")
+    fields: ClassVar[tuple[str, ...]] = (
+        *("mean", "std", "epistemic", "outputs"),
+        *("unfamiliarity(…)", "unfamiliar(level)"),
+    )
 
     @property
     def mean(self) -> Tensor:
@@ -86,6 +91,7 @@ class GaussianPrediction(Conforming):
     fields: ClassVar[tuple[str, ...]] = (
         *("mean", "std", "interval(coverage)", "total_uncertainty"),
         *("aleatoric", "epistemic", "outputs"),
+        *("unfamiliarity(…)", "unfamiliar(level)"),
     )
 
     @property
@@ -96,7 +102,7 @@ class GaussianPrediction(Conforming):
     @property
     def aleatoric(self) -> Tensor:
         """Mean of the members' variances: the noise that they see."""
-        return self._parameters[1].exp().mean(0)
+        return finite_variances(self._parameters[1]).mean(0)
 
     @property
     def epistemic(self) -> Tensor:
@@ -120,12 +126,16 @@ class GaussianPrediction(Conforming):
             coverage: The probability, within (0, 1).
 
         Returns:
-            Lower and upper bounds, each ``(samples, numbers, …)``.
+            Lower and upper bounds, each ``(samples, numbers, …)``; NaN where the mean
+            of a member is infinite.
         """
         share = _share(coverage)
         mean, log_variance = self._parameters
         levels = (1 - share) / 2, (1 + share) / 2
-        bounds = gaussian_quantiles(mean, log_variance.exp(), levels)
+        finite = mean.isfinite()
+        centers, variances = mean.where(finite, 0.0), finite_variances(log_variance)
+        bounds = gaussian_quantiles(centers, variances, levels)
+        bounds = bounds.where(finite.all(0).unsqueeze(-1), torch.nan)
         return bounds[..., 0], bounds[..., 1]
 
     def summary(self) -> dict[str, str]:
@@ -153,6 +163,7 @@ class QuantilePrediction(Conforming):
     task: Task = field(kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
         *("quantiles", "median", "interval(coverage)", "epistemic", "outputs"),
+        *("unfamiliarity(…)", "unfamiliar(level)"),
     )
 
     @property
@@ -227,6 +238,22 @@ class OutputPrediction(Prediction):
     def spread(self) -> Tensor:
         """Standard deviation of the outputs over members, ``(samples, …)``."""
         return self.outputs.std(0, unbiased=False)
+
+    @property
+    def default_score(self) -> None:
+        """None: nobody has said what outputs mean."""
+        return None
+
+    def scores(self, names: Sequence[str] | None = None) -> dict[str, Tensor]:
+        """Return no scores: nobody has said what outputs mean.
+
+        Args:
+            names: Of no effect.
+
+        Returns:
+            Nothing.
+        """
+        return {}
 
     def missing(self, name: str) -> str:
         """Say how to name the task."""

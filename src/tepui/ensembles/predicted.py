@@ -1,5 +1,7 @@
 """From outputs to the prediction of their task."""
 
+from typing import Any
+
 from torch import Tensor
 
 from tepui.core.checks import require
@@ -12,7 +14,7 @@ from tepui.ensembles.number_prediction import (
     QuantilePrediction,
 )
 from tepui.ensembles.prediction import Prediction
-from tepui.metrics import Calibration, Conformity, Isotonic, Rule
+from tepui.metrics import Calibration, Conformity, HeldOutScores, Isotonic, Rule
 
 
 def prediction_of(
@@ -23,21 +25,26 @@ def prediction_of(
     classes: tuple[str, ...] = (),
     joint: Tensor | None = None,
     conformity: Conformity | None = None,
+    held_out_scores: HeldOutScores | None = None,
 ) -> Prediction:
     """Return what outputs predict by their task, or by their shape if it is None."""
     task = settled(task, tuple(outputs.shape))
+    known: dict[str, Any] = {
+        "conformity": conformity,
+        "held_out_scores": held_out_scores,
+    }
     if task.name == "classification":
         return ClassPrediction(
-            outputs, rule=rule, classes=classes, joint=joint, conformity=conformity
+            outputs, rule=rule, classes=classes, joint=joint, **known
         )
     if task.name == "multi_label":
-        return LabelPrediction(outputs, rule=rule, classes=classes)
+        return LabelPrediction(outputs, rule=rule, classes=classes, **known)
     if task.name == "regression":
-        return NumberPrediction(outputs, conformity=conformity)
+        return NumberPrediction(outputs, **known)
     if task.name == "gaussian":
-        return GaussianPrediction(outputs, conformity=conformity)
+        return GaussianPrediction(outputs, **known)
     if task.name == "quantiles":
-        return QuantilePrediction(outputs, task=task, conformity=conformity)
+        return QuantilePrediction(outputs, task=task, **known)
     return OutputPrediction(outputs)
 
 

@@ -1,6 +1,7 @@
 """What an ensemble predicts, in the words of its task."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,7 +11,8 @@ from torch import Tensor
 from tepui.core.checks import have_values, require
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.task import Task
-from tepui.metrics import Conformity
+from tepui.metrics import Conformity, HeldOutScores
+from tepui.metrics.held_out_scores import LEVEL, unfamiliar_at
 
 # What the prediction of some task has, and those of others may lack.
 FIELDS = frozenset(
@@ -42,11 +44,14 @@ class Prediction(ShownInNotebooks, ABC):
         task: What they mean.
         conformity: What makes sets or intervals of them, where the ensemble was given
             data for it.
+        held_out_scores: What held-out samples scored, where the ensemble was given
+            some.
     """
 
     outputs: Tensor
     task: Task = field(kw_only=True)
     conformity: Conformity | None = field(default=None, kw_only=True)
+    held_out_scores: HeldOutScores | None = field(default=None, kw_only=True)
     fields: ClassVar[tuple[str, ...]]  # what this task has, in the order to name it
 
     def __post_init__(self) -> None:
@@ -59,6 +64,69 @@ class Prediction(ShownInNotebooks, ABC):
     def members(self) -> int:
         """How many members predict."""
         return len(self.outputs)
+
+    @property
+    @abstractmethod
+    def default_score(self) -> str | None:
+        """The score by which inputs look unfamiliar; None where there is none."""
+
+    @abstractmethod
+    def scores(self, names: Sequence[str] | None = None) -> dict[str, Tensor]:
+        """Score how unfamiliar each input looks; higher means less familiar.
+
+        Args:
+            names: Which scores; all that the task has if not given.
+
+        Returns:
+            Scores of shape ``(samples,)`` by name.
+        """
+
+    def unfamiliarity(self, score: str | None = None) -> Tensor:
+        """Return how much of what was held out looks more familiar than each input.
+
+        Half of the held-out samples look more familiar than a usual input, and all of
+        them more than one that is unlike the data. Scores of outputs see where members
+        disagree or are unsure; inputs so far out that members are all sure of the same
+        are seen by features alone, see :class:`tepui.evaluation.FeatureDetectors`.
+
+        Args:
+            score: By which score; None takes that of the task: ``"pds"`` of classes,
+                ``"mutual_information"`` of labels (both ``"entropy"`` of one member),
+                ``"epistemic"`` of numbers.
+
+        Returns:
+            Shares in [0, 1], ``(samples,)``.
+
+        Raises:
+            ValueError: If the ensemble was given no held-out data, or the task has no
+                such score.
+        """
+        held = self.held_out_scores
+        if held is None:
+            rule = "be given held-out data first, by calibrate or conformal"
+            if self.default_score is None:
+                rule = "say what outputs mean, and for numbers have two members or more"
+            raise ValueError(f"ensemble must {rule}, to know unfamiliar inputs")
+        name = held.default if score is None else score
+        return held.share_below(name, self.scores([name])[name])
+
+    def unfamiliar(self, level: float = LEVEL, score: str | None = None) -> Tensor:
+        """Return which inputs look unlike the data that the ensemble knows.
+
+        Args:
+            level: Which share of the held-out samples must look more familiar. Of
+                inputs like those about ``1 - level`` are called unfamiliar too: false
+                alarms, one in a hundred by default, and no fewer than one in ``n + 1``
+                with ``n`` held-out samples.
+            score: As for :meth:`unfamiliarity`.
+
+        Returns:
+            Truth values, ``(samples,)``.
+
+        Raises:
+            ValueError: As :meth:`unfamiliarity`, or if the level lies outside (0, 1].
+        """
+        return unfamiliar_at(level, self.unfamiliarity(score))
 
     def __getattr__(self, name: str) -> Any:
         if name not in FIELDS:

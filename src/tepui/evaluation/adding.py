@@ -29,6 +29,20 @@ def sets_in(document: Mapping[str, Any]) -> list[str]:
     return [*copies, *natural, *document["ood"]]
 
 
+def without_applied(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an evaluation without what calibration and conformal sets gave.
+
+    Example:
+        >>> of = {"rule": "probability", "calibration": "4f2a"}
+        >>> without_applied({"of": of, "clean": {}, "applied": {}})
+        {'of': {'rule': 'probability'}, 'clean': {}}
+    """
+    kept = {name: part for name, part in document.items() if name != "applied"}
+    if "of" in kept:
+        kept["of"] = {k: v for k, v in kept["of"].items() if k != "calibration"}
+    return kept
+
+
 def added(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return an evaluation with what an earlier one of the same ensemble is on beside.
 

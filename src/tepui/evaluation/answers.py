@@ -10,7 +10,6 @@ evenly over :math:`C` classes without doubt.
 """
 
 import math
-import warnings
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +17,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import logits_shape
+from tepui.core.warning import warn
 from tepui.data.loading import at_rows, length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.modules.running import device_of, evaluating
@@ -105,12 +105,12 @@ def silent_members(labeled: Answers, unlabeled: Answers) -> list[int]:
     ]
 
 
-def warn_of_silent(members: list[int], method: str, *, stacklevel: int) -> None:
+def warn_of_silent(members: list[int], method: str) -> None:
     """Warn of members whose answers on unlabeled data depend on no input."""
     if members:
-        warnings.warn(
-            f"members {members} say nothing about the unlabeled data: their answers "
+        numbers = [member + 1 for member in members]
+        warn(
+            f"members {numbers} say nothing about the unlabeled data: their answers "
             "are the same for every sample, though they tell labeled samples apart; "
             f"{method} may weigh their disagreement too much",
-            stacklevel=stacklevel + 1,
         )

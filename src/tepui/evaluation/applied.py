@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import Any
 
+import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from tepui import metrics
 from tepui.core.checks import UNLABELED
@@ -18,9 +20,17 @@ from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.predicted import calibrated, prediction_of
+from tepui.evaluation.dataset_logits import logit_batches, task_on
 from tepui.evaluation.label_stream import LabelStream
-from tepui.losses import like_outputs
-from tepui.metrics import Calibration, ConformalSets, Conformity, Rule
+from tepui.losses.base import like_outputs
+from tepui.metrics import (
+    Calibration,
+    ConformalSets,
+    Conformity,
+    Rule,
+    TemperatureScaling,
+)
+from tepui.metrics.chunks import regrouped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +80,25 @@ class Applied:
     def stream(self) -> "AppliedStream":
         """Return what adds up the scores of one data set."""
         return AppliedStream(self)
+
+
+def scores_with(
+    calibration: Calibration | None,
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    *,
+    rule: Rule,
+    batch_size: int = 1024,
+    workers: int = 0,
+) -> AppliedScores:
+    """Return what an ensemble's probabilities would come to with a calibration."""
+    unchanged = TemperatureScaling(torch.ones(()), rule)
+    task, choice = task_on(ensemble, dataset)
+    stream = Applied(calibration or unchanged, None, task, rule).stream()
+    batches = logit_batches(ensemble, dataset, batch_size, workers)
+    for outputs, targets in regrouped(batches) if choice else batches:
+        stream.update(outputs, targets)
+    return stream.result()
 
 
 def applied_by(ensemble: Ensemble, task: Task, rule: Rule) -> Applied | None:

@@ -108,5 +108,6 @@ def _timed(
 
 def _name(device: torch.device) -> str:
     if device.type != "cuda":
-        return f"{device.type}, {torch.get_num_threads()} thread(s)"
+        count = torch.get_num_threads()
+        return f"{device.type}, {count} thread{'' if count == 1 else 's'}"
     return torch.cuda.get_device_name(device)

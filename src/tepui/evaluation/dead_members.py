@@ -1,9 +1,10 @@
 """Members that did not learn, which a mean over members would hide."""
 
-import warnings
 from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
+
+from tepui.core.warning import warn
 
 # A member's loss is suspicious from this many times the median of its peers' on, and
 # from this share of the loss of guessing on: small losses differ by chance.
@@ -46,15 +47,14 @@ def dead_members(losses: Losses) -> list[int]:
     return [member for member in range(len(members)) if suspicious(member)]
 
 
-def warn_of_dead_members(losses: Losses, data: str, *, stacklevel: int) -> None:
+def warn_of_dead_members(losses: Losses, data: str) -> None:
     """Warn of each member whose loss is far above that of the others."""
     for member in dead_members(losses):
-        warnings.warn(
-            f"member {member} may not have learned: its loss on {data} is "
+        warn(
+            f"member {member + 1} may not have learned: its loss on {data} is "
             f"{losses.members[member]:.3g}, the median of the other members' is "
             f"{_median_of_others(losses.members, member):.3g}, and guessing without "
             f"looking at the inputs gives {losses.guessing:.3g}",
-            stacklevel=stacklevel + 1,
         )
 
 

@@ -19,6 +19,7 @@ from tepui.core.agreement import check_same
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
+from tepui.core.task import Task
 from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.loading import length
@@ -39,7 +40,7 @@ from tepui.evaluation.kept_logits import KeptLogits
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.scores import Scores
-from tepui.evaluation.shards import data_digest, weights_digest
+from tepui.evaluation.shards import data_digest, ensemble_digest, weights_digest
 from tepui.evaluation.shared_batches import Processes, shared_logit_batches
 from tepui.evaluation.stored_logits import LOGITS, LogitType, storing_logits
 from tepui.evaluation.task_examiner import KINDS, TaskExaminer
@@ -122,8 +123,9 @@ def evaluate(
         FileExistsError: If logits of one of these data sets, or of another ensemble,
             are there and ``overwrite`` is false.
         ValueError: If ``rule`` or ``precision`` is unknown, a member cannot take the
-            data, a label is of a class that is left out, or a metric returns something
-            other than a scalar.
+            data, a table was standardized by other rows than those of the training, a
+            label is of a class that is left out, or a metric returns something other
+            than a scalar.
 
     Example:
         >>> import tepui
@@ -139,25 +141,18 @@ def evaluate(
     check_types(evaluate, {n: v for n, v in locals().items() if n not in own_rules})
     one_of("rule", rule, get_args(Rule))
     one_of("precision", precision, get_args(Precision))
-    cells = Shifts.of(shifted)
+    cells, others, own = Shifts.of(shifted), ood or {}, metrics or {}
     check_ood({} if ood is None else ood, dataset)
+    if ensemble.preparation is not None:
+        ensemble.preparation.check_table(dataset)
     task, choice = task_on(ensemble, dataset)
     scored: type[TaskScores] = Scores if choice else KINDS[task.name]
     check_metrics({} if metrics is None else metrics, taken_names(scored))
     unmasked = f"be left out for the task {str(task)!r}"
     require(choice or isinstance(classes, str), "classes", unmasked, "a mask")
     one_of("logits_in", logits_in, get_args(LogitType))
-    needed = (
-        "be None, or how processes reach each other (tepui.training.exchange_here())"
-    )
-    reached = exchange is None or hasattr(exchange, "writer")
-    require(reached, "exchange", needed, exchange)
-    alone = exchange is None or detectors is None
-    rule_of_one = "be None where processes share the batches, each of which sees only "
-    rule_of_one += "the features of its own"
-    require(alone, "detectors", rule_of_one, "detectors")
+    _check_processes(exchange, detectors)
     file = None if out is None else Path(out) / LOGITS
-    others, own = ood or {}, metrics or {}
     writes = exchange is None or exchange.writer
     if file is not None:
         of = _told_apart_by(ensemble, dataset, classes, rule)
@@ -167,30 +162,23 @@ def evaluate(
         check_writable(file.parent)
     device = device_of(ensemble)
     cells = cells.made_on(device)
-    how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
-    applied = applied_by(ensemble, task, rule)
     with ExitStack() as stack:
         outputs = logit_batches
         if exchange is not None:
             stack.enter_context(exchange.attending())
-            said = {
-                "ensemble": weights_digest(ensemble),
-                "dataset": data_digest(dataset),
-                "shifted": {n: data_digest(d) for n, d in cells.natural.items()},
-                "ood": {name: data_digest(data) for name, data in others.items()},
-                "samples": [length(dataset), *map(length, others.values())],
-                "sets": [*map(str, cells), *others],
-                "classes": classes if isinstance(classes, str) else classes.tolist(),
-                "metrics": [*own],
-                "rule": rule,
-                "batch_size": batch_size,
-                "precision": precision,
-                "logits_in": logits_in,
-            }
+            how: dict[str, Any] = {"rule": rule, "metrics": [*own]}
+            how |= {"batch_size": batch_size, "precision": precision}
+            how |= {"classes": _written(classes), "logits_in": logits_in}
+            said = _said(ensemble, dataset, cells, others) | how
             check_same(exchange.everywhere(said))
             outputs = partial(shared_logit_batches, exchange)
-        batches: Callable[[Dataset[Any]], Batches]
-        batches = partial(outputs, ensemble, precision=precision, **how)
+        batches: Callable[[Dataset[Any]], Batches] = partial(
+            outputs,
+            ensemble,
+            precision=precision,
+            batch_size=batch_size,
+            workers=workers,
+        )
         stored, watched = None, None
         if detectors is not None:
             watched = stack.enter_context(watching(ensemble, detectors, batches))
@@ -201,46 +189,88 @@ def evaluate(
                 storing_logits(file, rule, *sets, logits_in, task, of)
             )
             kept.copy_into(stored)
+        rest = rule, own, stored, applied_by(ensemble, task, rule), watched
         examiner: Examiner | TaskExaminer
         if choice:
             left = classes_left(classes, dataset)
-            examiner = Examiner(
-                batches, classes, left, rule, own, stored, applied, watched
-            )
+            examiner = Examiner(batches, classes, left, *rest)
         else:
-            examiner = TaskExaminer(batches, task, rule, own, stored, applied, watched)
+            examiner = TaskExaminer(batches, task, *rest)
         familiar = choice or bool(others)
         clean = examiner.labeled("clean", dataset, "dataset", familiar=familiar)
         copies = _copies(examiner, cells, dataset)
-        unfamiliar = {
-            name: examiner.unlabeled(name, data) for name, data in others.items()
-        }
+        far = {name: examiner.unlabeled(name, data) for name, data in others.items()}
     if file is not None and writes and logits_in == "none" and overwrite:
         file.unlink(missing_ok=True)  # of an evaluation that this one replaces
     if clean.losses is not None and writes:
-        warn_of_dead_members(clean.losses, "the test data", stacklevel=2)
+        warn_of_dead_members(clean.losses, "the test data")
+    computed_in = precision_on(device, precision)
+    return _evaluation(task, rule, computed_in, clean, copies, far)
+
+
+def _check_processes(
+    exchange: Processes | None, detectors: FeatureDetectors | None
+) -> None:
+    """Check how processes reach each other, and that each can do its share."""
+    needed = (
+        "be None, or how processes reach each other (tepui.training.exchange_here())"
+    )
+    reached = exchange is None or hasattr(exchange, "writer")
+    require(reached, "exchange", needed, exchange)
+    alone = exchange is None or detectors is None
+    rule_of_one = "be None where processes share the batches, each of which sees only "
+    rule_of_one += "the features of its own"
+    require(alone, "detectors", rule_of_one, "detectors")
+
+
+def _said(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    cells: Shifts,
+    others: Mapping[str, Dataset[Any]],
+) -> dict[str, Any]:
+    """Return what processes that share the batches say of ensemble and data."""
+    return {
+        "ensemble": ensemble_digest(ensemble),
+        "dataset": data_digest(dataset),
+        "shifted": {name: data_digest(data) for name, data in cells.natural.items()},
+        "ood": {name: data_digest(data) for name, data in others.items()},
+        "samples": [length(dataset), *map(length, others.values())],
+        "sets": [*map(str, cells), *others],
+    }
+
+
+def _evaluation(
+    task: Task,
+    rule: Rule,
+    precision: Precision,
+    clean: Labeled,
+    copies: Mapping[Cell, Labeled],
+    far: Mapping[str, Mapping[str, Tensor]],
+) -> Evaluation:
+    """Join what was kept of each data set."""
     members, _, choices = clean.shape
     detected, counted = detections_and_histograms(
-        clean.unfamiliarity, unfamiliar, members=members, classes=choices
+        clean.unfamiliarity, far, members=members, classes=choices
     )
+    cells = copies.items()
     return Evaluation(
         rule,
         *clean.shape,
         clean=clean.scores,
-        shifted={cell: copy.scores for cell, copy in copies.items()},
+        shifted={cell: copy.scores for cell, copy in cells},
         reliability=_reliability(clean, copies),
         ood=detected,
         histograms=counted,
-        precision=precision_on(device, precision),
+        precision=precision,
         task=task,
         mistakes=clean.mistakes,
         selective=clean.selective,
         applied=clean.applied,
         applied_shifted={
-            cell: copy.applied
-            for cell, copy in copies.items()
-            if copy.applied is not None
+            cell: copy.applied for cell, copy in cells if copy.applied is not None
         },
+        majority=clean.majority,
     )
 
 
@@ -251,9 +281,14 @@ def _told_apart_by(
     return {
         "ensemble": weights_digest(ensemble),
         "dataset": data_digest(dataset),
-        "classes": classes if isinstance(classes, str) else classes.tolist(),
+        "classes": _written(classes),
         "rule": rule,
     }
+
+
+def _written(classes: Classes | Tensor) -> str | list[bool]:
+    """Return a choice of classes as JSON takes it."""
+    return classes if isinstance(classes, str) else classes.tolist()
 
 
 def _copies(

@@ -21,6 +21,7 @@ from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.dataset_logits import Classes, classes_left
 from tepui.evaluation.dead_members import Losses
 from tepui.evaluation.feature_scores import Watched, scores_of
+from tepui.evaluation.majority import majority_share
 from tepui.evaluation.ood import Detection, Selective, found_mistakes, selective
 from tepui.evaluation.scores import ScoreStream
 from tepui.evaluation.stored_logits import LogitStore
@@ -48,6 +49,7 @@ class Labeled(NamedTuple):
     mistakes: dict[str, Detection]  # how well each score finds them, where asked for
     selective: dict[str, Selective]  # and what is left without the highest scores
     applied: AppliedScores | None = None  # after calibration, where there is one
+    majority: float | None = None  # share of the most frequent class, where asked for
 
 
 @final
@@ -75,6 +77,7 @@ class Examiner:
             applied = self.applied.stream()
         ranked: list[dict[str, Tensor]] = []
         wrong: list[Tensor] = []
+        answers: list[Tensor] = []
         whole: list[tuple[Tensor, Tensor]] = []
         for logits, labels in self._runs(name, self._numbered(data), data, argument):
             stream = stream or ScoreStream(len(logits), self.rule)
@@ -84,6 +87,7 @@ class Examiner:
             if familiar:
                 ranked.append(ood_scores(logits))
                 wrong.append(ensemble_predictions(logits, rule=self.rule) != labels)
+                answers.append(labels)
             if self.metrics:
                 whole.append((logits, labels))
         assert stream is not None, "a data set holds at least one sample"
@@ -100,7 +104,7 @@ class Examiner:
             return Labeled(sizes, *kept, {}, {}, after)
         mistaken = torch.cat(wrong)
         found = found_mistakes(by_sample, mistaken), selective(by_sample, mistaken)
-        return Labeled(sizes, *kept, *found, after)
+        return Labeled(sizes, *kept, *found, after, majority_share(torch.cat(answers)))
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""

@@ -6,22 +6,33 @@ scores averaged. Features are taken from the passes that evaluation makes anyway
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, NamedTuple, Self, final
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
 from tepui.data.loading import at_rows, length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.predicted import require_classes
-from tepui.metrics import Mahalanobis, NearestNeighbor, ViM
+from tepui.evaluation.dataset_logits import logit_batches
+from tepui.metrics import (
+    FeatureScore,
+    HeldOutScores,
+    Mahalanobis,
+    NearestNeighbor,
+    ViM,
+)
 from tepui.modules.running import device_of, evaluating
 from tepui.sharpness.last_layer import classifier_of
 
 Batches = Iterator[tuple[Tensor, Tensor]]
+HELD_OUT = "held_out"  # marks what held-out samples scored, in a file
+# Distances see how far out a sample lies; neighbors of length one do not.
+DEFAULT_SCORE: FeatureScore = "mahalanobis"
 
 
 class MemberDetectors(NamedTuple):
@@ -39,9 +50,11 @@ class FeatureDetectors:
 
     Attributes:
         members: The detectors of each member, in their order.
+        held_out: What held-out samples scored, where some were given.
     """
 
     members: tuple[MemberDetectors, ...]
+    held_out: HeldOutScores | None = None
 
     @classmethod
     def fit(
@@ -49,6 +62,7 @@ class FeatureDetectors:
         ensemble: Ensemble,
         dataset: Dataset[Any],
         *,
+        held_out: Dataset[Any] | None = None,
         num_samples: int = 10_000,
         k: int = 50,
         batch_size: int = 1024,
@@ -59,6 +73,8 @@ class FeatureDetectors:
         Args:
             ensemble: Its members end in a linear layer, whose inputs are the features.
             dataset: The training data, as they are without augmentation.
+            held_out: Data that members were not trained on. What they score tells how
+                unfamiliar others are, see :meth:`unfamiliarity`.
             num_samples: How many of them are looked at most, evenly spaced; each
                 member keeps that many features, for their neighbors.
             k: Which neighbor counts, see :class:`tepui.metrics.NearestNeighbor`.
@@ -102,7 +118,46 @@ class FeatureDetectors:
         answers = torch.cat(labels)
         joined = (torch.cat(parts) for parts in features)
         members = zip(ensemble.members, joined, strict=True)
-        return cls(tuple(_fitted(module, x, answers, k) for module, x in members))
+        fitted = cls(tuple(_fitted(module, x, answers, k) for module, x in members))
+        if held_out is None:
+            return fitted
+        found = scores_on(ensemble, held_out, fitted, batch_size, workers)
+        return replace(fitted, held_out=HeldOutScores.fit(found, DEFAULT_SCORE))
+
+    def unfamiliarity(
+        self,
+        ensemble: Ensemble,
+        dataset: Dataset[Any],
+        score: FeatureScore = DEFAULT_SCORE,
+        *,
+        batch_size: int = 1024,
+        workers: int = 0,
+    ) -> Tensor:
+        """Return how much of what was held out looks more familiar than each sample.
+
+        Of samples like the held-out ones, one in a hundred reaches 0.99.
+
+        Args:
+            ensemble: For whom the detectors were fitted.
+            dataset: The samples.
+            score: Which detector's score.
+            batch_size: How many samples go through a member at once.
+            workers: Processes that load a data set not held in tensors.
+
+        Returns:
+            Shares in [0, 1], ``(samples,)``.
+
+        Raises:
+            ValueError: If the detectors were given no held-out data.
+        """
+        one_of("score", score, MemberDetectors._fields)
+        if self.held_out is None:
+            raise ValueError(
+                "detectors must be fitted with held-out data, held_out=, to know "
+                "unfamiliar samples"
+            )
+        found = scores_on(ensemble, dataset, self, batch_size, workers)
+        return self.held_out.share_below(score, found[score])
 
     def scores(self, features: list[Tensor], logits: Tensor) -> dict[str, Tensor]:
         """Return each score's mean over members.
@@ -141,6 +196,9 @@ class FeatureDetectors:
             for name, detector in member._asdict().items():
                 for item in fields(detector):
                     yield f"{index}.{name}.{item.name}", getattr(detector, item.name)
+        if self.held_out is not None:
+            for name, quantiles in self.held_out.quantiles.items():
+                yield f"{HELD_OUT}.{name}", quantiles
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -152,8 +210,10 @@ class FeatureDetectors:
         Returns:
             The detectors.
         """
-        count = 1 + max(int(name.partition(".")[0]) for name in values)
-        return cls(tuple(_stored_member(values, index) for index in range(count)))
+        owners = {name.partition(".")[0] for name in values}
+        count = len(owners - {HELD_OUT})
+        members = tuple(_stored_member(values, index) for index in range(count))
+        return cls(members, _stored_scores(values) if HELD_OUT in owners else None)
 
 
 class Watched:
@@ -196,6 +256,21 @@ def watching(
         yield Watched(detectors, seen, batches)
 
 
+def scores_on(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    detectors: FeatureDetectors,
+    batch_size: int = 1024,
+    workers: int = 0,
+) -> dict[str, Tensor]:
+    """Return what detectors say of every sample of a data set."""
+    batches = partial(logit_batches, ensemble, dataset, batch_size, workers, "tf32")
+    with watching(ensemble, detectors, batches) as watched:
+        for _ in watched(None):
+            pass
+        return watched.scores()
+
+
 def scores_of(watched: Watched | None) -> dict[str, Tensor]:
     """Return the scores of the last data set, none where nothing is watched."""
     return {} if watched is None else watched.scores()
@@ -234,6 +309,12 @@ def _stored_member(values: Mapping[str, Any], index: int) -> MemberDetectors:
         for name, kind in kinds
     )
     return MemberDetectors(*made)
+
+
+def _stored_scores(values: Mapping[str, Any]) -> HeldOutScores:
+    names = MemberDetectors._fields
+    found = {name: values[f"{HELD_OUT}.{name}"] for name in names}
+    return HeldOutScores(found, DEFAULT_SCORE)
 
 
 def _fitted(module: nn.Module, x: Tensor, labels: Tensor, k: int) -> MemberDetectors:

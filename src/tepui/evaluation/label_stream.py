@@ -16,7 +16,7 @@ from tepui import metrics
 from tepui.core.checks import UNLABELED, class_indices
 from tepui.evaluation.dead_members import Losses
 from tepui.evaluation.task_scores import LabelScores, PixelScores
-from tepui.losses import like_outputs
+from tepui.losses.base import like_outputs
 from tepui.metrics import Reliability, Rule
 from tepui.metrics.multilabel import label_rows, two_classes
 

@@ -13,7 +13,9 @@ from tepui.core.task import Task
 from tepui.ensembles.number_prediction import interpolated, member_quantiles
 from tepui.evaluation.dead_members import Losses
 from tepui.evaluation.task_scores import NumberScores
-from tepui.losses import gaussian_parameters, like_outputs
+from tepui.losses import gaussian_parameters
+from tepui.losses.base import like_outputs
+from tepui.losses.gaussian import finite_variances
 from tepui.metrics.chunks import wide
 
 COVERAGE = 0.9
@@ -109,12 +111,13 @@ class NumberStream:
         mean, log_variance = gaussian_parameters(outputs, axis=2)
         answers = like_outputs(targets, mean[0])
         self._points(mean, answers)
-        given = mean, log_variance.exp(), answers
+        variances = finite_variances(log_variance)
+        given = mean, variances, answers
         self.nll.update(*given)
         self.gaussian_crps.update(*given)
         share = (1 - COVERAGE) / 2
         levels = share, *LEVELS, 1 - share
-        values = metrics.gaussian_quantiles(mean, log_variance.exp(), levels)
+        values = metrics.gaussian_quantiles(mean, variances, levels)
         self._intervals(values[..., 0], values[..., -1], answers)
         self.calibration.update(values[..., 1:-1], answers)
 

@@ -7,6 +7,7 @@ outputs for pixels need.
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,8 +18,11 @@ from tepui.core.checks import one_of, require
 from tepui.core.extras import extra
 from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
+from tepui.data.arrays import Normalize
+from tepui.data.preparation import NO_LABEL
 from tepui.evaluation.shards import KIND, ShardedPredictions
 from tepui.metrics import Rule, ensemble_probs
+from tepui.metrics.held_out_scores import LEVEL, check_level, unfamiliar_at
 
 # Plain words for what shards call by the names of metrics.
 NAMES = {
@@ -30,6 +34,13 @@ NAMES = {
 FIRST = dict.fromkeys(
     ("target", "prediction", "confidence", "mean", "std", "lower", "upper")
 )
+# How numbers change with the unit that they are measured in.
+PLACES = (
+    *("target", "mean", "quantiles"),
+    *("lower", "upper", "conformal_lower", "conformal_upper"),
+)
+SPREADS = ("std",)
+VARIANCES = ("epistemic", "aleatoric")
 FORMATS = (".csv", ".parquet", ".safetensors")
 
 Columns = dict[str, list[Any]]
@@ -41,6 +52,8 @@ def write_predictions(
     *,
     names: Sequence[str] = (),
     classes: Sequence[str] = (),
+    units: Normalize | None = None,
+    level: float = LEVEL,
     overwrite: bool = False,
 ) -> Path:
     """Write predictions from their shards into one file.
@@ -52,6 +65,10 @@ def write_predictions(
             ``parquet``) or ``.safetensors``.
         names: What to call each sample, such as the name of its file.
         classes: Names of the classes.
+        units: What standardized the numbers to predict, see
+            :class:`tepui.data.Preparation`; numbers are written as they were before.
+        level: Call a sample ``unfamiliar`` if this share of the held-out samples looks
+            more familiar; of samples like those about ``1 - level`` are called so too.
         overwrite: Replace a file that is there.
 
     Returns:
@@ -76,19 +93,22 @@ def write_predictions(
     """
     path = Path(file)
     check_format(path)
+    check_level(level)
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; choose another file, or overwrite it")
     fits = len(names) in (0, predictions.samples)
     require(fits, "names", f"be one per sample ({predictions.samples})", len(names))
+    about = _judged(predictions, level)
     if path.suffix == ".safetensors":
-        return _write_tensors(predictions, path, names, classes)
-    writing = _csv if path.suffix == ".csv" else _parquet
+        return _write_tensors(predictions, path, names, classes, units, level, about)
+    writing = _csv if path.suffix == ".csv" else partial(_parquet, about=about)
     with replacing(path) as temporary, writing(temporary) as write:
         for rows, shard in zip(_rows(predictions), predictions.shards(), strict=True):
             table: Columns = {"sample": list(rows)}
             if names:
                 table["name"] = [names[row] for row in rows]
-            write(table | _columns(shard, predictions, classes))
+            found = _in_units(_named(shard, predictions, level), units)
+            write(table | _columns(found, "label" in shard, classes))
     return path
 
 
@@ -103,15 +123,18 @@ def _rows(predictions: ShardedPredictions) -> Iterator[range]:
     yield from map(predictions.rows, range(predictions.num_shards))
 
 
+def _judged(predictions: ShardedPredictions, level: float) -> dict[str, Any]:
+    """Return by which score samples are called unfamiliar, and at which level."""
+    by = predictions.unfamiliarity_by
+    return {} if by is None else {"unfamiliarity_by": by, "level": level}
+
+
 def _columns(
-    shard: Mapping[str, Tensor],
-    predictions: ShardedPredictions,
-    classes: Sequence[str],
+    found: Mapping[str, Tensor], choice: bool, classes: Sequence[str]
 ) -> Columns:
     """Return the columns of a shard: one for every number of a sample."""
     columns: Columns = {}
-    choice = "label" in shard
-    for name, tensor in _named(shard, predictions).items():
+    for name, tensor in found.items():
         rule = "be written to .safetensors where every pixel has an answer"
         require(tensor.ndim <= 2, "predictions", rule, tuple(tensor.shape))
         if tensor.ndim == 1:
@@ -128,7 +151,7 @@ def _columns(
 
 
 def _named(
-    shard: Mapping[str, Tensor], predictions: ShardedPredictions
+    shard: Mapping[str, Tensor], predictions: ShardedPredictions, level: float
 ) -> dict[str, Tensor]:
     """Return what a shard holds by plain names, with probabilities where it can."""
     found = {NAMES.get(name, name): part for name, part in shard.items()}
@@ -139,6 +162,10 @@ def _named(
         found["probability"] = ensemble_probs(logits.float(), rule=rule)
     if "label" in shard and bool((shard["label"] < 0).all()):
         del found["target"], found["label_probability"]
+    elif "label" not in shard and _are_unknown(found["target"]):
+        del found["target"]
+    if "unfamiliarity" in found:
+        found["unfamiliar"] = unfamiliar_at(level, found["unfamiliarity"])
     order = [
         *(name for name in FIRST if name in found),
         *sorted(found.keys() - FIRST.keys()),
@@ -149,19 +176,41 @@ def _named(
     }
 
 
+def _are_unknown(targets: Tensor) -> bool:
+    return not targets.is_floating_point() and bool((targets == NO_LABEL).all())
+
+
+def _in_units(found: dict[str, Tensor], units: Normalize | None) -> dict[str, Tensor]:
+    """Return numbers as they were before they were standardized."""
+    if units is None:
+        return found
+    (mean,), (std,) = units.mean, units.std
+    changes: dict[str, Callable[[Tensor], Tensor]] = {
+        **dict.fromkeys(PLACES, lambda tensor: tensor.double() * std + mean),
+        **dict.fromkeys(SPREADS, lambda tensor: tensor.double() * std),
+        **dict.fromkeys(VARIANCES, lambda tensor: tensor.double() * std**2),
+    }
+    return {n: changes[n](t) if n in changes else t for n, t in found.items()}
+
+
 def _write_tensors(
     predictions: ShardedPredictions,
     path: Path,
     names: Sequence[str],
     classes: Sequence[str],
+    units: Normalize | None,
+    level: float,
+    about: Mapping[str, Any],
 ) -> Path:
-    parts = [_named(shard, predictions) for shard in predictions.shards()]
+    shards = predictions.shards()
+    parts = [_in_units(_named(s, predictions, level), units) for s in shards]
     tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     document = {
         "task": predictions.task,
         "members": predictions.members,
         "names": list(names),
         "classes": list(classes),
+        **about,
     }
     write_tensors(path, KIND, tensors, document)
     return path
@@ -187,13 +236,14 @@ def _csv(path: Path) -> Iterator[Write]:
 
 
 @contextmanager
-def _parquet(path: Path) -> Iterator[Write]:
+def _parquet(path: Path, about: Mapping[str, Any]) -> Iterator[Write]:
     arrow, parquet = extra("pyarrow", "parquet"), extra("pyarrow.parquet", "parquet")
+    metadata = {name: str(value) for name, value in about.items()}
     writer: Any = None
 
     def write(table: Columns) -> None:
         nonlocal writer
-        rows = arrow.table(table)
+        rows = arrow.table(table).replace_schema_metadata(metadata)
         if writer is None:
             writer = parquet.ParquetWriter(path, rows.schema)
         writer.write_table(rows)

@@ -13,6 +13,7 @@ from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, mean_applied
+from tepui.evaluation.majority import no_better_than_majority
 from tepui.evaluation.ood import Detection, Histogram, Selective
 from tepui.evaluation.scores import mean_scores
 from tepui.metrics import Reliability, Rule
@@ -47,6 +48,8 @@ class Evaluation(ShownInNotebooks):
             size of its conformal sets or intervals; None if it has neither, or they
             were made for another rule or for more classes.
         applied_shifted: The same by type and severity of the shift.
+        majority: Share of the most frequent class of the clean data, which a guess
+            could be right for; None for tasks other than a choice between classes.
     """
 
     rule: Rule
@@ -64,6 +67,7 @@ class Evaluation(ShownInNotebooks):
     selective: Mapping[str, Selective] = field(default_factory=dict)
     applied: AppliedScores | None = None
     applied_shifted: Mapping[Cell, AppliedScores] = field(default_factory=dict)
+    majority: float | None = None
 
     def __str__(self) -> str:
         return summary(self)
@@ -148,8 +152,16 @@ class Evaluation(ShownInNotebooks):
             "histograms": {
                 k: counts.document() for k, counts in self.histograms.items()
             },
+            **({} if self.majority is None else {"majority": self.majority}),
             **self._applied_document(),
         }
+
+    @property
+    def only_guesses(self) -> bool:
+        """Whether to name the most frequent class each time could do as well."""
+        return self.majority is not None and no_better_than_majority(
+            self.clean.accuracy, self.majority, self.samples
+        )
 
     def _applied_document(self) -> dict[str, Any]:
         if self.applied is None:
@@ -185,6 +197,15 @@ def _applied_lines(evaluation: Evaluation) -> list[str]:
     return lines
 
 
+def guessing_in_words(evaluation: Evaluation) -> str:
+    """Return the sentence on an ensemble that a guess could well equal."""
+    return (
+        f"cannot be told from guessing: {evaluation.clean.accuracy:.4g} of "
+        f"{evaluation.samples} clean samples are right, and always naming the most "
+        f"frequent class would get {evaluation.majority:.4g}"
+    )
+
+
 def summary(evaluation: Evaluation) -> str:
     """Return what a person wants to know first, in a few lines of text."""
     shown = {"clean": evaluation.clean, "corrupted": evaluation.corrupted_mean}
@@ -201,6 +222,8 @@ def summary(evaluation: Evaluation) -> str:
         if name.startswith("member_"):
             numbers = " ".join(f"{value:.4g}" for value in values)
             lines.append(f"  {name.replace('_', ' '):<24}  {numbers}")
+    if evaluation.only_guesses:
+        lines.append(f"  {guessing_in_words(evaluation)}")
     lines += _applied_lines(evaluation)
     found = {"mistakes": evaluation.mistakes, **evaluation.ood}
     found = {name: by_score for name, by_score in found.items() if by_score}

@@ -40,7 +40,7 @@ from tepui.evaluation.dataset_logits import logit_batches, task_on
 from tepui.evaluation.feature_scores import FeatureDetectors, scores_of, watching
 from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
 from tepui.evaluation.stored_logits import TYPES, LogitType, within
-from tepui.metrics import ConformalIntervals, ConformalSets, Rule
+from tepui.metrics import ConformalIntervals, ConformalSets, HeldOutScores, Rule
 from tepui.metrics.chunks import regrouped
 from tepui.modules.running import device_of
 
@@ -64,6 +64,8 @@ class ShardedPredictions:
         data: A hash of the data, as far as they are held or say what they are.
         task: What is predicted, see :class:`tepui.Task`.
         detectors: A hash of the detectors of features, None without any.
+        unfamiliarity_by: The score by which ``unfamiliarity`` was told, None where
+            nothing was held out to tell it.
     """
 
     path: Path
@@ -77,6 +79,7 @@ class ShardedPredictions:
     data: str
     task: str = "classification"
     detectors: str | None = None
+    unfamiliarity_by: str | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -138,8 +141,9 @@ class ShardedPredictions:
 
         Yields:
             Tensors by the names of :func:`sample_statistics`, or of other tasks those
-            of :func:`task_statistics`, and ``logits`` of shape ``(members, samples,
-            classes)`` where they are stored.
+            of :func:`task_statistics`; ``unfamiliarity``, the share of held-out samples
+            that look more familiar, where :attr:`unfamiliarity_by` names a score; and
+            ``logits`` of shape ``(members, samples, classes)`` where they are stored.
 
         Raises:
             ValueError: If shards are missing, or one is damaged.
@@ -201,7 +205,8 @@ def predict_shards(
         precision: What members compute in on a GPU.
         logits_in: Store the logits of all members too, in this type.
         detectors: Detectors of unfamiliar features, fitted on the training data, whose
-            scores are written too.
+            scores are written too. Those that were given held-out data tell how
+            unfamiliar a sample is; else the ensemble's own scores do, where it was.
         rank: Which of the writers this is, from 0.
         world: How many writers share the folder.
 
@@ -232,6 +237,8 @@ def predict_shards(
     require(world > 0, "world", "be positive", world)
     require(0 <= rank < world, "rank", f"lie in [0, {world - 1}]", rank)
     task, choice = task_on(ensemble, dataset)
+    by_features = None if detectors is None else detectors.held_out
+    held = by_features or ensemble.held_out_scores
     plan = ShardedPredictions(
         path=Path(out),
         samples=length(dataset),
@@ -240,10 +247,11 @@ def predict_shards(
         rule=rule,
         precision=precision_on(device_of(ensemble), precision),
         logits=None if logits_in == "none" else logits_in,
-        ensemble=weights_digest(ensemble),
+        ensemble=ensemble_digest(ensemble),
         data=data_digest(dataset),
         task=task.name,
         detectors=None if detectors is None else _digest(detectors.tensors()),
+        unfamiliarity_by=None if held is None else held.default,
     )
     check_writable(plan.path)
     _begin(plan)
@@ -261,8 +269,12 @@ def predict_shards(
             span = plan.rows(number)
             rows = torch.arange(span.start, span.stop).split(batch_size)
             seen = (watched or batches)(rows)
-            tensors = _shard(ensemble, seen, task, choice, rule, logits_in)
+            own = ensemble.held_out_scores if by_features is None else None
+            tensors = _shard(ensemble, seen, task, choice, rule, logits_in, own)
             tensors |= scores_of(watched)
+            if by_features is not None:
+                name = by_features.default
+                tensors["unfamiliarity"] = by_features.share_below(name, tensors[name])
             write_tensors(plan.file(number), KIND, tensors, {"shard": number})
     return plan
 
@@ -274,18 +286,26 @@ def _shard(
     choice: bool,
     rule: Rule,
     logits_in: LogitType,
+    held_out_scores: HeldOutScores | None,
 ) -> dict[str, Tensor]:
     parts, kept = [], []
     for outputs, labels in regrouped(batches) if choice else batches:
         logits, joint = calibrated(outputs, ensemble.calibration)
         out = prediction_of(
-            logits, task, rule=rule, joint=joint, conformity=ensemble.conformity
+            logits,
+            task,
+            rule=rule,
+            joint=joint,
+            conformity=ensemble.conformity,
+            held_out_scores=held_out_scores,
         )
         if choice:
             found = _of_choice(logits, joint, labels, rule)
         else:
             found = task_statistics(logits, labels, task, rule=rule)
         parts.append(found | _promised(out))
+        if out.held_out_scores is not None:
+            parts[-1]["unfamiliarity"] = out.unfamiliarity()
         if logits_in != "none":
             if joint is not None:
                 parts[-1]["probability"] = out.probs
@@ -334,9 +354,17 @@ def state_digest(ensemble: Ensemble) -> str:
 
 
 def weights_digest(ensemble: Ensemble) -> str:
+    """Return a hash of all weights."""
+    return _digest(dict(ensemble.state_dict()))
+
+
+def ensemble_digest(ensemble: Ensemble) -> str:
     """Return a hash of all weights, and of what is done to outputs."""
     tensors = dict(ensemble.state_dict())
     calibration, conformity = ensemble.calibration, ensemble.conformity
+    if ensemble.held_out_scores is not None:
+        quantiles = ensemble.held_out_scores.quantiles.items()
+        tensors |= {f"held out {n}": tensor for n, tensor in quantiles}
     if calibration is not None:
         about = f"{calibration.method} by {calibration.rule}"
         tensors |= {f"{about} {n}": t for n, t in calibration.tensors().items()}

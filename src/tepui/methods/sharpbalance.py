@@ -33,7 +33,6 @@ References:
     SharpBalance, NeurIPS 2024.
 """
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, final
@@ -45,6 +44,7 @@ from torch.utils.data import Dataset
 from tepui.core import foreach
 from tepui.core.checks import one_of, require
 from tepui.core.moments import check_moment, epoch_of
+from tepui.core.warning import warn
 from tepui.data.arrays import Batch, Division
 from tepui.data.loading import length
 from tepui.methods.base import ExchangingMethod, Method
@@ -254,9 +254,8 @@ class SharpBalance(ExchangingMethod):
         elif self.select == "same":
             sharp = random_samples(selected.shape[1], self.fraction, generator)
         elif len(selected) == 1:
-            warnings.warn(
+            warn(
                 "SharpBalance needs other members: a single one trains with SAM",
-                stacklevel=2,
             )
             sharp = torch.ones_like(selected[0])
         else:

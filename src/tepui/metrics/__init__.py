@@ -56,14 +56,10 @@ from tepui.metrics.calibrators import (
     fit_calibration,
 )
 from tepui.metrics.chunks import Chunk, Rule
-from tepui.metrics.conformal import (
-    ConformalIntervals,
-    ConformalSets,
-    Conformity,
-    IntervalScoreName,
-    SetScore,
-    conformal_quantile,
-)
+from tepui.metrics.conformal.intervals import ConformalIntervals, IntervalScoreName
+from tepui.metrics.conformal.quantile import conformal_quantile
+from tepui.metrics.conformal.sets import ConformalSets, SetScore
+from tepui.metrics.conformal.stored import Conformity
 from tepui.metrics.crps import (
     GaussianCRPS,
     QuantileCRPS,
@@ -99,6 +95,7 @@ from tepui.metrics.feature_detectors import (
     ViM,
 )
 from tepui.metrics.gaussian_mixture import gaussian_quantiles
+from tepui.metrics.held_out_scores import HeldOutScores
 from tepui.metrics.intervals import (
     IntervalCoverage,
     IntervalScore,
@@ -196,6 +193,7 @@ __all__ = [
     "FeatureScore",
     "GaussianCRPS",
     "GaussianNLL",
+    "HeldOutScores",
     "IndividualAccuracy",
     "IndividualNLL",
     "IntervalCoverage",

@@ -60,7 +60,7 @@ def mean_average_precision(probs: Tensor, targets: Tensor) -> Tensor:
     """
     stream = MeanAveragePrecision()
     stream.update(probs, targets)
-    return stream._result(stacklevel=3)
+    return stream._result()
 
 
 @final

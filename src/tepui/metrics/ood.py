@@ -60,7 +60,7 @@ class ScoresStreaming(Streaming[Tensor]):
         """
         self.reset()
         self.update(in_scores, ood_scores)
-        return self._result(stacklevel=4)
+        return self._result()
 
 
 class _WithPositive:

@@ -1,11 +1,10 @@
 """Whether two scores put samples in the same order."""
 
-import warnings
-
 import torch
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.core.warning import warn
 from tepui.metrics.chunks import dtype_of
 from tepui.metrics.ood import check_scores
 
@@ -62,5 +61,5 @@ def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
     scale = (offset.square().sum() * other.square().sum()).sqrt()
     if scale == 0:
         message = "rank_correlation is NaN: all values of a score are equal"
-        warnings.warn(message, stacklevel=2)
+        warn(message)
     return ((offset * other).sum() / scale).clamp(-1, 1).to(dtype)

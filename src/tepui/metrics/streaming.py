@@ -8,7 +8,6 @@ A metric of your own derives from :class:`SampleMean` if it is a mean over sampl
 from :class:`LogitsStreaming` otherwise.
 """
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Generic, TypeVar, get_args
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
+from tepui.core.warning import warn
 from tepui.metrics.chunks import Chunk, Rule, check_logits, chunks_of, dtype_of, wide
 
 Value = TypeVar("Value", bound=Tensor | tuple[Tensor, ...])
@@ -87,17 +87,17 @@ class Streaming(ABC, Generic[Value]):
         Raises:
             ValueError: If there was no update.
         """
-        return self._result(stacklevel=3)
+        return self._result()
 
     def reset(self) -> None:
         """Forget all chunks."""
         self._states = []
         self._dtype = torch.float32
 
-    def _result(self, stacklevel: int) -> Value:
+    def _result(self) -> Value:
         value = self.value(*self.state())
         if self.undefined and isinstance(value, Tensor) and value.isnan().any():
-            warnings.warn(self.undefined, stacklevel=stacklevel)
+            warn(self.undefined)
         answer: Value = _in_type(value, self._dtype)
         return answer
 
@@ -176,7 +176,7 @@ class LogitsStreaming(Streaming[Value]):
         """
         self.reset()
         self.update(logits, labels)
-        return self._result(stacklevel=4)
+        return self._result()
 
 
 class SampleMean(LogitsStreaming[Tensor]):
@@ -288,7 +288,7 @@ class Collection:
         """
         values = {}
         for name, stream in self.streams.items():
-            values[name] = stream._result(stacklevel=3)
+            values[name] = stream._result()
         return values
 
     def reset(self) -> None:

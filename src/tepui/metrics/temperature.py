@@ -10,27 +10,27 @@ derivatives of one sample's loss are::
     loss'' = -Σ_m r_m (g_m² - Var_m[f]) + (Σ_m r_m g_m)²
 
 where ``E_m`` and ``Var_m`` are taken over classes with the member's probabilities.
+Where few samples are wrong, :mod:`few_mistakes` limits how far logits are sharpened.
 
 References:
     Guo et al. 2017, "On calibration of modern neural networks".
 """
 
 import math
-import warnings
 
 import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of
+from tepui.core.warning import warn
 from tepui.metrics.chunks import Chunk, Rule, check_logits, chunks_of, dtype_of, wide
+from tepui.metrics.few_mistakes import support_of, supported_inverse
 
 _LOWEST, _HIGHEST = 0.01, 100.0
 _STEPS = 60
 _MANY = 16_000
-_TOO_SURE = (
-    "no held-out sample is wrong enough to limit how sure to be, and every confidence "
-    "comes out near 1; fit it on more samples"
-)
+_FAR = 2.0
+_TOO_SMALL = "the logits differ too little between classes; check training"
 _TOO_UNSURE = (
     "the logits tell nothing about the held-out labels, and every confidence comes out "
     "near 1 / classes; check labels and training"
@@ -45,6 +45,10 @@ def temperature(
     Fit it on held-out samples and divide the logits of others by it. All members share
     it. Above 1 the ensemble was too sure, below 1 not sure enough. Member predictions
     never change; the ensemble's can where members are joined by probability.
+
+    Where fewer than ten samples are wrong, a temperature below 1 is fitted with one
+    right and one wrong sample more, spread over all as the ensemble itself expects them
+    (Laplace's rule of succession); where that doubles it or more, a warning says so.
 
     Args:
         logits: Held-out logits of shape ``(members, samples, classes)``.
@@ -64,13 +68,18 @@ def temperature(
     """
     one_of("rule", rule, ("probability", "logit"))
     check_logits(logits, labels)
-    best = 1 / _best_inverse(logits, labels, rule)
-    if not 1.001 * _LOWEST < best < _HIGHEST / 1.001:
-        reason = _TOO_SURE if best < 1 else _TOO_UNSURE
-        warnings.warn(
-            f"temperature is at its bound, {best:.3g}: {reason}", stacklevel=2
-        )
-    return logits.new_tensor(best, dtype=dtype_of(logits))
+    best = found = _best_inverse(logits, labels, rule)
+    support = support_of(logits, labels, rule) if best > 1 else None
+    if support is not None:
+        found = supported_inverse(logits, labels, rule, best)
+    if best / found > _FAR:
+        said = f"temperature is {1 / found:.3g} and not {1 / best:.3g}: {support}"
+        warn(said)
+    elif not 1.001 * _LOWEST < 1 / found < _HIGHEST / 1.001:
+        reason = _TOO_SMALL if found > 1 else _TOO_UNSURE
+        said = f"temperature is at its bound, {1 / found:.3g}: {reason}"
+        warn(said)
+    return logits.new_tensor(1 / found, dtype=dtype_of(logits))
 
 
 def _best_inverse(logits: Tensor, labels: Tensor, rule: Rule) -> float:

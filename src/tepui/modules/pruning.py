@@ -8,7 +8,6 @@ state dicts, devices and copies. Training multiplies gradients and weights by th
 masks, and measures of sharpness leave masked weights out.
 """
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import final
@@ -20,6 +19,7 @@ from tepui.core.checks import require
 from tepui.core.moments import epoch_of
 from tepui.core.per_member import per_member, require_each
 from tepui.core.types import check_fields
+from tepui.core.warning import warn
 
 SUFFIX = "_mask"
 
@@ -87,9 +87,7 @@ def prune_(module: nn.Module, sparsity: float) -> None:
     for (name, mask), part in zip(masks.items(), parts, strict=True):
         mask.copy_(part.view(mask.shape))
         if not part.any():
-            warnings.warn(
-                f"all weights of {name} are pruned at sparsity {sparsity}", stacklevel=2
-            )
+            warn(f"all weights of {name} are pruned at sparsity {sparsity}")
     apply_masks(module)
 
 

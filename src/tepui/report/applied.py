@@ -119,7 +119,8 @@ def _cell(values: list[float], scale: float, digits: int) -> TableCell:
     if not values:
         return TableCell(DASH)
     found: Interval = mean_interval(scale * value for value in values)
-    return interval_cell(found, digits)
+    most = scale if scale == 100 else math.inf  # a share, or a size
+    return interval_cell(found.within(0, most), digits)
 
 
 def _values(entry: Entry, level: str, name: str) -> list[float]:

@@ -7,7 +7,7 @@ from typing import Any
 from markupsafe import Markup
 
 from tepui.report.markup import TableCell, figure, row_panels, table
-from tepui.report.measures import MEASURES
+from tepui.report.measures import measures_of
 from tepui.report.shapes import (
     Axis,
     Box,
@@ -21,7 +21,7 @@ from tepui.report.shapes import (
     look,
 )
 from tepui.report.tables import interval_cell
-from tepui.report.wording import DASH, TIMES, number
+from tepui.report.wording import DASH, TIMES, number, role
 from tepui.studies import Interval, Trained, estimate, mean_interval
 from tepui.studies.contrasts import seed_pairs
 from tepui.studies.load_reports import Entry, Group
@@ -35,12 +35,12 @@ def cost_table(group: Group) -> Markup | None:
     times = [seconds_per_epoch(entry) for entry in group.entries]
     if not any(time.count for time in times):
         return None
-    base = group.entries[0]
+    base, several = group.entries[0], len(group.entries) > 1
     rows: list[list[str | TableCell]] = [
         [
             entry.result.label,
             interval_cell(time, 3),
-            _price_cell(entry, base),
+            *([_price_cell(entry, base)] if several else []),
             interval_cell(scoring_share(entry), 2),
             _gibibytes(peak_memory(entry)),
             number(estimate(t.seconds for t in entry.result.ensembles).mean),
@@ -48,9 +48,10 @@ def cost_table(group: Group) -> Markup | None:
         ]
         for entry, time in zip(group.entries, times, strict=True)
     ]
-    headings = ["method", "seconds per epoch", f"{TIMES} baseline", "scoring %"]
-    headings += ["peak memory, GiB", "training, s", "hardware"]
-    caption = "What training one ensemble cost, mean ± half of the 95 % interval"
+    headings = ["method", "seconds per epoch"]
+    headings += [f"{TIMES} baseline"] if several else []
+    headings += ["scoring %", "peak memory, GiB", "training, s", "hardware"]
+    caption = "What training one ensemble cost, mean and 95 % interval"
     return table(caption, headings, rows)
 
 
@@ -73,7 +74,7 @@ def seconds_figure(group: Group) -> Markup | None:
         times = per_epoch if math.isnan(price) else f"{TIMES} {number(price, 2)}"
         said = f"{entry.result.label}: {number(mean, 2)} seconds per epoch, {times}."
         notes = [] if math.isnan(price) else [per_epoch]
-        under = "baseline" if place == 0 else ""
+        under = role(place, len(group.entries))
         plot = Plot(36, shapes, said)
         rows.append(
             Row(look(place), entry.result.label, plot, times, notes, under=under)
@@ -92,8 +93,7 @@ def prediction_table(group: Group) -> Markup | None:
     known = [entry for entry in group.entries if _costs(entry)]
     if not known:
         return None
-    names = group.comparison.score_names
-    scores = [m for m in MEASURES if m.score in SHOWN_SCORES and m.score in names]
+    scores = [m for m in measures_of(group.comparison) if m.score in SHOWN_SCORES]
     rows: list[list[str | TableCell]] = [
         [
             entry.result.label,
@@ -128,7 +128,7 @@ def epoch_seconds(entry: Entry) -> dict[int, float]:
 
 def seconds_per_epoch(entry: Entry) -> Interval:
     """Return how long all members took for an epoch, over ensembles."""
-    return mean_interval(epoch_seconds(entry).values())
+    return mean_interval(epoch_seconds(entry).values()).within()
 
 
 def price_of(entry: Entry, base: Entry) -> Interval:
@@ -143,7 +143,7 @@ def price_of(entry: Entry, base: Entry) -> Interval:
     pairs: list[tuple[Trained, Trained]] = seed_pairs(entry.result, base.result)
     return mean_interval(
         own[id(a)] / other[id(b)] for a, b in pairs if id(a) in own and other.get(id(b))
-    )
+    ).within()
 
 
 def scoring_share(entry: Entry) -> Interval:
@@ -155,7 +155,7 @@ def scoring_share(entry: Entry) -> Interval:
         if recorded and len(recorded) == len(history):
             steps = sum(record.seconds for record in history)
             shares.append(100 * sum(recorded) / (sum(recorded) + steps))
-    return mean_interval(shares)
+    return mean_interval(shares).within(0, 100)
 
 
 def peak_memory(entry: Entry) -> int | None:

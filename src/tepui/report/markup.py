@@ -1,6 +1,5 @@
 """Pieces of HTML from the templates beside this file, which escape every string."""
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -131,10 +130,9 @@ def note(text: str) -> Markup:
     return paragraph(text, "note")
 
 
-def picture(svg: str, alt: str, caption: str) -> Markup:
-    """Return an SVG document from a file, in which nothing can run or be fetched."""
-    code = base64.b64encode(svg.encode()).decode("ascii")
-    return part("picture", code, alt, caption)
+def picture(drawn: Markup, caption: str) -> Markup:
+    """Return a drawing as a paper has it, on white."""
+    return part("picture", drawn, caption)
 
 
 def _cells(row: Sequence[str | TableCell]) -> list[TableCell]:

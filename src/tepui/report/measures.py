@@ -1,7 +1,8 @@
 """What is read of an ensemble: how it is named, written and judged."""
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tepui.data.shifts import NATURAL
@@ -13,6 +14,9 @@ from tepui.studies.statistics import Interval
 
 DATA = {"clean": "clean", "shifted": "corrupted"}
 SHARPNESS_SCORE = "sharpness"
+ANY = (-math.inf, math.inf)
+SHARE = (0.0, 100.0)
+SIZE = (0.0, math.inf)
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,7 @@ class Measure:
     percent: bool = False
     better: Literal["higher", "lower", ""] = ""
     digits: int = 3  # after the point, where it stands alone
+    limits: tuple[float, float] = ANY  # of what is possible, as it is shown
 
     @property
     def scale(self) -> float:
@@ -69,7 +74,8 @@ class Measure:
 
     def of(self, method: MethodResult, data: str) -> Interval:
         """Return the mean over a method's ensembles with its interval."""
-        return interval_of(method, self.read(data), self.step(data, method))
+        found = interval_of(method, self.read(data), self.step(data, method))
+        return found.within(*self.limits)
 
     def less(
         self, method: MethodResult, base: MethodResult, data: str
@@ -88,6 +94,7 @@ ACCURACY = Measure(
     percent=True,
     better="higher",
     digits=2,
+    limits=SHARE,
 )
 OWN_ACCURACY = Measure(
     "individual_accuracy",
@@ -97,6 +104,7 @@ OWN_ACCURACY = Measure(
     percent=True,
     better="higher",
     digits=2,
+    limits=SHARE,
 )
 DER = Measure(
     "der",
@@ -104,6 +112,7 @@ DER = Measure(
     "diversity (DER)",
     "disagreement of two members over their error; higher means that they err "
     "differently",
+    limits=SIZE,
 )
 ECE = Measure(
     "ece",
@@ -113,6 +122,7 @@ ECE = Measure(
     percent=True,
     better="lower",
     digits=2,
+    limits=SHARE,
 )
 RMSE = Measure(
     "rmse",
@@ -120,6 +130,7 @@ RMSE = Measure(
     "error (RMSE)",
     "root of the mean squared error of the ensemble; lower is better",
     better="lower",
+    limits=SIZE,
 )
 OWN_RMSE = Measure(
     "individual_rmse",
@@ -127,6 +138,7 @@ OWN_RMSE = Measure(
     "members' error (RMSE)",
     "root of the mean squared error, mean over members",
     better="lower",
+    limits=SIZE,
 )
 COVERAGE = Measure(
     "interval_coverage",
@@ -135,14 +147,22 @@ COVERAGE = Measure(
     "share of targets within their interval; best where it is what was promised",
     percent=True,
     digits=2,
+    limits=SHARE,
 )
-SPREAD = Measure("spread", "spread", "spread", "mean standard deviation over members")
+SPREAD = Measure(
+    "spread",
+    "spread",
+    "spread",
+    "mean standard deviation over members",
+    limits=SIZE,
+)
 SHARPNESS = Measure(
     SHARPNESS_SCORE,
     "sharpness",
     "sharpness",
     "largest rise of the training loss within an adaptive ball around a member's "
     "weights, mean over members; lower is flatter",
+    limits=SIZE,
 )
 MEASURES = (
     OWN_ACCURACY,
@@ -164,6 +184,7 @@ MEASURES = (
         percent=True,
         better="higher",
         digits=2,
+        limits=SHARE,
     ),
     Measure(
         "mean_average_precision",
@@ -173,6 +194,7 @@ MEASURES = (
         percent=True,
         better="higher",
         digits=2,
+        limits=SHARE,
     ),
     DER,
     ECE,
@@ -184,6 +206,7 @@ MEASURES = (
         "log loss (NLL)",
         "negative log likelihood of the truth; lower is better",
         better="lower",
+        limits=SIZE,
     ),
     Measure(
         "crps",
@@ -192,10 +215,15 @@ MEASURES = (
         "continuous ranked probability score, the error of a whole predicted "
         "distribution; lower is better",
         better="lower",
+        limits=SIZE,
     ),
     COVERAGE,
     Measure(
-        "interval_width", "width", "interval width", "mean width of these intervals"
+        "interval_width",
+        "width",
+        "interval width",
+        "mean width of these intervals",
+        limits=SIZE,
     ),
     Measure(
         "quantile_calibration",
@@ -206,6 +234,7 @@ MEASURES = (
         percent=True,
         better="lower",
         digits=2,
+        limits=SHARE,
     ),
     SPREAD,
 )
@@ -214,15 +243,20 @@ MEASURES = (
 def measures_of(comparison: Comparison) -> tuple[Measure, ...]:
     """Return the measures that a comparison has, the caller's own last."""
     known = comparison.score_names
-    numbers = "rmse" in known  # whose gain is no percentage
+    numbers = "rmse" in known
     shown = (
-        m
+        _of_numbers(m) if numbers else m
         for m in MEASURES
         if m.score in known and not (numbers and m.score == "improvement")
     )
     sharpness = (SHARPNESS,) if comparison.has_sharpness else ()
     own = (Measure(n, *2 * (shown_name(n),)) for n in comparison.custom_metrics)
     return (*shown, *sharpness, *own)
+
+
+def _of_numbers(measure: Measure) -> Measure:
+    """Return a measure of predicted numbers, whose log loss can be negative."""
+    return replace(measure, limits=ANY) if measure.score == "nll" else measure
 
 
 def leading_measure(comparison: Comparison) -> Measure:
@@ -249,4 +283,4 @@ def data_name(data: str) -> str:
 
 def shown_name(score: str) -> str:
     """Return the name of a score or metric as headings show it."""
-    return score.replace("_", " ")
+    return "PDS" if score == "pds" else score.replace("_", " ")

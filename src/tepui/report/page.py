@@ -99,9 +99,9 @@ def sections_of(
     else:
         sections = _of_groups(reports.groups)
     for number, study in enumerate(reports.studies, 1):
-        parts, results = study_parts(study, numbers), study.results
+        anchor, results = f"study-{number}", study.results
         title = f"{results.item} ({results.size})"
-        sections.append(Section(title, f"study-{number}", parts))
+        sections.append(Section(title, anchor, study_parts(study, numbers, anchor)))
     sections.append(Section("Reproduce", "reproduce", [], inner=True))
     sections += [
         _environment(source, number, whole_paths)

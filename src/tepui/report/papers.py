@@ -5,11 +5,13 @@ from collections.abc import Callable
 from markupsafe import Markup
 
 from tepui.core.provenance import short_path
-from tepui.report.markup import definitions, folded, paragraph, picture, table
+from tepui.report.foreign_svg import inlined
+from tepui.report.markup import definitions, folded, note, paragraph, picture, table
 from tepui.studies.departures import departures
 from tepui.studies.load_reports import Study
 from tepui.studies.results import Record
 
+MOST = 40  # rows of a table that stands open
 # The paper's number and ours as text; the paper's is empty where it prints none.
 Numbers = Callable[[Record], tuple[str, str]]
 
@@ -27,8 +29,8 @@ def ours_alone(record: Record) -> tuple[str, str]:
     return "", "not defined" if record.value is None else f"{record.value:.4g}"
 
 
-def study_parts(study: Study, numbers: Numbers) -> list[Markup]:
-    """Return a figure or table with its numbers, as HTML."""
+def study_parts(study: Study, numbers: Numbers, name: str) -> list[Markup]:
+    """Return a figure or table with its numbers, as HTML of an own name on the page."""
     results = study.results
     parts = [
         paragraph(
@@ -38,11 +40,17 @@ def study_parts(study: Study, numbers: Numbers) -> list[Markup]:
     if differs := departures(results.settings):
         parts.append(folded("What differs from the paper", definitions(dict(differs))))
     if study.picture is not None:
-        alt = f"{results.item}: {results.title}. The numbers stand in the table below."
-        parts.append(
-            picture(study.picture, alt, f"{results.item}, as drawn when made.")
-        )
+        parts.append(_picture(study, study.picture, name))
     return [*parts, _table(study, numbers)]
+
+
+def _picture(study: Study, svg: str, name: str) -> Markup:
+    results = study.results
+    said = f"{results.item}: {results.title}. The numbers stand in the table below."
+    drawn = inlined(svg, name, said)
+    if drawn is None:
+        return note("The picture is left out: its file is no SVG document.")
+    return picture(drawn, f"{results.item}, as drawn when made.")
 
 
 def _table(study: Study, numbers: Numbers) -> Markup:
@@ -60,4 +68,7 @@ def _table(study: Study, numbers: Numbers) -> Markup:
         row += [paper] if printed else []
         rows.append([*row, ours, str(record.n)])
     caption = f"Numbers of {study.results.item}"
-    return table(caption, headings, rows, words=3 + len(axes))
+    if any("±" in ours for _, ours in written):
+        caption += ", ± the standard error of the mean over n"
+    whole = table(caption, headings, rows, words=3 + len(axes))
+    return folded(f"All {len(rows)} numbers", whole) if len(rows) > MOST else whole

@@ -174,7 +174,7 @@ def _tendency(comparison: Comparison, data: str) -> str:
     over = {stated > right for stated, right in shares}
     kind = "over-confident" if over == {True} else "too careful"
     if len(over) == 2:
-        kind = "over-confident or too careful by method"
+        kind = "over-confident or too careful, depending on the method"
     stated, right = zip(*shares, strict=True)
     return (
         f"On {data_name(data)} data the ensembles are {kind}: they state "

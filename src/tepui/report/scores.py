@@ -31,9 +31,10 @@ from tepui.report.shapes import (
     grid_lines,
     look,
 )
-from tepui.report.wording import DASH, ends, listed, number, opening, span, word
+from tepui.report.wording import DASH, ends, listed, number, opening, role, span, word
 from tepui.studies import Comparison, Interval, MethodResult
 
+LEAST_SPAN = 4  # points that an axis of accuracies shows
 ALONE = {ACCURACY.score: OWN_ACCURACY, RMSE.score: OWN_RMSE}
 
 
@@ -69,13 +70,14 @@ def scores_figure(comparison: Comparison) -> Markup:
         if alone
         else ""
     )
-    caption += (
-        "Large marks are means over ensembles with their 95 % interval; small marks "
-        "are single ensembles, in the same order of seeds for every method."
-    )
-    if whole.percent:
-        caption += " Intervals end where a share does; the axes differ."
-    caption += f" Tested on {_tested(comparison)}."
+    if any(len(method.ensembles) > 1 for method in comparison.methods):
+        caption += (
+            "Large marks are means over ensembles with their 95 % interval, which ends "
+            "where the score does; small marks are single ensembles, in the same order "
+            "of seeds for every method. "
+        )
+    caption += "The axes differ. " if len(panels) > 1 else ""
+    caption += f"Tested on {_tested(comparison)}."
     title = f"{opening(whole.name)}, with members on their own" if alone else whole.name
     return figure(opening(title), caption, row_panels(panels))
 
@@ -89,14 +91,15 @@ def _panel(comparison: Comparison, whole: Measure, data: str) -> Panel:
         for measure in filter(None, (whole, alone))
         for value in _known(method, measure, data)
     ]
-    every += [_within(end, whole) for _, each in found for end in (each.low, each.high)]
+    every += [end for _, each in found for end in (each.low, each.high)]
     numbers = [value for value in every if not math.isnan(value)]
     low, high = min(numbers, default=0), max(numbers, default=1)
-    room = 0.04 * (high - low) or 0.5
+    least = LEAST_SPAN if whole.percent else 0
+    room = max(0.04 * (high - low), (least - (high - low)) / 2) or 0.5
     top = min(100, high + room) if whole.percent else high + room
     axis = Axis(max(0, low - room), top)
     rows = [
-        _row(place, method, each, whole, alone, data, axis)
+        _row(place, method, each, whole, alone, data, axis, role(place, len(found)))
         for place, (method, each) in enumerate(found)
     ]
     unit = f"{whole.title}, %" if whole.percent else whole.title
@@ -113,6 +116,7 @@ def _row(
     alone: Measure | None,
     data: str,
     axis: Axis,
+    under: str,
 ) -> Row:
     own = look(place)
     digits = 1 if whole.percent else whole.digits
@@ -133,7 +137,7 @@ def _row(
     said = f"{method.label}, {data_name(data)} data: {listed(known or [DASH])}{unit}"
     notes = []
     if not math.isnan(found.low):
-        both_ends = ends(_within(found.low, whole), _within(found.high, whole), digits)
+        both_ends = ends(found.low, found.high, digits)
         said += f", mean {number(found.mean, digits)}{unit}"
         said += f", 95 % interval {both_ends}{unit}"
         notes.append(both_ends)
@@ -142,7 +146,6 @@ def _row(
         gain = number(found.mean - members, digits, sign=True)
         notes.append(f"members {number(members, digits)}, change {gain}")
     value = f"{number(found.mean, digits)}{unit}"
-    under = "baseline" if place == 0 else ""
     drawn = Plot(height, shapes, f"{said}.")
     return Row(own, method.label, drawn, value, notes, bold=False, under=under)
 
@@ -168,22 +171,14 @@ def _pair(
 def _interval(own: Look, found: Interval, whole: Measure, axis: Axis) -> list[Shape]:
     if math.isnan(found.low):
         return []
-    low, high = (_within(end, whole) for end in (found.low, found.high))
     kind = f"{own.kind} interval"
-    shapes: list[Shape] = [Line(axis(low), 16, axis(high), 16, kind)]
+    shapes: list[Shape] = [Line(axis(found.low), 16, axis(found.high), 16, kind)]
     shapes += [
         Line(axis(end), 11, axis(end), 21, kind)
-        for end, asked in ((low, found.low), (high, found.high))
-        if end == asked  # an interval that is cut has no end
+        for end in (found.low, found.high)
+        if end not in whole.limits  # an interval that is cut has no end
     ]
     return shapes
-
-
-def _within(value: float, measure: Measure) -> float:
-    """Return an end of an interval, within 0 and 100 where the measure is a share."""
-    bounded = measure is ACCURACY
-    below_zero = value < 0 and measure.better == "lower"
-    return min(100.0, max(0.0, value)) if bounded else 0.0 if below_zero else value
 
 
 def _known(method: MethodResult, measure: Measure, data: str) -> Sequence[float]:

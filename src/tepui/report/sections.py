@@ -39,7 +39,7 @@ from tepui.report.story import contrasts_of, count_apart, prices, told
 from tepui.report.tables import score_table
 from tepui.report.timeline import timeline_parts
 from tepui.report.unfamiliar import auroc_table, histogram_figure, unfamiliar_lead
-from tepui.report.wording import DASH
+from tepui.report.wording import DASH, role
 from tepui.studies import Comparison
 from tepui.studies.load_reports import Entry, Group
 
@@ -48,8 +48,9 @@ Parts = Sequence[Markup]
 TERMS = {
     "paired difference": "method less baseline, ensemble by ensemble with the same "
     "seeds, so that what a seed does to both cancels",
-    "95 % interval": "Student's t over ensembles; wide where ensembles are few. "
-    "Accuracies keep at least the uncertainty of one prediction",
+    "95 % interval": "Student's t over ensembles; wide where ensembles are few. It "
+    "ends where the score does, an accuracy at 100 %. Accuracies keep at least the "
+    "uncertainty of one prediction",
     "baseline": "the method that is named first",
     "points": "percentage points",
     "corrupted data": "the test data under every type and severity of corruption, "
@@ -61,7 +62,7 @@ def summary(group: Group) -> Parts:
     """Return what differs and what does not, and the picture that shows it."""
     comparison = group.comparison
     names = [
-        (method.label, look(place), "baseline" if place == 0 else "")
+        (method.label, look(place), role(place, len(comparison.methods)))
         for place, method in enumerate(comparison.methods)
     ]
     main = leading_measure(comparison)

@@ -67,7 +67,7 @@ def sets_parts(group: Group) -> list[Markup]:
             each.label,
             f"ensemble {each.ensemble}",
             f"member {each.member}",
-            f"{each.size} ({each.size / each.samples:.0%})",
+            f"{each.size} ({100 * each.size / each.samples:.0f} %)",
             ", ".join(f"{value:.2f}" for value in each.overlaps),
         ]
         for each in found

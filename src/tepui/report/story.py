@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tepui.report.cost import price_of
+from tepui.report.failures import failures
 from tepui.report.measures import (
     ACCURACY,
     DER,
@@ -66,7 +67,7 @@ class Contrast:
 class Told(NamedTuple):
     """The beginning of a page."""
 
-    claim: str  # in one sentence
+    claim: str  # in a sentence or two
     story: str  # what carries it
     next: str  # what to do; empty where nothing is open
 
@@ -91,14 +92,17 @@ def told(group: Group) -> Told:
     main = leading_measure(comparison)
     every = contrasts_of(comparison, measures_of(comparison), kinds(comparison))
     leading = [each for each in every if each.measure.score == main.score]
+    failed = failures(comparison)
     if not leading:
-        return Told(_alone(comparison, main), _why_open(comparison), _more(group))
-    story = [_pairwise(leading), _elsewhere(every, main), prices(group)]
-    return Told(
-        _claim(comparison, leading, every),
-        " ".join(filter(None, story)),
-        _advice(group, leading),
-    )
+        alone = _joined(failed, _alone(comparison, main))
+        return Told(alone, _why_open(comparison), _more(group))
+    claim = _joined(failed, _claim(comparison, leading, every))
+    story = _joined(_pairwise(leading), _elsewhere(every, main), prices(group))
+    return Told(claim, story, _advice(group, leading))
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
 
 
 def chance_limit(comparisons: int) -> int:

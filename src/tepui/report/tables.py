@@ -9,13 +9,14 @@ from markupsafe import Markup
 
 from tepui.report.markup import TableCell, grouped_table
 from tepui.report.measures import Measure, data_name, kinds, measures_of
-from tepui.report.wording import DASH, number, opening
+from tepui.report.wording import DASH, ends, number, opening
 from tepui.studies import Comparison, Interval, MethodResult
 from tepui.studies.comparison import differing
 from tepui.studies.contrasts import leads
 
 if TYPE_CHECKING:
     from rich.table import Table
+    from rich.text import Text
 
 
 @dataclass(frozen=True)
@@ -48,22 +49,16 @@ def score_cell(
 
 
 def interval_cell(found: Interval, digits: int, *, bold: bool = False) -> TableCell:
-    """Return a mean with half its interval, or a dash.
+    """Return a mean with its interval below it, or a dash; of equal values the mean.
 
     Example:
-        >>> interval_cell(Interval(97.12, 96.0, 98.24, 3), 2)[:3]
-        ('97.12', False, '± 1.12')
+        >>> interval_cell(Interval(97.12, 94.24, 100.0, 2), 2)[:3]
+        ('97.12', False, '94.24 to 100')
     """
     if math.isnan(found.mean):
         return TableCell(DASH)
-    known = not math.isnan(found.reach)
-    half = f"± {number(found.reach, digits)}" if known else ""
-    return TableCell(number(found.mean, digits), bold, half)
-
-
-def in_line(cell: TableCell) -> str:
-    """Return a cell as one line of text."""
-    return f"{cell.text} {cell.small}".rstrip()
+    both = ends(found.low, found.high, digits) if found.reach > 0 else ""
+    return TableCell(number(found.mean, digits), bold, both)
 
 
 def score_table(comparison: Comparison) -> Markup:
@@ -73,9 +68,13 @@ def score_table(comparison: Comparison) -> Markup:
         title = f"{opening(row.data)} test data"
         groups.setdefault(title, []).append([row.method, *row.cells])
     headings = ["method", *(measure.heading for measure in measures_of(comparison))]
-    return grouped_table(
-        "All scores, mean ± half of the 95 % interval", headings, groups
-    )
+    return grouped_table(with_means("All scores", comparison), headings, groups)
+
+
+def with_means(caption: str, comparison: Comparison) -> str:
+    """Return a caption that says what stands in a cell where ensembles repeat."""
+    several = any(len(method.ensembles) > 1 for method in comparison.methods)
+    return f"{caption}, mean and 95 % interval" if several else caption
 
 
 def printed_table(comparison: Comparison) -> "Table":
@@ -85,8 +84,8 @@ def printed_table(comparison: Comparison) -> "Table":
         comparison: The comparison.
 
     Returns:
-        A ``rich`` table of means ± half of their 95 % intervals. Bold is what is apart
-        from all other methods by the paired interval over shared seeds.
+        A ``rich`` table of means with their 95 % intervals below them. Bold is what is
+        apart from all other methods by the paired interval over shared seeds.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -102,11 +101,17 @@ def printed_table(comparison: Comparison) -> "Table":
         if last not in (None, row.data):
             table.add_section()
         last = row.data
-        cells = [Text(in_line(cell), "bold" if cell.bold else "") for cell in row.cells]
-        table.add_row(Text(row.data), Text(row.method), *cells)
+        table.add_row(Text(row.data), Text(row.method), *map(_in_terminal, row.cells))
     apart = [
         f"{name}: {', '.join(f'{label} {value}' for label, value in values.items())}"
         for name, values in differing(comparison.methods).items()
     ]
     table.caption = Text(f"methods differ in {'; '.join(apart)}") if apart else None
     return table
+
+
+def _in_terminal(cell: TableCell) -> "Text":
+    from rich.text import Text
+
+    below = [(f"\n{cell.small}", "dim")] if cell.small else []
+    return Text.assemble((cell.text, "bold" if cell.bold else ""), *below)

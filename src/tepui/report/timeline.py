@@ -28,7 +28,8 @@ from tepui.report.shapes import (
     look,
 )
 from tepui.report.tables import interval_cell
-from tepui.studies import mean_interval
+from tepui.report.wording import number
+from tepui.studies import estimate, mean_interval
 from tepui.studies.load_reports import Entry, Group
 from tepui.training import Span
 from tepui.training.timeline import ACTIVITIES, Activity, by_activity, in_words
@@ -149,7 +150,9 @@ def _steps(
 
 
 def _legend(activities: Mapping[Activity, object]) -> Markup:
-    return part("legend", [(LOOKS[activity], activity) for activity in activities])
+    return part(
+        "legend", [(look, each) for each, look in LOOKS.items() if each in activities]
+    )
 
 
 def mean_timeline(entry: Entry) -> tuple[Span, ...]:
@@ -198,9 +201,10 @@ def seconds_table(group: Group) -> Markup:
     rows: list[list[str | TableCell]] = []
     for label, spent in found.items():
         parts = [[line.get(activity, 0.0) for line in spent] for activity in shown]
-        parts.append([sum(line.values()) for line in spent])
-        rows.append([label, *(interval_cell(mean_interval(row), 3) for row in parts)])
-    caption = "Seconds of training one ensemble, mean ± half of the 95 % interval"
+        means = [number(estimate(part).mean, 3) for part in parts]
+        whole = mean_interval(sum(line.values()) for line in spent).within()
+        rows.append([label, *means, interval_cell(whole, 3)])
+    caption = "Seconds of training one ensemble, means; of all with a 95 % interval"
     return table(caption, ["method", *shown, "all"], rows)
 
 

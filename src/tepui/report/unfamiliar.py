@@ -14,10 +14,10 @@ from tepui.report.markup import (
     multiples,
     part,
 )
-from tepui.report.measures import shown_name
+from tepui.report.measures import SHARE, shown_name
 from tepui.report.shapes import Axis, Line, Plot, Shape, Trace, Words, look
-from tepui.report.tables import interval_cell
-from tepui.report.wording import number, opening, some
+from tepui.report.tables import interval_cell, with_means
+from tepui.report.wording import ends, number, opening, some
 from tepui.studies import Comparison, MethodResult, Trained
 from tepui.studies.contrasts import Reading, interval_of, leads
 
@@ -63,7 +63,7 @@ def auroc_groups(comparison: Comparison) -> dict[str, list[list[str | TableCell]
 def auroc_table(comparison: Comparison) -> Markup:
     """Return how well each score finds mistakes and unfamiliar samples."""
     titles = [shown_name(score) for score in comparison.detecting_scores]
-    caption = "AUROC in %, mean ± half of the 95 % interval"
+    caption = with_means("AUROC in %", comparison)
     return grouped_table(caption, ["method", *titles], auroc_groups(comparison))
 
 
@@ -112,13 +112,14 @@ def histogram_figure(comparison: Comparison, data: str) -> Markup:
 
 def _cell(comparison: Comparison, method: MethodResult, read: Reading) -> TableCell:
     others = [other for other in comparison.methods if other is not method]
-    return interval_cell(interval_of(method, read), 2, bold=leads(method, others, read))
+    found = interval_of(method, read).within(*SHARE)
+    return interval_cell(found, 2, bold=leads(method, others, read))
 
 
 def _auroc_in_words(method: MethodResult, score: str, data: str) -> str:
-    found = interval_of(method, auroc(data, score))
-    reach = "" if math.isnan(found.reach) else f" ± {number(found.reach)}"
-    return f"{number(found.mean)}{reach} %"
+    found = interval_of(method, auroc(data, score)).within(*SHARE)
+    both = "" if math.isnan(found.reach) else f" ({ends(found.low, found.high)})"
+    return f"{number(found.mean)} %{both}"
 
 
 def pooled_shares(

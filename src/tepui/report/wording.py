@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 MINUS = "−"  # noqa: RUF001 - a real minus sign
 DASH = "–"  # noqa: RUF001 - a dash, for what is not known
 TIMES = "×"  # noqa: RUF001 - a sign of multiplication
+LIMITS = (0, 100)  # of shares in percent, and of sizes
 SMALL = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -25,13 +26,16 @@ def number(value: float, digits: int = 1, *, sign: bool = False) -> str:
 
 
 def ends(low: float, high: float, digits: int = 1, *, sign: bool = False) -> str:
-    """Return both ends of an interval.
+    """Return both ends of an interval; a limit that cuts it is written as it is.
 
     Example:
-        >>> ends(-1, 2.25, 2, sign=True)
-        '−1.00 to +2.25'
+        >>> ends(-1, 2.25, 2, sign=True), ends(97.5, 100)
+        ('−1.00 to +2.25', '97.5 to 100')
     """
-    return f"{number(low, digits, sign=sign)} to {number(high, digits, sign=sign)}"
+    both = (
+        number(end, 0 if end in LIMITS else digits, sign=sign) for end in (low, high)
+    )
+    return " to ".join(both)
 
 
 def span(values: Sequence[float], digits: int = 1) -> str:
@@ -75,6 +79,16 @@ def word(value: int) -> str:
         ('two', '12')
     """
     return SMALL[value] if 0 <= value < len(SMALL) else str(value)
+
+
+def role(place: int, methods: int) -> str:
+    """Return what the first of several methods is to the others.
+
+    Example:
+        >>> role(0, 3), role(1, 3), role(0, 1)
+        ('baseline', '', '')
+    """
+    return "baseline" if place == 0 and methods > 1 else ""
 
 
 def opening(text: str) -> str:

@@ -15,7 +15,6 @@ What later batches reveal is added, and the batch is scored again.
 
 import inspect
 import logging
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.precision import computing_in
+from tepui.core.warning import warn
 from tepui.data.arrays import Batch
 from tepui.losses import Loss
 from tepui.modules.pruning import masks_of
@@ -129,7 +129,7 @@ class Recorder:
             layers_too=len(self.hidden) < len(self.trainable),
         )
         log.warning(message)
-        warnings.warn(message, stacklevel=5)
+        warn(message)
 
     def _check(self, few: Batch) -> None:
         """Compare with plain differentiation, on outputs that cannot saturate."""

@@ -6,12 +6,12 @@ every further batch of the same shape: the host then only copies the batch into 
 graph's inputs. Several captures, each on its own stream, run in parallel.
 """
 
-import warnings
 from collections.abc import Callable, Collection
 
 import torch
 from torch import Tensor
 
+from tepui.core.warning import warn
 from tepui.data.arrays import Batch, Inputs
 from tepui.sharpness.selection import Selection
 
@@ -92,10 +92,9 @@ def _captured(
         return [_Lane(measure, batch) for _ in range(lanes)]
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        warnings.warn(
+        warn(
             f"the model cannot be captured as a CUDA graph ({reason}): its passes are "
             "launched one by one, which is slower",
-            stacklevel=4,
         )
         return []
 

@@ -21,7 +21,9 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import Loss
 from tepui.methods import DeepEnsemble
 from tepui.methods.base import Method
+from tepui.metrics.held_out_scores import LEVEL, unfamiliar_at
 from tepui.models import MLP
+from tepui.sklearn.rows import Rows
 from tepui.sklearn.stored import read_estimator, write_estimator
 from tepui.training import AdamW, Cosine, fit
 from tepui.training.optimizer import Optimizer
@@ -39,6 +41,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
 
     n_features_in_: int
     ensemble_: Ensemble
+    rows_: Rows | None
     _flat: bool = True  # whether targets had one axis
 
     def __init__(
@@ -106,6 +109,57 @@ class EnsembleEstimator(BaseEstimator, ABC):
         """
         return read_estimator(cls, Path(path), parameters)
 
+    def unfamiliarity(self, X: Any, score: str | None = None) -> Array:
+        """Return how many of the held-out rows look more familiar than each row.
+
+        Half of them look more familiar than a usual row, and all of them more than one
+        that is unlike the data that ``fit`` has seen.
+
+        Args:
+            X: Numbers, ``(samples, features)``.
+            score: None takes the distance from the rows of ``fit``, which sees rows far
+                out. Scores of the networks, such as ``"pds"`` of classes and
+                ``"epistemic"`` of numbers, see where they disagree, and are blind where
+                all of them are sure, see :meth:`tepui.Prediction.unfamiliarity`.
+
+        Returns:
+            Shares in [0, 1], ``(samples,)``.
+
+        Raises:
+            ValueError: If no held-out data were given since ``fit``.
+        """
+        if score is not None:
+            return as_array(self._predicted(X).unfamiliarity(score))
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=FLOATS)
+        if self.rows_ is None:
+            raise ValueError("estimator must be fitted anew to know unfamiliar rows")
+        inputs = torch.tensor(X, dtype=self.ensemble_.dtype)
+        return as_array(self.rows_.unfamiliarity(self._prepared(inputs)))
+
+    def unfamiliar(
+        self, X: Any, level: float = LEVEL, score: str | None = None
+    ) -> Array:
+        """Return which rows look unlike the data that ``fit`` has seen.
+
+        Args:
+            X: Numbers, ``(samples, features)``.
+            level: Which share of the held-out rows must look more familiar. Of rows
+                like those about ``1 - level`` are called unfamiliar too: false alarms,
+                one in a hundred by default, and no fewer than one in ``n + 1`` with
+                ``n`` held-out rows.
+            score: As for :meth:`unfamiliarity`.
+
+        Returns:
+            Truth values, ``(samples,)``.
+
+        Raises:
+            ValueError: As :meth:`unfamiliarity`, or if the level lies outside (0, 1].
+        """
+        return as_array(
+            unfamiliar_at(level, torch.from_numpy(self.unfamiliarity(X, score)))
+        )
+
     def _train(self, X: Array, targets: Tensor, weights: Array | None) -> Self:
         """Let a new ensemble learn from checked data."""
         inputs = torch.tensor(X)
@@ -129,6 +183,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
         )
         self.history_ = run.history
         self.ensemble_ = ensemble.eval()
+        self.rows_ = Rows.fit(self._prepared(inputs))
         return self
 
     @property
@@ -154,6 +209,20 @@ class EnsembleEstimator(BaseEstimator, ABC):
         X = validate_data(self, X, reset=False, dtype=FLOATS)
         inputs = torch.tensor(X, dtype=self.ensemble_.dtype)
         return self.ensemble_.predict(inputs, raw=True)
+
+    def _prepared(self, inputs: Tensor) -> Tensor:
+        """Return checked rows as networks see them."""
+        preparation = self.ensemble_.preparation
+        assert preparation is not None, "fit gives the ensemble its preparation"
+        rows = preparation.tensors(inputs)
+        assert isinstance(rows, Tensor), "a table is one tensor"
+        return rows
+
+    def _compare(self, held_out: Arrays) -> None:
+        """Learn how far held-out rows lie from those of ``fit``."""
+        assert isinstance(held_out.inputs, Tensor), "a table is one tensor"
+        if self.rows_ is not None:
+            self.rows_ = self.rows_.compared(self._prepared(held_out.inputs))
 
     def _held_out(self, X: Array, targets: Tensor) -> Arrays:
         """Return checked data as the ensemble learned from such."""

@@ -49,6 +49,7 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         classes_: The classes, in the order of probabilities.
         ensemble_: The trained :class:`tepui.Ensemble`, for everything else that one
             can do with it; its classes are numbers.
+        rows_: What is known of the rows of ``fit``, for :meth:`unfamiliar`.
         history_: One record per epoch.
         n_features_in_: Number of features.
         feature_names_in_: Their names, where ``X`` had names.
@@ -125,6 +126,9 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
     def ood_score(self, X: Any, score: Score = "pds") -> Array:
         """Return how unfamiliar each sample looks; higher is less familiar.
 
+        Networks are all sure of rows far out, which score low: :meth:`unfamiliar` finds
+        those, and says yes or no.
+
         Args:
             X: Numbers, ``(samples, features)``.
             score: Which score, see :meth:`tepui.Prediction.ood_score`.
@@ -139,6 +143,8 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
     ) -> Self:
         """Make probabilities mean what they say, by held-out data.
 
+        :meth:`unfamiliar` compares rows with the same data.
+
         Args:
             X: Numbers that ``fit`` has not seen.
             y: Their classes, all known from ``fit``.
@@ -147,13 +153,17 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         Returns:
             The estimator.
         """
-        self.ensemble_.calibrate(self._held_out(*self._numbered(X, y)), method)
+        held = self._held_out(*self._numbered(X, y))
+        self.ensemble_.calibrate(held, method)
+        self._compare(held)
         return self
 
     def conformal(
         self, X: Any, y: Any, coverage: float = 0.9, score: SetScore = "threshold"
     ) -> Self:
         """Let :meth:`predict_set` hold the true class as often as told.
+
+        :meth:`unfamiliar` compares rows with the same data.
 
         Args:
             X: Numbers that neither ``fit`` nor :meth:`calibrate` has seen.
@@ -164,7 +174,9 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         Returns:
             The estimator.
         """
-        self.ensemble_.conformal(self._held_out(*self._numbered(X, y)), coverage, score)
+        held = self._held_out(*self._numbered(X, y))
+        self.ensemble_.conformal(held, coverage, score)
+        self._compare(held)
         return self
 
     @property

@@ -55,6 +55,7 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             can do with it; its numbers are standardized.
         target_mean_: What was taken from the targets, one per number.
         target_scale_: What they were divided by then.
+        rows_: What is known of the rows of ``fit``, for :meth:`unfamiliar`.
         history_: One record per epoch.
         n_features_in_: Number of features.
         feature_names_in_: Their names, where ``X`` had names.
@@ -151,6 +152,8 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
     def ood_score(self, X: Any) -> Array:
         """Return how far networks disagree on each sample; higher is less familiar.
 
+        :meth:`unfamiliar` says yes or no, by how far out a row lies.
+
         Args:
             X: Numbers, ``(samples, features)``.
 
@@ -168,6 +171,8 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
         score: IntervalScoreName | None = None,
     ) -> Self:
         """Let :meth:`predict_interval` hold the number as often as told.
+
+        :meth:`unfamiliar` compares rows with the same data.
 
         Args:
             X: Numbers that ``fit`` has not seen.
@@ -187,6 +192,7 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
         require(fits, "y", rule, columns.shape[1])
         held = self._held_out(X, self._standardized(columns, X))
         self.ensemble_.conformal(held, coverage, score)
+        self._compare(held)
         return self
 
     @property

@@ -21,6 +21,7 @@ from tepui.core.storage import read_document, reading, tensors_digest, write_doc
 from tepui.ensembles.ensemble import FILE as ENSEMBLE
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.loading import load
+from tepui.sklearn.rows import Rows, read_rows, write_rows
 from tepui.training import SGD, AdamW, Constant, Cosine, MultiStep
 
 FILE = "estimator.json"
@@ -45,6 +46,7 @@ class Storable(Protocol):
 
     n_features_in_: int
     ensemble_: Ensemble
+    rows_: Rows | None
     model: Any
     device: str | torch.device
     _flat: bool
@@ -62,10 +64,12 @@ def write_estimator(estimator: Storable, folder: Path) -> Path:
     """Write what an estimator is beside its ensemble, which lies in the folder."""
     parameters = estimator.get_params(deep=False)
     learned = {name: getattr(estimator, name, None) for name in LEARNED}
+    digest = tensors_digest(folder / ENSEMBLE)
+    write_rows(estimator.rows_, folder, digest)
     document = {
         "estimator": type(estimator).__name__,
         "parameters": {name: described(value) for name, value in parameters.items()},
-        "ensemble": tensors_digest(folder / ENSEMBLE),
+        "ensemble": digest,
         "wide": estimator.ensemble_.dtype == torch.float64,
         "features": estimator.n_features_in_,
         "flat": estimator._flat,
@@ -103,12 +107,13 @@ def read_estimator(
             one_of(f"learned in {file}", name, LEARNED)
             setattr(estimator, name, _array(array["values"], array["type"], file))
         rule = "describe the ensemble beside it"
-        same = document["ensemble"] == tensors_digest(folder / ENSEMBLE)
-        require(same, str(file), rule, "another one's digest")
+        digest = tensors_digest(folder / ENSEMBLE)
+        require(document["ensemble"] == digest, str(file), rule, "another one's digest")
         dtype = torch.float64 if document["wide"] else torch.float32
     own = None if estimator.model is None else partial(estimator._member, dtype)
     ensemble = load(folder, own)
     estimator.ensemble_ = ensemble.to(estimator.device)
+    estimator.rows_ = read_rows(folder, digest)
     return estimator
 
 

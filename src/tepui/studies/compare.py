@@ -6,12 +6,9 @@ stopped. All methods share seeds: ensemble ``r`` starts from the same weights an
 the same data order under each of them.
 """
 
-import re
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, replace
-from functools import partial
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +20,14 @@ from tepui.core.checks import require
 from tepui.core.replacing import is_free
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_document
-from tepui.data import Corrupted, prepared_like
+from tepui.data import Corrupted
 from tepui.data.shifts import Cell, Shifts
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.custom_metrics import Metric, check_metrics
-from tepui.evaluation.ood import check_ood
-from tepui.evaluation.scores import TAKEN_NAMES
+from tepui.evaluation.custom_metrics import Metric
 from tepui.evaluation.stored_logits import LOGITS, LogitType
 from tepui.methods import Method
 from tepui.models.split import frozen
 from tepui.modules.state import description
-from tepui.sharpness import worst_case
 from tepui.studies.comparison import (
     FILE,
     KIND,
@@ -41,25 +35,31 @@ from tepui.studies.comparison import (
     MethodResult,
     earlier_methods,
 )
-from tepui.studies.describe import as_written
+from tepui.studies.comparison_plan import (
+    check_arguments,
+    ensembles_for,
+    given_test,
+    jobs_of,
+    labels,
+    store_of,
+)
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import FeatureCache, on_features
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
-from tepui.studies.given import Given, GivenTest, Named, tested_on
+from tepui.studies.given import Given, GivenTest
 from tepui.studies.job import Job
 from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.named_store import NamedStore
-from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
+from tepui.studies.specifications import Trial
 from tepui.studies.standing import where_it_stands
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
-from tepui.training import ExecutionSpec, LocalExchange, TrainingSpec, exchange_here
+from tepui.training import LocalExchange, exchange_here
 from tepui.training.described import data_identity, environment_of, to_jsonable
 from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
 from tepui.training.progress import Style, counting
 from tepui.training.run_folder import RunFolder
-from tepui.training.spec import shards_of
 
 FEATURES = "features"
 
@@ -79,7 +79,7 @@ def compare(
     title: str = "comparison",
     logits_in: LogitType = "float32",
     members: int = 3,
-    ensembles: int = 1,
+    ensembles: int | None = None,
     seed: int | Sequence[int] = SEED,
     out: str | Path,
     resume: bool = False,
@@ -119,7 +119,8 @@ def compare(
         logits_in: How logits are stored, see :func:`tepui.evaluate`. Without them the
             report shows no samples, and ``metrics`` cannot be resumed.
         members: Members per ensemble.
-        ensembles: Ensembles per method, for standard errors.
+        ensembles: Ensembles per method, for intervals; two by default, or as many as
+            there are seeds for.
         seed: One integer, or one per member of all ensembles.
         out: The comparison's folder; a run folder for every ensemble lies in it, such
             as ``SAM/0``.
@@ -146,15 +147,15 @@ def compare(
     """
     exchange = exchange_here()
     folder, place = Path(out), device_named(device)
-    _check(methods, members, ensembles, unlabeled)
+    ensembles = ensembles_for(seed, members) if ensembles is None else ensembles
+    check_arguments(methods, members, ensembles, unlabeled)
     _require_free(folder, resume)
     exchange.wait()  # from now on the folder is ours
     seeds = member_seeds(seed, members * ensembles)
     shifts = Shifts.of(shifted)
-    if extractor is None and isinstance(shifts.copies, Corrupted):
-        kept = replace(shifts.copies, keep=True).made_on(place)
-        shifts = replace(shifts, copies=kept)
-    on_images = spec = _test_spec(test, shifts, ood, metrics)
+    if extractor is None:
+        shifts = _kept(shifts, place)
+    on_images = spec = given_test(test, shifts, ood, metrics)
     learned, beside = train, unlabeled
     if extractor is not None:
         augment = training.get("augment")
@@ -168,7 +169,7 @@ def compare(
             learned, spec = cache.read(train), on_features(on_images, cache)
             beside = None if unlabeled is None else cache.read(unlabeled)
     data = Given.of(learned), None if beside is None else Given.of(beside)
-    plan = _plan(methods, factory, data, spec, sharpness, seeds, members, training)
+    plan = jobs_of(methods, factory, data, spec, sharpness, seeds, members, training)
     model = _check_test(next(iter(plan.values())).trial, learned, test)
     settings = {
         "members": members,
@@ -184,7 +185,7 @@ def compare(
         **{n: to_jsonable(item) for n, item in training.items() if n != "callbacks"},
     }
     results = earlier_methods(folder, labels(methods), settings)
-    store = _store(folder, place, plan, training, logits_in)
+    store = store_of(folder, place, plan, training, logits_in)
     before = {j.trial.digest for j in plan.values() if store.has(j.trial, on_images)}
     for job in plan.values():
         if exchange.writer and job.trial.digest not in before:
@@ -193,17 +194,9 @@ def compare(
         rule = "be 1, by processes, where ranks train an ensemble together"
         require(isinstance(exchange, LocalExchange), "at_once", rule, at_once)
         announce(f"{len(plan)} ensembles by {type(executor).__name__.lower()}")
-        steps = sum(job.steps_left(store) for job in plan.values())
-        with counting(training.get("progress", "auto"), "all", steps) as advance:
-            carry_out(
-                plan.values(),
-                store,
-                workers=at_once,
-                retries=retries,
-                executor=executor,
-                advance=advance,
-                threads=threads,
-            )
+        how = {"workers": at_once, "retries": retries, "executor": executor}
+        style = training.get("progress", "auto")
+        _carry_out_all([*plan.values()], store, style, threads=threads, **how)
     trained: dict[str, list[Trained]] = {}
     took: dict[int, float] = {}
     for place_in_plan, ((label, number), job) in enumerate(plan.items()):
@@ -232,76 +225,6 @@ def compare(
     return comparison
 
 
-def planned_comparison(
-    methods: Sequence[Method],
-    factory: Callable[[], nn.Module],
-    train: Dataset[Any],
-    test: Dataset[Any],
-    *,
-    shifted: Mapping[Cell, Dataset[Any]] | Mapping[str, Dataset[Any]] | None = None,
-    ood: Mapping[str, Dataset[Any]] | None = None,
-    unlabeled: Dataset[Any] | None = None,
-    members: int = 3,
-    ensembles: int = 1,
-    seed: int | Sequence[int] = SEED,
-    out: str | Path,
-    device: str | torch.device | None = None,
-    logits_in: LogitType = "float32",
-    **training: Any,
-) -> tuple[dict[str, list[Job]], NamedStore]:
-    """Return what :func:`compare` would do with these arguments, by method, and where.
-
-    Sharpness is not in it, which takes little.
-    """
-    _check(methods, members, ensembles, unlabeled)
-    seeds = member_seeds(seed, members * ensembles)
-    data = Given.of(train), None if unlabeled is None else Given.of(unlabeled)
-    spec = _test_spec(test, Shifts.of(shifted), ood, None)
-    plan = _plan(methods, factory, data, spec, None, seeds, members, training)
-    jobs: dict[str, list[Job]] = {}
-    for (label, _), job in plan.items():
-        jobs.setdefault(label, []).append(job)
-    return jobs, _store(Path(out), device_named(device), plan, training, logits_in)
-
-
-def labels(methods: Sequence[Method]) -> list[str]:
-    """Return a name for each method, with hyperparameters where names repeat.
-
-    Example:
-        >>> from tepui.methods import SAM, DeepEnsemble
-        >>> labels([DeepEnsemble(), SAM(rho=0.1)])
-        ['DeepEnsemble', 'SAM']
-        >>> labels([SAM(), SAM(rho=0.1)])
-        ['SAM()', 'SAM(rho=0.1)']
-    """
-    names = [type(method).__name__ for method in methods]
-    counts = Counter(names)
-    shown = [
-        as_written(method) if counts[name] > 1 else name
-        for name, method in zip(names, methods, strict=True)
-    ]
-    for label, times in Counter(shown).items():
-        require(times == 1, "methods", "differ from each other", f"{label} twice")
-    return shown
-
-
-def _check(
-    methods: Sequence[Method],
-    members: int,
-    ensembles: int,
-    unlabeled: Dataset[Any] | None,
-) -> None:
-    require(len(methods) > 0, "methods", "hold at least one method", list(methods))
-    require(members > 0, "members", "be positive", members)
-    require(ensembles > 0, "ensembles", "be positive", ensembles)
-    require(
-        unlabeled is None or any(method.needs_unlabeled for method in methods),
-        "unlabeled",
-        "be None unless a method uses unlabeled data",
-        type(unlabeled).__name__,
-    )
-
-
 def _require_free(folder: Path, resume: bool) -> None:
     if not resume and not is_free(folder):
         raise FileExistsError(
@@ -310,76 +233,11 @@ def _require_free(folder: Path, resume: bool) -> None:
         )
 
 
-def _test_spec(
-    test: Dataset[Any],
-    shifts: Shifts,
-    ood: Named | None,
-    metrics: Mapping[str, Metric] | None,
-) -> GivenTest:
-    """Return the test of all ensembles, other data in the form of the test data."""
-    natural = {n: prepared_like(data, test) for n, data in shifts.natural.items()}
-    shifts = replace(shifts, natural=natural)
-    sets = {} if ood is None else ood
-    if isinstance(sets, Mapping):
-        sets = {name: prepared_like(data, test) for name, data in sets.items()}
-    check_ood(sets, test)
-    custom = {} if metrics is None else metrics
-    check_metrics(custom, TAKEN_NAMES)
-    return GivenTest(tested_on(test, shifts, sets), test, shifts, sets, custom)
-
-
-def _measures(
-    options: Mapping[str, Any] | None, data: DataSource
-) -> tuple[SharpnessSpec, ...]:
-    if options is None:
-        return ()
-    return (SharpnessSpec(partial(worst_case, **options), data),)
-
-
-def _plan(
-    methods: Sequence[Method],
-    factory: Callable[[], nn.Module],
-    data: tuple[Given, Given | None],
-    spec: GivenTest,
-    sharpness: Mapping[str, Any] | None,
-    seeds: Sequence[int],
-    members: int,
-    training: Mapping[str, Any],
-) -> dict[tuple[str, int], Job]:
-    """Return a job for each method and repetition."""
-    return {
-        (label, number): Job(trial, (spec,), _measures(sharpness, trial.data))
-        for label, method in zip(labels(methods), methods, strict=True)
-        for number, trial in enumerate(
-            _trials(method, factory, *data, seeds, members, training)
-        )
-    }
-
-
-def _trials(
-    method: Method,
-    factory: Callable[[], nn.Module],
-    data: Given,
-    unlabeled: Given | None,
-    seeds: Sequence[int],
-    members: int,
-    training: Mapping[str, Any],
-) -> list[Trial]:
-    """Return the ensembles of one method."""
-    options = _of(TrainingSpec, training)
-    shards = options.pop("virtual_shards", 1), training.get("data_parallel", 1)
-    spec = TrainingSpec(method=method, virtual_shards=shards_of(*shards), **options)
-    beside = unlabeled if method.needs_unlabeled else None
-    return [
-        Trial(data, factory, spec, tuple(seeds[first : first + members]), beside)
-        for first in range(0, len(seeds), members)
-    ]
-
-
-def _of(spec: type, training: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that belong to a specification."""
-    names = {field.name for field in fields(spec)}
-    return {name: value for name, value in training.items() if name in names}
+def _kept(shifts: Shifts, device: torch.device) -> Shifts:
+    """Return shifts whose corrupted copies are made once, where there is room."""
+    if not isinstance(shifts.copies, Corrupted):
+        return shifts
+    return replace(shifts, copies=replace(shifts.copies, keep=True).made_on(device))
 
 
 def _check_test(trial: Trial, train: Dataset[Any], test: Dataset[Any]) -> str:
@@ -393,24 +251,13 @@ def _check_test(trial: Trial, train: Dataset[Any], test: Dataset[Any]) -> str:
     return type(members[0]).__qualname__
 
 
-def _store(
-    folder: Path,
-    device: torch.device,
-    plan: Mapping[tuple[str, int], Job],
-    training: Mapping[str, Any],
-    logits_in: LogitType,
-) -> NamedStore:
-    """Return where the jobs are done: a folder per method, one in it per ensemble."""
-    execution = _of(ExecutionSpec, training)
-    others = training.keys() - execution.keys() - _of(TrainingSpec, training).keys()
-    return NamedStore(
-        folder,
-        {job.trial.digest: f"{_slug(label)}/{n}" for (label, n), job in plan.items()},
-        device=device,
-        execution=ExecutionSpec(**execution),
-        shared={name: training[name] for name in others},
-        logits_in=logits_in,
-    )
+def _carry_out_all(
+    jobs: Sequence[Job], store: NamedStore, style: Style, **how: Any
+) -> None:
+    """Do all jobs, several at a time, and show how far they have come."""
+    steps = sum(job.steps_left(store) for job in jobs)
+    with counting(style, "all", steps) as advance:
+        carry_out(jobs, store, advance=advance, **how)
 
 
 def _carry_out(
@@ -435,7 +282,3 @@ def _read(job: Job, store: NamedStore) -> Trained:
     folder = store.folder(job.trial)
     trained = replace(read_trained(folder), folder=str(folder.relative_to(store.path)))
     return trained if job.measures else replace(trained, sharpness=None)
-
-
-def _slug(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.=]+", "-", label).strip("-")

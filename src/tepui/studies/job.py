@@ -12,6 +12,7 @@ from tepui.core.lease import LeaseLostError
 from tepui.studies.given import EvaluationRequest, Request
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
+from tepui.training.run import EpochRecord
 
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 Advance = Callable[[int], None]
@@ -56,7 +57,10 @@ class Job:
         return f"{type(self.trial.training.method).__name__} ({self.trial.digest})"
 
     def steps_left(self, store: Store) -> int:
-        """Return what is left to do: epochs and requests, times members.
+        """Return what is left to do: epochs by their cost and requests, times members.
+
+        An epoch that takes two gradients of a sample counts twice, so that the time
+        left follows from the steps of any methods.
 
         Args:
             store: Where the rest is.
@@ -64,9 +68,15 @@ class Job:
         Returns:
             The number of steps; 0 if the store has everything.
         """
-        epochs = 0 if store.is_trained(self.trial) else self.trial.training.epochs
+        epochs = 0 if store.is_trained(self.trial) else cost_left(self.trial)
         missing = sum(not store.has(self.trial, request) for request in self.requests)
         return len(self.trial.seeds) * (epochs + missing)
+
+
+def cost_left(trial: Trial, done: int = 0) -> int:
+    """Return what a member's epochs still cost, in epochs of one gradient a sample."""
+    method, epochs = trial.training.method, trial.training.epochs
+    return round(sum(method.relative_cost(n, epochs) for n in range(done, epochs)))
 
 
 def attempt(
@@ -108,16 +118,16 @@ def _is_done(job: Job, store: Store, advance: Advance) -> bool:
 def _do(work: Job, store: Store, advance: Advance) -> None:
     members = len(work.trial.seeds)
     if not store.is_trained(work.trial):
-        done = 0
+        left = cost_left(work.trial)
 
-        def count(_: object) -> None:
-            nonlocal done
-            done += 1
-            advance(members)
+        def count(record: EpochRecord) -> None:
+            nonlocal left
+            now = min(left, cost_left(work.trial, record.epoch + 1))
+            advance(members * (left - now))
+            left = now
 
         store.run(work.trial, beginnings=work.beginnings, on_epoch=count)
-        before = work.trial.training.epochs - done  # epochs of an earlier start
-        advance(members * before)
+        advance(members * left)
     for request in work.requests:
         if store.has(work.trial, request):
             continue

@@ -2,8 +2,9 @@
 
 A comparison, a run that was evaluated, and the results of a study lie in folders of
 their own. Ensembles come into one group, and so into one table, only where they were
-tested on the same data and joined by the same rule; others form another group. Runs
-that differ in nothing but their seeds are repetitions of one method.
+tested on the same data and joined by the same rule; others form another group. Of
+unfamiliar data a group shows those that all of it were tested on. Runs that differ in
+nothing but their seeds are repetitions of one method.
 """
 
 import json
@@ -21,7 +22,8 @@ from tepui.studies.comparison import Comparison, MethodResult, read_comparison
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 from tepui.studies.trained import EVALUATION, read_trained
-from tepui.training.run_folder import EpochRecord, RunFolder
+from tepui.training.run import EpochRecord
+from tepui.training.run_folder import RunFolder
 from tepui.training.timeline import Span
 
 
@@ -226,7 +228,8 @@ def _tested(entry: Entry) -> str:
     evaluation = entry.result.ensembles[0].evaluation
     if "about" not in evaluation:
         return str(entry.sources[0].resolve())
-    test = [evaluation["rule"], evaluation["about"]]
+    about = {n: part for n, part in evaluation["about"].items() if n != "ood"}
+    test = [evaluation["rule"], about]
     names = sorted(evaluation["clean"].keys() - {*evaluation.get("metrics", [])})
     return json.dumps([*test, names], sort_keys=True)
 
@@ -252,8 +255,11 @@ def _joined(first: Entry, second: Entry) -> Entry:
 
 
 def _group(entries: list[Entry]) -> Group:
+    entries, left_out = _with_shared_sets(_distinct(entries))
     tested = entries[0].result.ensembles[0].evaluation.get("about")
-    entries = _distinct(entries)
+    notes: tuple[str, ...] = ()
+    if left_out:
+        notes = (f"unfamiliar {', '.join(left_out)}, which not all were tested on",)
     measured = {
         json.dumps(trained.sharpness.get("about"), sort_keys=True)
         for entry in entries
@@ -261,9 +267,43 @@ def _group(entries: list[Entry]) -> Group:
         if trained.sharpness is not None
     }
     if len(measured) < 2:
-        return Group(tested, tuple(entries))
+        return Group(tested, tuple(entries), notes)
     note = "sharpness, which was measured in different ways or on different data"
-    return Group(tested, tuple(map(_without_sharpness, entries)), (note,))
+    return Group(tested, tuple(map(_without_sharpness, entries)), (*notes, note))
+
+
+def _with_shared_sets(entries: list[Entry]) -> tuple[list[Entry], list[str]]:
+    """Leave out the unfamiliar data that some were not tested on; name them."""
+    ensembles = [trained for entry in entries for trained in entry.result.ensembles]
+    known = [
+        trained.evaluation.get("about", {}).get("ood", {}) for trained in ensembles
+    ]
+    names = dict.fromkeys(name for sets in known for name in sets)
+    left_out = [n for n in names if any(s.get(n) != known[0].get(n) for s in known)]
+    if not left_out:
+        return entries, []
+    return [_without_sets(entry, left_out) for entry in entries], left_out
+
+
+def _without_sets(entry: Entry, names: list[str]) -> Entry:
+    def kept(sets: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: found for name, found in sets.items() if name not in names}
+
+    def without(evaluation: Mapping[str, Any]) -> dict[str, Any]:
+        about, sets = evaluation["about"], kept(evaluation.get("ood", {}))
+        counts = evaluation.get("histograms", {}).items() if sets else ()
+        return {
+            **evaluation,
+            "about": {**about, "ood": kept(about.get("ood", {}))},
+            "ood": sets,
+            "histograms": {s: {**each, "ood": kept(each["ood"])} for s, each in counts},
+        }
+
+    ensembles = tuple(
+        replace(trained, evaluation=without(trained.evaluation))
+        for trained in entry.result.ensembles
+    )
+    return replace(entry, result=replace(entry.result, ensembles=ensembles))
 
 
 def _without_sharpness(entry: Entry) -> Entry:

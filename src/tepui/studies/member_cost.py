@@ -13,7 +13,7 @@ from tepui.data.loading import at_rows
 from tepui.methods import CoupledMethod, Method, SharpBalance
 from tepui.methods.sharpness_aware import SharpnessAware
 from tepui.models.untrained import untrained
-from tepui.modules.running import evaluating
+from tepui.modules.running import evaluating, forward
 from tepui.modules.state import description
 from tepui.studies.specifications import Trial
 from tepui.training import SGD
@@ -61,7 +61,7 @@ def module_cost(member: nn.Module, dataset: Dataset[Any]) -> MemberCost:
     leaves = [module for module in member.modules() if not [*module.children()]]
     handles = [leaf.register_forward_hook(note) for leaf in leaves]
     with torch.no_grad(), evaluating(member), FlopCounterMode(display=False) as counter:
-        output = member(batch.inputs)
+        output = forward(member, batch.inputs)
     for handle in handles:
         handle.remove()
     return MemberCost(

@@ -7,7 +7,7 @@ one that was there from the beginning.
 from collections.abc import Sequence
 
 from tepui.studies.executors.base import Event, Started
-from tepui.studies.job import Advance, Ended, Job
+from tepui.studies.job import Advance, Ended, Job, cost_left
 from tepui.studies.store import Store
 
 
@@ -43,6 +43,7 @@ def steps_left(job: Job, store: Store) -> int:
     """Return what is left to do of a job, also of one that is being trained."""
     left = job.steps_left(store)
     if not store.is_trained(job.trial):
-        epochs = store.epochs_done(job.trial, job.beginnings)
-        left -= len(job.trial.seeds) * min(epochs, job.trial.training.epochs)
+        done = store.epochs_done(job.trial, job.beginnings)
+        spent = cost_left(job.trial) - cost_left(job.trial, done)
+        left -= len(job.trial.seeds) * spent
     return left

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 import torch
@@ -114,6 +114,24 @@ class Interval:
     def reach(self) -> float:
         """Half the width."""
         return (self.high - self.low) / 2
+
+    def within(self, least: float = 0.0, most: float = math.inf) -> "Interval":
+        """Return the interval without what lies beyond all that the mean can be.
+
+        Args:
+            least: The smallest value that is possible.
+            most: The largest one.
+
+        Returns:
+            The same mean; an end that lay beyond is the limit itself.
+
+        Example:
+            >>> Interval(98.5, 96.0, 101.0, 2).within(0, 100)
+            Interval(mean=98.5, low=96.0, high=100, count=2)
+        """
+        low = least if self.low < least else self.low
+        high = most if self.high > most else self.high
+        return replace(self, low=low, high=high)
 
 
 def mean_interval(values: Iterable[float | None], step: float = 0.0) -> Interval:

@@ -20,9 +20,7 @@ from tepui.core.checks import one_of
 from tepui.core.lease import LEASE, STALE_AFTER, leased
 from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_types
-from tepui.data import Arrays, Corrupted, corrupted, prepared_like
-from tepui.data.files.corrupted_files import CorruptedFiles
-from tepui.data.image_files import ImageFiles
+from tepui.data import Arrays
 from tepui.data.shifts import Cell
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
@@ -35,9 +33,10 @@ from tepui.evaluation.stored_logits import (
     read_logits,
 )
 from tepui.studies.beginnings import common_part
-from tepui.studies.given import Copies, EvaluationRequest, GivenTest, Request
+from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
 from tepui.studies.kept_logits import has_logits, kept_in
+from tepui.studies.loaded_tests import LoadedTests
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
@@ -47,7 +46,8 @@ from tepui.studies.specifications import (
 )
 from tepui.studies.trained import EVALUATION, EVALUATION_KIND, SHARPNESS_KIND
 from tepui.training import ExecutionSpec, LocalExchange, Run, exchange_here, train
-from tepui.training.run_folder import EpochRecord, RunFolder
+from tepui.training.run import EpochRecord
+from tepui.training.run_folder import RunFolder
 
 BEGINNINGS = "beginnings"
 Callbacks = Sequence[Callable[[EpochRecord], None]]
@@ -86,12 +86,13 @@ class Store:
         self.logits_in = logits_in
         self.stale_after = stale_after
         self._datasets: dict[str, Dataset[Any]] = {}
-        self._copies: dict[str, Corrupted] = {}
+        self._tests = LoadedTests()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: no data, and no wish to show progress."""
         execution = replace(self.execution, progress="none")
-        return {**vars(self), "execution": execution, "_datasets": {}, "_copies": {}}
+        nothing = {"_datasets": {}, "_tests": LoadedTests()}
+        return {**vars(self), "execution": execution, **nothing}
 
     def folder(self, trial: Trial) -> Path:
         """Return the run folder of a trial.
@@ -324,7 +325,7 @@ class Store:
         if self.has(trial, spec):
             return
         ensemble = self.run(trial).ensemble
-        given = spec if isinstance(spec, GivenTest) else self._test(spec)
+        given = spec if isinstance(spec, GivenTest) else self._tests.load(spec, self)
         file, exchange = self._file(trial, spec), exchange_here()
         with self._lease(self.folder(trial)):
             if exchange.writer:  # logits of another test are of no use
@@ -350,33 +351,6 @@ class Store:
 
     def _note_cost(self, ensemble: Ensemble, test: Dataset[Any], folder: Path) -> None:
         """Write nothing: what is stored here must not depend on the machine."""
-
-    def _test(self, spec: EvaluationSpec) -> GivenTest:
-        test = self.dataset(spec.test)
-        shifted = self._shifted(spec, test) if spec.types else None
-        ood = {
-            name: prepared_like(self.dataset(source), test) for name, source in spec.ood
-        }
-        return GivenTest(spec.about, test, shifted, ood, rule=spec.rule)
-
-    def _shifted(self, spec: EvaluationSpec, test: Dataset[Any]) -> Copies:
-        """Return corrupted copies, which are made once where there is room for them."""
-        if spec.released is not None:
-            released: CorruptedFiles = spec.released(
-                types=spec.types, severities=spec.severities
-            )
-            if isinstance(test, Arrays | ImageFiles):
-                released.like = test
-            return released
-        if spec.digest not in self._copies:
-            self._copies[spec.digest] = corrupted(
-                test,
-                types=spec.types,
-                severities=spec.severities,
-                strength=spec.strength,
-                keep=True,
-            ).made_on(self.device)
-        return self._copies[spec.digest]
 
     def _check_importable(self, **described: Trial | Request) -> None:
         """Raise if a digest could identify something else as well."""

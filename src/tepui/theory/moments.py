@@ -36,7 +36,6 @@ References:
 """
 
 import operator
-import warnings
 from fractions import Fraction
 from itertools import accumulate
 from math import comb, inf, isfinite
@@ -45,6 +44,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tepui.core.checks import require
+from tepui.core.warning import warn
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -281,10 +281,9 @@ def non_negative_integers(argument: str, values: ArrayLike) -> IntArray:
 
 def warn_beyond_range(what: str, cause: str = DIVERGENT) -> None:
     """Warn that a result is infinite, and where such results come from."""
-    warnings.warn(
+    warn(
         f"{what} is beyond the range of floats and comes back as inf: {cause}",
         RuntimeWarning,
-        stacklevel=3,
     )
 
 

@@ -8,7 +8,7 @@ from tepui.training.member import TrainingDiverged
 from tepui.training.optimizer import SGD, AdamW
 from tepui.training.presence import RankLost
 from tepui.training.ranks import Ranks, exchange_here
-from tepui.training.run_folder import EpochRecord, Run
+from tepui.training.run import EpochRecord, Run
 from tepui.training.schedule import (
     Constant,
     Cosine,

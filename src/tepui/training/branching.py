@@ -9,8 +9,9 @@ from tepui.core.checks import require
 from tepui.ensembles.ensemble import Ensemble
 from tepui.modules.state import weights_norm
 from tepui.training.batches import steps_per_epoch
+from tepui.training.checkpoint import Checkpoint
 from tepui.training.described import to_jsonable
-from tepui.training.run_folder import Checkpoint, RunFolder
+from tepui.training.run_folder import RunFolder
 from tepui.training.spec import TrainingSpec
 
 # Weights drawn with one seed on two kinds of machines differ by less.

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from tepui.core.checks import require
-from tepui.training.run_folder import EpochRecord, Run
+from tepui.training.run import EpochRecord, Run
 
 
 class Callback:

@@ -1,148 +1,121 @@
-"""What a resumed run needs of a member, out of it and back into it."""
+"""Where a run stands, on disk: a document, and a file of tensors for every member.
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+Members' files are written first, each of a new generation beside those of the one
+before. They count once the document names them by their digests; the old ones are
+removed after that, so that a kill at any time leaves a whole checkpoint.
+"""
 
-import torch
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
 from torch import Tensor
 
-from tepui.core.checks import require
-from tepui.modules.state import load_tensor_state, tensor_state
-from tepui.training.member import Best, TrainingMember
-from tepui.training.spec import TrainingSpec
+from tepui.core.storage import (
+    read_document,
+    read_tensors,
+    reading,
+    tensors_digest,
+    write_document,
+    write_tensors,
+)
+from tepui.training.run import EpochRecord
+from tepui.training.timeline import Span
 
 
-def tensors_of(member: TrainingMember) -> dict[str, Tensor]:
-    """Return every tensor that a resumed run needs."""
-    joint = member.joint_losses
-    return {
-        "losses": member.step_losses,
-        **({} if joint is None else {"joint": joint}),
-        **_prefixed("module", tensor_state(member.module)),
-        **_prefixed("best", member.best.weights),
-        **_prefixed("method", member.state),
-        **_prefixed("average", member.average),
-        **{
-            f"optimizer/{name}": value
-            for name, value in _optimizer_state(member.optimizer)
-            if isinstance(value, Tensor)
-        },
-    }
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run stands: a document, and a file of tensors for every member."""
+
+    path: Path
+    generation: int  # which checkpoint of the run it is, from 1
+    history: tuple[EpochRecord, ...]
+    digests: tuple[str, ...]  # of the members' files, in member order
+    timeline: tuple[Span, ...]  # where the time went until then; not in old files
+    stopped_by: str | None = None  # who ended the run with it, if anybody
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Return the checkpoint that a document describes."""
+        document = read_document(path, "checkpoint")
+        with reading(path, "a checkpoint"):
+            return cls(
+                path,
+                document["generation"],
+                tuple(map(EpochRecord.of, document["history"])),
+                tuple(document["members"]),
+                timeline_in(document),
+                document.get("stopped_by"),
+            )
+
+    def described(self) -> dict[str, Any]:
+        """Return which checkpoint it is, for a run that goes on from it."""
+        epochs, folder = len(self.history), str(self.path.parent)
+        return {"folder": folder, "epochs": epochs, "members": list(self.digests)}
+
+    def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return the tensors of a member, and what else a resumed run needs of it."""
+        return read_tensors(self.file(index), "member")
+
+    def file(self, index: int) -> Path:
+        """Return the file of a member, which must be the one that is meant."""
+        file = member_file(self.path, index, self.generation)
+        if not file.is_file():
+            raise FileNotFoundError(f"no file {file}, which {self.path} names")
+        if tensors_digest(file) != self.digests[index]:
+            raise ValueError(
+                f"{file} must be the file that {self.path} names for member {index}, "
+                "but its digest is another"
+            )
+        return file
 
 
-def checkpoint_bytes(member: TrainingMember, spec: TrainingSpec) -> int:
-    """Return how many bytes a member's part of a checkpoint takes, about.
-
-    Before the first step an optimizer has none of the state that it will have: room for
-    two numbers per weight is counted, as Adam needs.
-    """
-    state = sum(tensor.nbytes for tensor in tensors_of(member).values())
-    weights = sum(parameter.nbytes for parameter in member.module.parameters())
-    if not member.optimizer.state:
-        plain = isinstance(member.optimizer, torch.optim.SGD)
-        state += weights * (1 if plain else 2)
-    keeps_best = spec.keep == "best" and not member.best.weights
-    return state + (weights if keeps_best else 0)
+def member_file(checkpoint: Path, index: int, generation: int) -> Path:
+    """Return where a member's part of a checkpoint lies."""
+    return checkpoint.with_suffix("") / f"member{index}-{generation}.safetensors"
 
 
-def document_of(member: TrainingMember) -> dict[str, Any]:
-    """Return everything else that a resumed run needs."""
-    best = [member.best.loss, member.best.epoch] if member.best.weights else None
-    numbers = {
-        name: value
-        for name, value in _optimizer_state(member.optimizer)
-        if isinstance(value, bool | int | float)
-    }
-    return {
-        "step": member.step,
-        "exchanged": member.exchanged,
-        "best": best,
-        "optimizer": numbers,
-    }
-
-
-def restore(
-    member: TrainingMember,
+def write_member(
+    checkpoint: Path,
+    index: int,
+    generation: int,
     tensors: Mapping[str, Tensor],
-    document: dict[str, Any],
-    *,
-    branches: bool = False,
+    document: Mapping[str, Any],
 ) -> None:
-    """Put back what :func:`tensors_of` and :func:`document_of` took out.
-
-    A run that branches off one whose method kept no state begins with its own.
-    """
-    where = f"checkpoint of member {member.index}"
-    load_tensor_state(member.module, _under("module", tensors), where)
-    member.step_losses.copy_(tensors["losses"])
-    if member.joint_losses is not None:
-        member.joint_losses.copy_(tensors["joint"])
-    member.step = document["step"]
-    member.exchanged = document["exchanged"]
-    if document["best"] is not None:
-        weights = _under("best", tensors)
-        copies = {name: tensor.to(member.device) for name, tensor in weights.items()}
-        loss, epoch = document["best"]
-        member.best = Best(loss, epoch, copies)
-    state = _under("method", tensors)
-    if state or not branches:
-        _refill(member.state, state, f"method's state in {where}")
-    _refill(member.average, _under("average", tensors), f"average in {where}")
-    restore_optimizer(
-        member.optimizer, {**_under("optimizer", tensors), **document["optimizer"]}
-    )
-    member.offload()
+    """Write a member's part of a checkpoint, which counts once it is committed."""
+    file = member_file(checkpoint, index, generation)
+    write_tensors(file, "member", tensors, document)
 
 
-def restore_optimizer(
-    optimizer: torch.optim.Optimizer, values: Mapping[str, Any]
+def commit(
+    checkpoint: Path,
+    generation: int,
+    members: int,
+    history: Sequence[EpochRecord],
+    timeline: Sequence[Span],
+    stopped_by: str | None = None,
 ) -> None:
-    """Give an optimizer its state, in the memory that a captured graph reads."""
-    state: dict[int, dict[str, Any]] = {}
-    for name, value in values.items():
-        number, key = name.split("/", 1)
-        state.setdefault(int(number), {})[key] = value
-    groups = optimizer.state_dict()["param_groups"]
-    rates = [group["lr"] for group in optimizer.param_groups]
-    optimizer.load_state_dict({"state": state, "param_groups": groups})
-    # A captured graph reads this very tensor.
-    for group, rate in zip(optimizer.param_groups, rates, strict=True):
-        group["lr"] = rate
-    # Fused optimizers compute wrong updates, silently, when a buffer lies in another
-    # memory format than its parameter.
-    for parameter, entries in optimizer.state.items():
-        for key, value in entries.items():
-            if isinstance(value, Tensor) and value.shape == parameter.shape:
-                entries[key] = torch.empty_like(parameter).copy_(value).detach()
-
-
-def _refill(
-    tensors: Mapping[str, Tensor], saved: Mapping[str, Tensor], what: str
-) -> None:
-    """Copy saved values into existing tensors."""
-    rule = f"hold the tensors {sorted(tensors)}"
-    require(saved.keys() == tensors.keys(), what, rule, sorted(saved))
-    for name, tensor in tensors.items():
-        same = saved[name].shape == tensor.shape
-        rule = f"have shape {tuple(tensor.shape)} in {name!r}"
-        require(same, what, rule, tuple(saved[name].shape))
-        tensor.copy_(saved[name])
-
-
-def _optimizer_state(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Any]]:
-    for number, entries in optimizer.state_dict()["state"].items():
-        for name, value in entries.items():
-            yield f"{number}/{name}", value
-
-
-def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
-
-
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    start = f"{prefix}/"
-    return {
-        name.removeprefix(start): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(start)
+    """Make the files of a generation the run's checkpoint; remove all others."""
+    files = [member_file(checkpoint, index, generation) for index in range(members)]
+    document = {
+        "generation": generation,
+        "members": [tensors_digest(file) for file in files],
+        "history": [asdict(record) for record in history],
+        "timeline": [asdict(span) for span in timeline],
+        **named_stop(stopped_by),
     }
+    write_document(checkpoint, "checkpoint", document)
+    for file in checkpoint.with_suffix("").iterdir():
+        if file not in files:
+            file.unlink(missing_ok=True)
+
+
+def timeline_in(document: Mapping[str, Any]) -> tuple[Span, ...]:
+    """Return where the time went, as a document says; nothing in old ones."""
+    return tuple(map(Span.of, document.get("timeline", ())))
+
+
+def named_stop(stopped_by: str | None) -> dict[str, str]:
+    """Return what a document says of a run that was ended early; nothing of others."""
+    return {} if stopped_by is None else {"stopped_by": stopped_by}

@@ -17,7 +17,7 @@ from tepui.evaluation.guessing import losses_beside_guessing
 from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
 from tepui.training.inputs import RunData, few_of, output_sizes
-from tepui.training.run_folder import EpochRecord, Run
+from tepui.training.run import EpochRecord, Run
 from tepui.training.spec import TrainingSpec
 
 # The part of a run's summary about what members' answers say.
@@ -48,7 +48,7 @@ def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> None:
     name = type(spec.method).__name__
     if (said := run.summary.get(ANSWERS)) is not None:
         silent = silent_members(*(_answers(said[k]) for k in ("labeled", "unlabeled")))
-        warn_of_silent(silent, name, stacklevel=4)
+        warn_of_silent(silent, name)
     last = run.history[-1]
     losses = _losses(last, len(run.ensemble), spec, data)
     if not losses:
@@ -59,7 +59,7 @@ def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> None:
     known = losses_beside_guessing(losses, targets, outputs, spec.loss)
     seen = "the validation data" if last.validation_loss else "the training data"
     if known is not None:
-        warn_of_dead_members(known, seen, stacklevel=4)
+        warn_of_dead_members(known, seen)
 
 
 def _answers(said: Mapping[str, Any]) -> Answers:

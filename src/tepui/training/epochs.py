@@ -26,12 +26,15 @@ from tepui.modules.state import load_tensor_state
 from tepui.training.averaging import at_average, averaged_tensors, means_of
 from tepui.training.batches import BatchSplit
 from tepui.training.callbacks import Callbacks
-from tepui.training.checkpoint import document_of, restore, tensors_of
+from tepui.training.checkpoint import Checkpoint, commit, write_member
 from tepui.training.exchange import Exchange
 from tepui.training.interrupt import Interruption
-from tepui.training.member import TrainingDiverged, TrainingMember
+from tepui.training.member import DataNotFinite, TrainingDiverged, TrainingMember
+from tepui.training.member_state import document_of, restore, tensors_of
+from tepui.training.not_finite import SCALING, not_finite, not_finite_in
 from tepui.training.progress import Progress
-from tepui.training.run_folder import Checkpoint, EpochRecord, RunFolder
+from tepui.training.run import EpochRecord
+from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Runner
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import Clock
@@ -309,28 +312,36 @@ class Training:
     def _check_validated(self, rows: Sequence[MemberRow], epoch: int) -> None:
         for index, row in enumerate(rows):
             found = row.validation
-            if found is not None and not math.isfinite(found.loss):
-                raise TrainingDiverged(
-                    f"validation loss of member {index} must stay finite, got "
-                    f"{found.loss} after epoch {epoch} with learning rate "
-                    f"{row.learning_rate:g}; {self._last_good()}"
-                )
+            if found is None or math.isfinite(found.loss):
+                continue
+            assert self.validation is not None
+            said = f"validation loss of member {index} must stay finite, got"
+            said = f"{said} {found.loss} after epoch {epoch} with"
+            if (cause := not_finite(self.validation())) is not None:
+                raise DataNotFinite(f"{said} {cause}; fill or drop them")
+            rate = f"learning rate {row.learning_rate:g}"
+            raise TrainingDiverged(f"{said} {rate}; {self._last_good()}")
 
     def _check_finite(self, epoch: int) -> None:
         """Raise in every process if a member of any diverged."""
         found = {
             member.index: self._divergence(member, epoch) for member in self.members
         }
-        for reason in self.exchange.collect(found):
-            if reason is not None:
-                raise TrainingDiverged(reason)
+        for error in self.exchange.collect(found):
+            if error is not None:
+                raise error
 
-    def _divergence(self, member: TrainingMember, epoch: int) -> str | None:
-        plan = self.runner.plan
+    def _divergence(
+        self, member: TrainingMember, epoch: int
+    ) -> TrainingDiverged | None:
+        plan, advice = self.runner.plan, self._last_good()
+        if epoch == 0 and self.task.name in ("regression", "gaussian", "quantiles"):
+            advice += SCALING
+        in_data = partial(not_finite_in, self.dataset)
         try:
-            member.check_finite(epoch * plan.steps, plan.factor, self._last_good())
+            member.check_finite(epoch * plan.steps, plan.factor, in_data, advice)
         except TrainingDiverged as error:
-            return str(error)
+            return error
         return None
 
     def _last_good(self) -> str:
@@ -355,13 +366,17 @@ class Training:
         if self.exchange.writer:
             timeline = self.clock.timeline
             done = self.history, timeline, self.stopped_by
-            folder.commit(self.generation, len(self.seeds), *done)
+            folder.check_there()
+            commit(folder.checkpoint, self.generation, len(self.seeds), *done)
         self.exchange.wait()  # before anybody writes the next one
         log.debug("wrote %s", folder.checkpoint)
 
     def _write_member(self, folder: RunFolder, member: TrainingMember) -> None:
         tensors, document = tensors_of(member), document_of(member)
-        folder.write_member(member.index, self.generation, tensors, document)
+        folder.check_there()
+        write_member(
+            folder.checkpoint, member.index, self.generation, tensors, document
+        )
 
 
 def _mean_loss(member: TrainingMember) -> float | None:

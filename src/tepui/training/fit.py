@@ -23,7 +23,7 @@ from tepui.training.exchange import Exchange
 from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, Optimizer
 from tepui.training.progress import Style
-from tepui.training.run_folder import Run
+from tepui.training.run import Run
 from tepui.training.schedule import Cosine, Schedule, as_schedule
 from tepui.training.shards import BatchNormPolicy
 from tepui.training.spec import (

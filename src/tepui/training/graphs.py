@@ -6,7 +6,6 @@ may do is written in :mod:`tepui.methods.base`.
 """
 
 import logging
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +14,10 @@ from typing import final
 
 import torch
 
-from tepui.training.checkpoint import tensors_of
+from tepui.core.warning import warn
 from tepui.training.feeds import Feed, feed_of
 from tepui.training.member import TrainingMember
+from tepui.training.member_state import tensors_of
 from tepui.training.recording import NotCapturable, Recording, record
 from tepui.training.runner import EagerRunner, Plan, Runner, member_step
 from tepui.training.shards import ALONE
@@ -110,7 +110,7 @@ class GraphRunner(Runner):
 def warn_of_eager_steps(reason: NotCapturable) -> None:
     """Say why steps are not captured."""
     text = f"members' steps run eagerly instead of as captured graphs: {reason}"
-    warnings.warn(text, stacklevel=3)
+    warn(text)
 
 
 def capture(member: TrainingMember, feed: Feed) -> Captured:

@@ -31,6 +31,14 @@ from tepui.training.shards import FEWEST_SAMPLES, WHOLE, Shards
 class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, in plain words
     """A loss became infinite or NaN."""
 
+    remedy = "with a lower learning rate or clip_norm=1 (--clip-norm 1)"
+
+
+class DataNotFinite(TrainingDiverged, ValueError):  # noqa: N818 - as above
+    """A loss became infinite or NaN since the data are in places."""
+
+    remedy = "with data that are finite"
+
 
 @dataclass(eq=False)
 class Best:
@@ -256,7 +264,11 @@ class TrainingMember(MemberPasses):
             self.best = Best(loss, epoch, copies)
 
     def check_finite(
-        self, first_step: int, factor: Callable[[int], float], checkpoint: str
+        self,
+        first_step: int,
+        factor: Callable[[int], float],
+        cause_in_data: Callable[[], str | None],
+        advice: str,
     ) -> None:
         """Raise if a loss of the current epoch, or a weight, is not finite."""
         joint = self.joint_losses
@@ -270,11 +282,11 @@ class TrainingMember(MemberPasses):
             what, value, step = "weights", "infinite or NaN values", self.step - 1
         else:
             return
+        said = f"{what} of member {self.index} must stay finite, got {value} at step"
+        if (cause := cause_in_data()) is not None:
+            raise DataNotFinite(f"{said} {step} with {cause}; fill or drop them")
         rate = self.peak_rates[0] * factor(step)
-        raise TrainingDiverged(
-            f"{what} of member {self.index} must stay finite, got {value} at step "
-            f"{step} with learning rate {rate:g}; {checkpoint}"
-        )
+        raise TrainingDiverged(f"{said} {step} with learning rate {rate:g}; {advice}")
 
     def _has_finite_weights(self) -> bool:
         tensors = [p.detach() for p in self.parameters]

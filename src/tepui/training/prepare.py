@@ -1,7 +1,6 @@
 """From what was asked to members that are ready to train."""
 
 import logging
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch.optim import Optimizer
 from tepui.core.checks import require
 from tepui.core.per_member import for_member
 from tepui.core.seeding import generator
+from tepui.core.warning import warn
 from tepui.ensembles.ensemble import Ensemble
 from tepui.methods.coupled import CoupledMethod
 from tepui.models.base import Model
@@ -133,11 +133,10 @@ def clones_among(modules: Sequence[nn.Module]) -> list[int]:
 
 def warn_of(clones: Sequence[int]) -> None:
     """Say that equal members of a coupled method are made to differ."""
-    warnings.warn(
+    warn(
         f"members {list(clones)} start equal to another and share all batches, so "
         "they could never become different: their heads get noise of "
         f"{SEPARATION:.0%} of their weights' spread",
-        stacklevel=4,
     )
 
 

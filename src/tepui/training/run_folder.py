@@ -6,181 +6,35 @@ import reprlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from tepui.core.agreement import apart
 from tepui.core.lease import LEASE, Lease, leased
-from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.precision import Precision
 from tepui.core.replacing import is_unfinished, write_bytes, writing
 from tepui.core.storage import (
     read_document,
     read_lines,
-    read_tensors,
     reading,
     sealed_line,
-    tensors_digest,
     write_document,
-    write_tensors,
 )
-from tepui.ensembles.ensemble import FILE, Ensemble
-from tepui.ensembles.loading import RUN
+from tepui.ensembles.ensemble import FILE
+from tepui.ensembles.loading import DIVERGED, RUN
+from tepui.training.checkpoint import Checkpoint, named_stop, timeline_in
 from tepui.training.described import environment_of
+from tepui.training.member import TrainingDiverged
+from tepui.training.run import EpochRecord
 from tepui.training.timeline import Span
 
 # How values are shown in messages: not longer than one can read.
 SHOWN = reprlib.Repr()
 SHOWN.maxlist = SHOWN.maxdict = 6
 SHOWN.maxstring = 70
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """What is known of an epoch when it ends; tuples have one entry per member.
-
-    Attributes:
-        epoch: Which epoch, from 0.
-        loss: Mean training loss; None for a coupled member that sat out the epoch.
-        learning_rate: Learning rate of the last step.
-        validation_loss: Mean validation loss, empty without validation data.
-        validation_accuracy: Share of the validation data's classes or labels told
-            right; empty where outputs are something else, and in records of old runs.
-        validation_rmse: Root mean squared error on the validation data, where outputs
-            are numbers.
-        seconds: How long its steps took, all members together. Compiling and capturing
-            them, validation and checkpoints are in the run's timeline.
-        samples_per_second: Training samples of all members per second of steps.
-        exchange_seconds: How long members took before the epoch to tell each other
-            something, such as SharpBalance's scores; not part of ``seconds``. None in
-            records of old runs.
-        peak_memory: Most bytes allocated on a GPU since the run began or was resumed;
-            None elsewhere.
-        joint_loss: Mean of the loss that coupled members descended together; None where
-            members train independently.
-    """
-
-    epoch: int
-    loss: tuple[float | None, ...]
-    learning_rate: tuple[float, ...]
-    validation_loss: tuple[float, ...]
-    seconds: float
-    samples_per_second: float
-    exchange_seconds: float | None = None
-    peak_memory: int | None = None
-    joint_loss: float | None = None
-    validation_accuracy: tuple[float, ...] = ()
-    validation_rmse: tuple[float, ...] = ()
-
-    @property
-    def trained(self) -> tuple[float, ...]:
-        """The losses of the members that took part in the epoch."""
-        return tuple(loss for loss in self.loss if loss is not None)
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
-        """Rebuild a record from its JSON form."""
-        fields: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in row.items()
-        }
-        return cls(**fields)
-
-
-@dataclass(frozen=True, eq=False)
-class Run(ShownInNotebooks):
-    """A finished training run.
-
-    Attributes:
-        ensemble: The trained ensemble.
-        history: One record per epoch.
-        best_epochs: Epoch of each member's best weights, empty if none were kept.
-        summary: What the method reports of the run, such as SharpBalance's sets.
-        path: The run folder, if there is one.
-        timeline: Where the time went, also before the run was resumed or branched; but
-            not what passed between a kill and the checkpoint before it.
-        stopped_by: Who ended the run before all epochs were done, ``"EarlyStopping"``
-            or a callback's name; None if nobody did.
-    """
-
-    ensemble: Ensemble
-    history: tuple[EpochRecord, ...]
-    best_epochs: tuple[int, ...]
-    summary: Mapping[str, Any]
-    path: Path | None
-    timeline: tuple[Span, ...] = ()
-    stopped_by: str | None = None
-
-    def __str__(self) -> str:
-        task = self.ensemble.task
-        title = (
-            f"{len(self.ensemble)} members trained for {len(self.history)} epochs"
-            + ("" if self.stopped_by is None else f", stopped by {self.stopped_by}")
-            + ("" if task is None else f" ({task})")
-        )
-        lines = (f"  {name:15}  {fact}" for name, fact in self.facts().items())
-        return "\n".join([title, *lines])
-
-    def facts(self) -> dict[str, str]:
-        """Return what a person wants to know first, a line of text by its name."""
-        facts: dict[str, str] = {}
-        if self.history:
-            last = self.history[-1]
-            for name, values in {
-                "training loss": last.loss,
-                "validation loss": last.validation_loss,
-                "its accuracy": last.validation_accuracy,
-                "its RMSE": last.validation_rmse,
-            }.items():
-                if values:
-                    facts[name] = _per_member(values)
-            seconds = sum(record.seconds for record in self.history)
-            facts["time in steps"] = f"{seconds:.4g} s"
-        if self.path is not None:
-            facts["folder"] = str(self.path)
-        return facts
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where a run stands: a document, and a file of tensors for every member."""
-
-    path: Path
-    generation: int  # which checkpoint of the run it is, from 1
-    history: tuple[EpochRecord, ...]
-    digests: tuple[str, ...]  # of the members' files, in member order
-    timeline: tuple[Span, ...]  # where the time went until then; not in old files
-    stopped_by: str | None = None  # who ended the run with it, if anybody
-
-    def described(self) -> dict[str, Any]:
-        """Return which checkpoint it is, for a run that goes on from it."""
-        epochs, folder = len(self.history), str(self.path.parent)
-        return {"folder": folder, "epochs": epochs, "members": list(self.digests)}
-
-    def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """Return the tensors of a member, and what else a resumed run needs of it."""
-        return read_tensors(self.file(index), "member")
-
-    def file(self, index: int) -> Path:
-        """Return the file of a member, which must be the one that is meant."""
-        file = member_file(self.path, index, self.generation)
-        if not file.is_file():
-            raise FileNotFoundError(f"no file {file}, which {self.path} names")
-        if tensors_digest(file) != self.digests[index]:
-            raise ValueError(
-                f"{file} must be the file that {self.path} names for member {index}, "
-                "but its digest is another"
-            )
-        return file
-
-
-def member_file(checkpoint: Path, index: int, generation: int) -> Path:
-    """Return where a member's part of a checkpoint lies."""
-    return checkpoint.with_suffix("") / f"member{index}-{generation}.safetensors"
 
 
 class RunFolder:
@@ -193,6 +47,7 @@ class RunFolder:
         self.checkpoint = self.path / "checkpoint.json"
         self.result = self.path / "outcome.json"
         self.ensemble = self.path / FILE
+        self.divergence = self.path / DIVERGED
         self._lease: Lease | None = None  # while a run is trained in it
 
     @property
@@ -242,15 +97,22 @@ class RunFolder:
     def claimed(self, config: dict[str, Any], *, resume: bool) -> Iterator[None]:
         """Keep other processes out of the folder, from its first file to its last.
 
+        If the run diverges, its last file says so.
+
         Raises:
             LeaseHeldError: If one that lives is training in it.
         """
         with leased(self.path / LEASE, wait=False) as lease:
             self.check(config, resume=resume)  # another may have begun meanwhile
             self._lease = lease
+            self.divergence.unlink(missing_ok=True)
             try:
                 yield
                 self.check_there()
+            except TrainingDiverged as error:
+                document = {"reason": str(error), "remedy": error.remedy}
+                write_document(self.divergence, "divergence", document)
+                raise
             finally:
                 self._lease = None
 
@@ -282,7 +144,7 @@ class RunFolder:
         self,
         config: dict[str, Any],
         first_weights: Sequence[float],
-        origin: "Checkpoint | None",
+        origin: Checkpoint | None,
     ) -> None:
         """Write down what was asked for, unless the run began before."""
         if not self.started:
@@ -332,41 +194,6 @@ class RunFolder:
         with writing(self.metrics), self.metrics.open("a") as file:
             file.write(_line(record))
 
-    def write_member(
-        self,
-        index: int,
-        generation: int,
-        tensors: Mapping[str, Tensor],
-        document: Mapping[str, Any],
-    ) -> None:
-        """Write a member's part of a checkpoint, which counts once it is committed."""
-        self.check_there()
-        file = member_file(self.checkpoint, index, generation)
-        write_tensors(file, "member", tensors, document)
-
-    def commit(
-        self,
-        generation: int,
-        members: int,
-        history: Sequence[EpochRecord],
-        timeline: Sequence[Span],
-        stopped_by: str | None = None,
-    ) -> None:
-        """Make the files of a generation the run's checkpoint; remove all others."""
-        self.check_there()
-        files = [member_file(self.checkpoint, n, generation) for n in range(members)]
-        document = {
-            "generation": generation,
-            "members": [tensors_digest(file) for file in files],
-            "history": [asdict(record) for record in history],
-            "timeline": [asdict(span) for span in timeline],
-            **_stop(stopped_by),
-        }
-        write_document(self.checkpoint, "checkpoint", document)
-        for file in self.checkpoint.with_suffix("").iterdir():
-            if file not in files:
-                file.unlink(missing_ok=True)
-
     def write_outcome(
         self,
         best_epochs: Sequence[int],
@@ -380,7 +207,7 @@ class RunFolder:
             "best_epochs": list(best_epochs),
             "summary": summary,
             "timeline": [asdict(span) for span in timeline],
-            **_stop(stopped_by),
+            **named_stop(stopped_by),
         }
         write_document(self.result, "outcome", document)
 
@@ -396,37 +223,12 @@ class RunFolder:
             if file.exists():
                 document = read_document(file, kind)
                 with reading(file, "where the time went"):
-                    return _timeline(document)
+                    return timeline_in(document)
         return ()
 
     def load_checkpoint(self) -> Checkpoint | None:
         """Return the last checkpoint, None if the run has not written one yet."""
-        if not self.checkpoint.exists():
-            return None
-        document = read_document(self.checkpoint, "checkpoint")
-        with reading(self.checkpoint, "a checkpoint"):
-            return Checkpoint(
-                self.checkpoint,
-                document["generation"],
-                tuple(map(EpochRecord.of, document["history"])),
-                tuple(document["members"]),
-                _timeline(document),
-                document.get("stopped_by"),
-            )
-
-
-def _per_member(losses: Sequence[float | None]) -> str:
-    """Return the members' losses as text; a dash for one that sat out."""
-    return " ".join("-" if loss is None else f"{loss:.4g}" for loss in losses)
-
-
-def _timeline(document: Mapping[str, Any]) -> tuple[Span, ...]:
-    return tuple(map(Span.of, document.get("timeline", ())))
-
-
-def _stop(stopped_by: str | None) -> dict[str, str]:
-    """Return what a document says of a run that was ended early; nothing of others."""
-    return {} if stopped_by is None else {"stopped_by": stopped_by}
+        return Checkpoint.read(self.checkpoint) if self.checkpoint.exists() else None
 
 
 def _line(record: EpochRecord) -> str:

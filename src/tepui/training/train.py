@@ -14,14 +14,12 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.per_member import for_member
 from tepui.core.provenance import masked
-from tepui.core.storage import finite_or_none
 from tepui.core.task import UNKNOWN
 from tepui.data.arrays import Batch
 from tepui.data.fingerprint import fingerprint
 from tepui.data.loading import in_order
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.loading import load_into
 from tepui.losses import task_of
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
@@ -29,8 +27,9 @@ from tepui.training.agreement import check_agreement
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
 from tepui.training.callbacks import Callbacks, Told
-from tepui.training.checkpoint import checkpoint_bytes
-from tepui.training.conclusions import answers_on_unlabeled, warn_of_members
+from tepui.training.checkpoint import Checkpoint
+from tepui.training.conclusions import warn_of_members
+from tepui.training.ending import concluded, finished
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.inputs import (
@@ -45,14 +44,16 @@ from tepui.training.inputs import (
 )
 from tepui.training.interrupt import Interruption, Stopping
 from tepui.training.member import TrainingMember
+from tepui.training.member_state import checkpoint_bytes
 from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
 from tepui.training.progress import showing
 from tepui.training.ranks import exchange_here
-from tepui.training.run_folder import Checkpoint, Run, RunFolder
+from tepui.training.run import Run
+from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Plan
 from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.timeline import Clock, in_words
+from tepui.training.timeline import Clock
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +144,7 @@ def train(
     if folder is not None and folder.finished:
         log.info("the run in %s is already finished", folder.path)
         order.place(range(len(ensemble)))
-        return _finished(ensemble, folder)
+        return finished(ensemble, folder)
     with told.told_of_errors(), exchange.attending():
         if not alone:
             asked = {
@@ -217,7 +218,7 @@ def _carried_out(
         training = _trained(order, config, callbacks, clock, claim)
         with clock.during("finishing"):
             _reunite(order)
-            return _concluded(order, training)
+            return concluded(order.ensemble, order.data, training)
 
 
 def _trained(
@@ -378,47 +379,3 @@ def _check_space(training: Training) -> None:
         everywhere = training.exchange.collect(sizes)
         if training.exchange.writer:
             training.folder.check_space(everywhere)
-
-
-def _concluded(order: Order, training: Training) -> Run:
-    """Save what came of the run, and return it; one that has not ended goes on."""
-    ensemble, folder, clock = order.ensemble, training.folder, training.clock
-    path = None if folder is None else folder.path
-    history = tuple(training.history)
-    if not training.ended:
-        return Run(ensemble, history, (), {}, path, clock.timeline)
-    if folder is not None and training.exchange.writer:
-        folder.check_there()
-        # Before anything of the method's can fail: hours of training are in it.
-        ensemble.save(folder.path, overwrite=True)
-    best_epochs, summary = _outcome(training)
-    summary |= answers_on_unlabeled(ensemble, order.data, order.spec)
-    timeline = clock.timeline
-    log.info("the run took %s", in_words(timeline))
-    if folder is not None and training.exchange.writer:
-        folder.write_outcome(best_epochs, summary, timeline, training.stopped_by)
-        log.info("the run in %s has ended", folder.path)
-    training.exchange.wait()  # a run is over for all or for none
-    if training.interruption.requested:
-        training.interruption.leave()
-    outcome = best_epochs, summary, path, timeline, training.stopped_by
-    return Run(ensemble, history, *outcome)
-
-
-def _outcome(training: Training) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Return the epochs of the best weights and what the method has to show."""
-    exchange, spec = training.exchange, training.spec
-    states = exchange.collect({m.index: m.state for m in training.members})
-    summary = finite_or_none(spec.method.summary(states))
-    best = exchange.collect({m.index: m.best.epoch for m in training.members})
-    return tuple(best) if spec.keep == "best" else (), summary
-
-
-def _finished(ensemble: Ensemble, folder: RunFolder) -> Run:
-    """Return a run that ended before, its weights put into ``ensemble``."""
-    load_into(ensemble, folder.path)
-    saved = folder.load_checkpoint()
-    assert saved is not None, f"{folder.path} holds an ensemble but no checkpoint"
-    best_epochs, summary = folder.outcome()
-    outcome = best_epochs, summary, folder.path, folder.timeline(), saved.stopped_by
-    return Run(ensemble, saved.history, *outcome)

@@ -1,6 +1,6 @@
 """Figure 2: Theorem 1 beside simulation, as published and where SAM is stable.
 
-Measured at small size (n = 50; aarch64, torch 2.13.0+cpu): diversity on
+Measured at small size (n = 50; x86_64, torch 2.11.0+cu130): diversity on
 random_quadratic: source=theory 14.3, source=simulation 14.76 ± 0.11.
 """
 

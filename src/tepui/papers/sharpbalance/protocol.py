@@ -7,7 +7,7 @@ with a ResNet-18 of half the width, a fifth of the epochs, and the radius that w
 chosen there on held-out data. At ``small`` size, for two processors, each data set has
 a stand-in: scikit-learn's digits for CIFAR-10, a part of Fashion-MNIST for CIFAR-100
 and a part of CIFAR-10 for TinyImageNet, with a small convolutional network for its
-ResNet-18. ``smoke`` is for tests of the code.
+ResNet-18 and the radius of decision 006. ``smoke`` is for tests of the code.
 """
 
 from collections.abc import Callable, Mapping
@@ -228,12 +228,16 @@ PROTOCOLS: Protocols = {
         ),
     },
     "small": {
-        "cifar10": _DIGITS,
+        "cifar10": _DIGITS._replace(rho=0.01),
         "cifar100": _PART._replace(
-            dataset=FashionMNIST, model=partial(ConvNet, stride=2, width=8)
+            dataset=FashionMNIST,
+            model=partial(ConvNet, stride=2, width=8),
+            rho=0.01,
         ),
         "tiny_imagenet": _PART._replace(
-            dataset=CIFAR10, model=partial(ConvNet, in_channels=3, stride=2, width=8)
+            dataset=CIFAR10,
+            model=partial(ConvNet, in_channels=3, stride=2, width=8),
+            rho=0.01,
         ),
     },
     "smoke": {

@@ -54,11 +54,9 @@ class Grid(NamedTuple):
 _PAPER = Grid((0.01, 0.015, 0.02, 0.025, 0.03, 0.05, 0.1, 0.2, 0.3, 0.4), 1)
 GRIDS: Mapping[Size, Mapping[str, Grid]] = {
     "paper": dict.fromkeys(DATASETS, _PAPER),
-    "small": {
-        "cifar10": Grid((0.05, 0.1, 0.2, 0.4), 2),
-        "cifar100": Grid((0.05, 0.1, 0.2, 0.4), 1),
-        "tiny_imagenet": Grid((0.05, 0.2, 0.4), 1),
-    },
+    "small": dict.fromkeys(
+        DATASETS, Grid((0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2), 1)
+    ),
     "smoke": dict.fromkeys(DATASETS, Grid((0.05, 0.2), 2)),
 }
 # Samples, steps of ascent and draws: the paper's, and fewer.

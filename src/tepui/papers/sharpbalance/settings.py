@@ -7,7 +7,7 @@ in everything; where they differ, the code made the printed numbers.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tepui.papers.recipe import REASONS, Order
+from tepui.papers.recipe import REASONS, Order, Size
 from tepui.papers.sharpbalance.protocol import (
     PROTOCOLS,
     Protocol,
@@ -55,6 +55,9 @@ BFLOAT16 = Departure(
     "a step on an H200 takes a sixth of the time",
 )
 
+# Where the documents tell how a size's radius was chosen.
+RADIUS_CHOSEN = {"medium": "decision 001", "small": "decision 006"}
+
 
 def settings(
     order: Order,
@@ -72,7 +75,7 @@ def settings(
         document[name] = used.described()
         usual = protocols[order.size][name]
         paper = protocols["paper"][name]
-        differs += smaller(usual, paper, name, architecture, REASONS[order.size])
+        differs += smaller(usual, paper, name, architecture, order.size)
         differs += departures_of(usual, name)
     return {**document, "differs": [*differs, *ALWAYS, *notes], **further}
 
@@ -87,11 +90,12 @@ def few_settings(
 
 
 def smaller(
-    used: Protocol, paper: Protocol, dataset: str, architecture: str, why: str
+    used: Protocol, paper: Protocol, dataset: str, architecture: str, size: Size
 ) -> Iterator[Departure]:
     """Yield what a size has otherwise than the paper's."""
     if used == paper:
         return
+    why = REASONS[size]
     here, there = _network(used), _network(paper)
     if used.dataset is not paper.dataset or here != there:
         model = architecture + there.removeprefix(made_by(paper.model))
@@ -112,7 +116,7 @@ def smaller(
         yield Departure(f"{dataset}: {', '.join(changed)}", why)
     if used.rho != paper.rho:
         what = f"{dataset}: radius {used.rho:g} for {paper.rho:g}"
-        yield Departure(what, "chosen on held-out data in decision 001")
+        yield Departure(what, f"chosen on held-out data in {RADIUS_CHOSEN[size]}")
     if used.augment != paper.augment:
         yield Departure(f"{dataset}: images are not cropped and flipped", why)
 

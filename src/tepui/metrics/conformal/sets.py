@@ -1,12 +1,6 @@
-"""Conformal prediction: sets and intervals that hold the truth as often as promised.
+"""Sets of classes that hold the true one with a promised probability.
 
-Held-out samples say how badly the truth can fit what is predicted, in a score ``s``.
-Of ``n`` such scores the ``⌈(n + 1) coverage⌉``-th smallest is the limit ``q``; what has
-a score of at most ``q`` is in the set of a new sample. If the new sample is
-exchangeable with the held-out ones, the set holds its truth with a probability of at
-least ``coverage``, whatever the model. Under a shift nothing is promised.
-
-Of classes, with probabilities ``p_1 ≥ p_2 ≥ …`` in their order:
+Scores of classes, with probabilities ``p_1 ≥ p_2 ≥ …`` in their order:
 
 - ``threshold``: ``s_c = 1 - p_c``, the smallest sets on average.
 - ``aps``: ``s_c = Σ_{k: p_k > p_c} p_k + u p_c``, larger sets for harder samples.
@@ -17,26 +11,9 @@ Of classes, with probabilities ``p_1 ≥ p_2 ≥ …`` in their order:
 they then hold the truth more often than promised where that class alone does. With a
 ``seed``, ``u`` is drawn uniformly for each sample: the promise is then met closely, and
 some sets are empty.
-
-Of numbers, a score for each of them:
-
-- ``residual``: ``|y - μ|``, intervals of one width.
-- ``normalized``: ``|y - μ| / σ``, wider where the ensemble is unsure.
-- ``quantile``: ``max(l - y, y - u)`` for a predicted interval ``[l, u]``, which is then
-  moved outwards, or inwards, by ``q`` at both ends.
-
-References:
-    Vovk et al. 2005, "Algorithmic learning in a random world"; Sadinle et al. 2019,
-    "Least ambiguous set-valued classifiers with bounded error levels" (threshold);
-    Romano et al. 2020, "Classification with valid and adaptive coverage" (APS);
-    Angelopoulos et al. 2021, "Uncertainty sets for image classifiers using conformal
-    prediction" (RAPS); Lei et al. 2018, "Distribution-free predictive inference for
-    regression"; Romano et al. 2019, "Conformalized quantile regression".
 """
 
 import math
-import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self, final, get_args
 
@@ -48,13 +25,11 @@ from tepui.core.seeding import generator
 from tepui.metrics import chunks
 from tepui.metrics.binning import sorted_rows
 from tepui.metrics.chunks import Rule
-from tepui.metrics.targets import in_one_type, joint_tensors
+from tepui.metrics.conformal.quantile import check_coverage, conformal_quantile
+from tepui.metrics.targets import in_one_type
 
 SetScore = Literal["threshold", "aps", "raps"]
 """What measures how badly a class fits."""
-
-IntervalScoreName = Literal["residual", "normalized", "quantile"]
-"""What measures how badly a number fits."""
 
 
 @final
@@ -215,155 +190,6 @@ class ConformalSets:
         return {"limit": self.limit}
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class ConformalIntervals:
-    """Intervals that hold a number with a promised probability.
-
-    Attributes:
-        limit: The largest score of a number inside, one for each number of a sample,
-            ``(…)``.
-        coverage: The probability that was promised.
-        score: What measures how badly a number fits.
-    """
-
-    limit: Tensor
-    coverage: float
-    score: IntervalScoreName = "residual"
-
-    def __post_init__(self) -> None:
-        check_coverage(self.coverage)
-        one_of("score", self.score, get_args(IntervalScoreName))
-
-    @classmethod
-    def fit(
-        cls,
-        first: Tensor,
-        second: Tensor | None,
-        targets: Tensor,
-        *,
-        coverage: float = 0.9,
-        score: IntervalScoreName = "residual",
-    ) -> Self:
-        """Find the limit on held-out samples.
-
-        Args:
-            first: Predicted numbers of shape ``(samples, …)``; for ``"quantile"``
-                predicted lower ends.
-            second: For ``"normalized"`` the predicted standard deviations, for
-                ``"quantile"`` the upper ends, of the same shape; else None.
-            targets: The true numbers, of the same shape.
-            coverage: How often intervals shall hold the true number, in (0, 1).
-            score: What measures how badly a number fits.
-
-        Returns:
-            What makes intervals of other samples' predictions.
-
-        Example:
-            >>> targets = torch.arange(1.0, 10.0)
-            >>> fitted = ConformalIntervals.fit(torch.zeros(9), None, targets)
-            >>> fitted.interval(torch.tensor([100.0]))
-            (tensor([91.]), tensor([109.]))
-        """
-        check_coverage(coverage)
-        one_of("score", score, get_args(IntervalScoreName))
-        _check_second(score, second)
-        scores = _misfits(first, second, targets, score)
-        return cls(conformal_quantile(scores, coverage), coverage, score)
-
-    def interval(
-        self, first: Tensor, second: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return the ends of the intervals.
-
-        Args:
-            first: What :meth:`fit` took as its first argument, of other samples.
-            second: What it took as its second.
-
-        Returns:
-            Lower and upper ends, each of the shape of ``first``.
-        """
-        _check_second(self.score, second)
-        reach = self.limit.to(first)
-        if self.score == "quantile":
-            assert second is not None
-            # Quantiles that overlap once moved inwards meet in the middle.
-            low, high = first - reach, second + reach
-            middle = (low + high) / 2
-            return torch.minimum(low, middle), torch.maximum(high, middle)
-        if self.score == "normalized":
-            assert second is not None
-            reach = reach * second
-        return first - reach, first + reach
-
-    def document(self) -> dict[str, Any]:
-        """Return everything but the limit, for JSON."""
-        names = ("coverage", "score")
-        return {"kind": "intervals", **{name: getattr(self, name) for name in names}}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a file keeps, by name."""
-        return {"limit": self.limit}
-
-
-Conformity = ConformalSets | ConformalIntervals
-"""What makes sets or intervals of predictions."""
-
-
-def conformal_quantile(scores: Tensor, coverage: float) -> Tensor:
-    """The ``⌈(n + 1) coverage⌉``-th smallest of ``n`` scores, along the first axis.
-
-    Infinity, with a warning, where that is more than ``n``: so few samples can promise
-    so much of everything only.
-
-    Args:
-        scores: Scores of shape ``(samples, …)``.
-        coverage: The share of new samples to hold, in (0, 1).
-
-    Returns:
-        The limit, of shape ``(…)``.
-
-    Example:
-        >>> conformal_quantile(torch.arange(1.0, 10.0), 0.9)
-        tensor(9.)
-        >>> conformal_quantile(torch.arange(1.0, 10.0), 0.5)
-        tensor(5.)
-    """
-    check_coverage(coverage)
-    shape = tuple(scores.shape)
-    require(scores.ndim > 0, "scores", "have shape (samples, …)", shape)
-    require(scores.is_floating_point(), "scores", "be floating point", scores.dtype)
-    samples = len(scores)
-    require(samples > 0, "scores", "hold at least one sample", samples)
-    require(not scores.isnan().any(), "scores", "not be NaN", math.nan)
-    # The product of whole numbers and decimals may be off in its last digit.
-    place = math.ceil((samples + 1) * coverage - 1e-9)
-    if place > samples:
-        needed = math.ceil(coverage / (1 - coverage) - 1e-9)
-        warnings.warn(
-            f"{samples} samples cannot promise a coverage of {coverage}: sets and "
-            f"intervals hold everything; at least {needed} samples are needed",
-            stacklevel=2,
-        )
-        return torch.full_like(scores[0], math.inf)
-    return scores.detach().kthvalue(place, dim=0).values
-
-
-def stored_conformity(
-    document: Mapping[str, Any], tensors: Mapping[str, Tensor]
-) -> Conformity:
-    """Return the sets or intervals that a file describes."""
-    options: dict[str, Any] = {**tensors, **document}
-    kind = options.pop("kind")
-    one_of("kind", kind, ("sets", "intervals"))
-    return ConformalSets(**options) if kind == "sets" else ConformalIntervals(**options)
-
-
-def check_coverage(coverage: float) -> None:
-    """Check that a coverage lies between 0 and 1."""
-    require(0 < coverage < 1, "coverage", "lie in (0, 1)", coverage)
-
-
 def _check_probs(probs: Tensor) -> None:
     shape = tuple(probs.shape)
     filled = probs.ndim == 2 and probs.numel() > 0
@@ -373,29 +199,6 @@ def _check_probs(probs: Tensor) -> None:
     low, high = (float(bound) for bound in torch.aminmax(probs.detach()))
     inside = low >= 0 and high <= 1 + 1e-5
     require(inside, "probs", "lie in [0, 1]", (low, high))
-
-
-def _check_second(score: IntervalScoreName, second: Tensor | None) -> None:
-    wanted = {"residual": "be None", "normalized": "be standard deviations"}
-    rule = f"{wanted.get(score, 'be upper ends')} for score={score!r}"
-    fits = (second is None) == (score == "residual")
-    require(fits, "second", rule, None if second is None else "a tensor")
-
-
-def _misfits(
-    first: Tensor, second: Tensor | None, targets: Tensor, score: IntervalScoreName
-) -> Tensor:
-    """Return the score of each target."""
-    if second is None:
-        predicted, answers = joint_tensors(first=first, targets=targets)
-        return (answers - predicted).abs()
-    tensors = {"first": first, "second": second, "targets": targets}
-    predicted, other, answers = joint_tensors(**tensors)
-    if score == "quantile":
-        return torch.maximum(predicted - answers, answers - other)
-    least = float(other.min())
-    require(least > 0, "second", "be positive standard deviations", least)
-    return (answers - predicted).abs() / other
 
 
 def _at_once(probs: Tensor) -> int:

@@ -1,0 +1,79 @@
+"""A file where a data set is to be named: what to type instead."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tepui.data
+from tepui.cli.parsing import known_spelling
+from tepui.core.checks import require
+from tepui.data import Table
+from tepui.data.image_files import SUFFIXES
+
+TABLES = (".csv", ".tsv", ".parquet", ".xlsx", ".json", ".jsonl")
+READ = (".csv", ".tsv")
+ARRAYS = (".npz", ".npy")
+_OPTIONS = ("--data", "--unlabeled")
+
+
+def check_no_files(pairs: Sequence[tuple[str, str]]) -> None:
+    """Raise if an option that names a data set names a file or folder.
+
+    Args:
+        pairs: Options with their values.
+
+    Raises:
+        ValueError: If one does; the message holds the options to type.
+    """
+    for option, value in pairs:
+        if option in _OPTIONS and _is_place(value):
+            rule = f"name a data set; for this {_kind(value)} {_instead(option, value)}"
+            require(False, option, rule, value)
+        if option == "--data.path" and Path(value).suffix.lower() in TABLES:
+            named = known_spelling(dict(pairs).get("--data", ""), [Table.__name__])
+            rule = f"be no table with --data {named}; {_instead('--data', value)}"
+            require(named == Table.__name__, option, rule, value)
+
+
+def check_no_table(inputs: Path) -> None:
+    """Raise if a table or an archive stands where images or rows of numbers can."""
+    suffix = inputs.suffix.lower()
+    rule = (
+        "be an image, a folder of images or an array (.npy); a table (.csv) is read by "
+        "a run that learned from one (tepui train --data Table)"
+    )
+    require(suffix not in TABLES, "inputs", rule, str(inputs))
+    rule = f"be left out for an archive: --data ArrayFile --data.path {inputs}"
+    require(suffix != ".npz", "inputs", rule, str(inputs))
+
+
+def _is_place(value: str) -> bool:
+    known = Path(value).suffix.lower() in (*TABLES, *ARRAYS, *SUFFIXES)
+    here = Path(value).is_dir() and not hasattr(tepui.data, value)
+    return known or here or "/" in value or "\\" in value
+
+
+def _kind(value: str) -> str:
+    suffix = Path(value).suffix.lower()
+    kinds = {"table": TABLES, "file of arrays": ARRAYS, "image": SUFFIXES}
+    return next((kind for kind, known in kinds.items() if suffix in known), "folder")
+
+
+def _instead(option: str, value: str) -> str:
+    kind, path = _kind(value), Path(value)
+    if kind == "table" and option == "--data":
+        saved = (
+            "" if path.suffix.lower() in READ else f"save it as {path.stem}.csv and "
+        )
+        file = path.with_suffix(".csv") if saved else path
+        return f"{saved}type --data Table --data.path {file} --data.target COLUMN"
+    if kind == "table":
+        arrays = f"{path.stem}.npz"
+        return (
+            f'write its numbers from Python, numpy.savez("{arrays}", x_train=..., '
+            f"y_train=...), then type {option} ArrayFile {option}.path {arrays}"
+        )
+    if kind == "file of arrays":
+        return f"type {option} ArrayFile {option}.path {value}"
+    folder = value if kind == "folder" else str(path.parent)
+    name = "ImageFolder" if option == "--data" else "UnlabeledFolder"
+    return f"type {option} {name} {option}.path {folder}"

@@ -1,0 +1,122 @@
+"""The cells of a table in a CSV file, as text, with the lines that they stand in.
+
+Columns are parted by commas, semicolons or tabs, whichever parts the first line into
+most names. Blanks around cells and empty lines are of no meaning. A quotation mark that
+is opened and not closed is refused: it would swallow the rows after it.
+"""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NoReturn, Self, TextIO, final
+
+from tepui.core.checks import require
+from tepui.data.files.origins import require_file
+
+DELIMITERS = (",", ";", "\t")
+# What stands for a value that is missing, in lower case.
+MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
+
+
+@final
+@dataclass(frozen=True)
+class TableRows:
+    """Cells of a table by column.
+
+    Attributes:
+        path: The file.
+        cells: The cells of every column, by its name, in the order of the rows.
+        lines: The line of the file that each row ends in, from 1.
+    """
+
+    path: Path
+    cells: dict[str, list[str]]
+    lines: list[int]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def column(self, name: str) -> list[str]:
+        """Return the cells of a column."""
+        rule = f"have a column {name!r}"
+        require(name in self.cells, str(self.path), rule, [*self.cells])
+        return self.cells[name]
+
+    def refuse(self, row: int, column: str, rule: str) -> NoReturn:
+        """Raise a ``ValueError`` that names a cell's place, the rule and the value."""
+        place = f"column {column!r} in line {self.lines[row]} of {self.path}"
+        raise ValueError(f"{place} must {rule}, got {self.cells[column][row]!r}")
+
+    def take(self, rows: Sequence[int]) -> Self:
+        """Return some of the rows."""
+        cells = {name: [c[row] for row in rows] for name, c in self.cells.items()}
+        return replace(self, cells=cells, lines=[self.lines[row] for row in rows])
+
+
+def is_missing(cell: str) -> bool:
+    """Return whether a cell says that there is no value."""
+    return cell.lower() in MISSING
+
+
+def read_table(path: Path) -> TableRows:
+    """Read a CSV file whose first line names the columns.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        ValueError: If it is not text, has no rows, names a column twice, a quotation
+            mark is not closed, or a row has more or fewer cells than there are columns.
+    """
+    require_file(path)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            first = next((line for line in file if line.strip()), "")
+            file.seek(0)
+            rows = list(_numbered(path, file, _delimiter(first)))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be a table in UTF-8 text: {error}") from error
+    require(len(rows) > 1, str(path), "hold names of columns and rows", "none")
+    (_, names), *body = rows
+    _check_names(path, names)
+    for line, cells in body:
+        if len(cells) != len(names):
+            rule = f"have {len(names)} cells, as many as there are columns"
+            raise ValueError(f"line {line} of {path} must {rule}, got {len(cells)}")
+    columns = map(list, zip(*(cells for _, cells in body), strict=True))
+    by_name = dict(zip(names, columns, strict=True))
+    return TableRows(path, by_name, [line for line, _ in body])
+
+
+def _numbered(
+    path: Path, file: TextIO, delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield rows that are not empty, with the lines that they end in."""
+    reader = csv.reader(file, delimiter=delimiter, strict=True)
+    begins = 1
+    try:
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            if any(cells):
+                yield reader.line_num, cells
+            begins = reader.line_num + 1
+    except csv.Error as error:
+        rule = "be a row whose quotation marks are closed at the ends of cells"
+        raise ValueError(f"line {begins} of {path} must {rule}: {error}") from error
+
+
+def _delimiter(first: str) -> str:
+    """Return what parts the names of the first line.
+
+    Example:
+        >>> _delimiter('age;"height, cm";city')
+        ';'
+    """
+    return max(
+        DELIMITERS, key=lambda sign: len(next(csv.reader([first], delimiter=sign)))
+    )
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    rule = "give every column a name of its own in its first line"
+    twice = sorted({name for name in names if names.count(name) > 1 or not name})
+    require(not twice, str(path), rule, twice)

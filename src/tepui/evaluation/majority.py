@@ -1,0 +1,45 @@
+"""Whether an ensemble does better than to name the most frequent class each time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# How likely so many right answers may be for a guess before they count for more.
+CHANCE = 0.05
+
+
+def majority_share(labels: Tensor) -> float:
+    """Return the share of the most frequent class.
+
+    Example:
+        >>> majority_share(torch.tensor([0, 2, 2, 1]))
+        0.5
+    """
+    return float(torch.bincount(labels.long()).max()) / len(labels)
+
+
+def no_better_than_majority(accuracy: float, majority: float, samples: int) -> bool:
+    """Return whether a guess with the majority's accuracy could well do as well.
+
+    The number of right answers of such a guess is binomial.
+
+    Example:
+        >>> no_better_than_majority(0.12, 0.1, 200)
+        True
+        >>> no_better_than_majority(0.12, 0.1, 2000)
+        False
+    """
+    from scipy.stats import binom
+
+    right = round(accuracy * samples)
+    return bool(binom.sf(right - 1, samples, majority) > CHANCE)
+
+
+def only_guesses(evaluation: Mapping[str, Any]) -> bool:
+    """Return whether an evaluation in JSON's form is no better than the majority."""
+    if (majority := evaluation.get("majority")) is None:
+        return False
+    accuracy, samples = evaluation["clean"]["accuracy"], evaluation["samples"]
+    return no_better_than_majority(accuracy, majority, samples)

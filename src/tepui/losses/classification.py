@@ -1,0 +1,120 @@
+"""Cross-entropy of classes, of samples or of their pixels."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import ClassVar, final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tepui.core.checks import UNLABELED, have_values, require
+from tepui.core.per_member import per_member, require_each
+from tepui.core.task import CLASSIFICATION, Task
+from tepui.core.types import NEWER, check_fields
+from tepui.losses.base import check_outputs
+
+
+def cross_entropy(
+    outputs: Tensor,
+    targets: Tensor,
+    label_smoothing: float = 0.0,
+    class_weights: tuple[float, ...] | None = None,
+) -> Tensor:
+    """Per-sample softmax cross-entropy.
+
+    Args:
+        outputs: Logits of shape ``(samples, classes)``, or ``(samples, classes,
+            height, width)`` where every pixel has a class.
+        targets: Class indices ``(samples,)`` or probabilities ``(samples, classes)``;
+            for pixels ``(samples, height, width)``, of which those that are -100 have
+            no label and do not count.
+        label_smoothing: Share of the target spread evenly over all classes.
+        class_weights: A factor for every class on what its share of the target adds to
+            the loss; not divided out again.
+
+    Returns:
+        Losses of shape ``(samples,)``, over pixels their mean.
+
+    Example:
+        >>> import torch
+        >>> cross_entropy(torch.zeros(1, 4), torch.tensor([2]))
+        tensor([1.3863])
+        >>> cross_entropy(torch.zeros(1, 2), torch.tensor([1]), class_weights=(1, 3))
+        tensor([2.0794])
+        >>> cross_entropy(torch.zeros(2, 4, 3, 3), torch.zeros(2, 3, 3).long())
+        tensor([1.3863, 1.3863])
+    """
+    require(
+        0 <= label_smoothing <= 1, "label_smoothing", "lie in [0, 1]", label_smoothing
+    )
+    check_outputs(outputs)
+    floats = targets.is_floating_point()
+    wanted = outputs.shape if floats else outputs.shape[:1] + outputs.shape[2:]
+    if targets.shape != wanted and outputs.ndim > 1:
+        rule = "hold a class for each row of outputs, or probabilities of their shape"
+        got = f"{targets.dtype} of shape {tuple(targets.shape)}"
+        raise ValueError(f"targets must {rule} {tuple(outputs.shape)}, got {got}")
+    if not floats:
+        targets = targets.long()
+    weights = None
+    if class_weights is not None:
+        classes = outputs.shape[min(1, outputs.ndim - 1)]
+        rule = f"hold one number for each of {classes} classes"
+        fits = len(class_weights) == classes
+        require(fits, "class_weights", rule, class_weights)
+        # What is traced into a graph has no values, and must not be kept.
+        tensor_of = _on if have_values() else _on.__wrapped__
+        weights = tensor_of(tuple(class_weights), outputs.dtype, outputs.device)
+    try:
+        losses = F.cross_entropy(
+            outputs, targets, weights, reduction="none", label_smoothing=label_smoothing
+        )
+    except IndexError as error:
+        raise ValueError(f"targets must be classes of the outputs: {error}") from error
+    if outputs.ndim == 2:
+        return losses
+    if targets.is_floating_point():
+        return losses.flatten(1).mean(1)
+    labeled = (targets != UNLABELED).flatten(1).sum(1)
+    return losses.flatten(1).sum(1) / labeled.clamp(min=1)
+
+
+@final
+@dataclass(frozen=True)
+class CrossEntropy:
+    """Cross-entropy as a value, with label smoothing that may differ by member.
+
+    Attributes:
+        label_smoothing: Share of the target spread evenly over all classes; one value,
+            or one per member.
+        class_weights: A factor on the loss of every class, such as
+            :func:`balanced_weights` of the training labels; none by default.
+    """
+
+    label_smoothing: float | tuple[float, ...] = per_member(0.0)
+    class_weights: tuple[float, ...] | None = field(default=None, metadata=NEWER)
+    task: ClassVar[Task] = CLASSIFICATION
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        smoothing, rule = self.label_smoothing, "lie in [0, 1]"
+        require_each(lambda s: 0 <= s <= 1, "label_smoothing", rule, smoothing)
+        if self.class_weights is not None:
+            weights = tuple(map(float, self.class_weights))
+            rule = "be numbers that are not negative, some of them positive"
+            fits = min(weights, default=-1.0) >= 0 and max(weights) > 0
+            require(fits, "class_weights", rule, weights)
+            object.__setattr__(self, "class_weights", weights)
+
+    def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
+        """Return one loss per sample."""
+        assert isinstance(self.label_smoothing, float | int), "resolve with for_member"
+        smoothing, weights = self.label_smoothing, self.class_weights
+        return cross_entropy(outputs, targets, smoothing, weights)
+
+
+@lru_cache(maxsize=32)
+def _on(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return numbers as a tensor, cached because copying to a GPU blocks."""
+    return torch.tensor(values, dtype=dtype, device=device)

@@ -1,0 +1,56 @@
+"""What a page says first: which ensembles guess, and which members did not learn."""
+
+from collections.abc import Iterator
+from math import log
+
+from tepui.evaluation.dead_members import Losses, dead_members
+from tepui.evaluation.majority import only_guesses
+from tepui.report.wording import listed, number, opening, some
+from tepui.studies import Comparison, MethodResult
+
+MOST = 3  # members of a sentence
+
+
+def failures(comparison: Comparison) -> str:
+    """Return one sentence each on ensembles and on members; empty where all learned."""
+    return " ".join(filter(None, [_guessing(comparison), _dead(comparison)]))
+
+
+def _guessing(comparison: Comparison) -> str:
+    """Return which methods a guess of the most frequent class could well equal."""
+    methods = comparison.methods
+    found = [method.label for method in methods if _guesses(method)]
+    if not found:
+        return ""
+    share = methods[0].ensembles[0].evaluation["majority"]
+    every = len(found) == len(methods)
+    who = "Nothing here can" if every else f"{listed(found)} cannot"
+    return (
+        f"{who} be told from always naming the most frequent class, which is right for "
+        f"{number(100 * share)} % of the clean data: train longer, or check labels and "
+        "learning rate."
+    )
+
+
+def _guesses(method: MethodResult) -> bool:
+    return all(only_guesses(trained.evaluation) for trained in method.ensembles)
+
+
+def _dead(comparison: Comparison) -> str:
+    found = [name for method in comparison.methods for name in _dead_in(method)]
+    if not found:
+        return ""
+    return (
+        f"{opening(some(found, MOST))} may not have learned: the loss on clean data "
+        "lies far above that of the other members."
+    )
+
+
+def _dead_in(method: MethodResult) -> Iterator[str]:
+    for place, trained in enumerate(method.ensembles, 1):
+        losses = trained.evaluation["clean"].get("member_nlls")
+        if not losses or None in losses or "classes" not in trained.evaluation:
+            continue
+        guess = log(trained.evaluation["classes"])
+        for member in dead_members(Losses(losses, guess)):
+            yield f"member {member + 1} of {method.label}'s ensemble {place}"

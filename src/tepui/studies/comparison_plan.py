@@ -1,0 +1,213 @@
+"""What a comparison would train and test, and in which folders, before it does.
+
+One job per method and repetition; all methods share seeds.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+from tepui.core.checks import require
+from tepui.core.seeding import SEED, member_seeds
+from tepui.data import prepared_like
+from tepui.data.shifts import Cell, Shifts
+from tepui.evaluation.custom_metrics import Metric, check_metrics
+from tepui.evaluation.ood import check_ood
+from tepui.evaluation.scores import TAKEN_NAMES
+from tepui.evaluation.stored_logits import LogitType
+from tepui.methods import Method
+from tepui.sharpness import worst_case
+from tepui.studies.describe import as_written
+from tepui.studies.given import Given, GivenTest, Named, tested_on
+from tepui.studies.job import Job
+from tepui.studies.named_store import NamedStore
+from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
+from tepui.studies.store import device_named
+from tepui.training import ExecutionSpec, TrainingSpec
+from tepui.training.spec import shards_of
+
+
+def planned_comparison(
+    methods: Sequence[Method],
+    factory: Callable[[], nn.Module],
+    train: Dataset[Any],
+    test: Dataset[Any],
+    *,
+    shifted: Mapping[Cell, Dataset[Any]] | Mapping[str, Dataset[Any]] | None = None,
+    ood: Mapping[str, Dataset[Any]] | None = None,
+    unlabeled: Dataset[Any] | None = None,
+    members: int = 3,
+    ensembles: int | None = None,
+    seed: int | Sequence[int] = SEED,
+    out: str | Path,
+    device: str | torch.device | None = None,
+    logits_in: LogitType = "float32",
+    **training: Any,
+) -> tuple[dict[str, list[Job]], NamedStore]:
+    """Return what a comparison with these arguments would do, by method, and where.
+
+    Sharpness is not in it, which takes little.
+    """
+    ensembles = ensembles_for(seed, members) if ensembles is None else ensembles
+    check_arguments(methods, members, ensembles, unlabeled)
+    seeds = member_seeds(seed, members * ensembles)
+    data = Given.of(train), None if unlabeled is None else Given.of(unlabeled)
+    spec = given_test(test, Shifts.of(shifted), ood, None)
+    plan = jobs_of(methods, factory, data, spec, None, seeds, members, training)
+    jobs: dict[str, list[Job]] = {}
+    for (label, _), job in plan.items():
+        jobs.setdefault(label, []).append(job)
+    return jobs, store_of(Path(out), device_named(device), plan, training, logits_in)
+
+
+def ensembles_for(seed: int | Sequence[int], members: int) -> int:
+    """Return how many ensembles are trained where nobody says: two, or as seeds say.
+
+    Example:
+        >>> ensembles_for(13, members=3), ensembles_for([1, 2, 3], members=3)
+        (2, 1)
+    """
+    return max(1, len(seed) // members) if isinstance(seed, Sequence) else 2
+
+
+def labels(methods: Sequence[Method]) -> list[str]:
+    """Return a name for each method, with hyperparameters where names repeat.
+
+    Example:
+        >>> from tepui.methods import SAM, DeepEnsemble
+        >>> labels([DeepEnsemble(), SAM(rho=0.1)])
+        ['DeepEnsemble', 'SAM']
+        >>> labels([SAM(), SAM(rho=0.1)])
+        ['SAM()', 'SAM(rho=0.1)']
+    """
+    names = [type(method).__name__ for method in methods]
+    counts = Counter(names)
+    shown = [
+        as_written(method) if counts[name] > 1 else name
+        for name, method in zip(names, methods, strict=True)
+    ]
+    for label, times in Counter(shown).items():
+        require(times == 1, "methods", "differ from each other", f"{label} twice")
+    return shown
+
+
+def check_arguments(
+    methods: Sequence[Method],
+    members: int,
+    ensembles: int,
+    unlabeled: Dataset[Any] | None,
+) -> None:
+    """Raise unless there are methods, members and ensembles, and data fit methods."""
+    require(len(methods) > 0, "methods", "hold at least one method", list(methods))
+    require(members > 0, "members", "be positive", members)
+    require(ensembles > 0, "ensembles", "be positive", ensembles)
+    require(
+        unlabeled is None or any(method.needs_unlabeled for method in methods),
+        "unlabeled",
+        "be None unless a method uses unlabeled data",
+        type(unlabeled).__name__,
+    )
+
+
+def given_test(
+    test: Dataset[Any],
+    shifts: Shifts,
+    ood: Named | None,
+    metrics: Mapping[str, Metric] | None,
+) -> GivenTest:
+    """Return the test of all ensembles, other data in the form of the test data."""
+    natural = {n: prepared_like(data, test) for n, data in shifts.natural.items()}
+    shifts = replace(shifts, natural=natural)
+    sets = {} if ood is None else ood
+    if isinstance(sets, Mapping):
+        sets = {name: prepared_like(data, test) for name, data in sets.items()}
+    check_ood(sets, test)
+    custom = {} if metrics is None else metrics
+    check_metrics(custom, TAKEN_NAMES)
+    return GivenTest(tested_on(test, shifts, sets), test, shifts, sets, custom)
+
+
+def _measures(
+    options: Mapping[str, Any] | None, data: DataSource
+) -> tuple[SharpnessSpec, ...]:
+    if options is None:
+        return ()
+    return (SharpnessSpec(partial(worst_case, **options), data),)
+
+
+def jobs_of(
+    methods: Sequence[Method],
+    factory: Callable[[], nn.Module],
+    data: tuple[Given, Given | None],
+    spec: GivenTest,
+    sharpness: Mapping[str, Any] | None,
+    seeds: Sequence[int],
+    members: int,
+    training: Mapping[str, Any],
+) -> dict[tuple[str, int], Job]:
+    """Return a job for each method and repetition."""
+    return {
+        (label, number): Job(trial, (spec,), _measures(sharpness, trial.data))
+        for label, method in zip(labels(methods), methods, strict=True)
+        for number, trial in enumerate(
+            _trials(method, factory, *data, seeds, members, training)
+        )
+    }
+
+
+def _trials(
+    method: Method,
+    factory: Callable[[], nn.Module],
+    data: Given,
+    unlabeled: Given | None,
+    seeds: Sequence[int],
+    members: int,
+    training: Mapping[str, Any],
+) -> list[Trial]:
+    """Return the ensembles of one method."""
+    options = _of(TrainingSpec, training)
+    shards = options.pop("virtual_shards", 1), training.get("data_parallel", 1)
+    spec = TrainingSpec(method=method, virtual_shards=shards_of(*shards), **options)
+    beside = unlabeled if method.needs_unlabeled else None
+    return [
+        Trial(data, factory, spec, tuple(seeds[first : first + members]), beside)
+        for first in range(0, len(seeds), members)
+    ]
+
+
+def _of(spec: type, training: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments that belong to a specification."""
+    names = {field.name for field in fields(spec)}
+    return {name: value for name, value in training.items() if name in names}
+
+
+def store_of(
+    folder: Path,
+    device: torch.device,
+    plan: Mapping[tuple[str, int], Job],
+    training: Mapping[str, Any],
+    logits_in: LogitType,
+) -> NamedStore:
+    """Return where the jobs are done: a folder per method, one in it per ensemble."""
+    execution = _of(ExecutionSpec, training)
+    others = training.keys() - execution.keys() - _of(TrainingSpec, training).keys()
+    return NamedStore(
+        folder,
+        {job.trial.digest: f"{_slug(label)}/{n}" for (label, n), job in plan.items()},
+        device=device,
+        execution=ExecutionSpec(**execution),
+        shared={name: training[name] for name in others},
+        logits_in=logits_in,
+    )
+
+
+def _slug(label: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.=]+", "-", label).strip("-")

@@ -1,0 +1,49 @@
+"""The data of a test that is described, loaded or made once."""
+
+from typing import Any
+
+from torch.utils.data import Dataset
+
+from tepui.data import Arrays, Corrupted, corrupted, prepared_like
+from tepui.data.files.corrupted_files import CorruptedFiles
+from tepui.data.image_files import ImageFiles
+from tepui.studies.given import Copies, GivenTest
+from tepui.studies.specifications import DataStore, EvaluationSpec
+
+
+class LoadedTests:
+    """The tests of a store; corrupted copies stay where there is room for them."""
+
+    def __init__(self) -> None:
+        self._copies: dict[str, Corrupted] = {}
+
+    def load(self, spec: EvaluationSpec, store: DataStore) -> GivenTest:
+        """Return a test with its data."""
+        test = store.dataset(spec.test)
+        shifted = self._shifted(spec, test, store) if spec.types else None
+        ood = {
+            name: prepared_like(store.dataset(source), test)
+            for name, source in spec.ood
+        }
+        return GivenTest(spec.about, test, shifted, ood, rule=spec.rule)
+
+    def _shifted(
+        self, spec: EvaluationSpec, test: Dataset[Any], store: DataStore
+    ) -> Copies:
+        """Return corrupted copies, which are made once where there is room for them."""
+        if spec.released is not None:
+            released: CorruptedFiles = spec.released(
+                types=spec.types, severities=spec.severities
+            )
+            if isinstance(test, Arrays | ImageFiles):
+                released.like = test
+            return released
+        if spec.digest not in self._copies:
+            self._copies[spec.digest] = corrupted(
+                test,
+                types=spec.types,
+                severities=spec.severities,
+                strength=spec.strength,
+                keep=True,
+            ).made_on(store.device)
+        return self._copies[spec.digest]

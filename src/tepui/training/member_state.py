@@ -1,0 +1,148 @@
+"""What a resumed run needs of a member, out of it and back into it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tepui.core.checks import require
+from tepui.modules.state import load_tensor_state, tensor_state
+from tepui.training.member import Best, TrainingMember
+from tepui.training.spec import TrainingSpec
+
+
+def tensors_of(member: TrainingMember) -> dict[str, Tensor]:
+    """Return every tensor that a resumed run needs."""
+    joint = member.joint_losses
+    return {
+        "losses": member.step_losses,
+        **({} if joint is None else {"joint": joint}),
+        **_prefixed("module", tensor_state(member.module)),
+        **_prefixed("best", member.best.weights),
+        **_prefixed("method", member.state),
+        **_prefixed("average", member.average),
+        **{
+            f"optimizer/{name}": value
+            for name, value in _optimizer_state(member.optimizer)
+            if isinstance(value, Tensor)
+        },
+    }
+
+
+def checkpoint_bytes(member: TrainingMember, spec: TrainingSpec) -> int:
+    """Return how many bytes a member's part of a checkpoint takes, about.
+
+    Before the first step an optimizer has none of the state that it will have: room for
+    two numbers per weight is counted, as Adam needs.
+    """
+    state = sum(tensor.nbytes for tensor in tensors_of(member).values())
+    weights = sum(parameter.nbytes for parameter in member.module.parameters())
+    if not member.optimizer.state:
+        plain = isinstance(member.optimizer, torch.optim.SGD)
+        state += weights * (1 if plain else 2)
+    keeps_best = spec.keep == "best" and not member.best.weights
+    return state + (weights if keeps_best else 0)
+
+
+def document_of(member: TrainingMember) -> dict[str, Any]:
+    """Return everything else that a resumed run needs."""
+    best = [member.best.loss, member.best.epoch] if member.best.weights else None
+    numbers = {
+        name: value
+        for name, value in _optimizer_state(member.optimizer)
+        if isinstance(value, bool | int | float)
+    }
+    return {
+        "step": member.step,
+        "exchanged": member.exchanged,
+        "best": best,
+        "optimizer": numbers,
+    }
+
+
+def restore(
+    member: TrainingMember,
+    tensors: Mapping[str, Tensor],
+    document: dict[str, Any],
+    *,
+    branches: bool = False,
+) -> None:
+    """Put back what :func:`tensors_of` and :func:`document_of` took out.
+
+    A run that branches off one whose method kept no state begins with its own.
+    """
+    where = f"checkpoint of member {member.index}"
+    load_tensor_state(member.module, _under("module", tensors), where)
+    member.step_losses.copy_(tensors["losses"])
+    if member.joint_losses is not None:
+        member.joint_losses.copy_(tensors["joint"])
+    member.step = document["step"]
+    member.exchanged = document["exchanged"]
+    if document["best"] is not None:
+        weights = _under("best", tensors)
+        copies = {name: tensor.to(member.device) for name, tensor in weights.items()}
+        loss, epoch = document["best"]
+        member.best = Best(loss, epoch, copies)
+    state = _under("method", tensors)
+    if state or not branches:
+        _refill(member.state, state, f"method's state in {where}")
+    _refill(member.average, _under("average", tensors), f"average in {where}")
+    restore_optimizer(
+        member.optimizer, {**_under("optimizer", tensors), **document["optimizer"]}
+    )
+    member.offload()
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, values: Mapping[str, Any]
+) -> None:
+    """Give an optimizer its state, in the memory that a captured graph reads."""
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in values.items():
+        number, key = name.split("/", 1)
+        state.setdefault(int(number), {})[key] = value
+    groups = optimizer.state_dict()["param_groups"]
+    rates = [group["lr"] for group in optimizer.param_groups]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    # A captured graph reads this very tensor.
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    # Fused optimizers compute wrong updates, silently, when a buffer lies in another
+    # memory format than its parameter.
+    for parameter, entries in optimizer.state.items():
+        for key, value in entries.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                entries[key] = torch.empty_like(parameter).copy_(value).detach()
+
+
+def _refill(
+    tensors: Mapping[str, Tensor], saved: Mapping[str, Tensor], what: str
+) -> None:
+    """Copy saved values into existing tensors."""
+    rule = f"hold the tensors {sorted(tensors)}"
+    require(saved.keys() == tensors.keys(), what, rule, sorted(saved))
+    for name, tensor in tensors.items():
+        same = saved[name].shape == tensor.shape
+        rule = f"have shape {tuple(tensor.shape)} in {name!r}"
+        require(same, what, rule, tuple(saved[name].shape))
+        tensor.copy_(saved[name])
+
+
+def _optimizer_state(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Any]]:
+    for number, entries in optimizer.state_dict()["state"].items():
+        for name, value in entries.items():
+            yield f"{number}/{name}", value
+
+
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    start = f"{prefix}/"
+    return {
+        name.removeprefix(start): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(start)
+    }

@@ -1,0 +1,66 @@
+"""Where data hold NaN or infinity, looked for once a loss is not finite."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.data.arrays import Arrays, Batch
+
+SCALING = (
+    "; columns and targets in large units are a frequent cause: scale them to about 1 "
+    "(docs/tasks.md)"
+)
+MOST_COLUMNS = 10  # that are named
+
+
+def not_finite(batches: Iterable[Batch]) -> str | None:
+    """Say where in some samples NaN or infinity are, None if nowhere.
+
+    Example:
+        >>> inputs = torch.tensor([[1.0, torch.nan], [2.0, 3.0]])
+        >>> not_finite([Batch(inputs, torch.ones(2), torch.arange(2))])
+        'NaN or infinity in 1 of 2 rows of inputs (column 1, counted from 0)'
+    """
+    samples, rows = 0, Counter[str]()
+    columns: dict[str, set[int]] = defaultdict(set)
+    for batch in batches:
+        samples += len(batch.targets)
+        for name, tensor in _tensors(batch).items():
+            bad = ~tensor.isfinite()
+            rows[name] += int(bad.reshape(len(bad), -1).any(1).sum())
+            if bad.ndim == 2 and bad.shape[1] > 1:
+                columns[name] |= {*bad.any(0).nonzero().flatten().tolist()}
+    found = [
+        f"{count} of {samples} rows of {name}{_named(sorted(columns[name]))}"
+        for name, count in rows.items()
+        if count
+    ]
+    return f"NaN or infinity in {' and in '.join(found)}" if found else None
+
+
+def not_finite_in(dataset: Dataset[tuple[object, object]]) -> str | None:
+    """Say it of a data set that is held in tensors; others would have to be read."""
+    if not isinstance(dataset, Arrays):
+        return None
+    index = torch.arange(len(dataset))
+    return not_finite([Batch(dataset.inputs, dataset.targets, index)])
+
+
+def _tensors(batch: Batch) -> dict[str, Tensor]:
+    if isinstance(batch.inputs, Tensor):
+        return {"inputs": batch.inputs, "targets": batch.targets}
+    named = {f"inputs[{name!r}]": part for name, part in batch.inputs.items()}
+    return {**named, "targets": batch.targets}
+
+
+def _named(columns: list[int]) -> str:
+    """Return the numbers of columns in words, the first ones of many."""
+    if not columns:
+        return ""
+    words = ", ".join(map(str, columns[:MOST_COLUMNS]))
+    more = f" and {len(columns) - MOST_COLUMNS} more" * (len(columns) > MOST_COLUMNS)
+    plural = "s" * (len(columns) > 1)
+    return f" (column{plural} {words}{more}, counted from 0)"

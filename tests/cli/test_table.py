@@ -1,0 +1,171 @@
+"""The whole road of a table: trained, calibrated, tested, predicted, compared."""
+
+import csv
+import random
+from pathlib import Path
+
+import pytest
+
+from tepui.cli.main import main
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    draw, lines = random.Random(0), ["age,city,sold,price,name"]
+    for row in range(150):
+        age, city = draw.gauss(40, 10), draw.choice(["Bern", "Oslo", "Rome"])
+        high = age + 20 * (city == "Rome") > 45
+        sold = "yes" if high != (row % 10 == 0) else "no"  # a tenth is wrong
+        lines.append(f"{age:.1f},{city},{sold},{200_000 + 3000 * age:.2f},N{row}")
+    (tmp_path / "my.csv").write_text("\n".join(lines))
+    return tmp_path
+
+
+DATA = ["--data", "Table", "--data.path", "my.csv"]
+HOW = ["--members", "2", "--validation", "0.3", "--quiet"]
+HOW += ["--optimizer", "AdamW", "--optimizer.lr", "0.01", "--batch-size", "16"]
+
+
+def answers(file):
+    with Path(file).open(newline="") as opened:
+        return list(csv.DictReader(opened))
+
+
+def said(capsys):
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_classes_from_the_file_to_answers_about_new_rows(table, capsys):
+    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
+    main(["train", *DATA, *target, *HOW, "--epochs", "20", "--out", "run"])
+    assert "next: tepui calibrate run" in said(capsys)
+    main(["calibrate", "run"])
+    main(["evaluate", "run"])
+    output = capsys.readouterr()
+    assert "no corrupted data, since inputs are not images" in output.err
+    assert "corrupted" not in output.out
+    (table / "new.csv").write_text("city,age\nOslo,20\nOslo,60\nParis,70\n")
+    main(["predict", "run", "new.csv", "--out", "out.csv"])
+    found = answers("out.csv")
+    assert [row["class"] for row in found] == ["no", "yes", "yes"]
+    assert "target" not in found[0]
+    main(["predict", "run", "--out", "test.csv"])
+    assert len(answers("test.csv")) == 30
+
+
+def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
+    target = ["--data.target", "price", "--data.ignore", "sold", "name"]
+    loss = ["--loss", "GaussianNLL"]
+    main(["train", *DATA, *target, *loss, *HOW, "--epochs", "40", "--out", "run"])
+    main(["calibrate", "run", "--coverage", "0.8"])
+    main(["evaluate", "run"])
+    assert "standardized: 1 is " in said(capsys)
+    (table / "new.csv").write_text("age,city\n40,Oslo\n50,Rome\n")
+    main(["predict", "run", "new.csv", "--out", "out.csv"])
+    for row, truth in zip(answers("out.csv"), (320_000, 350_000), strict=True):
+        assert float(row["mean"]) == pytest.approx(truth, rel=0.05)
+        assert float(row["lower"]) < float(row["mean"]) < float(row["upper"])
+        assert float(row["conformal_lower"]) < float(row["conformal_upper"])
+        spread = float(row["aleatoric"]) + float(row["epistemic"])
+        assert float(row["std"]) == pytest.approx(spread**0.5, rel=1e-4)
+        assert "target" not in row
+    main(["predict", "run", "--out", "test.csv"])
+    targets = {round(float(row["target"])) for row in answers("test.csv")}
+    assert targets <= {round(float(row["price"])) for row in answers("my.csv")}
+
+
+def test_names_of_columns_are_taken_whole(table, capsys):
+    names = ["hours per week", "income (USD)", "no", "1", "a, b", "{x", "null"]
+    with (table / "odd.csv").open("w", newline="") as file:
+        rows = [["age", *names, "sold"]]
+        rows += [
+            [row, *[f"{n}{row}" for n in names], "yn"[row % 2]] for row in range(150)
+        ]
+        csv.writer(file).writerows(rows)
+    data = ["--data", "Table", "--data.path", "odd.csv", "--data.target", "sold"]
+    how = [*HOW, "--epochs", "1", "--out", "run"]
+    main(["train", *data, "--data.ignore", *names, *how])
+    (table / "new.csv").write_text("age\n3\n4\n")
+    main(["predict", "run", "new.csv", "--out", "out.csv"])
+    assert len(answers("out.csv")) == 2
+
+
+def test_a_comparison_needs_no_further_option(table, capsys):
+    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
+    how = ["--methods", "DeepEnsemble", "SAM", "--members", "2", "--ensembles", "1"]
+    how += ["--epochs", "1", "--sharpness", "0", "--quiet", "--out", "compared"]
+    main(["compare", *DATA, *target, *how])
+    output = capsys.readouterr()
+    assert "no corrupted data, since inputs are not images" in output.err
+    assert "next: tepui report compared --open" in output.out
+    (table / "new.csv").write_text("age,city\n40,Oslo\n")
+    main(["predict", "compared/SAM/0", "new.csv", "--out", "out.csv"])
+    assert len(answers("out.csv")) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--data my.csv", "type --data Table --data.path my.csv --data.target COLUMN"),
+        ("--data ArrayFile --data.path my.csv", "type --data Table --data.path my.csv"),
+        (
+            "--data ArrayFile --data.path a.xlsx",
+            "save it as a.csv and type --data Table",
+        ),
+        (
+            "--data ArrayFile --data.path none",
+            "--data.path none must exist; its folder",
+        ),
+        (
+            "--data ImageFolder --data.path none",
+            "--data.path must be a folder of images",
+        ),
+        (
+            "--data Table --data.path no.csv --data.target x",
+            "--data.path no.csv must ex",
+        ),
+        (
+            "--data Table --data.path my.csv",
+            "--data.target must be given with --data T",
+        ),
+        (
+            "--data Table --data.path my.csv --data.target sell",
+            "--data.target must be one of age, city, sold, price, name, got 'sell'",
+        ),
+        (
+            "--data Table --data.path my.csv --data.target sold",
+            "column 'name' of my.csv must hold numbers, or at most 100 different words",
+        ),
+        (
+            "--data Table --data.path my.csv --data.target price --data.ignore name",
+            "--loss must be given for numbers to predict: --loss MSE, --loss GaussianN",
+        ),
+    ],
+)
+def test_mistakes_name_what_to_type(words, message, table, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", *words.split(), "--out", "run"])
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (table / "run").exists()
+
+
+def test_tables_and_arrays_are_not_mixed_up(table, capsys):
+    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
+    main(["train", *DATA, *target, *HOW, "--epochs", "1", "--out", "run"])
+    (table / "short.csv").write_text("age\n40\n")
+    for inputs, message in (
+        ("rows.npy", "inputs must be a table (.csv), since the run learned from one"),
+        ("short.csv", "short.csv must have a column 'city', got ['age']"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["predict", "run", inputs])
+        assert message in capsys.readouterr().err
+    (table / "less.csv").write_text(
+        "\n".join((table / "my.csv").read_text().splitlines()[:100])
+    )
+    other = ["--data", "Table", "--data.path", "less.csv", *target]
+    for command in ("predict", "evaluate"):
+        with pytest.raises(SystemExit):
+            main([command, "run", *other])
+        assert "a table with other training rows" in capsys.readouterr().err

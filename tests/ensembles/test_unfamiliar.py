@@ -1,0 +1,164 @@
+"""Which inputs look unlike what was held out: every task, files, refusals."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import tepui
+from mutations import REFUSED, SAME, counted
+from tepui import Ensemble, Task
+from tepui.core.storage import read_tensors, write_tensors
+from tepui.data import Arrays
+from tepui.methods import DeepEnsemble
+
+STREAM = torch.Generator().manual_seed(0)
+TARGETS = {  # of noisy inputs
+    "classification": lambda x: x[:, :3].argmax(1),
+    "multi_label": lambda x: (x[:, :3] > 0).long(),
+    "regression": lambda x: x[:, :3],
+    "gaussian": lambda x: x[:, :2],
+    "quantiles": lambda x: x[:, :1],
+}
+OUTPUTS = {"gaussian": 4}
+SCORES = {"classification": "pds", "multi_label": "mutual_information"}
+
+
+def task_of(name):
+    return Task(name, (0.1, 0.5, 0.9)) if name == "quantiles" else Task(name)
+
+
+def trained(name, members=3):
+    outputs = OUTPUTS.get(name, 3)
+    make = lambda: nn.Linear(4, outputs)  # noqa: E731
+    ensemble = Ensemble.build(make, members, seed=1, task=task_of(name))
+    with torch.no_grad():
+        for member in ensemble.members:
+            member.weight.copy_(torch.eye(outputs, 4) + 0.4 * member.weight)
+    return ensemble, make
+
+
+def data(name, samples):
+    inputs = torch.randn(samples, 4, generator=STREAM)
+    noise = torch.randn(samples, 4, generator=STREAM)
+    return Arrays(inputs, TARGETS[name](inputs + noise))
+
+
+def learn(ensemble, name, held):
+    if name in SCORES:
+        ensemble.calibrate(held)
+    else:
+        ensemble.conformal(held)
+
+
+def naive(held, values):
+    return [(held.numpy() < value).mean() for value in values.numpy()]
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_task_compares_inputs_with_those_held_out(name, tmp_path):
+    ensemble, make = trained(name)
+    held, test = data(name, 400), data(name, 200)
+    learn(ensemble, name, held)
+    score = SCORES.get(name, "epistemic")
+    known, out = ensemble.predict(held), ensemble.predict(test)
+    expected = naive(known.scores()[score], out.scores()[score])
+    found = out.unfamiliarity()
+    np.testing.assert_allclose(found.numpy(), expected, atol=0.0051)
+    assert ensemble.held_out_scores.default == score
+    assert torch.equal(out.unfamiliar(0.9), found >= 0.9)
+    assert 0.02 < out.unfamiliar(0.9).double().mean() < 0.25
+    ensemble.save(tmp_path)
+    again = tepui.load(tmp_path, make).predict(test)
+    for other in out.scores():
+        assert torch.equal(again.unfamiliarity(other), out.unfamiliarity(other))
+    far = ensemble.predict(50 * test.inputs[:50])
+    if name not in SCORES:
+        assert far.unfamiliar().all()
+
+
+def test_pixels_are_judged_by_their_image():
+    make = lambda: nn.Conv2d(2, 3, 1)  # noqa: E731
+    ensemble = Ensemble.build(make, 2, seed=3, task=Task("classification"))
+    images = torch.randn(40, 2, 5, 4, generator=STREAM)
+    labels = torch.randint(3, (40, 5, 4), generator=STREAM)
+    ensemble.calibrate(Arrays(images, labels))
+    out = ensemble.predict(images)
+    expected = naive(out.ood_score("pds"), out.ood_score("pds"))
+    assert out.unfamiliarity().tolist() == pytest.approx(expected, abs=0.026)
+
+
+@pytest.mark.parametrize(
+    ("name", "score"), [("classification", "entropy"), ("multi_label", "entropy")]
+)
+def test_one_member_is_judged_by_what_it_is_unsure_of(name, score):
+    ensemble, _ = trained(name, members=1)
+    ensemble.calibrate(data(name, 100))
+    assert ensemble.held_out_scores.default == score
+    assert ensemble.predict(data(name, 50)).unfamiliarity().std() > 0.1
+
+
+def test_who_cannot_know_says_why():
+    out = trained("classification")[0].predict(torch.zeros(2, 4))
+    with pytest.raises(ValueError, match=r"held-out data first, by calibrate or conf"):
+        out.unfamiliar()
+    alone, _ = trained("regression", members=1)
+    alone.conformal(data("regression", 50))
+    with pytest.raises(ValueError, match=r"for numbers have two members or more"):
+        alone.predict(torch.zeros(2, 4)).unfamiliarity()
+    unknown = Ensemble.build(lambda: nn.Linear(4, 3), 2, task=Task("unknown"))
+    with pytest.raises(ValueError, match="ensemble must say what outputs mean"):
+        unknown.predict(torch.zeros(2, 4)).unfamiliar()
+    ensemble, _ = trained("classification")
+    ensemble.calibrate(data("classification", 50))
+    out = ensemble.predict(torch.zeros(2, 4))
+    with pytest.raises(ValueError, match=r"score must be one of .*, got 'epistemic'"):
+        out.unfamiliarity("epistemic")
+    with pytest.raises(ValueError, match=r"level must lie in \(0, 1\], got 99"):
+        out.unfamiliar(99)
+
+
+def test_it_is_taken_back_with_the_calibration(tmp_path):
+    ensemble, _ = trained("classification")
+    ensemble.save(tmp_path)
+    before = (tmp_path / "ensemble.safetensors").read_bytes()
+    ensemble.calibrate(data("classification", 60))
+    first = ensemble.held_out_scores
+    ensemble.conformal(data("classification", 80))
+    assert len(first.quantiles["pds"]) == 60
+    assert len(ensemble.held_out_scores.quantiles["pds"]) == 80
+    ensemble.calibration = None
+    assert ensemble.held_out_scores is None
+    ensemble.save(tmp_path, overwrite=True)
+    assert (tmp_path / "ensemble.safetensors").read_bytes() == before
+    ensemble.conformal(data("classification", 80))
+    how = {"method": DeepEnsemble(), "epochs": 1, "progress": "none"}
+    tepui.fit(ensemble, data("classification", 64), **how)
+    assert ensemble.held_out_scores is None
+
+
+def test_files_without_it_are_read_and_damaged_ones_refused(tmp_path):
+    ensemble, make = trained("classification")
+    ensemble.calibrate(data("classification", 60))
+    file = ensemble.save(tmp_path)
+    tensors, document = read_tensors(file, "ensemble")
+
+    def read(_):
+        found = tepui.load(tmp_path, make).held_out_scores
+        return {n: kept.tolist() for n, kept in found.quantiles.items()}
+
+    whole = read(file)
+    counts = counted(file, read, lambda found: found == whole, range(40))
+    assert counts.keys() <= {SAME, REFUSED}
+    old = {n: t for n, t in tensors.items() if not n.startswith("held_out_scores")}
+    del document["held_out_scores"]
+    write_tensors(file, "ensemble", old, document)
+    loaded = tepui.load(tmp_path, make)
+    assert loaded.calibration is not None
+    with pytest.raises(ValueError, match="held-out data first"):
+        loaded.predict(torch.zeros(2, 4)).unfamiliar()
+    falling = tensors | {"held_out_scores.pds": torch.tensor([1.0, 0.0])}
+    document["held_out_scores"] = {"default": "pds"}
+    write_tensors(file, "ensemble", falling, document)
+    with pytest.raises(ValueError, match="in rising order"):
+        tepui.load(tmp_path, make)

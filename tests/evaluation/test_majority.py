@@ -1,0 +1,39 @@
+"""An ensemble that is no better than the most frequent class is called that."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+from torch import nn
+
+import tepui
+from tepui.data import Arrays
+from tepui.evaluation.majority import no_better_than_majority
+
+
+@given(st.integers(0, 60), st.floats(0.05, 0.95))
+def test_a_guess_is_tested_as_scipy_does(right, majority):
+    p = binomtest(right, 60, majority, alternative="greater").pvalue
+    assert no_better_than_majority(right / 60, majority, 60) == (p > 0.05)
+
+
+def member(scale: float) -> nn.Module:
+    """A classifier as sure of the right class as the scale says; 0 guesses."""
+    layer = nn.Linear(3, 3, bias=False)
+    with torch.no_grad():
+        layer.weight.copy_(scale * torch.eye(3))
+    return layer
+
+
+LABELS = torch.tensor([0] * 20 + [1] * 10)
+DATA = Arrays(torch.eye(3)[LABELS], LABELS)
+
+
+@pytest.mark.parametrize(("scale", "guesses"), [(5.0, False), (0.0, True)])
+def test_an_evaluation_says_whether_it_is_better_than_a_guess(scale, guesses):
+    result = tepui.evaluate(tepui.Ensemble([member(scale)]), DATA)
+    assert result.majority == result.document()["majority"] == pytest.approx(2 / 3)
+    assert result.only_guesses == guesses
+    said = "always naming the most frequent class would get 0.6667"
+    assert (said in str(result)) == guesses

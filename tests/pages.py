@@ -1,0 +1,26 @@
+"""README and the documents: their blocks and the commands that they show."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHELLS = ("", "sh")
+_BLOCK = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```$", re.S | re.M)
+
+
+def name_of(page):
+    """Return a page's path in the repository."""
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page):
+    """Return the language and the text of every block of a page."""
+    return _BLOCK.findall(page.read_text())
+
+
+def commands(page):
+    """Return the commands of a page in their order, each on one line, uncommented."""
+    text = "".join(text for language, text in blocks(page) if language in SHELLS)
+    lines = re.sub(r" *\\\n *", " ", text).splitlines()
+    return [re.sub(r"\s+# .*", "", line) for line in lines]

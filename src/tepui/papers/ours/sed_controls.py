@@ -189,6 +189,7 @@ def extractor(effort: Effort, seed: int) -> Trial:
             epochs=effort.extractor_epochs,
             batch_size=128,
             schedule=MultiStep(),
+            precision="float32",
         ),
         member_seeds(seed, 1),
     )
@@ -214,6 +215,7 @@ def heads(effort: Effort, variant: Variant, seed: int) -> Trial:
             batch_size=128,
             optimizer=optimizer,
             schedule=MultiStep(),
+            precision="float32",
             loss=loss,
         ),
         member_seeds(seed, MEMBERS),

@@ -169,6 +169,7 @@ def of_variant(name: str, variant: Variant, length: Length) -> Numbers:
                 batch_size=128,
                 optimizer=AdamW(lr=3e-3),
                 schedule=MultiStep(),
+                precision="float32",
             ),
             seeds=member_seeds(seed, MEMBERS),
             unlabeled=Painted("unlabeled", seed) if unlabeled else None,

@@ -93,7 +93,7 @@ class ControlStudy(NamedTuple):
     places: int = 100  # random places at which SAM-sharpness is measured
     # training samples for SAM-sharpness; None takes all
     sharp_samples: int | None = None
-    precision: Precision = "auto"  # of training
+    precision: Precision = "float32"  # of training
     # the class of the corrupted copies that were released; None where there are none
     released_copies: Callable[..., Any] | None = None
 

@@ -97,6 +97,7 @@ def trial(
             batch_size=study.batch_size,
             optimizer=optimizer,
             schedule=Constant(),
+            precision="float32",
             loss=loss,
         ),
         seeds(repetition, size),

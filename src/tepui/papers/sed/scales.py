@@ -189,6 +189,7 @@ def _stand_ins(
                 epochs=epochs,
                 batch_size=128,
                 schedule=MultiStep(),
+                precision="float32",
             ),
             seeds(repetition, 1),
         )

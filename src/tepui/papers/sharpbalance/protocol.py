@@ -60,7 +60,7 @@ class Protocol(NamedTuple):
     augment: tuple[Augmentation, ...] = ()  # random changes of the training images
     strength: str = "cifar"  # whose parameters corruptions take
     held_out: float = 0.0  # share of the training samples that is not trained on
-    precision: Precision = "auto"  # of training
+    precision: Precision = "float32"  # of training
     statistics: bool = False  # whether perturbed passes update BatchNorm's, too
     # the class of the corrupted copies that were released; None where there are none
     released_copies: Callable[..., Any] | None = None

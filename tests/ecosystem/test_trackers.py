@@ -53,7 +53,7 @@ def test_mlflow_holds_settings_and_figures(store, tmp_path):
     for name in ("loss", "validation_loss", "validation_accuracy"):
         for member in range(2):
             logged = client.get_metric_history(
-                found.info.run_id, f"{name}/member {member}"
+                found.info.run_id, f"{name}/member {member + 1}"
             )
             expected = [getattr(record, name)[member] for record in run.history]
             assert [point.step for point in logged] == [0, 1]

@@ -64,6 +64,7 @@ class Page:
 
     def open(self, place, width=1280, scheme="light", media=""):
         """Load a file or an address at a width, in a color scheme, as a medium."""
+        self._load("about:blank")  # what the page before has yet to tell is not of this
         mobile = width < 600
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -74,12 +75,8 @@ class Page:
         )
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
-        self.events.clear()
         served = str(place).startswith("http://127.0.0.1")
-        url = str(place) if served else Path(place).resolve().as_uri()
-        self.call("Page.navigate", url=url)
-        while not self.told("Page.loadEventFired"):
-            self.events.append(self._next())
+        self._load(str(place) if served else Path(place).resolve().as_uri())
 
     def told(self, method):
         """Return what the browser said by one method since the page was opened."""
@@ -112,10 +109,16 @@ class Page:
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
         return base64.b64decode(shot["data"])
 
+    def _load(self, url):
+        self.events.clear()
+        self.call("Page.navigate", url=url)
+        while not self.told("Page.loadEventFired"):
+            self.events.append(self._next())
+
     def _next(self):
         while b"\0" not in self._read:
-            ready, _, _ = select([self._answers], [], [], 60)
-            assert ready, "the browser said nothing for a minute"
+            ready, _, _ = select([self._answers], [], [], 240)
+            assert ready, "the browser said nothing for four minutes"
             piece = os.read(self._answers, 1 << 20)
             assert piece, "the browser ended"
             self._read += piece
@@ -141,7 +144,7 @@ def browser():
             yield Page(commands, answers)
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(120)
             os.close(commands)
             os.close(answers)
 

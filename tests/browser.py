@@ -33,6 +33,13 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
+STARTS = 5
+
+
+class EndedError(AssertionError):
+    """The browser is no more."""
+
+
 class Page:
     """A page that Chromium has open.
 
@@ -120,7 +127,8 @@ class Page:
             ready, _, _ = select([self._answers], [], [], 240)
             assert ready, "the browser said nothing for four minutes"
             piece = os.read(self._answers, 1 << 20)
-            assert piece, "the browser ended"
+            if not piece:
+                raise EndedError("the browser ended")
             self._read += piece
         message, self._read = self._read.split(b"\0", 1)
         return json.loads(message)
@@ -128,7 +136,22 @@ class Page:
 
 @contextmanager
 def browser():
-    """Start Chromium and yield an empty page."""
+    """Yield an empty page of Chromium, which may end while it starts under load."""
+    for left in reversed(range(STARTS)):
+        with _process() as pipes:
+            try:
+                page = Page(*pipes)
+            except (EndedError, BrokenPipeError):
+                if left:
+                    continue
+                raise
+            yield page
+            return
+
+
+@contextmanager
+def _process():
+    """Start Chromium; yield where it takes commands, and where it answers."""
     inward, commands = map(_high, os.pipe())
     answers, outward = map(_high, os.pipe())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
@@ -141,7 +164,7 @@ def browser():
         os.close(inward)
         os.close(outward)
         try:
-            yield Page(commands, answers)
+            yield commands, answers
         finally:
             process.terminate()
             process.wait(120)

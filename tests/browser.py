@@ -33,6 +33,13 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
+STARTS = 5
+
+
+class EndedError(AssertionError):
+    """The browser is no more."""
+
+
 class Page:
     """A page that Chromium has open.
 
@@ -64,6 +71,7 @@ class Page:
 
     def open(self, place, width=1280, scheme="light", media=""):
         """Load a file or an address at a width, in a color scheme, as a medium."""
+        self._load("about:blank")  # what the page before has yet to tell is not of this
         mobile = width < 600
         self.call(
             "Emulation.setDeviceMetricsOverride",
@@ -74,12 +82,8 @@ class Page:
         )
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
-        self.events.clear()
         served = str(place).startswith("http://127.0.0.1")
-        url = str(place) if served else Path(place).resolve().as_uri()
-        self.call("Page.navigate", url=url)
-        while not self.told("Page.loadEventFired"):
-            self.events.append(self._next())
+        self._load(str(place) if served else Path(place).resolve().as_uri())
 
     def told(self, method):
         """Return what the browser said by one method since the page was opened."""
@@ -112,12 +116,19 @@ class Page:
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=True)
         return base64.b64decode(shot["data"])
 
+    def _load(self, url):
+        self.events.clear()
+        self.call("Page.navigate", url=url)
+        while not self.told("Page.loadEventFired"):
+            self.events.append(self._next())
+
     def _next(self):
         while b"\0" not in self._read:
-            ready, _, _ = select([self._answers], [], [], 60)
-            assert ready, "the browser said nothing for a minute"
+            ready, _, _ = select([self._answers], [], [], 240)
+            assert ready, "the browser said nothing for four minutes"
             piece = os.read(self._answers, 1 << 20)
-            assert piece, "the browser ended"
+            if not piece:
+                raise EndedError("the browser ended")
             self._read += piece
         message, self._read = self._read.split(b"\0", 1)
         return json.loads(message)
@@ -125,7 +136,22 @@ class Page:
 
 @contextmanager
 def browser():
-    """Start Chromium and yield an empty page."""
+    """Yield an empty page of Chromium, which may end while it starts under load."""
+    for left in reversed(range(STARTS)):
+        with _process() as pipes:
+            try:
+                page = Page(*pipes)
+            except (EndedError, BrokenPipeError):
+                if left:
+                    continue
+                raise
+            yield page
+            return
+
+
+@contextmanager
+def _process():
+    """Start Chromium; yield where it takes commands, and where it answers."""
     inward, commands = map(_high, os.pipe())
     answers, outward = map(_high, os.pipe())
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
@@ -138,10 +164,10 @@ def browser():
         os.close(inward)
         os.close(outward)
         try:
-            yield Page(commands, answers)
+            yield commands, answers
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(120)
             os.close(commands)
             os.close(answers)
 

@@ -1,12 +1,15 @@
-"""What must be set before any test imports torch or Triton, and names of tests."""
+"""What is set before tests import torch or Triton, and what is not left to chance."""
 
 import os
+import random
 
 # Bits depend on the number of threads; processes that tests start inherit it.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from packages import COMPLETE, imported
 
@@ -14,6 +17,32 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 if COMPLETE:
     pytest.importorskip = imported
+
+
+# Examples are the same in every run, on machines of any speed. To look for others:
+# --hypothesis-profile=default.
+settings.register_profile(
+    "steady",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("steady")
+
+
+class Seeded:
+    """Draws of a test that come from global streams do not follow from those before."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self):
+        torch.manual_seed(0)
+        np.random.seed(0)
+        random.seed(0)
+
+
+def pytest_configure(config):
+    """Reach examples of docstrings too, which lie elsewhere."""
+    config.pluginmanager.register(Seeded())
 
 
 def pytest_itemcollected(item):

@@ -4,11 +4,16 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
+# Below those that systems give to connections by themselves: between the choice of a
+# port and the start of its server nobody else gets it.
+PORTS = range(10000, 32768)
 LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
 
 
@@ -48,13 +53,19 @@ def environment_of(rank, size, port):
     }
 
 
+_asked = count()
+
+
 def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
+    """Return a port for a server to come: another one for every process and call."""
+    while True:
+        port = PORTS[(61 * os.getpid() + next(_asked)) % len(PORTS)]
+        with socket.socket() as tried, suppress(OSError):
+            tried.bind(("127.0.0.1", port))
+            return port
 
 
-def launched(size, script, *arguments, timeout=240, **environment):
+def launched(size, script, *arguments, timeout=600, **environment):
     """Run a script once per rank; return how each ended."""
     port = free_port()
     options = ["-W", "error::FutureWarning", "-c", script, *map(str, arguments)]
@@ -90,7 +101,7 @@ def saved_by(folder, ranks):
     return [torch.load(file, weights_only=False) for file in files]
 
 
-def saved(script, folder, size, *arguments, timeout=240):
+def saved(script, folder, size, *arguments):
     """Run a script once per rank, all of them well; return what each saved."""
-    assert_all_well(launched(size, script, folder, *arguments, timeout=timeout))
+    assert_all_well(launched(size, script, folder, *arguments))
     return saved_by(folder, range(size))

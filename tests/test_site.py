@@ -93,11 +93,10 @@ def test_docstrings_are_drawn_and_not_shown_as_they_are_written(folder):
 
 def wait_for(tab, expression, value):
     """Wait until the page's own scripts have done their work."""
-    for _ in range(200):
-        if tab.value(expression) == value:
-            return
+    last = time.monotonic() + 120
+    while (found := tab.value(expression)) != value:
+        assert time.monotonic() < last, found
         time.sleep(0.05)
-    assert tab.value(expression) == value
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

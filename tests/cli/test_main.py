@@ -197,7 +197,7 @@ def run(arguments, folder):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
 
 
@@ -305,7 +305,7 @@ def test_an_interruption_before_any_work_says_what_there_is_to_say(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 )
 def test_a_stopped_run_says_how_to_continue(number, code, tmp_path, capsys):
-    words = ["train", "--epochs", "50", "--members", "1", "--out", str(tmp_path / "r")]
+    words = ["train", "--epochs", "999", "--members", "1", "--out", str(tmp_path / "r")]
     words += ["--model", "ConvNet", "--model.width", "1", "--quiet"]
 
     def stop():

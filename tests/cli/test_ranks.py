@@ -27,7 +27,7 @@ def torchrun(folder, *words, size=2):
         capture_output=True,
         check=False,
         text=True,
-        timeout=300,
+        timeout=600,
     )
 
 

@@ -123,10 +123,10 @@ def test_interrupted_and_started_again_ends_as_uninterrupted(made, tmp_path):
         while len(finished(tmp_path)) <= len(kept) and process.poll() is None:
             time.sleep(0.005)
         process.send_signal(number)
-        assert process.wait(60) == code
+        assert process.wait(300) == code
         assert not (tmp_path / place).exists()
         kept |= finished(tmp_path)
-    assert started(tmp_path).wait(300) == 0
+    assert started(tmp_path).wait(900) == 0
     assert 2 <= len(kept) < len(finished(tmp_path)) == 8
     assert kept.items() <= finished(tmp_path).items()
     whole, again = (

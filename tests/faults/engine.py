@@ -20,7 +20,7 @@ class Suite(NamedTuple):
 
     outcome: Outcome
     about: str
-    patience: float = 60.0  # seconds for a seed
+    patience: float = 300.0  # seconds for a seed
     together: int = 50  # seeds for one process
 
 

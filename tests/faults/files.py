@@ -13,7 +13,7 @@ from mutations import outcome as read_outcome
 
 NAMES = tuple(CASES)
 ROOM = 2**30  # bytes that reading a file of a few kilobytes may take
-PATIENCE = 20  # seconds
+PATIENCE = 120  # seconds
 WITHOUT_REDUNDANCY = "read changed, a format without redundancy"
 ENDS = {REFUSED: "refused by name", SAME: "same content", ACCEPTED: WITHOUT_REDUNDANCY}
 

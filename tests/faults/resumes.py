@@ -65,7 +65,7 @@ def _files(folder: Path) -> list[Path]:
 
 def _resumed(name: str, folder: Path, file: Path, whole: dict[str, object]) -> str:
     work, log = folder / "whole", folder / "log"
-    code = ended(forked(lambda: _impatient(name, work), log), 60)
+    code = ended(forked(lambda: _impatient(name, work), log))
     if code == 0:
         return _end_of(work, file, whole)
     words = last_words(log)

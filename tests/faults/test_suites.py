@@ -6,6 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -171,14 +174,24 @@ def strange(seed, folder):
     if seed == 2:
         os.kill(os.getpid(), signal.SIGSEGV)
     if seed == 4:
-        time.sleep(60)
+        (folder / "hangs").write_text(str(os.getpid()))
+        time.sleep(1000)
     if seed == 5:
         raise KeyError("in the suite")
     return "group", "fine"
 
 
-def test_crashes_hangs_and_errors_are_wrong_and_the_others_go_on(tmp_path):
-    suite = Suite(strange, "", patience=0.7, together=3)
+def test_crashes_hangs_and_errors_are_wrong_and_the_others_go_on(tmp_path, monkeypatch):
+    hanging, hours = tmp_path / "hangs", count()
+
+    def now():
+        """Return the time; while a process hangs, an hour passes between two looks."""
+        process = hanging.read_text() if hanging.exists() else ""
+        hangs = process and Path("/proc", process).exists()
+        return time.monotonic() + 3600 * (next(hours) if hangs else 0)
+
+    monkeypatch.setattr("faults.engine.time", SimpleNamespace(monotonic=now))
+    suite = Suite(strange, "", patience=600, together=3)
     found = {seed: end for seed, _, end in tried(suite, range(8), tmp_path)}
     assert {seed for seed, end in found.items() if end == "fine"} == {0, 1, 3, 6, 7}
     assert found[2] == "WRONG: crash, ended with -11"
@@ -187,7 +200,7 @@ def test_crashes_hangs_and_errors_are_wrong_and_the_others_go_on(tmp_path):
 
 
 def test_totals_are_resumed_and_a_seed_counts_once(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "SUITES", {"naming": Suite(strange, "names", 0.7)})
+    monkeypatch.setattr(command, "SUITES", {"naming": Suite(strange, "names")})
     monkeypatch.setattr(command, "warm_up", lambda folder: None)
     file = tmp_path / "totals.json"
     words = ["--suite", "naming", "--totals", str(file), "--seeds"]

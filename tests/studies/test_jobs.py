@@ -213,9 +213,10 @@ def test_a_failure_of_the_listener_ends_the_work(workers, monkeypatch, tmp_path)
         raise InterruptedError
 
     monkeypatch.delenv(THREADS_VARIABLE, raising=False)
+    before = {*multiprocessing.active_children()}
     with pytest.raises(InterruptedError):
         carry_out(WORK, Store(tmp_path, device="cpu"), workers=workers, ended=fail)
-    assert not multiprocessing.active_children()
+    assert {*multiprocessing.active_children()} <= before
     assert THREADS_VARIABLE not in os.environ
 
 

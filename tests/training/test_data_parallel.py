@@ -106,7 +106,7 @@ def one_thread():
 )
 def launch(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("ranks")
-    return folder, saved(WORKER, folder, request.param, timeout=400)
+    return folder, saved(WORKER, folder, request.param)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import time
 import pytest
 from torch.distributed import HashStore
 
+from tepui.training import presence as module
 from tepui.training.presence import Presence, RankLost, unbroken
 
 
@@ -17,7 +18,7 @@ def presence(store, rank, size=2, timeout=0.5):
 
 def test_all_have_come_when_one_goes_on():
     store, came = HashStore(), []
-    ranks = [presence(store, rank, 3, timeout=30) for rank in range(3)]
+    ranks = [presence(store, rank, 3, timeout=1000) for rank in range(3)]
 
     def arrive(rank, seconds):
         for meeting in range(3):
@@ -30,20 +31,45 @@ def test_all_have_come_when_one_goes_on():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=30)
+        thread.join(timeout=120)
         assert not thread.is_alive()
     assert len(came) == 9
 
 
-def test_a_rank_that_computes_for_long_is_waited_for():
+class Days:
+    """A clock by which a pause of the rank that waits takes a day, and what it sees."""
+
+    def __init__(self, *events):
+        self.now, self.events = 0, iter(events)
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += 1
+        next(self.events)()
+
+
+def test_a_rank_that_computes_for_long_is_waited_for(monkeypatch):
     store = HashStore()
-    first, second = (presence(store, rank, timeout=0.6) for rank in range(2))
-    late = threading.Timer(2.0, second.wait_for_all)
-    late.start()
-    begun = time.monotonic()
+    first = presence(store, 0, timeout=5)
+    beat, come = lambda: store.add("beat/1", 1), lambda: store.add("arrived/1", 1)
+    days = Days(*[beat] * 20, come)
+    monkeypatch.setattr(module, "time", days)
     first.wait_for_all()
-    assert time.monotonic() - begun > 1.9
-    late.join()
+    assert days.now == 21
+    monkeypatch.setattr(module, "time", Days(*[beat] * 20, *[lambda: None] * 20))
+    with pytest.raises(RankLost, match="rank 1 gave no sign of life for 5 s"):
+        first.wait_for_all()
+
+
+def test_a_rank_beats_while_it_computes():
+    store = HashStore()
+    presence(store, 0)
+    last = time.monotonic() + 120
+    while store.add("beat/0", 0) < 3:
+        assert time.monotonic() < last
+        time.sleep(0.01)
 
 
 def test_a_rank_that_ended_beats_no_more():
@@ -73,7 +99,7 @@ def test_a_rank_whose_process_ended_is_lost_at_once():
             RankLost, match=r"rank 1 has died; start the run again with"
         ):
             first.wait_for_all()
-        ended.wait(timeout=30)
+        ended.wait(timeout=120)
 
 
 def test_a_rank_that_left_says_why_to_those_who_wait():

@@ -152,7 +152,7 @@ def test_ranks_stop_and_diverge_together_and_tell_each_other_of_errors(tmp_path)
 @pytest.mark.parametrize("case", ["SharpBalance", "SED"])
 def test_a_rank_that_dies_ends_the_run_of_the_others(tmp_path, case):
     name = f"{case}=SIGKILL:1:5"
-    survivor, dead = launched(2, SCRIPT, tmp_path, name, TEPUI_RANK_TIMEOUT="2")
+    survivor, dead = launched(2, SCRIPT, tmp_path, name)
     assert (survivor[0], dead[0]) == (0, -9), survivor[2]
     said = torch.load(tmp_path / "0.pt", weights_only=False)[name]
     reasons = (

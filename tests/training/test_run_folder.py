@@ -228,7 +228,7 @@ def test_the_record_of_an_epoch_says_how_long_the_exchange_before_it_took(tmp_pa
     run = fitted(images(), method=method, epochs=3, members=2, out=tmp_path)
     seconds = [record.exchange_seconds for record in run.history]
     assert seconds[1] >= 2 * 0.05  # two members score
-    assert max(seconds[0], seconds[2]) < 0.05
+    assert [seconds[0], seconds[2]] == [0, 0]
     assert [record.peak_memory for record in run.history] == [None] * 3
     assert RunFolder(tmp_path).history() == run.history
 

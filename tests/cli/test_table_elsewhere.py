@@ -58,7 +58,8 @@ def test_the_way_to_detectors_works_for_a_run_that_held_nothing_out(run, capsys)
     main(["train", *classes, *HOW[2:], "--out", "classes"])
     main(["calibrate", "classes", "--held-out", "test"])
     main(["predict", "classes", "--out", "first.csv"])
-    words = re.search(r"; tepui (calibrate .*?) finds rows far out", said(capsys))[1]
+    told = said(capsys)
+    words = re.search(r"far out too: tepui (calibrate .*? --detectors)", told)[1]
     assert words == "calibrate classes --held-out test --detectors"
     main(shlex.split(words))
     main(["predict", "classes", "--out", "second.csv"])

@@ -1,4 +1,4 @@
-"""What averaging does, in words: no sentence says that something adds less than zero."""
+"""What averaging does, in words: nothing adds less than zero."""
 
 import math
 

@@ -51,8 +51,9 @@ def read_detectors(folder: str | Path, ensemble: Ensemble) -> FeatureDetectors |
         return None
     tensors, about = read_tensors(file, KIND)
     fits = about.get("ensemble") == weights_digest(ensemble)
-    rule = "be fitted for the ensemble beside it (tepui calibrate --detectors does)"
-    require(fits, str(file), rule, "those of other weights")
+    again = f"type tepui calibrate {folder} --detectors to fit it again"
+    rule = f"be fitted for the ensemble beside it ({again})"
+    require(fits, str(file), rule, "detectors of other weights")
     device = device_of(ensemble)
     with reading(file, "detectors of features"):
         moved = {name: tensor.to(device) for name, tensor in tensors.items()}

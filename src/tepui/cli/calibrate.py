@@ -91,8 +91,8 @@ def calibrate(
     if remove:
         given = {"--method": method, "--coverage": coverage, "--detectors": detectors}
         wanted = [option for option, value in given.items() if value]
-        rule = "stand alone, since it takes back what other options learn"
-        require(not wanted, "--remove", rule, " ".join(wanted))
+        alone = "stand alone, since it takes back what other options learn"
+        require(not wanted, "--remove", alone, " ".join(wanted))
     require(
         score is None or coverage is not None, "--score", "go with --coverage", score
     )
@@ -115,13 +115,15 @@ def calibrate(
     else:
         unseen = tested_part(named, run)
     whole = held = for_sets = _in_form_of(ensemble, unseen)
-    said, gain = [], None
+    said: list[str] = []
+    gained: list[str] = []
     if chosen is not None:
         if coverage is not None:
             held, for_sets = split(held, 0.5, seed=0)
-        ensemble.calibrate(held, chosen, rule=rule, **how)
+        fitted = ensemble.calibrate(held, chosen, rule=rule, **how)
         said.append(f"{chosen} calibration on {_count(held)}")
         gain = gain_of(ensemble, held, rule, how)
+        gained += [gain_in_words(gain, fitted), doubt_in_words(gain, run)]
     if coverage is not None:
         ensemble.conformal(for_sets, coverage, score, rule=rule, **how)
         said.append(f"coverage {coverage:g} on {_count(for_sets)}")
@@ -132,10 +134,8 @@ def calibrate(
         said.append(f"detectors of features on {_count(seen)}")
     ensemble.save(run, overwrite=True)
     console().print(f"{', '.join(said)}; saved in {run}")
-    if gain is not None and ensemble.calibration is not None:
-        console().print(gain_in_words(gain, ensemble.calibration))
-        if doubt := doubt_in_words(gain, run):
-            console().print(doubt)
+    for line in filter(None, gained):
+        console().print(line)
     console().print(f"next: tepui predict {run} FILES")
 
 

@@ -106,7 +106,7 @@ def calibrate(
         _take_back(run, ensemble)
         return
     if detectors:
-        _check_classes(ensemble, run)
+        _check_classes(ensemble, run, held_out)
     chosen = _method(ensemble, method, coverage)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
     ensemble.calibration = None
@@ -174,17 +174,18 @@ def _method(ensemble: Ensemble, method: str | None, coverage: float | None) -> A
     return None
 
 
-def _check_classes(ensemble: Ensemble, run: Path) -> None:
+def _check_classes(ensemble: Ensemble, run: Path, held_out: str) -> None:
     """Refuse detectors for what has no classes, with what to type instead."""
     task = ensemble.task
-    labels = task is not None and task.name == "multi_label"
-    instead = f"tepui calibrate {run}{'' if labels else ' --coverage 0.9'}"
-    rule = (
-        f"be left out for the task {str(task)!r}: it goes with classes, one of which "
-        f"is right. Type {instead}, and tepui predict then knows unfamiliar rows by "
-        "how far members disagree"
+    if task in (None, CLASSIFICATION):
+        return
+    coverage = "" if task.name in PROBABILITIES else " --coverage 0.9"
+    asked = " --held-out test" if held_out == "test" else ""
+    raise ValueError(
+        f"--detectors must be left out for the task {str(task)!r}, since detectors "
+        "learn what classes look like; by how far members disagree tepui predict knows "
+        f"unfamiliar rows too, after: tepui calibrate {run}{coverage}{asked}"
     )
-    require(task in (None, CLASSIFICATION), "--detectors", rule, "--detectors")
 
 
 def _in_form_of(ensemble: Ensemble, dataset: Dataset[Any]) -> Dataset[Any]:

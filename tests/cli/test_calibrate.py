@@ -102,9 +102,9 @@ def test_predict_says_which_rows_look_unfamiliar(run, tmp_path, capsys):
     assert [row["unfamiliar"] == "True" for row in found] == [s >= 0.9 for s in shares]
     count = sum(share >= 0.9 for share in shares)
     assert (
-        f"{count} of 360 rows look unlike the training data (level 0.9 by pds); tepui "
-        f"calibrate {run} --detectors finds rows far out next: look at unfamiliar "
-        "rows and the rows of the lowest confidence"
+        f"{count} of 360 rows look unlike the training data (level 0.9 by pds); to "
+        f"find rows far out too: tepui calibrate {run} --detectors next: look at "
+        "unfamiliar rows and the rows of the lowest confidence"
     ) in said
     main(["calibrate", str(run), "--detectors"])
     found, said = predicted("features.csv")
@@ -138,7 +138,7 @@ def test_what_was_learned_can_be_taken_back(run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--remove", "--coverage", "0.9"], "--remove must go without what it would"),
+        (["--remove", "--coverage", "0.9"], "--remove must stand alone"),
         (["--score", "aps"], "--score must go with --coverage"),
         (["--coverage", "1.5"], "coverage must lie in (0, 1)"),
         (["--method", "platt"], "platt"),

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from claim_cases import CASES
+from tepui.cli import claims
 from tepui.cli.main import main
 from tepui.papers.claims.evidence import read_evidence
 from tepui.papers.claims.judging import CLAIMS, verdicts
@@ -30,13 +32,24 @@ def results(tmp_path):
 def test_the_table_shows_each_claim_and_the_count(results, capsys):
     main(["claims", "--from", str(results)])
     shown = capsys.readouterr().out
-    assert "sharpbalance/eoa-sam-plus" in shown.replace("\n", "")
+    claim = next(c for c in CLAIMS if c.name == "sharpbalance/eoa-sam-plus")
+    assert f"{claim.name}: {claim.text}\n  small: supported, effect " in shown
     computed = sum(claim.computed is not None for claim in CLAIMS)
     nothing = len(CLAIMS) - computed - 1
     counts = f"small: 1 supported; computed: 2 supported, 2 refuted; {nothing} no data"
     assert counts in shown
     assert "tradeoff" not in shown
     assert "smoke" not in shown
+
+
+def test_sentences_fit_the_width_of_a_screen(monkeypatch, capsys):
+    narrow = Console(width=80, highlight=False, markup=False)
+    monkeypatch.setattr(claims, "console", lambda: narrow)
+    claims.claims(DOCS / "results")
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "SAM makes single members more accurate." in shown
+    assert "  medium: refuted, effect " in shown
 
 
 def test_json_and_markdown_can_be_read_by_programs(results, capsys):

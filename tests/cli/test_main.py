@@ -266,7 +266,7 @@ def test_help_shows_the_options_that_are_taken(tmp_path, capsys):
         ),
         (["train", "--epochs", "0"], "epochs must be positive, got 0"),
         (["evaluate", "nowhere"], "no file or folder nowhere"),
-        (["report", "nowhere"], "nowhere holds nothing to report"),
+        (["report", "nowhere"], "no file or folder nowhere"),
         (["train", "--device", "nowhere"], "device must name a device"),
         (["train", "--label-smoothing", "1.5"], "label_smoothing must lie in [0, 1]"),
         (["train", "--optimizer.lr", "1e30", *SMALL], "must stay finite"),

@@ -108,4 +108,4 @@ def test_a_run_on_other_data_is_not_measured_on_digits(tmp_path, capsys):
     write_document(run / "run.json", "run", document)
     with pytest.raises(SystemExit):
         measured(tmp_path / "out", run)
-    assert "was trained on CIFAR100, got None" in capsys.readouterr().err
+    assert "was trained on CIFAR100\n" in capsys.readouterr().err

@@ -12,6 +12,30 @@ SAID = {
     "train --epohcs 3": (
         r"--epohcs must be an option of tepui train \(did you mean '--epochs'\?\)"
     ),
+    # What is not written out is refused, lest a script change its meaning.
+    "train --epoch 3": (
+        r"--epoch must be an option of tepui train \(did you mean '--epochs'\?\)"
+    ),
+    "train --val 0.2": (
+        r"--val must be an option of tepui train \(did you mean '--validation'\?\)"
+    ),
+    "compare --ensemble 2": (
+        r"--ensemble must be an option of tepui compare \(did .* '--ensembles'\?\)"
+    ),
+    "predict runs/sam --overwrit": (
+        r"--overwrit must be an option of tepui predict \(did .* '--overwrite'\?\)"
+    ),
+    "evaluate runs/sam --detectors": (
+        r"--detectors must be an option of tepui evaluate \(tepui calibrate has it\)"
+    ),
+    "train --keep best": '--validation must be given to keep the "best" weights',
+    "train --resume": "--out must be given to resume a run",
+    "train --method A2D": (
+        "--unlabeled must be a data set for A2D, .*, but it was not given"
+    ),
+    "reproduce": (
+        "the name of a figure or table must be given, such as tepui reproduce .*"
+    ),
     "train --epochs x": "--epochs must be a whole number, got 'x'",
     "train --members": "--members must be followed by a value",
     "train --keep bst": (
@@ -116,6 +140,8 @@ def test_tepui_alone_greets_with_what_a_newcomer_needs(capsys):
     out = capsys.readouterr().out
     for command in ("compare", "train", "evaluate", "predict"):
         assert f"\n  tepui {command}" in out
+    for kind in ("ImageFolder", "Table"):
+        assert f"tepui train --data {kind} --data.path" in out
     assert max(map(len, out.splitlines())) <= 88
 
 

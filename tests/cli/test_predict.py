@@ -142,5 +142,5 @@ def test_help_shows_an_example(capsys):
 def test_the_table_of_an_evaluation_names_each_member(run, capsys):
     main(["evaluate", str(run), "--corruptions", "none"])
     shown = capsys.readouterr().out
-    for text in ("accuracy of member 1", "nll of member 2", "mistakes"):
+    for text in ("accuracy, clean", "nll, clean", "mistakes"):
         assert text in shown

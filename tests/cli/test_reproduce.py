@@ -201,7 +201,7 @@ def test_list_names_figures_and_diagrams(capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "items must name a figure or table"),
+        ([], "the name of a figure or table must be given, such as tepui"),
         (["sharpbalance/figure77"], "near: sharpbalance/figure7"),
         (["sharpbalance/figure6"], "has no numbers to make"),
         (["sharpbalance/figure7", "--device", "gpu"], "device must be one that torch"),

@@ -104,8 +104,9 @@ def test_commands_end_in_what_to_do_next(held_out, tmp_path, monkeypatch, capsys
         assert line in said
     rows = "(unfamiliar rows and )?the rows of the lowest confidence"
     assert re.search(f"next: look at {rows} in predictions.csv first", said)
-    assert "accuracy of member 1" in said
-    assert "accuracy of member 0" not in said
+    assert "each member" in said
+    assert "│ 1 │" in said  # people count from one
+    assert "│ 0 │" not in said
 
 
 @pytest.mark.parametrize(("count", "words"), [(10, 200), (300, 1), (3, 1)])
@@ -131,6 +132,21 @@ def test_a_reproduced_table_fits_on_a_screen(
     more = "".join(shown.split())
     assert (f"morein{tmp_path / 'table.md'}" in more) == (count > 20)
     assert "m0" in shown
+
+
+@pytest.mark.parametrize("size", ["smoke", "smoke+epochs=1", "small"])
+def test_numbers_of_a_smoke_test_are_said_to_mean_nothing(
+    size, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setattr(reproduce, "console", lambda: Console(width=200, markup=False))
+    about = {"dataset": "d", "architecture": "a", "metric": "pds", "unit": "none"}
+    record = Record(item="a/b", method="m", value=0.5, n=1, **about)
+    reproduce._say(Results("a/b", "title", size, {}, {}, (record,)), tmp_path)
+    shown = " ".join(capsys.readouterr().out.split())
+    smoke = size.startswith("smoke")
+    # Under the table, and at the end.
+    assert shown.count("shows only that the recipe runs: its numbers") == 2 * smoke
+    assert ("next: tepui reproduce a/b --size small" in shown) == smoke
 
 
 def test_only_what_differs_is_named_when_a_run_is_resumed(tmp_path, capsys):

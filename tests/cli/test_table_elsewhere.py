@@ -51,6 +51,16 @@ def test_what_predict_says_to_type_works(run, capsys):
     assert "unlike the training data (level 0.99 by epistemic)" in said(capsys)
 
 
+def test_detectors_of_numbers_are_refused_with_what_to_type(run, capsys):
+    with pytest.raises(SystemExit):
+        main(["calibrate", run, "--detectors", "--held-out", "test"])
+    error = capsys.readouterr().err
+    assert "--detectors must be left out for the task 'regression'" in error
+    words = re.search(r"after: tepui (calibrate .*)", error)[1]
+    assert words == "calibrate run --coverage 0.9 --held-out test"
+    main(shlex.split(words))
+
+
 def test_the_way_to_detectors_works_for_a_run_that_held_nothing_out(run, capsys):
     classes = [*DATA[:3], "sold.csv", "--data.target", "sold"]
     rows = [f"{30 + n},{'yn'[n % 2]}" for n in range(60)]
@@ -58,7 +68,8 @@ def test_the_way_to_detectors_works_for_a_run_that_held_nothing_out(run, capsys)
     main(["train", *classes, *HOW[2:], "--out", "classes"])
     main(["calibrate", "classes", "--held-out", "test"])
     main(["predict", "classes", "--out", "first.csv"])
-    words = re.search(r"; tepui (calibrate .*?) finds rows far out", said(capsys))[1]
+    told = said(capsys)
+    words = re.search(r"far out too: tepui (calibrate .*? --detectors)", told)[1]
     assert words == "calibrate classes --held-out test --detectors"
     main(shlex.split(words))
     main(["predict", "classes", "--out", "second.csv"])

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -22,8 +23,9 @@ def test_a_run_is_verified(tmp_path, capsys):
     assert "nothing is damaged" in shown
 
 
-def test_damage_is_shown_and_the_exit_code_is_one(tmp_path, capsys):
-    folder = tmp_path / "[red]run"
+def test_damage_is_shown_and_the_exit_code_is_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    folder = Path("[red]run")
     folder.mkdir()
     evaluated(folder)
     file = folder / "logits.safetensors"
@@ -44,14 +46,15 @@ def test_nothing_to_verify_is_a_mistake(tmp_path, capsys):
     assert "no file or folder" in capsys.readouterr().err
 
 
-def test_corrupted_copies_have_a_record(tmp_path, capsys):
-    main(["corrupt", "digits", "--out", str(tmp_path / "c"), "--types", "fog"])
-    assert (tmp_path / "c" / RECORD).is_file()
-    main(["verify", str(tmp_path / "c")])
-    (tmp_path / "c" / "labels.npy").write_bytes(b"x")
-    main(["corrupt", "--out", str(tmp_path / "c"), "--types", "contrast", "--resume"])
+def test_corrupted_copies_have_a_record(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["corrupt", "digits", "--out", "c", "--types", "fog"])
+    assert Path("c", RECORD).is_file()
+    main(["verify", "c"])
+    Path("c", "labels.npy").write_bytes(b"x")
+    main(["corrupt", "--out", "c", "--types", "contrast", "--resume"])
     with pytest.raises(SystemExit):
-        main(["verify", str(tmp_path / "c")])
+        main(["verify", "c"])
     assert "labels.npy" in capsys.readouterr().out  # the damage was not recorded anew
 
 

@@ -378,3 +378,19 @@ def test_other_processes_can_have_it(irises, classifier):
     test = irises[1]
     copy = pickle.loads(pickle.dumps(classifier))
     assert np.array_equal(copy.predict_proba(test), classifier.predict_proba(test))
+
+
+@pytest.mark.parametrize("kind", [EnsembleClassifier, EnsembleRegressor])
+def test_words_as_features_are_refused_with_what_turns_them_into_numbers(kind):
+    X, y = np.array([["red", 1.0], ["blue", 2.0]], dtype=object), [0, 1]
+    with pytest.raises(ValueError, match=r"X must hold numbers.*'red'.*OneHotEncoder"):
+        kind(**SHORT).fit(X, y)
+    fitted = kind(members=1, epochs=1).fit([[0.0, 1.0], [1.0, 0.0]], y)
+    with pytest.raises(ValueError, match=r"OrdinalEncoder.*tepui\.data\.Table"):
+        fitted.predict(X)
+
+
+def test_words_as_numbers_to_predict_are_not_taken_for_features():
+    with pytest.raises(ValueError, match="could not convert string") as error:
+        EnsembleRegressor(**SHORT).fit([[0.0], [1.0]], ["low", "high"])
+    assert "OneHotEncoder" not in str(error.value)

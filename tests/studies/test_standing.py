@@ -46,11 +46,13 @@ def seconds_in(said):
 def test_lines_are_right_within_a_factor_after_the_first_ensemble(first):
     plan = jobs([*METHODS[first:], *METHODS[:first]])
     times = [sum(true_epochs(job)) + TEST for job in plan]
-    assert where_it_stands(plan, 0, {}) == f"1 of {len(plan)}, time left after it"
+    beginning = f"1 of {len(plan)} in all; the time left is told once one is trained"
+    assert where_it_stands(plan, 0, {}) == beginning
+    assert where_it_stands(plan[:1], 0, {}) == "1 of 1 in all"
     for place, spent in enumerate(accumulate(times[:-1]), start=1):
         assert spent > 60
         said = where_it_stands(plan, place, dict(enumerate(times[:place])))
-        assert said.startswith(f"{place + 1} of {len(plan)}, about ")
+        assert said.startswith(f"{place + 1} of {len(plan)} in all, about ")
         true = sum(times[place:])
         assert true / 1.5 < seconds_in(said) < 1.5 * true
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
+from tepui.cli.calibration_gain import doubt_in_words, gain_in_words, gain_of
 from tepui.cli.console import console, counted
 from tepui.cli.datasets import (
     Data,
@@ -19,17 +20,17 @@ from tepui.cli.datasets import (
     tested_part,
 )
 from tepui.cli.members import named_ensemble
+from tepui.cli.runs_named import check_run
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.storage import read_document, write_document
+from tepui.core.task import CLASSIFICATION
 from tepui.data import split
 from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.adding import without_applied
-from tepui.evaluation.applied import scores_with
 from tepui.evaluation.feature_scores import FeatureDetectors
 from tepui.evaluation.stored_detectors import DETECTORS, write_detectors
-from tepui.metrics import Rule, TemperatureScaling
 from tepui.studies.trained import EVALUATION, EVALUATION_KIND
 from tepui.training.prepare import to_device
 
@@ -88,11 +89,14 @@ def calibrate(
             and the calibrated scores of the run's evaluation.
     """
     if remove:
-        wanted = method or coverage or detectors
-        require(not wanted, "--remove", "go without what it would remove", wanted)
+        given = {"--method": method, "--coverage": coverage, "--detectors": detectors}
+        wanted = [option for option, value in given.items() if value]
+        alone = "stand alone, since it takes back what other options learn"
+        require(not wanted, "--remove", alone, " ".join(wanted))
     require(
         score is None or coverage is not None, "--score", "go with --coverage", score
     )
+    check_run(run)
     check_writable(run)
     named = data_for(data, run)
     training = part(named, train=True)
@@ -101,6 +105,8 @@ def calibrate(
     if remove:
         _take_back(run, ensemble)
         return
+    if detectors:
+        _check_classes(ensemble, run, held_out)
     chosen = _method(ensemble, method, coverage)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
     ensemble.calibration = None
@@ -109,13 +115,15 @@ def calibrate(
     else:
         unseen = tested_part(named, run)
     whole = held = for_sets = _in_form_of(ensemble, unseen)
-    said, gained = [], ""
+    said: list[str] = []
+    gained: list[str] = []
     if chosen is not None:
         if coverage is not None:
             held, for_sets = split(held, 0.5, seed=0)
-        ensemble.calibrate(held, chosen, rule=rule, **how)
+        fitted = ensemble.calibrate(held, chosen, rule=rule, **how)
         said.append(f"{chosen} calibration on {_count(held)}")
-        gained = _gained(ensemble, held, rule, how)
+        gain = gain_of(ensemble, held, rule, how)
+        gained += [gain_in_words(gain, fitted), doubt_in_words(gain, run)]
     if coverage is not None:
         ensemble.conformal(for_sets, coverage, score, rule=rule, **how)
         said.append(f"coverage {coverage:g} on {_count(for_sets)}")
@@ -126,24 +134,9 @@ def calibrate(
         said.append(f"detectors of features on {_count(seen)}")
     ensemble.save(run, overwrite=True)
     console().print(f"{', '.join(said)}; saved in {run}")
-    if gained:
-        console().print(gained)
+    for line in filter(None, gained):
+        console().print(line)
     console().print(f"next: tepui predict {run} FILES")
-
-
-def _gained(
-    ensemble: Ensemble, held: Dataset[Any], rule: Rule, how: dict[str, Any]
-) -> str:
-    """Return what a calibration did to the probabilities it was fitted on, in words."""
-    before = scores_with(None, ensemble, held, rule=rule, **how)
-    after = scores_with(ensemble.calibration, ensemble, held, rule=rule, **how)
-    found = ""
-    if isinstance(ensemble.calibration, TemperatureScaling):
-        found = f"temperature {float(ensemble.calibration.divisor):.3g}: "
-    return (
-        f"{found}NLL {before.nll:.4f} → {after.nll:.4f}, ECE {before.ece:.4f} → "
-        f"{after.ece:.4f} on these samples"
-    )
 
 
 def _take_back(run: Path, ensemble: Ensemble) -> None:
@@ -179,6 +172,20 @@ def _method(ensemble: Ensemble, method: str | None, coverage: float | None) -> A
     rule = f"be given for the task {str(task)!r}, to make intervals"
     require(coverage is not None, "--coverage", rule, coverage)
     return None
+
+
+def _check_classes(ensemble: Ensemble, run: Path, held_out: str) -> None:
+    """Refuse detectors for what has no classes, with what to type instead."""
+    task = ensemble.task
+    if task in (None, CLASSIFICATION):
+        return
+    coverage = "" if task.name in PROBABILITIES else " --coverage 0.9"
+    asked = " --held-out test" if held_out == "test" else ""
+    raise ValueError(
+        f"--detectors must be left out for the task {str(task)!r}, since detectors "
+        "learn what classes look like; by how far members disagree tepui predict knows "
+        f"unfamiliar rows too, after: tepui calibrate {run}{coverage}{asked}"
+    )
 
 
 def _in_form_of(ensemble: Ensemble, dataset: Dataset[Any]) -> Dataset[Any]:

@@ -1,24 +1,23 @@
 """``tepui claims``: what results say about each claim of the papers."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
-from rich.table import Table
+from rich.padding import Padding
 from rich.text import Text
 
-from tepui.cli.console import console, table
+from tepui.cli.console import console
 from tepui.core.checks import require
 from tepui.papers.claims.base import Outcome
 from tepui.papers.claims.evidence import read_evidence
-from tepui.papers.claims.judging import Verdict, verdicts
+from tepui.papers.claims.judging import CLAIMS, Verdict, verdicts
 from tepui.papers.claims.tables import COLUMNS, cells, document, summary
 from tepui.papers.claims.tables import markdown as as_text
 from tepui.papers.writing import as_json, free_paths, write_files
 
 EXAMPLE = "tepui claims --from results"
 FILES = ("claims.json", "claims.md")
-# What a terminal has room for; the reasons are in the Markdown.
-SHOWN = ("size", "verdict", "effect", "95 % interval", "n", "p")
 COLORS: dict[Outcome, str] = {
     "supported": "green",
     "refuted": "red",
@@ -40,8 +39,8 @@ def claims(
         folder: Folder of results, as tepui reproduce wrote it; those of size smoke are
             left out.
         out: Folder for claims.json, with every comparison, and claims.md.
-        json: Print JSON instead of a table.
-        markdown: Print Markdown instead of a table.
+        json: Print JSON instead of sentences.
+        markdown: Print Markdown with the reasons instead.
         overwrite: Replace existing files.
     """
     require(not (json and markdown), "--json", "be left out with --markdown", json)
@@ -59,7 +58,8 @@ def claims(
         text = contents[FILES[0 if json else 1]].decode()
         terminal.out(text, end="", highlight=False)
         return
-    terminal.print(_table(judged))
+    for line in _lines(judged):
+        terminal.print(line)
     terminal.print(summary(judged))
     if evidence.smoke:
         shown = ", ".join(sorted(evidence.smoke))
@@ -69,14 +69,25 @@ def claims(
         terminal.print(f"written to {out}")
 
 
-def _table(judged: Sequence[Verdict]) -> Table:
-    rows: list[list[str | Text]] = []
-    for verdict in judged:
-        if verdict.outcome == "no data":
-            continue
-        by_column = dict(zip(COLUMNS, cells(verdict), strict=True))
-        shown: dict[str, str | Text] = {name: by_column[name] for name in SHOWN}
-        shown["verdict"] = Text(verdict.outcome, COLORS[verdict.outcome])
-        rows.append([verdict.claim, *shown.values()])
-    numbers = ("effect", "p")
-    return table("claims of the papers", ("claim", *SHOWN), rows, numbers=numbers)
+def _lines(judged: Sequence[Verdict]) -> Iterator[Text | Padding]:
+    """Yield each claim in its sentence, and below it a verdict for every size."""
+    texts = {claim.name: claim.text for claim in CLAIMS}
+    heard = (verdict for verdict in judged if verdict.outcome != "no data")
+    for name, found in groupby(heard, key=lambda verdict: verdict.claim):
+        yield Text.assemble((name, "bold"), f": {texts[name]}")
+        for verdict in found:
+            outcome = (verdict.outcome, COLORS[verdict.outcome])
+            said = Text.assemble(f"{verdict.size}: ", outcome, _numbers(verdict))
+            yield Padding(said, (0, 0, 0, 2), expand=False)
+
+
+def _numbers(verdict: Verdict) -> str:
+    """Return what a verdict rests on; the reasons are in the Markdown."""
+    shown = dict(zip(COLUMNS, cells(verdict), strict=True))
+    if not shown["effect"]:
+        return ""
+    interval = shown["95 % interval"]
+    known = "" if interval in ("", "exact") else f" (95 % interval {interval})"
+    n = f", {shown['n']}" if shown["n"] else ""
+    p = f", p {shown['p']}" if shown["p"] else ""
+    return f", effect {shown['effect']}{known}{n}{p}"

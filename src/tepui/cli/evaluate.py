@@ -1,9 +1,7 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
-from math import isnan
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +24,12 @@ from tepui.cli.datasets import (
 from tepui.cli.folders import folder_for
 from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
+from tepui.cli.score_tables import (
+    gain_sentence,
+    part_tables,
+    score_table,
+    shift_sentence,
+)
 from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.precision import Precision
@@ -53,20 +57,6 @@ from tepui.training.described import data_identity
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
-# How a row names what one member or label has.
-SINGULAR = {
-    "member_accuracies": "accuracy of member",
-    "member_nlls": "nll of member",
-    "member_rmses": "rmse of member",
-    "member_distances": "distance of member",
-    "label_eces": "ece of label",
-}
-# What is no calibrated score, but one of conformal sets or intervals.
-APPLIED = {
-    "promised": " coverage",
-    "coverage": " of sets or intervals",
-    "size": " of sets or intervals",
-}
 # What tepui calibrate changes of what an evaluation is of.
 CALIBRATED = {"calibration", "detectors"}
 EXAMPLE = "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise"
@@ -205,12 +195,17 @@ def evaluate(
     write_document(file, EVALUATION_KIND, document)
     terminal = console()
     what = "classes" if evaluation.task == CLASSIFICATION else "outputs"
-    terminal.print(_table(evaluation, f"{evaluation.classes} {what}, {folder}"))
+    title = f"{evaluation.classes} {what}, {folder}"
+    for shown in (score_table(evaluation, title), *part_tables(evaluation)):
+        terminal.print(shown)
     known = preparation_of(test)
     if known is not None and known.units is not None:
         terminal.print(_in_units(known.units))
     if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
+    for sentence in (gain_sentence(evaluation), shift_sentence(evaluation)):
+        if sentence:
+            terminal.print(sentence)
     if evaluation.only_guesses:
         terminal.print(guessing_in_words(evaluation))
     terminal.print(f"written to {file}{_beside(document, asked, changed)}")
@@ -328,48 +323,6 @@ def _kinds(
 ) -> tuple[str | None, dict[str, Data] | None]:
     """Return the place of corrupted copies and natural shifts, one of them at most."""
     return (shifted, None) if isinstance(shifted, str) else (None, shifted)
-
-
-def _table(evaluation: Evaluation, title: str) -> Table:
-    parts = {"clean": evaluation.clean, "corrupted": evaluation.corrupted_mean}
-    parts |= evaluation.natural
-    given = {name: scores for name, scores in parts.items() if scores is not None}
-    rows: list[Sequence[str]] = [
-        (shown_name(name), *(f"{s.values()[name]:.4f}" for s in given.values()))
-        for name, value in evaluation.clean.values().items()
-        if evaluation.task == CLASSIFICATION or not isnan(value)
-    ]
-    for name, values in evaluation.clean.lists().items():
-        one = shown_name(SINGULAR.get(name, name))
-        first = 1 if one.endswith("member") else 0  # labels are columns, from 0
-        for place in range(len(values)):
-            cells = [f"{s.lists()[name][place]:.4f}" for s in given.values()]
-            rows.append((f"{one} {first + place}", *cells))
-    if "member_accuracies" in evaluation.clean.lists():
-        worst = [f"{min(s.member_accuracies):.4f}" for s in given.values()]
-        rows.append(("accuracy of the worst member", *worst))
-    rows += _applied_rows(evaluation, given)
-    return table(title, ("score", *given), rows, numbers=given)
-
-
-def _applied_rows(evaluation: Evaluation, columns: Iterable[str]) -> list[list[str]]:
-    """Return what calibration and conformal sets give, where there are any."""
-    if evaluation.applied is None:
-        return []
-    parts = {
-        "clean": evaluation.applied,
-        "corrupted": evaluation.applied_corrupted_mean,
-    }
-    parts |= evaluation.applied_natural
-    rows = []
-    for name, value in asdict(evaluation.applied).items():
-        if not isnan(value):
-            values = [getattr(parts.get(column), name, None) for column in columns]
-            cells = ["" if number is None else f"{number:.4f}" for number in values]
-            rows.append(
-                [f"{shown_name(name)}{APPLIED.get(name, ', calibrated')}", *cells]
-            )
-    return rows
 
 
 def detection_table(evaluation: Evaluation) -> Table:

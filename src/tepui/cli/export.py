@@ -9,6 +9,7 @@ from torch import nn
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, tested_part
 from tepui.cli.members import named_ensemble
+from tepui.cli.runs_named import check_run
 from tepui.core.checks import require
 from tepui.ensembles.loading import preparation_in
 
@@ -58,6 +59,7 @@ def export(
     _check_ending(file, to)
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
+    check_run(run)
     known = preparation_in(run)
     samples = tested_part(data, run)
     samples = samples if known is None else known.dataset(samples)

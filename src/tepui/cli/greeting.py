@@ -10,5 +10,6 @@ and says when not to trust them.
   tepui predict runs/mine PHOTOS    predict files, with confidence and uncertainty
 
 Own images: tepui train --data ImageFolder --data.path FOLDER
+Own table:  tepui train --data Table --data.path FILE.csv --data.target COLUMN
 All commands: tepui --help. One of them: tepui train --help. This machine: tepui doctor
 """

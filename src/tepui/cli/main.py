@@ -40,7 +40,7 @@ from tepui.cli.expansion import check_expansion
 from tepui.cli.factories import without_factory
 from tepui.cli.files_named import check_no_files
 from tepui.cli.greeting import GREETING
-from tepui.cli.mistakes import command_in, in_words
+from tepui.cli.mistakes import NOT_GIVEN, as_typed, command_in, in_words
 from tepui.cli.parsing import (
     check_names,
     known_names,
@@ -162,6 +162,8 @@ class HelpFormatter(DefaultHelpFormatter):
 class Parser(ArgumentParser):
     """Shows help with :class:`HelpFormatter`, also that of one class.
 
+    Options are written out: a script that abbreviates one breaks when another is added.
+
     A configuration is printed without the arguments of a model that nobody wrote:
     where it is read again, they follow from the data again.
     """
@@ -170,7 +172,8 @@ class Parser(ArgumentParser):
     begins = ""  # how a printed configuration begins
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"formatter_class": HelpFormatter, **options})
+        own = {"formatter_class": HelpFormatter, "allow_abbrev": False}
+        super().__init__(**{**own, **options})
 
     def dump(self, namespace: Namespace, *arguments: Any, **options: Any) -> str:
         """Return a configuration as text."""
@@ -192,7 +195,8 @@ class Parser(ArgumentParser):
         name = command_in(message) or parser.prog.split()[-1]
         asked = _command(name) if name in COMMANDS else parser
         options = [word for action in asked._actions for word in action.option_strings]
-        said = in_words(message, name, options, listed())
+        functions = {name: function for name, (function, _) in COMMANDS.items()}
+        said = in_words(message, name, options, listed(), functions)
         self.exit(2, f"{_speaker()}: {said}\n{_where(name)} shows all options\n")
 
 
@@ -270,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with plain_warnings():
             command(**values)
     except MISTAKES as error:
-        sys.stderr.write(f"{_speaker()}: {error}\n")
+        sys.stderr.write(f"{_speaker()}: {_said(error, words)}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
         goes_on = words[:1] in (["reproduce"], ["sweep"])
@@ -278,6 +282,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if place_of_environment().rank == 0:
             sys.stderr.write(f"tepui: interrupted{way}\n")
         raise SystemExit(130) from interrupt
+
+
+def _said(error: Exception, words: Sequence[str]) -> str:
+    """Return what a mistake is, in the options of the command."""
+    said = str(error)
+    if NOT_GIVEN not in said or not words or words[0] not in COMMANDS:
+        return said
+    with admitting(listed()):
+        actions = _command(words[0])._actions
+    return as_typed(said, [word for each in actions for word in each.option_strings])
 
 
 def _check_ranks(command: Callable[..., None]) -> None:

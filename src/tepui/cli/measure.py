@@ -14,7 +14,7 @@ from tepui.cli.console import console, table
 from tepui.cli.datasets import Data, data_for, part, place_of, unfamiliar
 from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import folder_for
-from tepui.cli.members import is_saved, named_ensemble
+from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import one_of, require
 from tepui.core.replacing import check_writable, is_free, write_bytes
@@ -95,6 +95,7 @@ def measure(
     taken = [name for name in functions if name in _measures(samples, rho)]
     require(not taken, "--measures", "have other names than tepui's", taken)
     require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
+    check_places(checkpoints)
     source = data_for(data, checkpoints[0])
     folder = folder_for("measure", out, resume=False)
     if not is_free(folder):

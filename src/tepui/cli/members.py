@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 from tepui.cli.architecture import member_factories
 from tepui.cli.extractor import front_named
 from tepui.cli.remembered import in_options
+from tepui.cli.runs_named import check_run
 from tepui.core.checks import require
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.foreign_weights import ensemble_of
@@ -22,9 +23,9 @@ def is_saved(places: Sequence[Path]) -> bool:
 
 
 def check_places(places: Sequence[Path]) -> None:
-    """Raise unless all folders or files that a command names are there."""
-    for missing in (place for place in places if not place.exists()):
-        raise FileNotFoundError(f"no file or folder {missing}")
+    """Raise unless a run, or all folders or files of weights, are there."""
+    for place in places:
+        check_run(place)
 
 
 def extractor_of(
@@ -55,6 +56,6 @@ def named_ensemble(
     if factories is None:
         raise ValueError(
             "--model must be given to read files of weights (or --models, one per "
-            "member), got None"
+            "member)"
         )
     return ensemble_of(places, factories)

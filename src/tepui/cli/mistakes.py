@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
 
+NOT_GIVEN = ", got None"
 KINDS = {
     "<class 'int'>": "a whole number",
     "<class 'float'>": "a number",
@@ -28,24 +29,31 @@ class Asked:
         command: The command's name.
         options: All that it takes, as they are typed.
         classes: Those whose arguments may be written, by their paths.
+        commands: What every command calls.
     """
 
     command: str
     options: Sequence[str]
     classes: Mapping[str, type]
+    commands: Mapping[str, Callable[..., None]]
 
 
 def in_words(
-    message: str, command: str, options: Iterable[str], classes: Mapping[str, type]
+    message: str,
+    command: str,
+    options: Iterable[str],
+    classes: Mapping[str, type],
+    commands: Mapping[str, Callable[..., None]],
 ) -> str:
     """Return a parser's message in our words.
 
     Example:
-        >>> in_words("unrecognized arguments: --epohcs 3", "train", ["--epochs"], {})
+        >>> message = "unrecognized arguments: --epohcs 3"
+        >>> in_words(message, "train", ["--epochs"], {}, {})
         "--epohcs must be an option of tepui train (did you mean '--epochs'?)"
     """
     words = _innermost(" ".join(message.split()))
-    asked = Asked(command, [_typed(option) for option in options], classes)
+    asked = Asked(command, [_typed(each) for each in options], classes, commands)
     for pattern, say in _MESSAGES.items():
         if match := pattern.search(words):
             return say(match, asked)
@@ -63,21 +71,46 @@ def command_in(message: str) -> str | None:
     return None if found is None else found[1] or found[2]
 
 
+def as_typed(message: str, options: Sequence[str]) -> str:
+    """Return what a command refuses with the option that was not given, in its words.
+
+    Example:
+        >>> as_typed("keep must be set, got None", ["--keep"])
+        '--keep must be set, but it was not given'
+    """
+    name, rule = message.split(maxsplit=1)
+    option = f"--{_typed(name.removeprefix('--'))}"
+    if option not in [_typed(each) for each in options]:
+        return message
+    known = rule.startswith("must be given")
+    told = rule.replace(NOT_GIVEN, "" if known else ", but it was not given")
+    return f"{option} {told}"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint at the name that was perhaps meant; empty where none is near.
 
     Example:
-        >>> nearest("tran", ["train", "report"])
-        " (did you mean 'train'?)"
+        >>> nearest("tran", ["train", "report"]), nearest("rep", ["train", "report"])
+        (" (did you mean 'train'?)", " (did you mean 'report'?)")
     """
-    found = get_close_matches(name, [*known], n=1)
+    names = [*known]
+    begun = [each for each in names if each.startswith(name)]
+    found = begun if len(begun) == 1 else get_close_matches(name, names, n=1)
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
 def _unknown_option(match: re.Match[str], asked: Asked) -> str:
     name = _typed(match[1])
-    hint = nearest(name, asked.options)
+    key = name.removeprefix("--").replace("-", "_")
+    others = (c for c, call in asked.commands.items() if _takes(call, key))
+    other = next(others, None)
+    hint = f" (tepui {other} has it)" if other else nearest(name, asked.options)
     return f"{name} must be an option of tepui {asked.command}{hint}"
+
+
+def _takes(call: Callable[..., None], key: str) -> bool:
+    return key in inspect.signature(call).parameters
 
 
 def _unknown_key(match: re.Match[str], asked: Asked) -> str:

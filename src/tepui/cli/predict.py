@@ -16,6 +16,7 @@ from tepui.cli.files_named import READ, check_no_table
 from tepui.cli.members import named_ensemble
 from tepui.cli.mistakes import nearest
 from tepui.cli.parsing import known_classes
+from tepui.cli.runs_named import check_run
 from tepui.core.checks import require
 from tepui.core.precision import Precision
 from tepui.data import Arrays, ImageFiles
@@ -92,6 +93,7 @@ def predict(
     check_level(level)
     if out.exists() and not overwrite:
         raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
+    check_run(run)
     known = preparation_in(run)
     if inputs is not None:
         samples = _read(inputs, known)
@@ -145,8 +147,8 @@ def _judged(shards: ShardedPredictions, level: float, run: Path) -> str:
         said = f"{told} {looks} unlike the training data (level {level:g} by {by})"
         blind = shards.task == "classification" and by not in get_args(FeatureScore)
         # Members extrapolate alike, and are sure of what lies far out.
-        more = f"; tepui calibrate {run}{held_out} --detectors finds rows far out"
-        return said + more if blind else said
+        typed = f"tepui calibrate {run}{held_out} --detectors"
+        return f"{said}; to find rows far out too: {typed}" if blind else said
     what = "which rows look unlike the training data"
     if shards.task == "unknown":
         return f"{what} cannot be told, since the loss names no task"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from tepui.cli.console import console
 from tepui.cli.folders import folder_for
+from tepui.cli.runs_named import check_there
 from tepui.core.replacing import check_writable
 from tepui.papers.reproduce import own_cell, paper_cell
 from tepui.report import printed_table, write_report
@@ -34,6 +35,8 @@ def report(
         whole_paths: Show commands and folders with absolute paths, not for others.
         open: Show the page in a browser.
     """
+    for run in runs:
+        check_there(run)
     alone = len(runs) == 1 and out in (None, runs[0])
     folder = runs[0] if alone else folder_for("report", out, resume=False)
     check_writable(folder)

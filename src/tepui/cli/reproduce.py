@@ -24,7 +24,6 @@ from tepui.cli.console import console, table
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.importing import find_in_this_folder
 from tepui.cli.plan_table import plan_table
-from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.evaluation.stored_logits import LogitType
 from tepui.papers.recipe import (
@@ -53,6 +52,10 @@ SCREEN = 40  # lines of a table in the terminal; the files hold all of it
 LONGEST = 60  # letters of a cell there
 GPU_MEMORY = 2**32  # bytes for each worker; one was seen to use 3.2e9 at small size
 EXAMPLE = "tepui reproduce sharpbalance/figure7a"
+NO_NUMBERS = (
+    "size smoke shows only that the recipe runs: its numbers mean nothing beside the "
+    "paper's"
+)
 
 
 class Item(NamedTuple):
@@ -121,7 +124,11 @@ def reproduce(
     if list:
         console().print(_catalog())
         return
-    require(bool(items), "items", "name a figure or table (see --list)", items)
+    if not items:
+        raise ValueError(
+            f"the name of a figure or table must be given, such as {EXAMPLE}; tepui "
+            "reproduce --list shows all"
+        )
     named = None if methods is None else tuple(methods)
     order = Order(size, (), epochs, ensembles, members, named)
     chosen = _chosen(items or [], order, out)
@@ -167,8 +174,12 @@ def _say(results: Results, folder: Path) -> None:
     for name, stand_in in _stand_ins(results).items():
         console().print(f"at this size {stand_in} stands in for {name}")
     console().print(f"written to {folder}")
-    judged = "" if results.size.startswith("smoke") else ", or tepui claims"
-    console().print(f"next: tepui report {folder} --open{judged}")
+    if results.size.startswith("smoke"):
+        console().print(NO_NUMBERS)
+        small = f"tepui reproduce {results.item} --size small"
+        console().print(f"next: {small} for numbers that mean something")
+        return
+    console().print(f"next: tepui report {folder} --open, or tepui claims")
 
 
 def _stand_ins(results: Results) -> dict[str, str]:
@@ -319,7 +330,9 @@ def _table(results: Results, count: int) -> Table:
     headings, *numbers = rows(results)
     title = f"{results.item} ({results.size}): {results.title}"
     cells = ([*map(_shortened, row[1:])] for row in numbers[:count])
-    return table(title, headings[1:], cells, numbers=("paper", "ours", "n"))
+    shown = table(title, headings[1:], cells, numbers=("paper", "ours", "n"))
+    shown.caption = NO_NUMBERS if results.size.startswith("smoke") else None
+    return shown
 
 
 def _shortened(cell: str) -> str:

@@ -135,7 +135,8 @@ def sweep(
         trials, name = _of_recipe(recipe, size), f"{size}/{recipe}"
     elif data is None:
         raise ValueError(
-            "recipe must name a figure or table, or --data yours, got None"
+            "the name of a figure or table must be given (tepui reproduce --list shows "
+            "all), or --data to sweep over your own"
         )
     else:
         require(size is None, "--size", "go with a recipe", size)

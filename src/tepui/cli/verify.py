@@ -11,6 +11,7 @@ from rich.table import Table
 from tepui.cli.console import console, table
 from tepui.cli.data import in_files
 from tepui.cli.parsing import known_spelling
+from tepui.cli.runs_named import check_there
 from tepui.data.files.installing import located
 from tepui.data.files.record import RECORD
 from tepui.studies.verifying import Finding
@@ -32,6 +33,7 @@ def verify(path: str, root: Path | None = None) -> None:
     sets = dict(in_files())
     name = known_spelling(path, sets)
     if Path(path).exists() or name not in sets:
+        check_there(Path(path))
         damaged = _shown(findings_in(path), path)
     else:
         folder = located(name, sets[name].origin, root)

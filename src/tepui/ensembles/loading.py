@@ -125,7 +125,9 @@ def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
 def _parted(tensors: dict[str, Tensor], document: dict[str, Any], file: Path) -> States:
     """Return the tensors of every part, and look for all that a file must hold."""
     described = [(part["model"], part["config"]) for part in document["members"]]
-    require(len(described) == len(document["seeds"]), f"seeds in {file}", "fit", None)
+    seeds = len(document["seeds"])
+    rule = f"be as many as its members ({len(described)})"
+    require(len(described) == seeds, f"seeds in {file}", rule, seeds)
     states: States = {str(index): {} for index in range(len(described))}
     for part in (EXTRACTOR, "calibration", "conformity", "held_out_scores"):
         if document.get(part) is not None:

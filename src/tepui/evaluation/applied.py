@@ -12,15 +12,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from tepui import metrics
 from tepui.core.checks import UNLABELED
 from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.held_out import HeldOut
 from tepui.ensembles.predicted import calibrated, prediction_of
-from tepui.evaluation.dataset_logits import logit_batches, task_on
 from tepui.evaluation.label_stream import LabelStream
 from tepui.losses.base import like_outputs
 from tepui.metrics import (
@@ -30,7 +29,6 @@ from tepui.metrics import (
     Rule,
     TemperatureScaling,
 )
-from tepui.metrics.chunks import regrouped
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,21 +81,12 @@ class Applied:
 
 
 def scores_with(
-    calibration: Calibration | None,
-    ensemble: Ensemble,
-    dataset: Dataset[Any],
-    *,
-    rule: Rule,
-    batch_size: int = 1024,
-    workers: int = 0,
+    calibration: Calibration | None, held: HeldOut, rule: Rule
 ) -> AppliedScores:
-    """Return what an ensemble's probabilities would come to with a calibration."""
+    """Return what probabilities of held-out data would come to with a calibration."""
     unchanged = TemperatureScaling(torch.ones(()), rule)
-    task, choice = task_on(ensemble, dataset)
-    stream = Applied(calibration or unchanged, None, task, rule).stream()
-    batches = logit_batches(ensemble, dataset, batch_size, workers)
-    for outputs, targets in regrouped(batches) if choice else batches:
-        stream.update(outputs, targets)
+    stream = Applied(calibration or unchanged, None, held.task, rule).stream()
+    stream.update(held.outputs, held.targets)
     return stream.result()
 
 

@@ -348,13 +348,8 @@ def _begin(plan: ShardedPredictions) -> None:
         require(begun[name] == value, name, rule, value)
 
 
-def state_digest(ensemble: Ensemble) -> str:
-    """Return a hash of all weights and buffers."""
-    return _digest(dict(ensemble.state_dict()))
-
-
 def weights_digest(ensemble: Ensemble) -> str:
-    """Return a hash of all weights."""
+    """Return a hash of all weights and buffers."""
     return _digest(dict(ensemble.state_dict()))
 
 

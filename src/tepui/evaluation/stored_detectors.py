@@ -6,7 +6,7 @@ from tepui.core.checks import require
 from tepui.core.storage import read_tensors, reading, write_tensors
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.feature_scores import FeatureDetectors
-from tepui.evaluation.shards import state_digest
+from tepui.evaluation.shards import weights_digest
 from tepui.modules.running import device_of
 
 DETECTORS = "detectors.safetensors"
@@ -27,7 +27,7 @@ def write_detectors(
         The file.
     """
     file = Path(folder) / DETECTORS
-    about = {"ensemble": state_digest(ensemble), "numbers": detectors.numbers()}
+    about = {"ensemble": weights_digest(ensemble), "numbers": detectors.numbers()}
     write_tensors(file, KIND, detectors.tensors(), about)
     return file
 
@@ -50,9 +50,10 @@ def read_detectors(folder: str | Path, ensemble: Ensemble) -> FeatureDetectors |
     if not file.exists():
         return None
     tensors, about = read_tensors(file, KIND)
-    fits = about.get("ensemble") == state_digest(ensemble)
-    rule = "be fitted for the ensemble beside it (tepui calibrate --detectors does)"
-    require(fits, str(file), rule, "those of other weights")
+    fits = about.get("ensemble") == weights_digest(ensemble)
+    again = f"type tepui calibrate {folder} --detectors to fit it again"
+    rule = f"be fitted for the ensemble beside it ({again})"
+    require(fits, str(file), rule, "detectors of other weights")
     device = device_of(ensemble)
     with reading(file, "detectors of features"):
         moved = {name: tensor.to(device) for name, tensor in tensors.items()}

@@ -51,12 +51,34 @@ def scores_lead(comparison: Comparison) -> str:
             sign * (whole.of(method, data).mean - alone.of(method, data).mean)
             for method in comparison.methods
         ]
-        amount = span(gains, 1 if whole.percent else 3)
-        said.append(f"{amount} on {data_name(data)} data")
+        said.append(f"{gain_in_words(gains, whole)} on {data_name(data)} data")
     members = {m.ensembles[0].evaluation["members"] for m in comparison.methods}
     who = f"{word(members.pop())} members" if len(members) == 1 else "members"
-    what = "adds, in points of accuracy," if whole.percent else "lowers the error by"
-    return f"Averaging {who} {what} {listed(said)}."
+    return f"Averaging {who} {listed(said)}."
+
+
+def gain_in_words(gains: Sequence[float], whole: Measure) -> str:
+    """Return what averaging does to a measure, over all methods, as a verb says it.
+
+    Example:
+        >>> gain_in_words([0.41, 0.8], ACCURACY), gain_in_words([-0.7], ACCURACY)
+        ('gains 0.4 to 0.8 points of accuracy', 'costs 0.7 points of accuracy')
+        >>> gain_in_words([-0.02], RMSE), gain_in_words([0.0], RMSE)
+        ('raises the error by 0.020', 'gains nothing')
+    """
+    digits = 1 if whole.percent else whole.digits
+    known = [gain for gain in gains if math.isfinite(gain)]
+    told = [gain for gain in known if float(f"{gain:.{digits}f}")]
+    if not told:
+        return "gains nothing" if known else "has an effect that is not known"
+    gained, lost, unit = "gains", "costs", " points of accuracy"
+    if not whole.percent:
+        gained, lost, unit = "lowers the error by", "raises the error by", ""
+    if min(told) < 0 < max(told):
+        worst, best = (number(abs(end), digits) for end in (min(told), max(told)))
+        return f"{lost} up to {worst} or {gained} up to {best}{unit}, by the method,"
+    verb = gained if told[0] > 0 else lost
+    return f"{verb} {span([*map(abs, known)], digits)}{unit}"
 
 
 def scores_figure(comparison: Comparison) -> Markup:

@@ -25,6 +25,7 @@ from tepui.metrics.held_out_scores import LEVEL, unfamiliar_at
 from tepui.models import MLP
 from tepui.sklearn.rows import Rows
 from tepui.sklearn.stored import read_estimator, write_estimator
+from tepui.sklearn.words import words_named
 from tepui.training import AdamW, Cosine, fit
 from tepui.training.optimizer import Optimizer
 from tepui.training.schedule import Schedule
@@ -131,7 +132,8 @@ class EnsembleEstimator(BaseEstimator, ABC):
         if score is not None:
             return as_array(self._predicted(X).unfamiliarity(score))
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=FLOATS)
+        with words_named(X):
+            X = validate_data(self, X, reset=False, dtype=FLOATS)
         if self.rows_ is None:
             raise ValueError("estimator must be fitted anew to know unfamiliar rows")
         inputs = torch.tensor(X, dtype=self.ensemble_.dtype)
@@ -206,7 +208,8 @@ class EnsembleEstimator(BaseEstimator, ABC):
     def _predicted(self, X: Any) -> Any:
         """Return the ensemble's prediction, whose fields depend on the loss."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=FLOATS)
+        with words_named(X):
+            X = validate_data(self, X, reset=False, dtype=FLOATS)
         inputs = torch.tensor(X, dtype=self.ensemble_.dtype)
         return self.ensemble_.predict(inputs, raw=True)
 

@@ -19,6 +19,7 @@ from tepui.sklearn.base import (
     as_array,
     weighted_rows,
 )
+from tepui.sklearn.words import words_named
 
 
 @final
@@ -75,7 +76,8 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         Returns:
             The estimator.
         """
-        X, y = validate_data(self, X, y, dtype=FLOATS)
+        with words_named(X):
+            X, y = validate_data(self, X, y, dtype=FLOATS)
         check_classification_targets(y)
         X, y, weights = weighted_rows(X, y, sample_weight)
         self.classes_, numbers = np.unique(y, return_inverse=True)
@@ -194,7 +196,8 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
     def _numbered(self, X: Any, y: Any) -> tuple[Array, torch.Tensor]:
         """Return checked data with classes as numbers."""
         check_is_fitted(self)
-        X, y = validate_data(self, X, y, reset=False, dtype=FLOATS)
+        with words_named(X):
+            X, y = validate_data(self, X, y, reset=False, dtype=FLOATS)
         unknown = np.setdiff1d(y, self.classes_)
         rule = "hold classes that fit has seen"
         require(len(unknown) == 0, "y", rule, unknown[:5].tolist())

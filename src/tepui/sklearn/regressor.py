@@ -19,6 +19,7 @@ from tepui.sklearn.base import (
     as_array,
     weighted_rows,
 )
+from tepui.sklearn.words import words_named
 
 CHECKED: dict[str, Any] = {"dtype": FLOATS, "y_numeric": True, "multi_output": True}
 
@@ -87,7 +88,8 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
         Returns:
             The estimator.
         """
-        X, y = validate_data(self, X, y, **CHECKED)
+        with words_named(X):
+            X, y = validate_data(self, X, y, **CHECKED)
         X, y, weights = weighted_rows(X, y, sample_weight)
         columns = as_columns(y)
         scaler = StandardScaler().fit(columns, sample_weight=weights)
@@ -185,7 +187,8 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             The estimator.
         """
         check_is_fitted(self)
-        X, y = validate_data(self, X, y, reset=False, **CHECKED)
+        with words_named(X):
+            X, y = validate_data(self, X, y, reset=False, **CHECKED)
         columns = as_columns(y)
         rule = f"have as many numbers as in fit ({len(self.target_mean_)})"
         fits = columns.shape[1] == len(self.target_mean_)

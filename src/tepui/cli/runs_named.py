@@ -1,0 +1,59 @@
+"""Folders of runs that commands are about: those that are missing, or hold several."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tepui.cli.mistakes import nearest
+from tepui.ensembles.ensemble import FILE
+from tepui.ensembles.loading import DIVERGED, RUN
+
+RUNS = Path("runs")
+DEPTH = 3  # of a comparison's folders, whose runs lie by method and ensemble
+SHOWN = 3
+
+
+def check_there(place: Path) -> None:
+    """Raise unless a folder or file is there; the message names the nearest run."""
+    if place.exists():
+        return
+    near = dict.fromkeys(
+        str(run) for root in (place.parent, RUNS) for run in runs_below(root, DEPTH)
+    )
+    raise FileNotFoundError(f"no file or folder {place}{nearest(str(place), near)}")
+
+
+def check_run(place: Path) -> None:
+    """Raise unless a folder is that of one run; the message names those inside."""
+    check_there(place)
+    if not place.is_dir() or _is_run(place):
+        return
+    inside = [str(run) for run in runs_below(place, DEPTH)]
+    if inside:
+        raise FileNotFoundError(
+            f"{place} is not a run but holds {_counted(inside)}: {_some(inside)}; name "
+            "one of them"
+        )
+
+
+def runs_below(folder: Path, depth: int) -> Iterator[Path]:
+    """Yield the runs in a folder, in the order of their names, at most so deep."""
+    if depth == 0 or not folder.is_dir():
+        return
+    for inside in sorted(path for path in folder.iterdir() if path.is_dir()):
+        if _is_run(inside):
+            yield inside
+        else:
+            yield from runs_below(inside, depth - 1)
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in (FILE, RUN, DIVERGED))
+
+
+def _counted(runs: Sequence[str]) -> str:
+    return "one" if len(runs) == 1 else f"{len(runs)} runs"
+
+
+def _some(runs: Sequence[str]) -> str:
+    more = ", …" if len(runs) > SHOWN else ""
+    return f"{', '.join(runs[:SHOWN])}{more}"

@@ -1,0 +1,191 @@
+"""What an evaluation prints: scores by what they are of, members, and a sentence."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from math import isnan
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from tepui.cli.console import table
+from tepui.evaluation.results import Evaluation
+from tepui.evaluation.task_scores import TaskScores
+from tepui.report.measures import ACCURACY, MEASURES, RMSE, shown_name
+from tepui.report.scores import gain_in_words
+from tepui.report.wording import DASH, listed, number
+
+# Scores in the order in which they matter; a metric of one's own comes last.
+GROUPS = {
+    "quality": (
+        *("accuracy", "individual_accuracy", "rmse", "individual_rmse"),
+        *("improvement", "mean_iou", "mean_average_precision", "nll", "crps"),
+        "brier",
+    ),
+    "calibration": (
+        *("ece", "interval_coverage", "nominal_coverage", "interval_width"),
+        "quantile_calibration",
+    ),
+    "diversity": (
+        *("disagreement", "der", "eir", "unique_predictions", "mean_kl"),
+        *("logit_variance", "spread"),
+    ),
+}
+PERCENT = {
+    *(measure.score for measure in MEASURES if measure.percent),
+    *("nominal_coverage", "promised", "coverage", "adaptive_ece"),
+    *("member_accuracies", "label_eces"),
+}
+GAIN = "improvement"
+# What is no calibrated score, but one of conformal sets or intervals.
+APPLIED = {
+    "promised": " coverage",
+    "coverage": " of sets or intervals",
+    "size": " of sets or intervals",
+}
+# What one member or label has.
+SINGULAR = {
+    "member_accuracies": "accuracy",
+    "member_nlls": "nll",
+    "member_rmses": "rmse",
+    "member_distances": "distance",
+    "label_eces": "ece",
+}
+Row = list[str | Text]
+
+
+def score_table(evaluation: Evaluation, title: str) -> Table:
+    """Return the scores of the ensemble, in groups, on all data."""
+    columns = _columns(evaluation)
+    shown = table(title, ("score", *columns), numbers=columns)
+    grouped = {name for names in GROUPS.values() for name in names}
+    own = [name for name in evaluation.clean.values() if name not in grouped]
+    for group, names in {**GROUPS, "your own metrics": own}.items():
+        rows = [*_rows(evaluation, columns, names)]
+        if group == "quality" and "member_accuracies" in evaluation.clean.lists():
+            worst = [min(scores.member_accuracies) for scores in columns.values()]
+            cells = [_cell("member_accuracies", value) for value in worst]
+            rows.append(["accuracy of the worst member", *cells])
+        if group == "calibration":
+            rows += _applied_rows(evaluation, [*columns])
+        if rows:
+            shown.add_row(Text(group, "bold"), *[""] * len(columns))
+        for row in rows:
+            shown.add_row(*row)
+        shown.add_section()
+    return shown
+
+
+def part_tables(evaluation: Evaluation) -> Iterator[Table]:
+    """Yield the scores of each member, and of each label, on all data."""
+    columns = _columns(evaluation)
+    lists = evaluation.clean.lists()
+    # Labels are columns of an array, from 0.
+    for part, first in {"member": 1, "label": 0}.items():
+        names = [name for name in lists if name.startswith(part)]
+        if not names:
+            continue
+        headings = [f"{SINGULAR[name]}, {data}" for data in columns for name in names]
+        rows = [
+            [
+                str(first + place),
+                *(
+                    _cell(name, scores.lists()[name][place])
+                    for scores in columns.values()
+                    for name in names
+                ),
+            ]
+            for place in range(len(lists[names[0]]))
+        ]
+        yield table(f"each {part}", (part, *headings), rows, numbers=headings)
+
+
+def gain_sentence(evaluation: Evaluation) -> str:
+    """Return what averaging gained over the mean member, in a sentence.
+
+    It is empty where there is one member, or no score to compare them by.
+    """
+    scores = evaluation.clean.values()
+    if evaluation.members < 2 or GAIN not in scores:
+        return ""
+    measure = RMSE if RMSE.score in scores else ACCURACY
+    said = [
+        f"{gain_in_words([measure.scale * found.improvement], measure)} on {data} data"
+        for data, found in _columns(evaluation).items()
+    ]
+    count = evaluation.members
+    return f"averaging {count} members {listed(said)}, over the mean member"
+
+
+def shift_sentence(evaluation: Evaluation) -> str:
+    """Return how much worse the ensemble is on shifted data, in a sentence."""
+    clean, *shifted = _columns(evaluation).items()
+    measures = [m for m in (ACCURACY, RMSE) if m.score in evaluation.clean.values()]
+    if not shifted or not measures:
+        return ""
+    measure, said = measures[0], []
+    digits = 1 if measure.percent else measure.digits
+    name, unit = ("accuracy", " points") if measure.percent else ("the error", "")
+    before = clean[1].values()[measure.score]
+    for data, scores in shifted:
+        change = measure.scale * (scores.values()[measure.score] - before)
+        word = "higher" if change > 0 else "lower"
+        size = f"{number(abs(change), digits)}{unit} {word}"
+        said.append(f"{size} on {data} data")
+    return f"{name} is {listed(said)} than on clean data"
+
+
+def _columns(evaluation: Evaluation) -> dict[str, Any]:
+    """Return the scores by the data they are of."""
+    parts = {"clean": evaluation.clean, "corrupted": evaluation.corrupted_mean}
+    parts |= evaluation.natural
+    return {name: scores for name, scores in parts.items() if scores is not None}
+
+
+def _rows(
+    evaluation: Evaluation, columns: Mapping[str, TaskScores], names: Sequence[str]
+) -> Iterator[Row]:
+    """Yield a row for each score that is defined on some data."""
+    for name in names:
+        values = [
+            scores.values().get(name, float("nan")) for scores in columns.values()
+        ]
+        if all(map(isnan, values)):
+            continue
+        if name == GAIN:
+            numbers = RMSE.score in evaluation.clean.values()
+            scale, unit = (1, "") if numbers else (100, ", points")
+            cells = [_number(scale * value, 4 if numbers else 2) for value in values]
+            yield [f"{shown_name(name)} by averaging{unit}", *cells]
+        else:
+            yield [shown_name(name), *(_cell(name, value) for value in values)]
+
+
+def _applied_rows(evaluation: Evaluation, columns: Sequence[str]) -> list[Row]:
+    """Return what calibration and conformal sets give, where there are any."""
+    if evaluation.applied is None:
+        return []
+    parts = {
+        "clean": evaluation.applied,
+        "corrupted": evaluation.applied_corrupted_mean,
+    }
+    parts |= evaluation.applied_natural
+    rows: list[Row] = []
+    for name, value in asdict(evaluation.applied).items():
+        if not isnan(value):
+            values = [getattr(parts.get(column), name, None) for column in columns]
+            cells = ["" if each is None else _cell(name, each) for each in values]
+            title = f"{shown_name(name)}{APPLIED.get(name, ', calibrated')}"
+            rows.append([title, *cells])
+    return rows
+
+
+def _cell(name: str, value: float) -> str:
+    """Return a number as the report shows it: shares in percent."""
+    if name in PERCENT and not isnan(value):
+        return f"{_number(100 * value, 2)} %"
+    return _number(value, 4)
+
+
+def _number(value: float, digits: int) -> str:
+    return DASH if isnan(value) else f"{value:.{digits}f}"

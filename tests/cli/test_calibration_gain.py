@@ -1,0 +1,87 @@
+"""When tepui calibrate doubts what it did."""
+
+from math import nan
+from pathlib import Path
+
+import pytest
+import torch
+
+from tepui.cli.calibration_gain import Gain, doubt_in_words, gain_of
+from tepui.data import Arrays
+from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.applied import AppliedScores
+from tepui.studies.statistics import Interval
+
+RUN = Path("runs/mine")
+REMEDY = (
+    "hold out more samples (tepui train --validation), or take it back: tepui "
+    "calibrate runs/mine --remove"
+)
+
+
+def gain(change, eces=(0.05, 0.03)):
+    before, after = (AppliedScores(nll=0.5, ece=ece) for ece in eces)
+    return Gain(before, after, change, 30)
+
+
+def test_what_helps_is_not_doubted():
+    assert doubt_in_words(gain(Interval(-0.1, -0.15, -0.05, 30)), RUN) == ""
+
+
+def test_what_makes_it_worse_is_said():
+    said = doubt_in_words(gain(Interval(0.1, 0.05, 0.15, 30)), RUN)
+    assert said == (
+        "calibration makes probabilities worse (NLL of samples not fitted on changes "
+        f"by +0.1000, 95 % interval +0.0500 to +0.1500); {REMEDY}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "eces", "begins"),
+    [
+        (Interval(-0.01, -0.05, 0.03, 30), (0.05, 0.03), "30 samples cannot tell"),
+        (Interval(-0.01, -0.05, 0.03, 30), (0.03, 0.05), "30 samples cannot tell"),
+        (Interval(nan, nan, nan, 0), (0.05, 0.03), "30 samples cannot tell"),
+    ],
+)
+def test_too_few_samples_are_said_to_be(change, eces, begins):
+    said = doubt_in_words(gain(change, eces), RUN)
+    assert said.startswith(begins)
+    assert said.endswith(REMEDY)
+    assert ("ECE got worse" in said) == (eces[1] > eces[0])
+    assert "nan" not in said
+
+
+def test_a_calibration_error_that_rose_is_said():
+    change = Interval(-0.1, -0.15, -0.05, 30)
+    said = doubt_in_words(gain(change, (0.03, 0.05)), RUN)
+    assert said.startswith("ECE got worse on these samples though NLL falls")
+    assert "tepui evaluate runs/mine" in said
+    assert doubt_in_words(gain(change, (0.03001, 0.03004)), RUN) == ""  # as shown
+
+
+class Passed(torch.nn.Module):
+    """Gives its inputs back, times a factor."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.tensor(scale))
+
+    def forward(self, inputs):
+        return self.scale * inputs
+
+
+@pytest.mark.parametrize(
+    ("scale", "samples", "doubted"), [(4.0, 400, False), (1.0, 30, True)]
+)
+def test_samples_themselves_say_whether_it_helps(scale, samples, doubted):
+    draw = torch.Generator().manual_seed(0)
+    inputs = torch.randn(samples, 3, generator=draw)
+    labels = torch.multinomial(inputs.softmax(-1), 1, generator=draw).squeeze(1)
+    data = Arrays(inputs, labels)
+    ensemble = Ensemble([Passed(scale)], seed=0)
+    ensemble.calibrate(data)
+    found = gain_of(ensemble, data, "probability", {"batch_size": 16, "workers": 0})
+    assert found.samples == samples
+    assert (doubt_in_words(found, RUN) != "") == doubted
+    assert (found.after.nll < found.before.nll - 0.05) != doubted

@@ -1,0 +1,54 @@
+"""Runs that are not there, or are several: the message names what was perhaps meant."""
+
+import pytest
+
+from tepui.cli.main import main
+from tepui.cli.runs_named import check_run, runs_below
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("flat/a", "flat/b", "flat/deep/c", "sam-001"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "run.json").touch()
+    (tmp_path / "runs/empty").mkdir()
+    return tmp_path / "runs"
+
+
+COMMANDS = ("predict", "evaluate", "calibrate", "export", "measure")
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "report", "verify"])
+def test_the_nearest_run_is_named(command, runs, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "runs/sam-01"])
+    said = "no file or folder runs/sam-01 (did you mean 'runs/sam-001'?)"
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_folder_of_runs_names_those_inside(command, runs, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "runs/flat"])
+    assert (
+        "runs/flat is not a run but holds 3 runs: runs/flat/a, runs/flat/b, "
+        "runs/flat/deep/c; name one of them"
+    ) in capsys.readouterr().err
+
+
+def test_what_is_far_from_all_has_no_hint(runs, capsys):
+    with pytest.raises(SystemExit):
+        main(["predict", "elsewhere"])
+    assert capsys.readouterr().err == "tepui: no file or folder elsewhere\n"
+
+
+def test_a_run_and_a_folder_of_weights_pass(runs):
+    check_run(runs / "flat/a")
+    check_run(runs / "empty")
+    (runs / "empty/ensemble.safetensors").mkdir()  # a folder is no ensemble
+    assert [*runs_below(runs / "empty", 3)] == []
+
+
+def test_runs_deeper_than_asked_are_not_looked_for(runs):
+    assert [path.name for path in runs_below(runs, 2)] == ["a", "b", "sam-001"]

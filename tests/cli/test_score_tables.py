@@ -1,0 +1,160 @@
+"""What an evaluation prints: groups, percentages, members and sentences."""
+
+from math import nan
+
+import pytest
+from rich.console import Console
+
+from tepui.cli.score_tables import (
+    gain_sentence,
+    part_tables,
+    score_table,
+    shift_sentence,
+)
+from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
+from tepui.evaluation.applied import AppliedScores
+from tepui.evaluation.results import Evaluation
+from tepui.evaluation.scores import Scores
+from tepui.evaluation.task_scores import LabelScores, NumberScores, OutputScores
+
+
+def classes(accuracy, mean, **more):
+    known = {
+        "individual_accuracy": mean,
+        "accuracy": accuracy,
+        "improvement": accuracy - mean,
+        "disagreement": 0.125,
+        "der": 0.5,
+        "eir": 0.25,
+        "logit_variance": 2.0,
+        "mean_kl": nan,
+        "unique_predictions": 1.5,
+        "nll": 0.375,
+        "ece": 0.0625,
+        "brier": 0.3,
+        "member_accuracies": (mean - 0.01, mean + 0.01),
+        "member_nlls": (0.5, 0.6),
+    }
+    return Scores(**known | more)
+
+
+def numbers(rmse, mean):
+    others = dict.fromkeys(
+        ("nll", "crps", "nominal_coverage", "interval_coverage", "interval_width"), nan
+    )
+    return NumberScores(
+        individual_rmse=mean,
+        rmse=rmse,
+        improvement=mean - rmse,
+        spread=0.5,
+        quantile_calibration=nan,
+        member_rmses=(mean, mean),
+        **others,
+    )
+
+
+def evaluation(clean, task=CLASSIFICATION, members=2, **more):
+    known = {"shifted": {}, "reliability": {}, **more}
+    return Evaluation("probability", members, 100, 3, clean, task=task, **known)
+
+
+def printed(*tables):
+    console = Console(width=120, highlight=False)
+    with console.capture() as captured:
+        for each in tables:
+            console.print(each)
+    lines = captured.get().splitlines()
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+
+
+def test_groups_follow_each_other_and_shares_are_in_percent():
+    shift = {("fog", 1): classes(0.8, 0.75), ("sketch", 0): classes(0.5, 0.5)}
+    applied = AppliedScores(nll=0.25, ece=0.02, promised=0.9, coverage=0.92, size=1.5)
+    found = evaluation(
+        classes(0.9, 0.88, custom={"mine": 7.0}), shifted=shift, applied=applied
+    )
+    rows = printed(score_table(found, "title"))
+    cells = {row[0]: row[1:] for row in rows}
+    assert cells["accuracy"] == ["90.00 %", "80.00 %", "50.00 %"]
+    assert cells["improvement by averaging, points"] == ["2.00", "5.00", "0.00"]
+    assert cells["nll"] == ["0.3750"] * 3
+    assert cells["ece"] == ["6.25 %"] * 3
+    assert cells["accuracy of the worst member"] == ["87.00 %", "74.00 %", "49.00 %"]
+    assert cells["ece, calibrated"] == ["2.00 %", "", ""]
+    assert cells["coverage of sets or intervals"][0] == "92.00 %"
+    assert cells["size of sets or intervals"][0] == "1.5000"
+    assert cells["mine"][0] == "7.0000"
+    assert "mean kl" not in cells  # defined on no data
+    groups = ("quality", "accuracy", "calibration", "ece", "diversity", "mine")
+    places = [[row[0] for row in rows].index(name) for name in groups]
+    assert places == sorted(places)
+
+
+def test_members_have_a_table_of_their_own_counted_from_one():
+    found = evaluation(classes(0.9, 0.88))
+    rows = printed(*part_tables(found))
+    assert ["1", "87.00 %", "0.5000"] in rows
+    assert ["2", "89.00 %", "0.6000"] in rows
+
+
+def test_labels_are_counted_as_the_columns_they_are():
+    scores = LabelScores(
+        individual_accuracy=0.5,
+        accuracy=0.5,
+        improvement=0.0,
+        mean_average_precision=0.75,
+        nll=0.5,
+        ece=0.25,
+        brier=0.5,
+        member_accuracies=(0.5, 0.5),
+        member_nlls=(0.5, 0.5),
+        label_eces=(0.125, 0.375),
+    )
+    found = evaluation(scores, MULTI_LABEL)
+    rows = printed(*part_tables(found))
+    assert ["0", "12.50 %"] in rows
+    assert ["1", "37.50 %"] in rows
+    shown = {row[0]: row[1:] for row in printed(score_table(found, "title"))}
+    assert shown["mean average precision"] == ["75.00 %"]
+    assert gain_sentence(found) == (
+        "averaging 2 members gains nothing on clean data, over the mean member"
+    )
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        (classes(0.9, 0.88), "gains 2.0 points of accuracy"),
+        (classes(0.87, 0.88), "costs 1.0 points of accuracy"),
+        (classes(0.88, 0.88), "gains nothing"),
+        (numbers(0.5, 0.75), "lowers the error by 0.250"),
+    ],
+)
+def test_a_sentence_says_what_averaging_did(scores, said):
+    task = Task("regression") if isinstance(scores, NumberScores) else CLASSIFICATION
+    found = evaluation(scores, task)
+    assert gain_sentence(found) == (
+        f"averaging 2 members {said} on clean data, over the mean member"
+    )
+    assert gain_sentence(evaluation(scores, task, members=1)) == ""
+    assert shift_sentence(found) == ""
+
+
+def test_a_sentence_says_what_the_shift_did():
+    found = evaluation(classes(0.9, 0.88), shifted={("fog", 1): classes(0.8, 0.7)})
+    assert shift_sentence(found) == (
+        "accuracy is 10.0 points lower on corrupted data than on clean data"
+    )
+    worse = {("late", 0): numbers(0.75, 0.75)}
+    found = evaluation(numbers(0.5, 0.5), Task("regression"), shifted=worse)
+    assert shift_sentence(found) == (
+        "the error is 0.250 higher on late data than on clean data"
+    )
+
+
+def test_outputs_without_a_meaning_have_their_spread():
+    scores = OutputScores(spread=0.5, member_distances=(1.0, 2.0))
+    found = evaluation(scores, Task("unknown"))
+    shown = {row[0]: row[1:] for row in printed(score_table(found, "title"))}
+    assert shown["spread"] == ["0.5000"]
+    assert gain_sentence(found) == shift_sentence(found) == ""

@@ -45,6 +45,8 @@ def test_classes_from_the_file_to_answers_about_new_rows(table, capsys):
     output = capsys.readouterr()
     assert "no corrupted data, since inputs are not images" in output.err
     assert "corrupted" not in output.out
+    main(["report", "run"])
+    assert "my.csv, to predict sold" in (table / "run/report.html").read_text()
     (table / "new.csv").write_text("city,age\nOslo,20\nOslo,60\nParis,70\n")
     main(["predict", "run", "new.csv", "--out", "out.csv"])
     found = answers("out.csv")

@@ -81,8 +81,8 @@ def seconds_figure(group: Group) -> Markup | None:
         )
     caption = (
         "Bars start at zero: mean seconds per epoch for all members together. Ticks: "
-        "single ensembles. The factor is the mean over ensembles of the same seeds. "
-        "Times on different hardware, or beside other work, do not compare."
+        "single ensembles. The factor is the mean over ensembles of the same seeds, "
+        "where the hardware was the same. Times beside other work do not compare."
     )
     panel = Panel("", rows, axis_plot(axis), "seconds")
     return figure("Seconds per epoch", caption, row_panels([panel]))
@@ -132,7 +132,10 @@ def seconds_per_epoch(entry: Entry) -> Interval:
 
 
 def price_of(entry: Entry, base: Entry) -> Interval:
-    """Return how many times as long an epoch takes, over shared seeds."""
+    """Return how many times as long an epoch takes, over shared seeds.
+
+    Nothing is known of it where the hardware was another.
+    """
 
     def timed(one: Entry) -> dict[int, float]:
         places = {id(t): n for n, t in enumerate(one.result.ensembles)}
@@ -141,6 +144,8 @@ def price_of(entry: Entry, base: Entry) -> Interval:
 
     own, other = timed(entry), timed(base)
     pairs: list[tuple[Trained, Trained]] = seed_pairs(entry.result, base.result)
+    if entry.training.get("hardware") != base.training.get("hardware"):
+        pairs = []
     return mean_interval(
         own[id(a)] / other[id(b)] for a, b in pairs if id(a) in own and other.get(id(b))
     ).within()

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tepui.report.cost import price_of
 from tepui.report.failures import failures
 from tepui.report.measures import (
     ACCURACY,
@@ -22,6 +21,7 @@ from tepui.report.measures import (
     leading_measure,
     measures_of,
 )
+from tepui.report.prices import prices
 from tepui.report.wording import (
     duration,
     ends,
@@ -29,7 +29,6 @@ from tepui.report.wording import (
     number,
     opening,
     some,
-    span,
     word,
 )
 from tepui.studies import Comparison, Difference, MethodResult, estimate
@@ -233,26 +232,6 @@ def _hint(each: Contrast) -> str:
     means = [measure.of(m, each.data).mean for m in (each.method, each.base)]
     both = " against ".join(number(mean, measure.digits) for mean in means)
     return f"{each.method.label}'s {what}{where} ({both}; difference {each.interval})"
-
-
-def prices(group: Group) -> str:
-    """Return how many times as long an epoch takes; empty where that is not known."""
-    base, *others = group.entries
-    said = [
-        f"{number(price)} times as long with {entry.result.label}"
-        for entry in others
-        if not math.isnan(price := price_of(entry, base).mean)
-    ]
-    if not said:
-        return ""
-    if len(said) > MOST:
-        every = [price_of(entry, base).mean for entry in others]
-        known = [price for price in every if not math.isnan(price)]
-        return (
-            f"An epoch takes {span(known)} times as long with the other methods as "
-            f"with {base.result.label}."
-        )
-    return f"An epoch takes {some(said, MOST)} as with {base.result.label}."
 
 
 def _advice(group: Group, leading: list[Contrast]) -> str:

@@ -5,6 +5,7 @@ import os
 # Bits depend on the number of threads; processes that tests start inherit it.
 os.environ["OMP_NUM_THREADS"] = "1"
 
+import hypothesis
 import pytest
 import torch
 
@@ -14,6 +15,9 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 if COMPLETE:
     pytest.importorskip = imported
+# No test fails since the machine had something else to do.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_itemcollected(item):

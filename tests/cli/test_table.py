@@ -77,6 +77,20 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
     assert targets <= {round(float(row["price"])) for row in answers("my.csv")}
 
 
+def test_a_page_of_numbers_says_what_they_are_measured_in(table):
+    target = ["--data.target", "price", "--data.ignore", "sold", "name"]
+    loss = ["--loss", "GaussianNLL"]
+    main(["train", *DATA, *target, *loss, *HOW, "--epochs", "1", "--out", "run"])
+    main(["calibrate", "run", "--coverage", "0.9"])
+    main(["evaluate", "run"])
+    main(["report", "run"])
+    page = (table / "run/report.html").read_text()
+    assert "numbers in standard deviations of the training rows" in page
+    assert "my.csv, to predict price" in page
+    assert "Coverage of conformal intervals" in page
+    assert "conformal sets" not in page
+
+
 def test_names_of_columns_are_taken_whole(table, capsys):
     names = ["hours per week", "income (USD)", "no", "1", "a, b", "{x", "null"]
     with (table / "odd.csv").open("w", newline="") as file:

@@ -254,6 +254,8 @@ def test_a_method_alone_has_no_differences():
     assert "differences" not in page.lower()
     assert "<dt>paired difference</dt>" not in page
     assert "One ensemble was trained: no interval is known." in page
+    assert "per method" not in page
+    assert "× 1.00" not in page  # noqa: RUF001 - a sign of multiplication
 
 
 def test_methods_without_shared_seeds_are_said_to_have_no_differences():

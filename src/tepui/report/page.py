@@ -180,11 +180,12 @@ def _facts(group: Group) -> list[str]:
     ensembles = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     members = f"{shared('members')} members {TIMES} " if shared("members") else ""
     unit = "ensemble" if ensembles == "1" else "ensembles"
+    each = " per method" if len(group.entries) > 1 else ""
     facts = [
         group.title,
         shared("data"),
         shared("model"),
-        f"{members}{ensembles} {unit} per method",
+        f"{members}{ensembles} {unit}{each}",
         f"{shared('epochs')} epochs" if shared("epochs") else "",
         f"{shared('samples')} training samples" if shared("samples") else "",
     ]

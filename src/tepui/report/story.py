@@ -251,8 +251,9 @@ def _advice(group: Group, leading: list[Contrast]) -> str:
     )
     if not measure.percent:
         return f"{said}."
-    enough = ensembles_for(1.0, spread)
-    wish = f", and ±1 point would take about {enough} ensembles" if enough else ""
+    enough = ensembles_for(1.0, spread) or 0
+    more = enough > soon
+    wish = f", and ±1 point would take about {enough} ensembles" if more else ""
     return f"{said} points{wish}."
 
 
@@ -282,7 +283,7 @@ def _alone(comparison: Comparison, main: Measure) -> str:
         for data in kinds(comparison)
     ]
     if not others:
-        return f"{first.label} has {main.name} of {some(shown, MOST)}."
+        return f"{first.label}'s {main.name} is {some(shown, MOST)}."
     if all(len(method.ensembles) == 1 for method in comparison.methods):
         return "One ensemble per method was trained: differences may be chance."
     return "No two methods share the seeds of two ensembles: differences may be chance."

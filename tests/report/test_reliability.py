@@ -26,7 +26,7 @@ def stating(*confidences, samples):
     [
         ([0.93], 10_000, "over-confident: they state 93.0 %"),
         ([0.87], 10_000, "too careful: they state 87.0 %"),
-        ([0.93], 100, "as sure as they are right, as far as 100 samples tell: they"),
+        ([0.93], 100, "on average as sure as right, as far as 100 samples tell: they"),
         ([0.93, 0.87], 10_000, "over-confident or too careful, depending on the"),
         ([0.93, 0.9], 10_000, "over-confident: they state 90.0 to 93.0 %"),
     ],

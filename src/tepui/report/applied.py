@@ -98,7 +98,7 @@ def _table(
             ]
             told = promised if name == "coverage" else ""
             rows.append([entry.result.label, title, told, *cells])
-    headings = ["method", "", "promised %", "clean"]
+    headings = ["method", "score", "promised %", "clean"]
     headings += [*(f"severity {level}" for level in levels[1:]), *natural]
     return table(f"Coverage and size of {kind}", headings, rows, words=2)
 

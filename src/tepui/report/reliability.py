@@ -177,7 +177,7 @@ def _tendency(comparison: Comparison, data: str) -> str:
     kind = {
         (True,): "over-confident",
         (False,): "too careful",
-        (): f"as sure as they are right, as far as {samples} samples tell",
+        (): f"on average as sure as right, as far as {samples} samples tell",
     }.get((*apart,), "over-confident or too careful, depending on the method")
     stated, right = zip(*shares, strict=True)
     return (

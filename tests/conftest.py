@@ -18,7 +18,6 @@ if not torch.cuda.is_available():
 if COMPLETE:
     pytest.importorskip = imported
 
-
 # Examples are the same in every run, on machines of any speed. To look for others:
 # --hypothesis-profile=default.
 settings.register_profile(

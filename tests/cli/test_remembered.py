@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from tepui.cli.main import main
-from tepui.cli.remembered import FILE
+from tepui.studies.recorded_options import FILE
 
 OWN = """
 import torch

@@ -45,6 +45,8 @@ def test_classes_from_the_file_to_answers_about_new_rows(table, capsys):
     output = capsys.readouterr()
     assert "no corrupted data, since inputs are not images" in output.err
     assert "corrupted" not in output.out
+    main(["report", "run"])
+    assert "my.csv, to predict sold" in (table / "run/report.html").read_text()
     (table / "new.csv").write_text("city,age\nOslo,20\nOslo,60\nParis,70\n")
     main(["predict", "run", "new.csv", "--out", "out.csv"])
     found = answers("out.csv")
@@ -73,6 +75,20 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
     main(["predict", "run", "--out", "test.csv"])
     targets = {round(float(row["target"])) for row in answers("test.csv")}
     assert targets <= {round(float(row["price"])) for row in answers("my.csv")}
+
+
+def test_a_page_of_numbers_says_what_they_are_measured_in(table):
+    target = ["--data.target", "price", "--data.ignore", "sold", "name"]
+    loss = ["--loss", "GaussianNLL"]
+    main(["train", *DATA, *target, *loss, *HOW, "--epochs", "1", "--out", "run"])
+    main(["calibrate", "run", "--coverage", "0.9"])
+    main(["evaluate", "run"])
+    main(["report", "run"])
+    page = (table / "run/report.html").read_text()
+    assert "numbers in standard deviations of the training rows" in page
+    assert "my.csv, to predict price" in page
+    assert "Coverage of conformal intervals" in page
+    assert "conformal sets" not in page
 
 
 def test_names_of_columns_are_taken_whole(table, capsys):

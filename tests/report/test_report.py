@@ -248,6 +248,35 @@ def test_page_shows_only_what_was_measured(tmp_path):
     assert f"differ: {left_out}members; gallery; sharpness-aware sets.</p>" in page
 
 
+def test_a_method_alone_has_no_differences():
+    page = text(comparison(labels=("Plain",), ensembles=1))
+    assert ">All scores</h2>" in page
+    assert "differences" not in page.lower()
+    assert "<dt>paired difference</dt>" not in page
+    assert "One ensemble was trained: no interval is known." in page
+    assert "per method" not in page
+    assert "× 1.00" not in page  # noqa: RUF001 - a sign of multiplication
+
+
+def test_methods_without_shared_seeds_are_said_to_have_no_differences():
+    page = text(comparison(ensembles=1))
+    assert ">Differences</h2>" not in page
+    assert "Left out, since the data are missing or differ: differences; " in page
+    assert "<dt>paired difference</dt>" in page
+
+
+def test_data_are_named_as_the_command_named_them():
+    found = shown(comparison())
+    said = "flats.csv, to predict sold"
+    entries = tuple(
+        replace(entry, training={**entry.training, "data": said})
+        for entry in found.groups[0].entries
+    )
+    named = replace(found, groups=(replace(found.groups[0], entries=entries),))
+    page = report_cases.text(named)
+    assert page.count(said) == 3  # above all, and beside each of two methods
+
+
 def test_every_string_is_escaped():
     evil = "<script>alert('x')</script>"
     page = text(comparison(title=evil, labels=(evil, "B")))

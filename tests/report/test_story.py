@@ -63,6 +63,14 @@ def test_nothing_apart_is_the_claim():
     )
     assert "Elsewhere" not in found.story
     assert found.next.startswith("Train six ensembles per method, about 12 minutes")
+    assert "±1 point would take about 7 ensembles" in found.next
+
+
+def test_no_fewer_ensembles_are_wished_for_than_advised():
+    close = [(a + n / 5000, c + n / 5000) for n, (a, c) in enumerate(PLAIN, -1)]
+    found = said(Plain=PLAIN, Close=close)
+    assert found.next.startswith("Train six ensembles per method")
+    assert "±1 point" not in found.next
 
 
 def test_other_measures_are_hints_beside_what_chance_brings():
@@ -89,7 +97,7 @@ def test_one_ensemble_claims_nothing():
 def test_a_method_alone_is_told_by_its_scores():
     found = said(Plain=PLAIN)
     assert found.claim == (
-        "Plain has ensemble accuracy of 91.0 % on clean data and 61.0 % on corrupted "
+        "Plain's ensemble accuracy is 91.0 % on clean data and 61.0 % on corrupted "
         "data."
     )
     assert found.next == ""

@@ -18,11 +18,9 @@ from torch.utils.data import Dataset
 
 from tepui.cli.admission import admitting, check_classes, listed
 from tepui.cli.architecture import Architecture
-from tepui.core.storage import read_document, write_document
-from tepui.studies.comparison import FILE as COMPARISON
+from tepui.core.storage import write_document
+from tepui.studies.recorded_options import FILE, KIND, recorded_options
 
-FILE = "options.json"
-KIND = "options"
 # Arguments that name places, which are found from anywhere once they are absolute.
 PLACES = ("path", "root")
 _PLAIN = (str, int, float, bool, type(None))
@@ -52,7 +50,7 @@ def remembered_data(run: Path) -> Callable[[], Dataset[Any]] | None:
     Raises:
         ValueError: If it is of the user's own, with the option to write.
     """
-    recorded = _recorded(run).get("data")
+    recorded = recorded_options(run).get("data")
     if recorded is None:
         return None
     if recorded["class_path"] not in listed():
@@ -72,7 +70,7 @@ def in_options(error: ValueError, run: Path) -> ValueError:
     option = {"factory": "--model", "extractor": "--extractor"}.get(asked)
     if option is None or not rest:
         return error
-    recorded = _recorded(run).get(option.removeprefix("--"))
+    recorded = recorded_options(run).get(option.removeprefix("--"))
     named = f", as {_words(option, recorded)}" if recorded else ""
     return ValueError(f"{option} must be given{named}: {rest}")
 
@@ -100,15 +98,6 @@ def described(
         return None
     path = f"{kind.__module__}.{kind.__qualname__}"
     return {"class_path": path, "init_args": dict(sorted(chosen.items()))}
-
-
-def _recorded(run: Path) -> dict[str, Any]:
-    """Return what is written down of a run: beside it, or beside its comparison."""
-    above = run.absolute().parent.parent
-    for folder in (run, above) if (above / COMPARISON).is_file() else (run,):
-        if (folder / FILE).is_file():
-            return read_document(folder / FILE, KIND)
-    return {}
 
 
 def _built(recorded: Mapping[str, Any]) -> Callable[[], Dataset[Any]]:

@@ -8,8 +8,9 @@ from markupsafe import Markup
 
 from tepui.report.coverage import Covered, coverage_figure, coverage_lead
 from tepui.report.markup import TableCell, lead, note, table
+from tepui.report.measures import RMSE
 from tepui.report.tables import interval_cell
-from tepui.report.wording import DASH
+from tepui.report.wording import DASH, opening
 from tepui.studies import Interval, estimate, mean_interval
 from tepui.studies.load_reports import Entry, Group
 
@@ -20,6 +21,9 @@ SCORES = (
     ("ece", "ECE %", 100, 2),
     ("brier", "Brier", 1, 3),
 )
+# What holds the truth, what the truth is, and what a size is.
+SETS_OF_CLASSES = ("conformal sets", "class", "how many classes a set holds")
+INTERVALS = ("conformal intervals", "number", "how wide an interval is")
 SETS = (("coverage", "coverage %", 100, 2), ("size", "size", 1, 3))
 
 
@@ -69,19 +73,21 @@ def _covered(group: Group) -> list[Markup]:
             for value in _values(entry, "clean", "promised")
         ).mean
     )
-    what = "conformal sets hold the true class, or intervals the true number"
+    kind, truth, size = SETS_OF_CLASSES
+    if RMSE.score in group.comparison.score_names:
+        kind, truth, size = INTERVALS
+    what, title = f"{kind} hold the true {truth}", f"Coverage of {kind}"
     return [
-        lead(f"Conformal sets. {coverage_lead(levels, found, promised)}"),
-        coverage_figure("Coverage of conformal sets", what, levels, found, promised),
-        _table([*known.values()], levels, [*first.get("natural", ())]),
-        note(
-            "Size: how many classes a set holds, or how wide an interval is, on "
-            "average."
-        ),
+        lead(f"{opening(kind)}. {coverage_lead(levels, found, promised)}"),
+        coverage_figure(title, what, levels, found, promised),
+        _table(kind, [*known.values()], levels, [*first.get("natural", ())]),
+        note(f"Size: {size}, on average."),
     ]
 
 
-def _table(entries: list[Entry], levels: list[str], natural: list[str]) -> Markup:
+def _table(
+    kind: str, entries: list[Entry], levels: list[str], natural: list[str]
+) -> Markup:
     rows: list[list[str | TableCell]] = []
     for entry in entries:
         promised = _cell(_values(entry, "clean", "promised"), 100, 2)
@@ -90,10 +96,11 @@ def _table(entries: list[Entry], levels: list[str], natural: list[str]) -> Marku
                 _cell(_values(entry, level, name), scale, digits)
                 for level in [*levels, *natural]
             ]
-            rows.append([entry.result.label, title, promised, *cells])
-    headings = ["method", "of sets or intervals", "promised %", "clean"]
+            told = promised if name == "coverage" else ""
+            rows.append([entry.result.label, title, told, *cells])
+    headings = ["method", "score", "promised %", "clean"]
     headings += [*(f"severity {level}" for level in levels[1:]), *natural]
-    return table("Coverage and size of conformal sets", headings, rows, words=2)
+    return table(f"Coverage and size of {kind}", headings, rows, words=2)
 
 
 def _rows(entry: Entry, levels: list[str]) -> list[list[float]]:

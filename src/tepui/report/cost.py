@@ -62,11 +62,12 @@ def seconds_figure(group: Group) -> Markup | None:
     if not top:
         return None
     axis = Axis(0, 1.04 * top)
-    base, rows = group.entries[0], []
+    base, rows, several = group.entries[0], [], len(group.entries) > 1
     for place, (entry, own) in enumerate(zip(group.entries, every, strict=True)):
         if not own:
             continue
-        mean, price = estimate(own.values()).mean, price_of(entry, base).mean
+        mean = estimate(own.values()).mean
+        price = price_of(entry, base).mean if several else math.nan
         shapes: list[Shape] = [*grid_lines(axis, axis.ticks(), 36)]
         shapes.append(Box(0, 8, axis(mean), 20, f"bar {look(place).kind}"))
         shapes += [Line(axis(s), 4, axis(s), 32, "mark") for s in own.values()]
@@ -79,10 +80,14 @@ def seconds_figure(group: Group) -> Markup | None:
         rows.append(
             Row(look(place), entry.result.label, plot, times, notes, under=under)
         )
+    factor = (
+        "The factor is the mean over ensembles of the same seeds, where the hardware "
+        "was the same. "
+    )
     caption = (
         "Bars start at zero: mean seconds per epoch for all members together. Ticks: "
-        "single ensembles. The factor is the mean over ensembles of the same seeds. "
-        "Times on different hardware, or beside other work, do not compare."
+        f"single ensembles. {factor if several else ''}Times beside other work do not "
+        "compare."
     )
     panel = Panel("", rows, axis_plot(axis), "seconds")
     return figure("Seconds per epoch", caption, row_panels([panel]))
@@ -132,7 +137,10 @@ def seconds_per_epoch(entry: Entry) -> Interval:
 
 
 def price_of(entry: Entry, base: Entry) -> Interval:
-    """Return how many times as long an epoch takes, over shared seeds."""
+    """Return how many times as long an epoch takes, over shared seeds.
+
+    Nothing is known of it where the hardware was another.
+    """
 
     def timed(one: Entry) -> dict[int, float]:
         places = {id(t): n for n, t in enumerate(one.result.ensembles)}
@@ -141,6 +149,8 @@ def price_of(entry: Entry, base: Entry) -> Interval:
 
     own, other = timed(entry), timed(base)
     pairs: list[tuple[Trained, Trained]] = seed_pairs(entry.result, base.result)
+    if entry.training.get("hardware") != base.training.get("hardware"):
+        pairs = []
     return mean_interval(
         own[id(a)] / other[id(b)] for a, b in pairs if id(a) in own and other.get(id(b))
     ).within()

@@ -90,7 +90,8 @@ def coverage_figure(
     caption = (
         f"How often {what}, in %. Dashed: what was promised, {number(promised)} %. The "
         "promise is made for data like those at hand in training: where coverage falls "
-        "below it, the data have shifted. Large marks: means; thin: single ensembles."
+        "far below it, the data have shifted. Large marks: means; thin: single "
+        "ensembles."
     )
     return figure(title, caption, multiples(items))
 

@@ -17,7 +17,7 @@ from tepui.core.replacing import write_bytes
 from tepui.core.storage import reading
 from tepui.report.markup import note, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
-from tepui.report.sections import SECTIONS, Parts
+from tepui.report.sections import DIFFERENCES, SECTIONS, Parts
 from tepui.report.story import told
 from tepui.report.wording import TIMES
 from tepui.studies.load_reports import Group, LoadedReports, ReportSource
@@ -146,7 +146,9 @@ def _of_group(group: Group, within: str) -> list[Section]:
         for title, parts in made.items()
         if parts
     ]
-    missing = [title.lower() for title, parts in made.items() if not parts]
+    alone = len(group.entries) == 1  # of which no difference is missing
+    expected = [title for title in made if not (alone and title == DIFFERENCES)]
+    missing = [title.lower() for title in expected if not made[title]]
     if missing or group.notes:
         named = [*group.notes, *missing]
         line = f"Left out, since the data are missing or differ: {'; '.join(named)}."
@@ -178,10 +180,12 @@ def _facts(group: Group) -> list[str]:
     ensembles = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     members = f"{shared('members')} members {TIMES} " if shared("members") else ""
     unit = "ensemble" if ensembles == "1" else "ensembles"
+    each = " per method" if len(group.entries) > 1 else ""
     facts = [
         group.title,
+        shared("data"),
         shared("model"),
-        f"{members}{ensembles} {unit} per method",
+        f"{members}{ensembles} {unit}{each}",
         f"{shared('epochs')} epochs" if shared("epochs") else "",
         f"{shared('samples')} training samples" if shared("samples") else "",
     ]

@@ -1,5 +1,6 @@
 """How often ensembles are right at each confidence, and how often they state it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -170,13 +171,26 @@ def _shares(bins: Sequence[Bin]) -> tuple[float, float]:
 
 
 def _tendency(comparison: Comparison, data: str) -> str:
+    samples = comparison.methods[0].ensembles[0].evaluation["samples"]
     shares = [_shares(pooled_bins(method, data)) for method in comparison.methods]
-    over = {stated > right for stated, right in shares}
-    kind = "over-confident" if over == {True} else "too careful"
-    if len(over) == 2:
-        kind = "over-confident or too careful, depending on the method"
+    apart = {s > r for s, r in shares if abs(s - r) > _by_chance(r, samples)}
+    kind = {
+        (True,): "over-confident",
+        (False,): "too careful",
+        (): f"on average as sure as right, as far as {samples} samples tell",
+    }.get((*apart,), "over-confident or too careful, depending on the method")
     stated, right = zip(*shares, strict=True)
     return (
         f"On {data_name(data)} data the ensembles are {kind}: they state "
         f"{span(stated)} % and are right {span(right)} % of the time."
     )
+
+
+def _by_chance(right: float, samples: int) -> float:
+    """Return how far a share of right answers may lie off, both in percent.
+
+    Example:
+        >>> round(_by_chance(90.0, 100), 2)
+        5.88
+    """
+    return 1.96 * math.sqrt(right * (100 - right) / samples)

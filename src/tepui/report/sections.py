@@ -25,6 +25,7 @@ from tepui.report.label_errors import has_labels, label_figure, label_lead
 from tepui.report.markup import definitions, folded, lead, note, part, table
 from tepui.report.measures import COVERAGE, DER, kinds, leading_measure, measures_of
 from tepui.report.members import members_parts
+from tepui.report.prices import prices
 from tepui.report.reliability import (
     has_reliability,
     reliability_figure,
@@ -35,7 +36,7 @@ from tepui.report.sets import sets_parts
 from tepui.report.severity import severity_figure, severity_lead
 from tepui.report.shapes import look
 from tepui.report.sharpness_map import sharpness_figure, sharpness_lead
-from tepui.report.story import contrasts_of, count_apart, prices, told
+from tepui.report.story import contrasts_of, count_apart, told
 from tepui.report.tables import score_table
 from tepui.report.timeline import timeline_parts
 from tepui.report.unfamiliar import auroc_table, histogram_figure, unfamiliar_lead
@@ -45,6 +46,7 @@ from tepui.studies.load_reports import Entry, Group
 
 Parts = Sequence[Markup]
 
+DIFFERENCES = "Differences"
 TERMS = {
     "paired difference": "method less baseline, ensemble by ensemble with the same "
     "seeds, so that what a seed does to both cancels",
@@ -56,6 +58,8 @@ TERMS = {
     "corrupted data": "the test data under every type and severity of corruption, "
     "averaged",
 }
+# Those of them that one method alone has no use for.
+OF_SEVERAL = ("paired difference", "baseline", "points")
 
 
 def summary(group: Group) -> Parts:
@@ -77,29 +81,42 @@ def scores(group: Group) -> Parts:
     return [lead(scores_lead(comparison)), scores_figure(comparison)]
 
 
-def numbers(group: Group) -> Parts:
-    """Return paired differences, all scores in a table, and what the terms mean."""
+def differences(group: Group) -> Parts:
+    """Return paired differences; nothing where no two methods share seeds."""
     comparison = group.comparison
-    measures = measures_of(comparison)
-    found = contrasts_of(comparison, measures, kinds(comparison))
-    parts: list[Markup] = []
-    if found:
-        parts.append(lead(count_apart([each.found for each in found])))
-        parts.append(contrast_figure(comparison, found))
-    bold = (
-        "Bold marks a method whose paired interval leaves out zero against every other "
-        "method. Sharpness is measured on training data."
-    )
-    if {len(entry.result.ensembles) for entry in group.entries} == {1}:
-        bold = "One ensemble per method was trained: no interval is known."
-    terms = {measure.heading: measure.meaning for measure in measures}
+    found = contrasts_of(comparison, measures_of(comparison), kinds(comparison))
+    if not found:
+        return []
+    said = count_apart([each.found for each in found])
+    return [lead(said), contrast_figure(comparison, found)]
+
+
+def all_scores(group: Group) -> Parts:
+    """Return all scores in a table, what the terms mean, and where runs come from."""
+    comparison = group.comparison
+    terms = {m.heading: m.meaning for m in measures_of(comparison)}
+    alone = len(comparison.methods) == 1
+    more = {n: said for n, said in TERMS.items() if not (alone and n in OF_SEVERAL)}
     return [
-        *parts,
         score_table(comparison),
-        note(bold),
-        folded("What the terms mean", definitions({**terms, **TERMS})),
+        note(_beside(comparison)),
+        folded("What the terms mean", definitions({**terms, **more})),
         folded("Where these runs come from", _origins(group.entries)),
     ]
+
+
+def _beside(comparison: Comparison) -> str:
+    """Return what a reader of the table of scores should know."""
+    several = len(comparison.methods) > 1
+    each = " per method" if several else ""
+    if all(len(method.ensembles) == 1 for method in comparison.methods):
+        return f"One ensemble{each} was trained: no interval is known."
+    bold = (
+        "Bold marks a method whose paired interval leaves out zero against every other "
+        "method. "
+    )
+    sharpness = "Sharpness is measured on training data."
+    return f"{bold if several else ''}{sharpness}"
 
 
 def corruptions(group: Group) -> Parts:
@@ -214,7 +231,8 @@ def _training_cost(group: Group) -> Parts:
 SECTIONS: dict[str, Callable[[Group], Parts]] = {
     "Summary": summary,
     "Scores": scores,
-    "Differences": numbers,
+    DIFFERENCES: differences,
+    "All scores": all_scores,
     "Corruptions": corruptions,
     "Calibration": calibration,
     "Sharpness and diversity": sharpness,
@@ -227,18 +245,22 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
 
 
 def _origins(entries: Sequence[Entry]) -> Markup:
-    titles = ["method", "from", "model", "members", "ensembles", "epochs", "samples"]
+    titles = ["method", "from", "data", "model", "members"]
+    titles += ["ensembles", "epochs", "samples"]
     lines = [
         [
             entry.result.label,
             ", ".join(map(short_path, entry.sources)),
-            *(_known(entry.training.get(name)) for name in ("model", "members")),
+            *(
+                _known(entry.training.get(name))
+                for name in ("data", "model", "members")
+            ),
             str(len(entry.result.ensembles)),
             *(_known(entry.training.get(name)) for name in ("epochs", "samples")),
         ]
         for entry in entries
     ]
-    return table("Runs", titles, lines, words=3)
+    return table("Runs", titles, lines, words=4)
 
 
 def _known(value: object) -> str:

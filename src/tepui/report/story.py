@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from tepui.report.cost import price_of
 from tepui.report.failures import failures
 from tepui.report.measures import (
     ACCURACY,
@@ -22,6 +21,7 @@ from tepui.report.measures import (
     leading_measure,
     measures_of,
 )
+from tepui.report.prices import prices
 from tepui.report.wording import (
     duration,
     ends,
@@ -29,7 +29,6 @@ from tepui.report.wording import (
     number,
     opening,
     some,
-    span,
     word,
 )
 from tepui.studies import Comparison, Difference, MethodResult, estimate
@@ -235,26 +234,6 @@ def _hint(each: Contrast) -> str:
     return f"{each.method.label}'s {what}{where} ({both}; difference {each.interval})"
 
 
-def prices(group: Group) -> str:
-    """Return how many times as long an epoch takes; empty where that is not known."""
-    base, *others = group.entries
-    said = [
-        f"{number(price)} times as long with {entry.result.label}"
-        for entry in others
-        if not math.isnan(price := price_of(entry, base).mean)
-    ]
-    if not said:
-        return ""
-    if len(said) > MOST:
-        every = [price_of(entry, base).mean for entry in others]
-        known = [price for price in every if not math.isnan(price)]
-        return (
-            f"An epoch takes {span(known)} times as long with the other methods as "
-            f"with {base.result.label}."
-        )
-    return f"An epoch takes {some(said, MOST)} as with {base.result.label}."
-
-
 def _advice(group: Group, leading: list[Contrast]) -> str:
     """Return how many more ensembles would say more, on the hardest data."""
     data, measure = leading[-1].data, leading[-1].measure
@@ -272,8 +251,9 @@ def _advice(group: Group, leading: list[Contrast]) -> str:
     )
     if not measure.percent:
         return f"{said}."
-    enough = ensembles_for(1.0, spread)
-    wish = f", and ±1 point would take about {enough} ensembles" if enough else ""
+    enough = ensembles_for(1.0, spread) or 0
+    more = enough > soon
+    wish = f", and ±1 point would take about {enough} ensembles" if more else ""
     return f"{said} points{wish}."
 
 
@@ -303,7 +283,7 @@ def _alone(comparison: Comparison, main: Measure) -> str:
         for data in kinds(comparison)
     ]
     if not others:
-        return f"{first.label} has {main.name} of {some(shown, MOST)}."
+        return f"{first.label}'s {main.name} is {some(shown, MOST)}."
     if all(len(method.ensembles) == 1 for method in comparison.methods):
         return "One ensemble per method was trained: differences may be chance."
     return "No two methods share the seeds of two ensembles: differences may be chance."

@@ -68,7 +68,7 @@ def score_table(comparison: Comparison) -> Markup:
         title = f"{opening(row.data)} test data"
         groups.setdefault(title, []).append([row.method, *row.cells])
     headings = ["method", *(measure.heading for measure in measures_of(comparison))]
-    return grouped_table(with_means("All scores", comparison), headings, groups)
+    return grouped_table(with_means("By data and method", comparison), headings, groups)
 
 
 def with_means(caption: str, comparison: Comparison) -> str:

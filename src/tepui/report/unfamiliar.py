@@ -84,7 +84,8 @@ def unfamiliar_lead(comparison: Comparison) -> str:
         )
         what = MISTAKES if data is None else data
         said.append(f"{shown_name(best)} finds {what} with an AUROC of {amount} %")
-    return f"On average over methods {some(said, 4)}; 50 % is chance."
+    mean = "On average over methods " if len(comparison.methods) > 1 else ""
+    return opening(f"{mean}{some(said, 4)}; 50 % is chance.")
 
 
 def histogram_figure(comparison: Comparison, data: str) -> Markup:

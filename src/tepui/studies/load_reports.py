@@ -16,9 +16,11 @@ from typing import Any
 
 from tepui.core.checks import require
 from tepui.core.storage import read_text
+from tepui.data import Table
 from tepui.data.shifts import NATURAL
 from tepui.studies.comparison import FILE as COMPARISON
 from tepui.studies.comparison import Comparison, MethodResult, read_comparison
+from tepui.studies.recorded_options import data_in_words, recorded_options
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 from tepui.studies.trained import EVALUATION, read_trained
@@ -53,7 +55,7 @@ class Entry:
     # its ensembles and their scores; their folders are those on disk
     result: MethodResult
     sources: tuple[Path, ...]  # where it comes from; several for repetitions
-    # model, members, epochs, training samples and hardware, where they are known
+    # model, members, epochs, data, training samples and hardware, where they are known
     training: Mapping[str, Any]
     # the epochs of each ensemble; empty where they are not there
     histories: tuple[tuple[EpochRecord, ...], ...]
@@ -87,6 +89,8 @@ class Group:
         natural = [cell["type"] for cell in cells if cell["severity"] == NATURAL]
         copies = len(cells) - len(natural)
         words = [f"{name}, {first['samples']} test samples"]
+        if name == Table.__name__ and "rmse" in first["clean"]:
+            words.append("numbers in standard deviations of the training rows")
         words += [f"{copies} corrupted copies"] if copies else []
         words += [f"natural shifts: {', '.join(natural)}"] if natural else []
         words += [f"unfamiliar: {', '.join(sets)}"] if sets else []
@@ -157,6 +161,7 @@ def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]
         "model": settings.get("model"),
         "members": settings.get("members"),
         "epochs": settings.get("epochs"),
+        "data": data_in_words(recorded_options(folder)),
         "samples": settings.get("train", {}).get("samples"),
         "hardware": comparison.environment.get("hardware"),
     }
@@ -195,6 +200,7 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
         "model": ", ".join(dict.fromkeys(map(str, models))) or None,
         "members": trained.evaluation["members"],
         "epochs": config.get("epochs"),
+        "data": data_in_words(recorded_options(folder)),
         "samples": config.get("data", {}).get("samples"),
         "hardware": environment.get("hardware"),
     }

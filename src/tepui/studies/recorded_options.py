@@ -1,0 +1,37 @@
+"""The file beside a run that names data, model and extractor as its command did."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tepui.core.storage import read_document
+from tepui.studies.comparison import FILE as COMPARISON
+
+FILE = "options.json"
+KIND = "options"
+
+
+def recorded_options(run: Path) -> dict[str, Any]:
+    """Return what is written down of a run: beside it, or beside its comparison."""
+    above = run.absolute().parent.parent
+    for folder in (run, above) if (above / COMPARISON).is_file() else (run,):
+        if (folder / FILE).is_file():
+            return read_document(folder / FILE, KIND)
+    return {}
+
+
+def data_in_words(options: Mapping[str, Any]) -> str | None:
+    """Return the file or folder of the data, and the column that is predicted.
+
+    Of a path no more than its name is told; None where data have none.
+
+    Example:
+        >>> given = {"path": "/home/me/flats.csv", "target": "sold"}
+        >>> data_in_words({"data": {"class_path": "Table", "init_args": given}})
+        'flats.csv, to predict sold'
+    """
+    given = (options.get("data") or {}).get("init_args", {})
+    if "path" not in given:
+        return None
+    name, target = Path(given["path"]).name, given.get("target")
+    return name if target is None else f"{name}, to predict {target}"

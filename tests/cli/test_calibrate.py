@@ -9,8 +9,8 @@ import torch
 import tepui
 from tepui.cli.main import main
 from tepui.data import Digits, split
+from tepui.ensembles.stored_detectors import read_detectors
 from tepui.evaluation import FeatureDetectors, evaluate
-from tepui.evaluation.stored_detectors import read_detectors
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
 

@@ -148,8 +148,9 @@ def _gaps(
     """Say which cells of a table the training rows do not explain."""
     if isinstance(samples, Table):
         return samples.gaps.words
-    of_table = known.columns is not None and inputs is not None
-    return known.gaps(inputs).words if of_table else ()
+    if known.columns is None or inputs is None:
+        return ()
+    return known.gaps(inputs).words
 
 
 def _intervals(ensemble: Ensemble) -> list[str]:

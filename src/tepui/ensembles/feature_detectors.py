@@ -7,7 +7,7 @@ scores averaged. Features are taken from the passes that predictions make anyway
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +27,6 @@ from tepui.metrics import (
 )
 from tepui.modules.last_linear import classifier_of
 from tepui.modules.running import device_of, evaluating
-
-if TYPE_CHECKING:
-    from tepui.ensembles.ensemble import Ensemble
 
 HELD_OUT = "held_out"  # marks what held-out samples scored, in a file
 # Distances see how far out a sample lies; neighbors of length one do not.
@@ -62,7 +59,7 @@ class FeatureDetectors:
     @classmethod
     def fit(
         cls,
-        ensemble: "Ensemble",
+        ensemble: nn.Module,
         dataset: Dataset[Any],
         *,
         held_out: Dataset[Any] | None = None,
@@ -74,7 +71,8 @@ class FeatureDetectors:
         """Learn what features of training data look like.
 
         Args:
-            ensemble: Its members end in a linear layer, whose inputs are the features.
+            ensemble: An ensemble whose members end in a linear layer, the inputs of
+                which are the features.
             dataset: The training data, as they are without augmentation.
             held_out: Data that members were not trained on. What they score tells how
                 unfamiliar others are, see :meth:`unfamiliarity`.
@@ -104,14 +102,15 @@ class FeatureDetectors:
             >>> far["mahalanobis"].auroc
             1.0
         """
-        require_classes(ensemble.task, "detectors of features")
+        require_classes(getattr(ensemble, "task", None), "detectors of features")
         require(num_samples > 0, "num_samples", "be positive", num_samples)
         size, device = length(dataset), device_of(ensemble)
         rows = torch.linspace(0, size - 1, min(size, num_samples)).long().unique()
         batches = at_rows(
             dataset, rows.split(batch_size), device=device, workers=workers
         )
-        features: list[list[Tensor]] = [[] for _ in ensemble.members]
+        modules = members_of(ensemble)
+        features: list[list[Tensor]] = [[] for _ in modules]
         labels: list[Tensor] = []
         with last_inputs(ensemble) as seen, evaluating(ensemble), torch.no_grad():
             for batch in batches:
@@ -121,7 +120,7 @@ class FeatureDetectors:
                 labels.append(batch.targets)
         answers = torch.cat(labels)
         joined = (torch.cat(parts) for parts in features)
-        members = zip(ensemble.members, joined, strict=True)
+        members = zip(modules, joined, strict=True)
         found = tuple(_fitted(module, x, answers, k) for module, x in members)
         fitted = cls(found, fitted_for=weights_digest(ensemble))
         if held_out is None:
@@ -131,7 +130,7 @@ class FeatureDetectors:
 
     def unfamiliarity(
         self,
-        ensemble: "Ensemble",
+        ensemble: nn.Module,
         dataset: Dataset[Any],
         score: FeatureScore = DEFAULT_SCORE,
         *,
@@ -239,7 +238,7 @@ class FeatureDetectors:
 
 
 def scores_on(
-    ensemble: "Ensemble",
+    ensemble: nn.Module,
     dataset: Dataset[Any],
     detectors: FeatureDetectors,
     batch_size: int = 1024,
@@ -258,7 +257,7 @@ def scores_on(
 
 @contextmanager
 def scoring(
-    ensemble: "Ensemble", detectors: FeatureDetectors | None
+    ensemble: nn.Module, detectors: FeatureDetectors | None
 ) -> Iterator[Callable[[Tensor], dict[str, Tensor]]]:
     """Give a function of a batch's logits that scores its features.
 
@@ -267,7 +266,7 @@ def scoring(
     if detectors is None:
         yield lambda _: {}
         return
-    members = len(ensemble)
+    members = len(members_of(ensemble))
     rule = f"be fitted for an ensemble of {members} members"
     fits = len(detectors.members) == members
     require(fits, "detectors", rule, len(detectors.members))
@@ -283,9 +282,9 @@ def joined_scores(rows: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 @contextmanager
-def last_inputs(ensemble: "Ensemble") -> Iterator[Callable[[], list[Tensor]]]:
+def last_inputs(ensemble: nn.Module) -> Iterator[Callable[[], list[Tensor]]]:
     """Give a function that returns what each member's last layer last took."""
-    taken: dict[int, Tensor] = {}
+    members, taken = members_of(ensemble), dict[int, Tensor]()
 
     def note(number: int) -> Callable[[nn.Module, Any], None]:
         def hook(_: nn.Module, arguments: Any) -> None:
@@ -294,7 +293,7 @@ def last_inputs(ensemble: "Ensemble") -> Iterator[Callable[[], list[Tensor]]]:
         return hook
 
     def seen() -> list[Tensor]:
-        features = [taken[number] for number in range(len(ensemble.members))]
+        features = [taken[number] for number in range(len(members))]
         shapes = [tuple(item.shape) for item in features]
         flat = all(item.ndim == 2 for item in features)
         rule = "take (samples, features) in members' last linear layers"
@@ -302,10 +301,15 @@ def last_inputs(ensemble: "Ensemble") -> Iterator[Callable[[], list[Tensor]]]:
         return features
 
     with ExitStack() as stack:
-        for number, member in enumerate(ensemble.members):
+        for number, member in enumerate(members):
             handle = classifier_of(member).register_forward_pre_hook(note(number))
             stack.callback(handle.remove)
         yield seen
+
+
+def members_of(ensemble: nn.Module) -> list[nn.Module]:
+    """Return the members of an ensemble, which this file does not know."""
+    return [*ensemble.get_submodule("members").children()]
 
 
 def _stored_member(values: Mapping[str, Any], index: int) -> MemberDetectors:

@@ -16,6 +16,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import one_of, require
 from tepui.core.precision import computing_in
 from tepui.data.loading import at_rows, in_order, length
+from tepui.ensembles.base import EnsembleBase
 from tepui.ensembles.digests import weights_digest
 from tepui.ensembles.predicted import require_classes
 from tepui.metrics import (
@@ -59,7 +60,7 @@ class FeatureDetectors:
     @classmethod
     def fit(
         cls,
-        ensemble: nn.Module,
+        ensemble: EnsembleBase,
         dataset: Dataset[Any],
         *,
         held_out: Dataset[Any] | None = None,
@@ -102,15 +103,14 @@ class FeatureDetectors:
             >>> far["mahalanobis"].auroc
             1.0
         """
-        require_classes(getattr(ensemble, "task", None), "detectors of features")
+        require_classes(ensemble.task, "detectors of features")
         require(num_samples > 0, "num_samples", "be positive", num_samples)
         size, device = length(dataset), device_of(ensemble)
         rows = torch.linspace(0, size - 1, min(size, num_samples)).long().unique()
         batches = at_rows(
             dataset, rows.split(batch_size), device=device, workers=workers
         )
-        modules = members_of(ensemble)
-        features: list[list[Tensor]] = [[] for _ in modules]
+        features: list[list[Tensor]] = [[] for _ in ensemble.members]
         labels: list[Tensor] = []
         with last_inputs(ensemble) as seen, evaluating(ensemble), torch.no_grad():
             for batch in batches:
@@ -120,7 +120,7 @@ class FeatureDetectors:
                 labels.append(batch.targets)
         answers = torch.cat(labels)
         joined = (torch.cat(parts) for parts in features)
-        members = zip(modules, joined, strict=True)
+        members = zip(ensemble.members, joined, strict=True)
         found = tuple(_fitted(module, x, answers, k) for module, x in members)
         fitted = cls(found, fitted_for=weights_digest(ensemble))
         if held_out is None:
@@ -130,7 +130,7 @@ class FeatureDetectors:
 
     def unfamiliarity(
         self,
-        ensemble: nn.Module,
+        ensemble: EnsembleBase,
         dataset: Dataset[Any],
         score: FeatureScore = DEFAULT_SCORE,
         *,
@@ -238,7 +238,7 @@ class FeatureDetectors:
 
 
 def scores_on(
-    ensemble: nn.Module,
+    ensemble: EnsembleBase,
     dataset: Dataset[Any],
     detectors: FeatureDetectors,
     batch_size: int = 1024,
@@ -257,7 +257,7 @@ def scores_on(
 
 @contextmanager
 def scoring(
-    ensemble: nn.Module, detectors: FeatureDetectors | None
+    ensemble: EnsembleBase, detectors: FeatureDetectors | None
 ) -> Iterator[Callable[[Tensor], dict[str, Tensor]]]:
     """Give a function of a batch's logits that scores its features.
 
@@ -266,7 +266,7 @@ def scoring(
     if detectors is None:
         yield lambda _: {}
         return
-    members = len(members_of(ensemble))
+    members = len(ensemble.members)
     rule = f"be fitted for an ensemble of {members} members"
     fits = len(detectors.members) == members
     require(fits, "detectors", rule, len(detectors.members))
@@ -282,9 +282,9 @@ def joined_scores(rows: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 @contextmanager
-def last_inputs(ensemble: nn.Module) -> Iterator[Callable[[], list[Tensor]]]:
+def last_inputs(ensemble: EnsembleBase) -> Iterator[Callable[[], list[Tensor]]]:
     """Give a function that returns what each member's last layer last took."""
-    members, taken = members_of(ensemble), dict[int, Tensor]()
+    taken: dict[int, Tensor] = {}
 
     def note(number: int) -> Callable[[nn.Module, Any], None]:
         def hook(_: nn.Module, arguments: Any) -> None:
@@ -293,7 +293,7 @@ def last_inputs(ensemble: nn.Module) -> Iterator[Callable[[], list[Tensor]]]:
         return hook
 
     def seen() -> list[Tensor]:
-        features = [taken[number] for number in range(len(members))]
+        features = [taken[number] for number in range(len(ensemble.members))]
         shapes = [tuple(item.shape) for item in features]
         flat = all(item.ndim == 2 for item in features)
         rule = "take (samples, features) in members' last linear layers"
@@ -301,15 +301,10 @@ def last_inputs(ensemble: nn.Module) -> Iterator[Callable[[], list[Tensor]]]:
         return features
 
     with ExitStack() as stack:
-        for number, member in enumerate(members):
+        for number, member in enumerate(ensemble.members):
             handle = classifier_of(member).register_forward_pre_hook(note(number))
             stack.callback(handle.remove)
         yield seen
-
-
-def members_of(ensemble: nn.Module) -> list[nn.Module]:
-    """Return the members of an ensemble, which this file does not know."""
-    return [*ensemble.get_submodule("members").children()]
 
 
 def _stored_member(values: Mapping[str, Any], index: int) -> MemberDetectors:

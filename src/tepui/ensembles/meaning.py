@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import torch  # noqa: F401 - the examples use it
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.task import Task
+from tepui.ensembles.base import EnsembleBase
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.held_out import (
     fitted_calibration,
@@ -44,7 +45,7 @@ class Meaning:
     trained_on: tuple[str, ...] = ()
 
 
-class Meaningful(nn.Module):
+class Meaningful(EnsembleBase):
     """A module whose outputs have a meaning, see :class:`Ensemble`."""
 
     def __init__(self) -> None:

@@ -9,8 +9,8 @@ import torch
 import tepui
 from tepui.cli.main import main
 from tepui.data import Digits, split
+from tepui.ensembles.stored_detectors import read_detectors
 from tepui.evaluation import FeatureDetectors, evaluate
-from tepui.evaluation.stored_detectors import read_detectors
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
 
@@ -77,8 +77,13 @@ def test_detectors_of_features_lie_beside_the_run(run, tmp_path, capsys):
     assert "mahalanobis" in capsys.readouterr().out
     main(["verify", str(run)])
     assert "detectors" in capsys.readouterr().out
+    file = run / "detectors.safetensors"
+    fitted_before = file.read_bytes()
     ensemble.members[0].classifier.bias.data += 1
-    ensemble.save(run, overwrite=True)
+    with pytest.warns(UserWarning, match="they are not saved with it"):
+        ensemble.save(run, overwrite=True)
+    assert tepui.load(run).detectors is None
+    file.write_bytes(fitted_before)
     with pytest.raises(SystemExit):
         main(["predict", str(run), "digits", "--out", str(tmp_path / "b.csv")])
     assert "must be fitted for the ensemble beside it" in capsys.readouterr().err
@@ -110,10 +115,16 @@ def test_predict_says_which_rows_look_unfamiliar(run, tmp_path, capsys):
     found, said = predicted("features.csv")
     shares = [float(row["unfamiliarity"]) for row in found]
     assert "(level 0.99 by mahalanobis) next: look at unfamiliar rows" in said
-    ensemble = tepui.load(run)
-    detectors = read_detectors(run, ensemble)
-    expected = detectors.unfamiliarity(ensemble, test).tolist()
-    assert shares == pytest.approx(expected, abs=0.005)
+    in_python = tepui.load(run).predict(test)
+    assert shares == pytest.approx(in_python.unfamiliarity().tolist(), abs=0.005)
+    called = [row["unfamiliar"] == "True" for row in found]
+    assert sum(called) == pytest.approx(int(in_python.unfamiliar().sum()), abs=2)
+    by_pds = in_python.unfamiliarity("pds")
+    assert not torch.allclose(by_pds, in_python.unfamiliarity(), atol=0.01)
+    main(["calibrate", str(run), "--method", "vector"])  # detectors stay
+    found, said = predicted("again.csv")
+    assert "(level 0.99 by mahalanobis)" in said
+    assert [float(row["unfamiliarity"]) for row in found] == shares
     with pytest.raises(SystemExit):
         predicted("wrong.csv", "--level", "99")
     assert "level must lie in (0, 1], got 99" in capsys.readouterr().err

@@ -147,6 +147,18 @@ def test_train_with_every_way_to_disagree(words, tmp_path):
     assert len(tepui.load(out)) == 2
 
 
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_what_is_wrong_with_unlabeled_data_is_said_of_its_option(
+    command, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    words = ["--unlabeled", "UnlabeledFolder", "--unlabeled.path", "no/where"]
+    with pytest.raises(SystemExit):
+        main([command, *words])
+    told = " ".join(capsys.readouterr().err.split())
+    assert "--unlabeled.path must be a folder of images, got no/where" in told
+
+
 def test_compare_gives_unlabeled_data_to_the_methods_that_need_them(tmp_path, capsys):
     out, methods = tmp_path / "run", ["--methods", "SED", "DivDis", "DeepEnsemble"]
     options = ["--epochs", "1", "--ensembles", "1", "--corruptions", "none"]

@@ -111,6 +111,102 @@ def test_a_run_alone_predicts_its_own_test_data(run, tmp_path, monkeypatch, caps
     assert labels == tepui.load(run).predict(test).labels.tolist()
 
 
+@pytest.fixture
+def photos(tmp_path):
+    """Six images, of which two cannot be read."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    draw = np.random.default_rng(0)
+    for number in range(6):
+        pixels = draw.integers(0, 256, (8, 8), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+    (folder / "1.png").write_bytes(b"no image")
+    whole = (folder / "4.png").read_bytes()
+    (folder / "4.png").write_bytes(whole[: len(whole) // 2])
+    return folder
+
+
+def said(capsys):
+    output = capsys.readouterr()
+    return " ".join(output.out.split()), " ".join(output.err.split())
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_images_that_cannot_be_read_are_left_out_and_named(
+    workers, run, photos, tmp_path, capsys
+):
+    file = tmp_path / "a.csv"
+    words = ["predict", str(run), str(photos), "--out", str(file)]
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--workers", str(workers), "--batch-size", "2"])
+    assert ended.value.code == 1
+    out, err = said(capsys)
+    assert "4 predictions written to" in out
+    assert "tepui: 2 of 6 images cannot be read and have no prediction:" in err
+    for number in (1, 4):
+        assert f"{photos / f'{number}.png'} must be a valid image: " in err
+    found = rows(file)
+    readable = [photos / f"{number}.png" for number in (0, 2, 3, 5)]
+    assert [row["name"] for row in found] == list(map(str, readable))
+    expected = tepui.load(run).predict(readable).labels.tolist()
+    assert [int(row["prediction"]) for row in found] == expected
+    assert not (tmp_path / "a.csv.parts").exists()
+
+
+def test_what_was_left_out_is_known_after_a_kill(
+    run, photos, tmp_path, monkeypatch, capsys
+):
+    file, calls = tmp_path / "a.csv", []
+    words = ["predict", str(run), str(photos), "--out", str(file), "--shard-size", "1"]
+
+    def killed(*arguments, **options):
+        calls.append(len(arguments[1]))
+        found = predict_shards(*arguments, **options, world=2)
+        assert found.missing
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "predict_shards", killed)
+        with pytest.raises(SystemExit):
+            main(words)
+    parts = tmp_path / "a.csv.parts"
+    assert calls == [6, 4]
+    assert len(list(parts.glob("shard-*"))) == 2
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 1
+    assert "2 of 6 images cannot be read" in said(capsys)[1]
+    assert len(rows(file)) == 4
+
+
+def test_an_image_that_was_mended_is_predicted(run, photos, tmp_path, monkeypatch):
+    file = tmp_path / "a.csv"
+    words = ["predict", str(run), str(photos), "--out", str(file)]
+
+    def killed(*arguments, **options):
+        predict_shards(*arguments, **options, world=2)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "predict_shards", killed)
+        with pytest.raises(SystemExit):
+            main(words)
+    for number in (1, 4):
+        (photos / f"{number}.png").write_bytes((photos / "0.png").read_bytes())
+    main(words)
+    assert len(rows(file)) == 6
+
+
+def test_where_no_image_can_be_read_nothing_is_written(run, photos, tmp_path, capsys):
+    for number in (0, 2, 3, 5):
+        (photos / f"{number}.png").unlink()
+    with pytest.raises(SystemExit) as ended:
+        main(["predict", str(run), str(photos), "--out", str(tmp_path / "a.csv")])
+    assert ended.value.code == 2
+    assert "1.png must be a valid image" in said(capsys)[1]
+    assert not (tmp_path / "a.csv").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import tepui
 from tepui.cli.main import main
 
 
@@ -49,7 +50,13 @@ def test_classes_from_the_file_to_answers_about_new_rows(table, capsys):
     assert "my.csv, to predict sold" in (table / "run/report.html").read_text()
     (table / "new.csv").write_text("city,age\nOslo,20\nOslo,60\nParis,70\n")
     main(["predict", "run", "new.csv", "--out", "out.csv"])
+    told = said(capsys)
     found = answers("out.csv")
+    unknown = "words that the training rows do not have, seen as none of theirs"
+    assert f"{unknown}: 1 in city ('Paris' in line 4)" in told
+    assert "missing values" not in told
+    assert "(level 0.99 by pds)" in told
+    assert "level 0.99 wants 99 held-out samples, got 36: of inputs like those" in told
     assert [row["class"] for row in found] == ["no", "yes", "yes"]
     assert "target" not in found[0]
     main(["predict", "run", "--out", "test.csv"])
@@ -64,7 +71,12 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
     main(["evaluate", "run"])
     assert "standardized: 1 is " in said(capsys)
     (table / "new.csv").write_text("age,city\n40,Oslo\n50,Rome\n")
+    capsys.readouterr()
     main(["predict", "run", "new.csv", "--out", "out.csv"])
+    assert (
+        "lower and upper: 90 % by the noise that the members predict; conformal_lower "
+        "and conformal_upper: 80 % by the held-out data of tepui calibrate"
+    ) in said(capsys)
     for row, truth in zip(answers("out.csv"), (320_000, 350_000), strict=True):
         assert float(row["mean"]) == pytest.approx(truth, rel=0.05)
         assert float(row["lower"]) < float(row["mean"]) < float(row["upper"])
@@ -89,6 +101,25 @@ def test_a_page_of_numbers_says_what_they_are_measured_in(table):
     assert "my.csv, to predict price" in page
     assert "Coverage of conformal intervals" in page
     assert "conformal sets" not in page
+
+
+def test_missing_values_that_are_filled_are_said(table, capsys):
+    text = (table / "my.csv").read_text().replace("Bern", "", 3)
+    (table / "my.csv").write_text(text)
+    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
+    fill = ["--data.missing", "fill"]
+    main(["train", *DATA, *target, *fill, *HOW, "--epochs", "1", "--out", "run"])
+    (table / "new.csv").write_text("city,age\nOslo,\n,60\nOslo,?\nRiga,1\n")
+    capsys.readouterr()
+    main(["predict", "run", "new.csv", "--out", "out.csv"])
+    told = said(capsys)
+    filled = "missing values, filled by what is usual in the training rows"
+    assert f"{filled}: 2 in age (line 2), 1 in city (line 3)" in told
+    assert "seen as none of theirs: 1 in city ('Riga' in line 5)" in told
+    gaps = tepui.load("run").preparation.gaps("new.csv")
+    assert gaps.filled == {"age": [0, 2], "city": [1]}
+    assert gaps.unknown_words == {"city": [3]}
+    assert " ".join(str(gaps).split()) in told
 
 
 def test_names_of_columns_are_taken_whole(table, capsys):

@@ -10,6 +10,7 @@ from mutations import REFUSED, SAME, counted
 from tepui import Ensemble, Task
 from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays
+from tepui.evaluation import FeatureDetectors
 from tepui.methods import DeepEnsemble
 
 STREAM = torch.Generator().manual_seed(0)
@@ -162,3 +163,53 @@ def test_files_without_it_are_read_and_damaged_ones_refused(tmp_path):
     write_tensors(file, "ensemble", falling, document)
     with pytest.raises(ValueError, match="in rising order"):
         tepui.load(tmp_path, make)
+
+
+def test_detectors_come_with_the_ensemble_and_judge(tmp_path):
+    ensemble, make = trained("classification")
+    train, held, test = (data("classification", n) for n in (200, 150, 40))
+    far = 50 * test.inputs
+    ensemble.calibrate(held)
+    ensemble.detectors = FeatureDetectors.fit(ensemble, train, held_out=held, k=5)
+    ensemble.save(tmp_path)
+    loaded = tepui.load(tmp_path, make)
+    for inputs in (test.inputs, far):
+        found = loaded.predict(inputs, batch_size=7).unfamiliarity()
+        expected = ensemble.detectors.unfamiliarity(
+            ensemble, Arrays(inputs, test.targets)
+        )
+        torch.testing.assert_close(found, expected, atol=0.01, rtol=0)
+    out = loaded.predict(far)
+    assert out.unfamiliar().all()
+    assert not out.unfamiliar(score="pds").all()
+    assert out.unfamiliarity("vim").shape == (40,)
+    assert not loaded.predicted(out.outputs).feature_scores
+    other = loaded.save(tmp_path / "elsewhere").parent
+    assert tepui.load(other, make).predict(far).unfamiliar().all()
+    loaded.detectors = None
+    loaded.save(other, overwrite=True)
+    assert tepui.load(other, make).detectors is None
+    how = {"method": DeepEnsemble(), "epochs": 1, "progress": "none"}
+    tepui.fit(ensemble, train, **how)
+    assert ensemble.detectors is None
+    with pytest.raises(ValueError, match="detectors must be what tepui"):
+        ensemble.detectors = 3
+
+
+def test_detectors_without_held_out_data_do_not_judge():
+    ensemble, _ = trained("classification")
+    ensemble.calibrate(data("classification", 120))
+    before = ensemble.predict(torch.ones(3, 4)).unfamiliarity()
+    ensemble.detectors = FeatureDetectors.fit(ensemble, data("classification", 60), k=5)
+    assert torch.equal(ensemble.predict(torch.ones(3, 4)).unfamiliarity(), before)
+
+
+def test_a_level_that_so_few_samples_cannot_keep_is_said():
+    ensemble, _ = trained("classification")
+    ensemble.calibrate(data("classification", 19))
+    out = ensemble.predict(torch.zeros(2, 4))
+    said = r"level 0\.99 wants 99 held-out samples, got 19: .* one in 20 is called"
+    with pytest.warns(UserWarning, match=said):
+        out.unfamiliar()
+    out.unfamiliar(0.95)
+    out.unfamiliar(1.0)

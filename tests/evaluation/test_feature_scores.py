@@ -10,8 +10,12 @@ from tepui import Ensemble
 from tepui.core.seeding import seeded
 from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays
+from tepui.ensembles.stored_detectors import (
+    DETECTORS,
+    read_detectors,
+    write_detectors,
+)
 from tepui.evaluation import FeatureDetectors
-from tepui.evaluation.stored_detectors import read_detectors, write_detectors
 from tepui.metrics import Mahalanobis, NearestNeighbor, ViM, auroc
 from tepui.models import MLP
 
@@ -126,7 +130,8 @@ def test_detectors_without_held_out_samples_say_so(tmp_path):
 def test_damaged_detectors_are_refused(tmp_path):
     members = ensemble()
     detectors = FeatureDetectors.fit(members, data(), held_out=data(9, 1), k=2)
-    file = write_detectors(tmp_path, detectors, members)
+    write_detectors(tmp_path, detectors, members)
+    file = tmp_path / DETECTORS
 
     def read(_):
         found = read_detectors(tmp_path, members).tensors()

@@ -9,7 +9,7 @@ from torch import nn
 import tepui
 from tepui import Ensemble, Task
 from tepui.core.storage import read_document, read_tensors, write_document
-from tepui.data import Arrays
+from tepui.data import Arrays, Normalize
 from tepui.evaluation import FeatureDetectors, predict_shards, write_predictions
 from tepui.evaluation.shards import KIND, PLAN
 from tepui.metrics import HeldOutScores
@@ -53,6 +53,27 @@ def test_a_table_says_what_predict_says(ending, tmp_path):
     for name, expected in numbers.items():
         values = torch.tensor([float(value) for value in table[name]])
         torch.testing.assert_close(values, expected)
+
+
+def test_numbers_have_the_digits_of_float32(tmp_path):
+    _, found = shards(tmp_path / "parts")
+    table = read(write_predictions(found, tmp_path / "out.csv"))
+    digits = [len(text.strip("0.").partition("e")[0]) for text in table["confidence"]]
+    assert max(digits) <= 9
+    again = torch.tensor([float(text) for text in table["confidence"]])
+    assert torch.equal(again, found.statistics()["confidence"])
+
+
+@pytest.mark.parametrize(("mean", "std"), [(3.0, 2.0), (1.7e9, 5.0), (-20.0, 1e-6)])
+def test_numbers_in_units_have_the_digits_that_are_known(mean, std, tmp_path):
+    data = Arrays(X, torch.randn(20, 1))
+    _, found = shards(tmp_path / "parts", Task("gaussian"), 2, data)
+    units = Normalize((mean,), (std,))
+    table = read(write_predictions(found, tmp_path / "out.csv", units=units))
+    values = torch.tensor([float(text) for text in table["mean"]], dtype=torch.double)
+    known = found.statistics()["mean"][:, 0].double()
+    torch.testing.assert_close((values - mean) / std, known, atol=3e-7, rtol=1e-7)
+    assert max(len(text.strip("-0.")) for text in table["std"]) <= 14
 
 
 def test_who_has_no_labels_gets_no_column_of_them(tmp_path):

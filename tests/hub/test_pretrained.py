@@ -110,6 +110,14 @@ def test_detectors_go_there_and_back(ensemble, hub, tmp_path):
     assert 'pretrained_detectors("someone/mine", ensemble)' in card
 
 
+def test_an_ensemble_brings_its_own_detectors(ensemble, hub):
+    data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 2)
+    ensemble.detectors = FeatureDetectors.fit(ensemble, data, held_out=data, k=3)
+    push_to_hub(ensemble, "someone/mine")
+    found = from_pretrained("someone/mine")
+    assert torch.equal(features_of(found.detectors), features_of(ensemble.detectors))
+
+
 def test_where_are_no_detectors_none_are_returned(ensemble, hub, tmp_path):
     push_to_hub(ensemble, "someone/mine")
     assert pretrained_detectors("someone/mine", ensemble) is None

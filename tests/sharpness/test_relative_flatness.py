@@ -10,8 +10,8 @@ from torch import nn
 from tepui.data import Arrays
 from tepui.losses import CrossEntropy
 from tepui.models import MLP, ConvNet
+from tepui.modules.last_linear import classifier_of
 from tepui.sharpness import relative_flatness
-from tepui.sharpness.last_layer import classifier_of
 
 
 def network(classes=4, dtype=torch.float64):

@@ -28,9 +28,8 @@ from tepui.core.task import CLASSIFICATION
 from tepui.data import split
 from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.evaluation.adding import without_applied
-from tepui.evaluation.feature_scores import FeatureDetectors
-from tepui.evaluation.stored_detectors import DETECTORS, write_detectors
 from tepui.studies.trained import EVALUATION, EVALUATION_KIND
 from tepui.training.prepare import to_device
 
@@ -129,8 +128,8 @@ def calibrate(
         said.append(f"coverage {coverage:g} on {_count(for_sets)}")
     if detectors:
         seen = learned_part(named, run)
-        learned = FeatureDetectors.fit(ensemble, seen, held_out=whole, **how)
-        write_detectors(run, learned, ensemble)
+        fitted = FeatureDetectors.fit(ensemble, seen, held_out=whole, **how)
+        ensemble.detectors = fitted
         said.append(f"detectors of features on {_count(seen)}")
     ensemble.save(run, overwrite=True)
     console().print(f"{', '.join(said)}; saved in {run}")
@@ -144,12 +143,11 @@ def _take_back(run: Path, ensemble: Ensemble) -> None:
     kept = {
         "calibration": ensemble.calibration is not None,
         "conformal sets or intervals": ensemble.conformity is not None,
-        "detectors": (run / DETECTORS).exists(),
+        "detectors": ensemble.detectors is not None,
     }
     _take_back_scores(run / EVALUATION)
-    ensemble.calibration = ensemble.conformity = None
+    ensemble.calibration = ensemble.conformity = ensemble.detectors = None
     ensemble.save(run, overwrite=True)
-    (run / DETECTORS).unlink(missing_ok=True)
     removed = ", ".join(name for name, there in kept.items() if there)
     console().print(f"removed from {run}: {removed or 'nothing, as nothing was there'}")
 

@@ -17,6 +17,7 @@ from tepui.cli.datasets import (
     natural_shifts,
     part,
     unfamiliar,
+    unlabeled_data,
     warn_of_compiling,
 )
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
@@ -175,7 +176,7 @@ def compare(
     both: dict[str, Any] = {
         "shifted": shifts,
         "ood": unfamiliar(ood, test),
-        "unlabeled": None if unlabeled is None else unlabeled(),
+        "unlabeled": unlabeled_data(unlabeled),
         "members": members,
         "ensembles": ensembles,
         "seed": seed if seeds is None else seeds,

@@ -33,6 +33,7 @@ from tepui.training.run_folder import RunFolder
 Data = Callable[[], Dataset[Any]]
 
 DATA = "--data"
+UNLABELED = "--unlabeled"
 # Where a run that trains heads alone keeps their run, and what they learn from.
 HEADS = "heads"
 FEATURES = "features"
@@ -204,6 +205,14 @@ def built(
         return cast(Callable[..., Dataset[Any]], data)(**options)
 
 
+def unlabeled_data(data: Data | None) -> Dataset[Any] | None:
+    """Return the data that members disagree on, if some are named."""
+    if data is None:
+        return None
+    with _as_typed(data, UNLABELED):
+        return data()
+
+
 @contextmanager
 def _as_typed(data: Data, option: str = DATA) -> Iterator[None]:
     """Let what a data set says of its arguments name them as they are typed."""
@@ -211,7 +220,7 @@ def _as_typed(data: Data, option: str = DATA) -> Iterator[None]:
         yield
     except (ValueError, FileNotFoundError) as error:
         said, options = str(error), _options_of(data)
-        owner = f"{DATA}." if option == DATA else f"{option}: "
+        owner = f"{option}: " if " " in option else f"{option}."
         named = {f"{name} ": f"{owner}{name} " for name in options}
         named |= {
             f"{options[name]} ": f"{owner}{name} {options[name]} "

@@ -39,13 +39,13 @@ from tepui.core.task import CLASSIFICATION
 from tepui.data.arrays import Normalize
 from tepui.data.preparation import preparation_of
 from tepui.data.shifts import Shifts
+from tepui.ensembles.digests import weights_digest
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.adding import COPIES, added, sets_in, without_applied
 from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.results import Evaluation, guessing_in_words
-from tepui.evaluation.shards import ensemble_digest, weights_digest
-from tepui.evaluation.stored_detectors import DETECTORS, read_detectors
+from tepui.evaluation.shards import ensemble_digest
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.measures import shown_name
 from tepui.studies.gallery import FILE as GALLERY
@@ -147,7 +147,7 @@ def evaluate(
     asked = [*([COPIES] if copies else []), *shifts.natural, *(sets or {})]
     ensemble = named_ensemble(run, model, models, test, extractor)
     to_device(ensemble, torch.device(place_of(device)))
-    learned = read_detectors(folder, ensemble) if alone and trained else None
+    learned = ensemble.detectors if alone else None
     computed_in: Precision = precision or RunFolder(folder).exam_precision()
     of = {
         **_digests(ensemble),
@@ -166,7 +166,6 @@ def evaluate(
         ensemble.preparation = preparation_of(test)
         if exchange.writer:
             ensemble.save(folder, overwrite=overwrite)
-            (folder / DETECTORS).unlink(missing_ok=True)  # those of other weights
     evaluation = evaluate_ensemble(
         ensemble,
         test,

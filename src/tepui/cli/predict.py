@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,18 +18,20 @@ from tepui.cli.members import named_ensemble
 from tepui.cli.mistakes import nearest
 from tepui.cli.parsing import known_classes
 from tepui.cli.runs_named import check_run
+from tepui.cli.unreadable import end_if_left_out, predict_readable
 from tepui.core.checks import require
 from tepui.core.precision import Precision
-from tepui.data import Arrays, ImageFiles
+from tepui.core.task import GAUSSIAN
+from tepui.data import Arrays, ImageFiles, Table
 from tepui.data.arrays import Inputs
 from tepui.data.preparation import NO_LABEL, Preparation
+from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import files_of
 from tepui.ensembles.loading import preparation_in
 from tepui.evaluation.prediction_file import check_format, write_predictions
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
-from tepui.evaluation.stored_detectors import read_detectors
-from tepui.metrics import FeatureScore
-from tepui.metrics.held_out_scores import LEVEL, check_level, unfamiliar_at
+from tepui.metrics import ConformalIntervals, FeatureScore
+from tepui.metrics.held_out_scores import LEVEL, check_level, too_few, unfamiliar_at
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
@@ -66,7 +69,10 @@ def predict(
             as CIFAR10, whose test part is used. By default the test part of what the
             run was trained on.
         out: The file: .csv, .parquet or .safetensors. Parts that are done lie beside it
-            until all are; the same command goes on after a kill.
+            until all are; the same command goes on after a kill. Of numbers, lower and
+            upper hold 90 % if the noise that members predict is right; conformal_lower
+            and conformal_upper hold what tepui calibrate --coverage promised. Images
+            that cannot be read are left out and named, and the exit status is 1.
         data: A data set with options, instead of inputs, such as: --data ImageFolder
             --data.path photos
         model: The members' architecture, needed only for models tepui does not know.
@@ -77,7 +83,7 @@ def predict(
         level: Call a row unfamiliar if this share of the samples that tepui calibrate
             was given looks more familiar. Of rows like those about 1 - level are called
             so too: one in a hundred by default, and of n samples one in n + 1 at the
-            least.
+            least (0.99 wants 99 samples).
         rule: How members are combined.
         batch_size: Samples that go through a member at once.
         shard_size: Samples per part.
@@ -94,44 +100,71 @@ def predict(
     if out.exists() and not overwrite:
         raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
     check_run(run)
-    known = preparation_in(run)
+    prepared = preparation_in(run)
+    known = prepared or Preparation()
     if inputs is not None:
-        samples = _read(inputs, known)
+        samples = _read(inputs, prepared)
     else:
         samples = tested_part(None, run) if data is None else built(data)
-    samples = samples if known is None else known.dataset(samples)
+    samples = samples if prepared is None else known.dataset(samples)
     if isinstance(samples, ImageFiles):
         samples = samples.in_batches()
     ensemble = named_ensemble([run], model, models, samples, extractor)
     to_device(ensemble, torch.device(place_of(device)))
     parts = out.with_name(out.name + PARTS)
-    shards = predict_shards(
+    predicting = partial(
+        predict_shards,
         ensemble,
-        samples,
-        parts,
+        out=parts,
         shard_size=shard_size,
         rule=rule,
         batch_size=batch_size,
         workers=workers,
         precision=precision or RunFolder(run).exam_precision(),
         logits_in="float32" if probabilities else "none",
-        detectors=read_detectors(run, ensemble),
     )
-    names = _names(samples)
-    known = known or Preparation()
+    shards, samples, left_out = predict_readable(samples, parts, predicting)
     about: dict[str, Any] = {"classes": known.classes, "units": known.units}
-    write_predictions(shards, out, names=names, **about, level=level, overwrite=True)
+    about |= {"names": _names(samples), "level": level}
+    write_predictions(shards, out, **about, overwrite=True)
     judged = _judged(shards, level, run)
     shutil.rmtree(parts)
     count = counted(shards.samples, "prediction")
     own = inputs is None and data is None
     of = " for the test data of the run" if own else ""
-    console().print(f"{count}{of} written to {out}")
-    console().print(judged)
+    said = [*_gaps(samples, known, inputs), *_intervals(ensemble), judged]
+    if shards.unfamiliarity_by is not None and ensemble.judged_by is not None:
+        said.append(too_few(level, ensemble.judged_by.samples) or "")
+    for line in (f"{count}{of} written to {out}", *filter(None, said)):
+        console().print(line)
     doubtful = "the lowest confidence" if _has_confidence(shards) else "high epistemic"
     unfamiliar = "" if shards.unfamiliarity_by is None else "unfamiliar rows and "
     rows = f"{unfamiliar}the rows of {doubtful}"
     console().print(f"next: look at {rows} in {out} first")
+    end_if_left_out(left_out, shards.samples)
+
+
+def _gaps(
+    samples: Dataset[Any], known: Preparation, inputs: Path | None
+) -> tuple[str, ...]:
+    """Say which cells of a table the training rows do not explain."""
+    if isinstance(samples, Table):
+        return samples.gaps.words
+    if known.columns is None or inputs is None:
+        return ()
+    return known.gaps(inputs).words
+
+
+def _intervals(ensemble: Ensemble) -> list[str]:
+    """Say what the intervals of numbers are, where there are some."""
+    said = []
+    if ensemble.task == GAUSSIAN:
+        said.append("lower and upper: 90 % by the noise that the members predict")
+    if isinstance(ensemble.conformity, ConformalIntervals):
+        share = f"{100 * ensemble.conformity.coverage:g} %"
+        bounds = "conformal_lower and conformal_upper"
+        said.append(f"{bounds}: {share} by the held-out data of tepui calibrate")
+    return ["; ".join(said)] if said else []
 
 
 def _judged(shards: ShardedPredictions, level: float, run: Path) -> str:

@@ -14,6 +14,7 @@ from tepui.cli.datasets import (
     Data,
     part,
     place_of,
+    unlabeled_data,
     warn_of_compiling,
 )
 from tepui.cli.extractor import extractor_and_head
@@ -109,7 +110,7 @@ def train(
     count = members or (3 if seeds is None else len(seeds))
     drawn = seed if seeds is None else seeds
     heads = Path() if extractor is None else Path(HEADS)  # where the run is kept
-    learned, beside = part(data, train=True), None if unlabeled is None else unlabeled()
+    learned, beside = part(data, train=True), unlabeled_data(unlabeled)
     check_loss_given(loss, learned)
     if extractor is None:
         factory = fitted(model, learned, task_of(minimized))

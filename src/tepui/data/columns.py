@@ -6,16 +6,20 @@ is a plain value, kept with an ensemble: new rows are read as the training rows 
 """
 
 import math
-import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.data.arrays import Normalize
+from tepui.data.files.cell_numbers import float_in, has_comma
+from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import TableRows, is_missing
 
 # More different words than that are names or numbers that went wrong.
@@ -24,7 +28,6 @@ MOST_WORDS = 100
 SMALLEST = torch.finfo(torch.float32).tiny
 # As a share of the largest number, less than that comes from rounding in float64.
 ROUNDING = 1e-12
-DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 Missing = Literal["refuse", "fill"]
 
 
@@ -43,21 +46,29 @@ class Column:
     words: tuple[str, ...] = ()
     fill: float | None = None
 
-    def encoded(self, rows: TableRows) -> list[list[float]]:
-        """Return the numbers of every row."""
-        cells = rows.column(self.name)
+    def encoded(self, rows: TableRows) -> NDArray[np.float64]:
+        """Return the numbers of every row, ``(rows, features)``."""
         if self.words:
-            places = {word: place for place, word in enumerate(self.words)}
-            return [_one_hot(places.get(cell), len(places)) for cell in cells]
-        return [[self._number(rows, row, cell)] for row, cell in enumerate(cells)]
+            return np.eye(len(self.words) + 1)[self._places(rows), :-1]
+        numbers = rows.numbers(self.name).copy()
+        if self.fill is not None:
+            numbers[rows.missing(self.name)] = self.fill
+        for row in np.flatnonzero(np.isnan(numbers)).tolist()[:1]:
+            rows.refuse(row, self.name, _rule_of_numbers(rows.cells[self.name][row]))
+        return numbers[:, None]
 
-    def _number(self, rows: TableRows, row: int, cell: str) -> float:
-        if is_missing(cell) and self.fill is not None:
-            return self.fill
-        number = number_in(cell)
-        if number is None:
-            rows.refuse(row, self.name, _rule_of_numbers(cell))
-        return number
+    def unknown_words(self, rows: TableRows) -> list[int]:
+        """Return the rows that hold a word which the training rows do not."""
+        if not self.words:
+            return []
+        cells, unknown = rows.column(self.name), len(self.words)
+        places = enumerate(self._places(rows))
+        return [r for r, at in places if at == unknown and not is_missing(cells[r])]
+
+    def _places(self, rows: TableRows) -> list[int]:
+        """Return the place of every word, the last for those that are not known."""
+        places = {word: place for place, word in enumerate(self.words)}
+        return [places.get(cell, len(places)) for cell in rows.column(self.name)]
 
 
 @final
@@ -103,10 +114,15 @@ class Columns:
         if not self.fills:
             for column in self.columns:
                 _check_complete(rows, column.name)
-        parts = [
-            torch.tensor(c.encoded(rows), dtype=torch.double) for c in self.columns
-        ]
-        return torch.cat(parts, dim=1)
+        parts = [column.encoded(rows) for column in self.columns]
+        return torch.from_numpy(np.concatenate(parts, axis=1))
+
+    def gaps(self, rows: TableRows) -> TableGaps:
+        """Return what of some rows the training rows do not explain."""
+        names = [column.name for column in self.columns]
+        unknown = {c.name: c.unknown_words(rows) for c in self.columns}
+        filled = {name: rows.missing(name) for name in names if self.fills}
+        return TableGaps.of(rows, unknown, filled)
 
     def scaling(self, rows: TableRows) -> Normalize:
         """Return what standardizes the columns of numbers and leaves words alone."""
@@ -139,22 +155,11 @@ class Columns:
         return [column for column in self.columns for _ in column.words or (0,)]
 
 
-def number_in(cell: str) -> float | None:
-    """Return the finite number that a cell holds; None if it holds none.
-
-    Example:
-        >>> number_in("1e3"), number_in("Bern"), number_in("inf"), number_in("1_0")
-        (1000.0, None, None, None)
-    """
-    number = _float(cell)
-    return number if number is not None and math.isfinite(number) else None
-
-
 def check_points(rows: TableRows, name: str) -> None:
     """Raise if the numbers of a column that is no column of numbers have commas."""
     cells = rows.column(name)
-    row = next((r for r, cell in enumerate(cells) if _has_comma(cell)), None)
-    if row is not None and _are_mostly_numbers(cells):
+    row = next((r for r, cell in enumerate(cells) if has_comma(cell)), None)
+    if row is not None and _are_mostly_numbers(rows, name):
         rows.refuse(row, name, _rule_of_numbers(cells[row]))
 
 
@@ -163,40 +168,37 @@ def _learned(rows: TableRows, name: str, fills: bool) -> Column:
     cells = rows.column(name)
     if not fills:
         _check_complete(rows, name)
-    present = [(row, cell) for row, cell in enumerate(cells) if not is_missing(cell)]
+    missing = {*rows.missing(name)}
     rule = "hold values (leave it out by --data.ignore)"
-    require(len(present) > 0, f"column {name!r} of {rows.path}", rule, "none")
-    if not _are_mostly_numbers([cell for _, cell in present]):
-        return Column(name, _words(rows, name, {cell for _, cell in present}))
-    known = [number for _, cell in present if (number := number_in(cell)) is not None]
-    if len(known) < len(present):
-        row, cell = next(pair for pair in present if number_in(pair[1]) is None)
-        rows.refuse(row, name, _rule_of_numbers(cell, ", as in most rows"))
+    there = len(missing) < len(rows)
+    require(there, f"column {name!r} of {rows.path}", rule, "none")
+    if not _are_mostly_numbers(rows, name):
+        words = {cell for cell in {*cells} if not is_missing(cell)}
+        return Column(name, _words(rows, name, words))
+    for row in rows.without_number(name):
+        if row not in missing:
+            rule = _rule_of_numbers(cells[row], ", as in most rows")
+            rows.refuse(row, name, rule)
+    numbers = rows.numbers(name)
+    known = numbers[~np.isnan(numbers)].tolist()
     return Column(name, fill=_mean(known) if fills else None)
 
 
-def _are_mostly_numbers(cells: Sequence[str]) -> bool:
-    """Return whether most cells are meant as numbers, be they ones to refuse."""
-    meant = sum(_float(cell) is not None or _has_comma(cell) for cell in cells)
-    return 2 * meant > len(cells)
+def _are_mostly_numbers(rows: TableRows, name: str) -> bool:
+    """Return whether most values are meant as numbers, be they ones to refuse."""
+    cells = rows.column(name)
+    counts = Counter(cells[row] for row in rows.without_number(name))
+    known = len(cells) - counts.total()
+    others = {cell: n for cell, n in counts.items() if not is_missing(cell)}
+    meant = sum(n for c, n in others.items() if float_in(c) is not None or has_comma(c))
+    return 2 * (known + meant) > known + sum(others.values())
 
 
 def _rule_of_numbers(cell: str, reason: str = "") -> str:
     """Return what a cell that holds no number has to be."""
-    if _has_comma(cell):
+    if has_comma(cell):
         return "have a decimal point and no comma (12.5, not 12,5)"
-    return f"be a number{reason}" if _float(cell) is None else "be a finite number"
-
-
-def _float(cell: str) -> float | None:
-    try:
-        return None if "_" in cell else float(cell)
-    except ValueError:
-        return None
-
-
-def _has_comma(cell: str) -> bool:
-    return DECIMAL_COMMA.fullmatch(cell) is not None
+    return f"be a number{reason}" if float_in(cell) is None else "be a finite number"
 
 
 def _mean(numbers: Sequence[float]) -> float:
@@ -229,10 +231,5 @@ def _check_complete(rows: TableRows, name: str) -> None:
         "hold a value (--data.missing fill puts the mean of a column in the place "
         "of missing numbers)"
     )
-    for row, cell in enumerate(rows.column(name)):
-        if is_missing(cell):
-            rows.refuse(row, name, rule)
-
-
-def _one_hot(place: int | None, length: int) -> list[float]:
-    return [float(place == other) for other in range(length)]
+    for row in rows.missing(name)[:1]:
+        rows.refuse(row, name, rule)

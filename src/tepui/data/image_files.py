@@ -37,6 +37,10 @@ MEMORY = 8 * 2**30
 IMAGENET = Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
+class UnreadableImageError(ValueError):
+    """A file holds no image, or a damaged one."""
+
+
 @dataclass(frozen=True)
 class Frame:
     """The size that images of any size are resized and cropped to.
@@ -189,7 +193,24 @@ def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor
     except (FileNotFoundError, PermissionError):
         raise
     except Exception as error:  # a damaged file can fail in any way
-        raise ValueError(f"{path} must be a valid image: {error}") from error
+        raise UnreadableImageError(f"{path} must be a valid image: {error}") from error
+
+
+def unreadable(
+    files: Sequence[Path], frame: Frame | None, gray: bool
+) -> dict[Path, str]:
+    """Return which images cannot be read, each with the reason."""
+
+    def reason(file: Path) -> str | None:
+        try:
+            decode(file, frame, gray)
+        except (UnreadableImageError, OSError) as error:
+            return str(error)
+        return None
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        reasons = zip(files, pool.map(reason, files), strict=True)
+        return {file: why for file, why in reasons if why is not None}
 
 
 def _decoded(files: Sequence[Path], frame: Frame | None, gray: bool) -> list[Tensor]:

@@ -16,6 +16,7 @@ from tepui.data.arrays import Inputs, Normalize, prepared
 from tepui.data.class_names import class_names
 from tepui.data.columns import Columns
 from tepui.data.files.table import Table
+from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import read_table
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
@@ -178,11 +179,31 @@ class Preparation:
             ValueError: If the training data were no table, a column is missing, or a
                 cell cannot be read.
         """
+        columns = self._columns()
+        assert self.normalize is not None
+        return columns.standardized(read_table(Path(path)), self.normalize)
+
+    def gaps(self, path: str | Path) -> TableGaps:
+        """Return what of a table's rows the training rows do not explain.
+
+        Args:
+            path: A CSV file, as :meth:`table` reads it.
+
+        Returns:
+            Words that the training rows do not have, and missing values that are
+            filled, by column; printing it says how many.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If the training data were no table, or a column is missing.
+        """
+        return self._columns().gaps(read_table(Path(path)))
+
+    def _columns(self) -> Columns:
         rule = "have learned from a table (tepui.data.Table) to take a table"
         require(self.columns is not None, "ensemble", rule, "other inputs")
         assert self.columns is not None
-        assert self.normalize is not None
-        return self.columns.standardized(read_table(Path(path)), self.normalize)
+        return self.columns
 
     def document(self) -> dict[str, Any]:
         """Return the preparation for JSON.

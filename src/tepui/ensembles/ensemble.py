@@ -21,10 +21,12 @@ from tepui.ensembles.building import (
     built_members,
     warn_of_identical,
 )
+from tepui.ensembles.feature_detectors import joined_scores, scoring
 from tepui.ensembles.inputs import input_batches
-from tepui.ensembles.meaning import Meaningful
+from tepui.ensembles.meaning import Meaningful, learned_of
 from tepui.ensembles.predicted import calibrated, prediction_of
 from tepui.ensembles.prediction import Prediction
+from tepui.ensembles.stored_detectors import write_detectors
 from tepui.metrics import Rule
 from tepui.models.split import Frozen, OnFeatures, frozen
 from tepui.modules.running import (
@@ -281,18 +283,29 @@ class Ensemble(Meaningful):
             dtype=self.dtype,
         )
         place = _place_of(inputs)
-        parts = []
-        for batch in batches:
-            with evaluating(self), torch.no_grad(), refusal_named(batch):
-                parts.append(self(batch).to(place))
-        return self.predicted(torch.cat(parts, dim=1), rule)
+        parts, features = [], []
+        with scoring(self, self.judges) as scores:
+            for batch in batches:
+                with evaluating(self), torch.no_grad(), refusal_named(batch):
+                    outputs = self(batch)
+                parts.append(outputs.to(place))
+                found = scores(outputs.float())
+                features.append({name: part.to(place) for name, part in found.items()})
+        return self.predicted(torch.cat(parts, dim=1), rule, joined_scores(features))
 
-    def predicted(self, outputs: Tensor, rule: Rule = "probability") -> Prediction:
+    def predicted(
+        self,
+        outputs: Tensor,
+        rule: Rule = "probability",
+        feature_scores: Mapping[str, Tensor] | None = None,
+    ) -> Prediction:
         """Return what outputs of the members predict, calibrated.
 
         Args:
             outputs: What :meth:`forward` returned, ``(members, samples, outputs, …)``.
             rule: How members are combined; of no effect on numbers.
+            feature_scores: What :attr:`detectors` say of the inputs' features. Without
+                them, outputs alone tell how unfamiliar inputs are.
 
         Returns:
             The prediction, as :meth:`predict` makes it of inputs.
@@ -306,7 +319,8 @@ class Ensemble(Meaningful):
             classes=classes,
             joint=joint,
             conformity=self.conformity,
-            held_out_scores=self.held_out_scores,
+            held_out_scores=self.judged_by if feature_scores else self.held_out_scores,
+            feature_scores=feature_scores,
         )
 
     @property
@@ -321,7 +335,7 @@ class Ensemble(Meaningful):
 
         An extractor that members share is stored once. What outputs mean, how raw
         inputs are prepared, calibration, what makes sets and what held-out samples
-        scored are saved too.
+        scored are saved too; :attr:`detectors` in a file beside it.
 
         Args:
             path: A folder; the file in it is ``ensemble.safetensors``.
@@ -339,7 +353,8 @@ class Ensemble(Meaningful):
             raise FileExistsError(
                 f"{file} exists; choose another path or pass overwrite=True"
             )
-        tensors = {
+        learned, fitted = learned_of(self)
+        tensors = fitted | {
             f"{owner}.{name}": tensor
             for owner, module in parts_of(self).items()
             for name, tensor in tensor_state(module).items()
@@ -351,26 +366,15 @@ class Ensemble(Meaningful):
             "extractor": None,
             "task": None if self.task is None else self.task.document(),
             "preparation": None,
-            "calibration": None,
-            "conformity": None,
-            "held_out_scores": None,
+            **learned,
             "trained_on": list(self.trained_on),
         }
-        if self.calibration is not None:
-            names = {"method": self.calibration.method, "rule": self.calibration.rule}
-            document["calibration"] = names
-            tensors |= _named("calibration", self.calibration.tensors())
-        if self.conformity is not None:
-            document["conformity"] = self.conformity.document()
-            tensors |= _named("conformity", self.conformity.tensors())
-        if self.held_out_scores is not None:
-            document["held_out_scores"] = {"default": self.held_out_scores.default}
-            tensors |= _named("held_out_scores", self.held_out_scores.quantiles)
         if self.preparation is not None:
             document["preparation"] = self.preparation.document()
         if self.extractor is not None:
             document["extractor"] = description(self.extractor)
         write_tensors(file, KIND, tensors, document)
+        write_detectors(file.parent, self.detectors, self)
         return file
 
 
@@ -380,10 +384,6 @@ def parts_of(ensemble: Ensemble) -> dict[str, nn.Module]:
     if ensemble.extractor is not None:
         parts[EXTRACTOR] = ensemble.extractor
     return parts
-
-
-def _named(owner: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {f"{owner}.{name}": tensor for name, tensor in tensors.items()}
 
 
 def _place_of(inputs: Any) -> torch.device:

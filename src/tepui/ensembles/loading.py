@@ -15,6 +15,7 @@ from tepui.core.task import Task
 from tepui.data.preparation import Preparation
 from tepui.ensembles.building import Factory, factories_for
 from tepui.ensembles.ensemble import EXTRACTOR, FILE, KIND, Ensemble, parts_of
+from tepui.ensembles.stored_detectors import read_detectors
 from tepui.metrics import HeldOutScores
 from tepui.metrics.calibrators import stored_calibration
 from tepui.metrics.conformal.stored import stored_conformity
@@ -37,7 +38,8 @@ def load(
 
     Nothing in the file is executed: models of ``tepui.models`` are rebuilt from their
     names and arguments, those of transformers from their configuration, all others by
-    the factory.
+    the factory. What ``tepui calibrate`` learned comes with it, detectors of features
+    too, so that ``predict`` says what ``tepui predict`` does.
 
     Args:
         path: The folder.
@@ -165,6 +167,7 @@ def _take_meaning(
     ensemble.preparation = _preparation(document, file)
     ensemble.trained_on = tuple(document.get("trained_on", ()))
     ensemble.calibration = ensemble.conformity = None
+    ensemble.detectors = read_detectors(file.parent, ensemble)
     described, promised = document.get("calibration"), document.get("conformity")
     scored = document.get("held_out_scores")
     try:

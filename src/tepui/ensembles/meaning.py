@@ -3,15 +3,17 @@
 An ensemble and its heads share it: both hold the same members.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import torch  # noqa: F401 - the examples use it
-from torch import nn
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.task import Task
+from tepui.ensembles.base import EnsembleBase
+from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.held_out import (
     fitted_calibration,
     fitted_conformity,
@@ -28,6 +30,8 @@ from tepui.metrics import (
     SetScore,
 )
 from tepui.metrics.conformal.quantile import check_coverage
+from tepui.metrics.held_out_scores import joined
+from tepui.modules.running import device_of
 
 
 class Meaning:
@@ -37,10 +41,11 @@ class Meaning:
     calibration: Calibration | None = None
     conformity: Conformity | None = None
     held_out_scores: HeldOutScores | None = None
+    detectors: FeatureDetectors | None = None
     trained_on: tuple[str, ...] = ()
 
 
-class Meaningful(nn.Module):
+class Meaningful(EnsembleBase):
     """A module whose outputs have a meaning, see :class:`Ensemble`."""
 
     def __init__(self) -> None:
@@ -99,6 +104,22 @@ class Meaningful(nn.Module):
     @held_out_scores.setter
     def held_out_scores(self, scores: HeldOutScores | None) -> None:
         self._meaning.held_out_scores = scores
+
+    @property
+    def detectors(self) -> FeatureDetectors | None:
+        """Detectors of unfamiliar features, saved with the ensemble and loaded with it.
+
+        Those that were given held-out data judge which inputs of ``predict`` look
+        unfamiliar, in the place of :attr:`held_out_scores`; None where there are none.
+        """
+        return self._meaning.detectors
+
+    @detectors.setter
+    def detectors(self, detectors: FeatureDetectors | None) -> None:
+        fits = detectors is None or isinstance(detectors, FeatureDetectors)
+        rule = "be what tepui.evaluation.FeatureDetectors.fit returns, or None"
+        require(fits, "detectors", rule, detectors)
+        self._meaning.detectors = detectors
 
     @property
     def trained_on(self) -> tuple[str, ...]:
@@ -214,9 +235,51 @@ class Meaningful(nn.Module):
         self.held_out_scores = fitted_scores(held, self.calibration)
         return self.conformity
 
+    @property
+    def judges(self) -> FeatureDetectors | None:
+        """The detectors that tell unfamiliar inputs, where the members lie, if any."""
+        detectors = self.detectors
+        if detectors is None or detectors.held_out is None:
+            return None
+        self.detectors = detectors.to(device_of(self))
+        return self.detectors
+
+    @property
+    def judged_by(self) -> HeldOutScores | None:
+        """What held-out samples scored, of features too where there are detectors."""
+        by_features = None if self.detectors is None else self.detectors.held_out
+        return joined(self.held_out_scores, by_features)
+
     def _check_rule(self, rule: Rule) -> None:
         if self.calibration is not None:
             own = self.calibration.rule
             wanted = f"be {own!r}, for which the ensemble is calibrated"
             fits = rule == own
             require(fits, "rule", f"{wanted} (calibration = None undoes it)", rule)
+
+
+def learned_of(ensemble: Meaningful) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what held-out data made of outputs, as a file keeps it beside members."""
+    document: dict[str, Any] = {
+        "calibration": None,
+        "conformity": None,
+        "held_out_scores": None,
+    }
+    tensors: dict[str, Tensor] = {}
+    calibration, conformity = ensemble.calibration, ensemble.conformity
+    if calibration is not None:
+        names = {"method": calibration.method, "rule": calibration.rule}
+        document["calibration"] = names
+        tensors |= _named("calibration", calibration.tensors())
+    if conformity is not None:
+        document["conformity"] = conformity.document()
+        tensors |= _named("conformity", conformity.tensors())
+    scores = ensemble.held_out_scores
+    if scores is not None:
+        document["held_out_scores"] = {"default": scores.default}
+        tensors |= _named("held_out_scores", scores.quantiles)
+    return document, tensors
+
+
+def _named(owner: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{owner}.{name}": tensor for name, tensor in tensors.items()}

@@ -1,5 +1,6 @@
 """From outputs to the prediction of their task."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -26,12 +27,14 @@ def prediction_of(
     joint: Tensor | None = None,
     conformity: Conformity | None = None,
     held_out_scores: HeldOutScores | None = None,
+    feature_scores: Mapping[str, Tensor] | None = None,
 ) -> Prediction:
     """Return what outputs predict by their task, or by their shape if it is None."""
     task = settled(task, tuple(outputs.shape))
     known: dict[str, Any] = {
         "conformity": conformity,
         "held_out_scores": held_out_scores,
+        "feature_scores": feature_scores or {},
     }
     if task.name == "classification":
         return ClassPrediction(

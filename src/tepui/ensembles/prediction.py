@@ -1,7 +1,7 @@
 """What an ensemble predicts, in the words of its task."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,8 +11,9 @@ from torch import Tensor
 from tepui.core.checks import have_values, require
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.task import Task
+from tepui.core.warning import warn
 from tepui.metrics import Conformity, HeldOutScores
-from tepui.metrics.held_out_scores import LEVEL, unfamiliar_at
+from tepui.metrics.held_out_scores import LEVEL, too_few, unfamiliar_at
 
 # What the prediction of some task has, and those of others may lack.
 FIELDS = frozenset(
@@ -46,12 +47,15 @@ class Prediction(ShownInNotebooks, ABC):
             data for it.
         held_out_scores: What held-out samples scored, where the ensemble was given
             some.
+        feature_scores: What detectors say of the inputs' features, by the name of the
+            score, ``(samples,)`` each, where the ensemble has detectors.
     """
 
     outputs: Tensor
     task: Task = field(kw_only=True)
     conformity: Conformity | None = field(default=None, kw_only=True)
     held_out_scores: HeldOutScores | None = field(default=None, kw_only=True)
+    feature_scores: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)
     fields: ClassVar[tuple[str, ...]]  # what this task has, in the order to name it
 
     def __post_init__(self) -> None:
@@ -87,10 +91,11 @@ class Prediction(ShownInNotebooks, ABC):
         Half of the held-out samples look more familiar than a usual input, and all of
         them more than one that is unlike the data. Scores of outputs see where members
         disagree or are unsure; inputs so far out that members are all sure of the same
-        are seen by features alone, see :class:`tepui.evaluation.FeatureDetectors`.
+        are seen by features alone, see :attr:`tepui.Ensemble.detectors`.
 
         Args:
-            score: By which score; None takes that of the task: ``"pds"`` of classes,
+            score: By which score; None takes ``"mahalanobis"`` where the ensemble has
+                detectors of features, else that of the task: ``"pds"`` of classes,
                 ``"mutual_information"`` of labels (both ``"entropy"`` of one member),
                 ``"epistemic"`` of numbers.
 
@@ -108,6 +113,8 @@ class Prediction(ShownInNotebooks, ABC):
                 rule = "say what outputs mean, and for numbers have two members or more"
             raise ValueError(f"ensemble must {rule}, to know unfamiliar inputs")
         name = held.default if score is None else score
+        if name in self.feature_scores:
+            return held.share_below(name, self.feature_scores[name])
         return held.share_below(name, self.scores([name])[name])
 
     def unfamiliar(self, level: float = LEVEL, score: str | None = None) -> Tensor:
@@ -117,7 +124,7 @@ class Prediction(ShownInNotebooks, ABC):
             level: Which share of the held-out samples must look more familiar. Of
                 inputs like those about ``1 - level`` are called unfamiliar too: false
                 alarms, one in a hundred by default, and no fewer than one in ``n + 1``
-                with ``n`` held-out samples.
+                with ``n`` held-out samples: where that is more, a warning says so.
             score: As for :meth:`unfamiliarity`.
 
         Returns:
@@ -126,7 +133,11 @@ class Prediction(ShownInNotebooks, ABC):
         Raises:
             ValueError: As :meth:`unfamiliarity`, or if the level lies outside (0, 1].
         """
-        return unfamiliar_at(level, self.unfamiliarity(score))
+        found = unfamiliar_at(level, self.unfamiliarity(score))
+        assert self.held_out_scores is not None
+        if (warning := too_few(level, self.held_out_scores.samples)) is not None:
+            warn(warning)
+        return found
 
     def __getattr__(self, name: str) -> Any:
         if name not in FIELDS:

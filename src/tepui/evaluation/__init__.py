@@ -1,5 +1,6 @@
 """What is done with a trained ensemble: scores, sharpness, OOD detection, soups."""
 
+from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.evaluation.applied import AppliedScores
 from tepui.evaluation.combining import (
     Aggregated,
@@ -9,7 +10,6 @@ from tepui.evaluation.combining import (
 )
 from tepui.evaluation.cost import PredictionCost, prediction_cost
 from tepui.evaluation.evaluate import evaluate
-from tepui.evaluation.feature_scores import FeatureDetectors
 from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.memory import MemoryPrice, evaluation_memory

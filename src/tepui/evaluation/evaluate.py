@@ -24,7 +24,9 @@ from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.loading import length
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
+from tepui.ensembles.digests import weights_digest
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.evaluation.applied import applied_by
 from tepui.evaluation.custom_metrics import Metric, check_metrics
 from tepui.evaluation.dataset_logits import (
@@ -35,12 +37,12 @@ from tepui.evaluation.dataset_logits import (
 )
 from tepui.evaluation.dead_members import warn_of_dead_members
 from tepui.evaluation.examiner import Batches, Examiner, Labeled
-from tepui.evaluation.feature_scores import FeatureDetectors, watching
+from tepui.evaluation.feature_scores import watching
 from tepui.evaluation.kept_logits import KeptLogits
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.scores import Scores
-from tepui.evaluation.shards import data_digest, ensemble_digest, weights_digest
+from tepui.evaluation.shards import data_digest, ensemble_digest
 from tepui.evaluation.shared_batches import Processes, shared_logit_batches
 from tepui.evaluation.stored_logits import LOGITS, LogitType, storing_logits
 from tepui.evaluation.task_examiner import KINDS, TaskExaminer

@@ -5,6 +5,7 @@ outputs for pixels need.
 """
 
 import csv
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -41,6 +42,8 @@ PLACES = (
 )
 SPREADS = ("std",)
 VARIANCES = ("epistemic", "aleatoric")
+# Decimal digits that tell all numbers of float32 apart.
+DIGITS = 9
 FORMATS = (".csv", ".parquet", ".safetensors")
 
 Columns = dict[str, list[Any]]
@@ -138,16 +141,28 @@ def _columns(
         rule = "be written to .safetensors where every pixel has an answer"
         require(tensor.ndim <= 2, "predictions", rule, tuple(tensor.shape))
         if tensor.ndim == 1:
-            columns[name] = tensor.tolist()
+            columns[name] = _values(tensor)
             if choice and name == "prediction" and classes:
                 columns["class"] = [classes[label] for label in tensor.tolist()]
             continue
         count = tensor.shape[1]
         known = len(classes) == count and name in ("probability", "in_set")
-        for number, values in enumerate(tensor.T.tolist()):
+        for number, values in enumerate(tensor.T):
             part = classes[number] if known else number
-            columns[name if count == 1 else f"{name}_{part}"] = values
+            columns[name if count == 1 else f"{name}_{part}"] = _values(values)
     return columns
+
+
+def _values(tensor: Tensor) -> list[Any]:
+    """Return numbers with no more digits than tell float32 apart.
+
+    Example:
+        >>> _values(torch.tensor([0.1, 2.0])), torch.tensor([0.1]).tolist()
+        ([0.1, 2.0], [0.10000000149011612])
+    """
+    if tensor.dtype != torch.float32:
+        return tensor.tolist()
+    return [float(str(number)) for number in tensor.numpy()]
 
 
 def _named(
@@ -185,12 +200,25 @@ def _in_units(found: dict[str, Tensor], units: Normalize | None) -> dict[str, Te
     if units is None:
         return found
     (mean,), (std,) = units.mean, units.std
+    # A model knows a number to float32's share of its standard deviation.
+    far = DIGITS + max(0, math.ceil(math.log10(max(abs(mean) / std, 1.0))))
     changes: dict[str, Callable[[Tensor], Tensor]] = {
-        **dict.fromkeys(PLACES, lambda tensor: tensor.double() * std + mean),
-        **dict.fromkeys(SPREADS, lambda tensor: tensor.double() * std),
-        **dict.fromkeys(VARIANCES, lambda tensor: tensor.double() * std**2),
+        **dict.fromkeys(PLACES, lambda t: _rounded(t.double() * std + mean, far)),
+        **dict.fromkeys(SPREADS, lambda t: _rounded(t.double() * std, DIGITS)),
+        **dict.fromkeys(VARIANCES, lambda t: _rounded(t.double() * std**2, DIGITS)),
     }
     return {n: changes[n](t) if n in changes else t for n, t in found.items()}
+
+
+def _rounded(values: Tensor, digits: int) -> Tensor:
+    """Return numbers rounded to as many digits as are known of them.
+
+    Example:
+        >>> _rounded(torch.tensor([1234.56789012345], dtype=torch.double), 9).tolist()
+        [1234.56789]
+    """
+    rounded = [float(f"{value:.{digits}g}") for value in values.flatten().tolist()]
+    return torch.tensor(rounded, dtype=values.dtype).reshape(values.shape)
 
 
 def _write_tensors(

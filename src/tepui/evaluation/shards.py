@@ -23,7 +23,6 @@ from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.storage import (
     check_tensors,
-    raw_bytes,
     read_document,
     read_tensors,
     write_document,
@@ -33,11 +32,13 @@ from tepui.core.task import Task
 from tepui.core.types import check_types
 from tepui.data.loading import as_arrays, length
 from tepui.data.stored import StoredData
+from tepui.ensembles.digests import tensors_hash
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.predicted import calibrated, prediction_of
 from tepui.ensembles.prediction import Prediction
 from tepui.evaluation.dataset_logits import logit_batches, task_on
-from tepui.evaluation.feature_scores import FeatureDetectors, scores_of, watching
+from tepui.evaluation.feature_scores import scores_of, watching
 from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
 from tepui.evaluation.stored_logits import TYPES, LogitType, within
 from tepui.metrics import ConformalIntervals, ConformalSets, HeldOutScores, Rule
@@ -205,8 +206,9 @@ def predict_shards(
         precision: What members compute in on a GPU.
         logits_in: Store the logits of all members too, in this type.
         detectors: Detectors of unfamiliar features, fitted on the training data, whose
-            scores are written too. Those that were given held-out data tell how
-            unfamiliar a sample is; else the ensemble's own scores do, where it was.
+            scores are written too; those of the ensemble if not given. If they were
+            given held-out data they tell how unfamiliar a sample is; else the
+            ensemble's own scores do, where it was.
         rank: Which of the writers this is, from 0.
         world: How many writers share the folder.
 
@@ -237,6 +239,7 @@ def predict_shards(
     require(world > 0, "world", "be positive", world)
     require(0 <= rank < world, "rank", f"lie in [0, {world - 1}]", rank)
     task, choice = task_on(ensemble, dataset)
+    detectors = detectors or ensemble.detectors
     by_features = None if detectors is None else detectors.held_out
     held = by_features or ensemble.held_out_scores
     plan = ShardedPredictions(
@@ -250,7 +253,7 @@ def predict_shards(
         ensemble=ensemble_digest(ensemble),
         data=data_digest(dataset),
         task=task.name,
-        detectors=None if detectors is None else _digest(detectors.tensors()),
+        detectors=None if detectors is None else tensors_hash(detectors.tensors()),
         unfamiliarity_by=None if held is None else held.default,
     )
     check_writable(plan.path)
@@ -348,11 +351,6 @@ def _begin(plan: ShardedPredictions) -> None:
         require(begun[name] == value, name, rule, value)
 
 
-def weights_digest(ensemble: Ensemble) -> str:
-    """Return a hash of all weights and buffers."""
-    return _digest(dict(ensemble.state_dict()))
-
-
 def ensemble_digest(ensemble: Ensemble) -> str:
     """Return a hash of all weights, and of what is done to outputs."""
     tensors = dict(ensemble.state_dict())
@@ -366,7 +364,7 @@ def ensemble_digest(ensemble: Ensemble) -> str:
     if conformity is not None:
         about = str(conformity.document())
         tensors |= {f"{about} {n}": t for n, t in conformity.tensors().items()}
-    return _digest(tensors)
+    return tensors_hash(tensors)
 
 
 def data_digest(dataset: Dataset[Any]) -> str:
@@ -375,16 +373,8 @@ def data_digest(dataset: Dataset[Any]) -> str:
     if arrays is not None:
         inputs = arrays.inputs
         named = {"inputs": inputs} if isinstance(inputs, Tensor) else dict(inputs)
-        return _digest({**named, "targets": arrays.targets})
+        return tensors_hash({**named, "targets": arrays.targets})
     identity: object = type(dataset).__qualname__
     if isinstance(dataset, StoredData):
         identity = dataset.identity()
     return hashlib.sha256(repr(identity).encode()).hexdigest()
-
-
-def _digest(tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in tensors.items():
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(raw_bytes(tensor).numpy().data)
-    return digest.hexdigest()

@@ -12,12 +12,12 @@ from tepui.core.types import check_types
 from tepui.ensembles.building import Factory
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.loading import load
-from tepui.evaluation import Evaluation, FeatureDetectors
-from tepui.evaluation.stored_detectors import (
+from tepui.ensembles.stored_detectors import (
     DETECTORS,
     read_detectors,
     write_detectors,
 )
+from tepui.evaluation import Evaluation, FeatureDetectors
 from tepui.hub.card import model_card
 
 CARD = "README.md"
@@ -41,7 +41,7 @@ def save_pretrained(
         ensemble: What to save, as :meth:`tepui.Ensemble.save` does.
         path: The folder.
         evaluation: What :func:`tepui.evaluate` returned for it.
-        detectors: Of unfamiliar features, to lie beside it.
+        detectors: Of unfamiliar features, to lie beside it; its own by default.
         title: The card's heading.
         data: Name of the data that it was evaluated on; needed with ``evaluation``.
         license: Its license by the hub's name, such as ``"apache-2.0"``.
@@ -65,7 +65,7 @@ def save_pretrained(
         ['README.md', 'ensemble.safetensors']
     """
     check_types(save_pretrained, locals())
-    folder = Path(path)
+    folder, detectors = Path(path), detectors or ensemble.detectors
     card = model_card(
         ensemble,
         evaluation,
@@ -80,10 +80,7 @@ def save_pretrained(
             f"{folder / CARD} exists; choose another path or pass overwrite=True"
         )
     ensemble.save(folder, overwrite)
-    if detectors is None:
-        (folder / DETECTORS).unlink(missing_ok=True)  # those of other weights
-    else:
-        write_detectors(folder, detectors, ensemble)
+    write_detectors(folder, detectors, ensemble)
     write_bytes(folder / CARD, card.encode())
     return folder
 
@@ -98,7 +95,8 @@ def from_pretrained(
 ) -> Ensemble:
     """Load an ensemble from a folder, or else from the hub.
 
-    Of a repository one file is fetched, and nothing in it is executed.
+    Of a repository the ensemble is fetched, and its detectors of features if it has
+    some; nothing in them is executed.
 
     Args:
         name: A folder, or ``"owner/name"`` on the hub.
@@ -124,7 +122,9 @@ def from_pretrained(
             )
         return load(name, factory, extractor)
     library = extra("huggingface_hub", "hub")
-    file = library.hf_hub_download(name, FILE, revision=revision, token=token)
+    at = {"revision": revision, "token": token}
+    file = library.hf_hub_download(name, FILE, **at)
+    _fetch_detectors(library, name, at)
     return load(Path(file).parent, factory, extractor)
 
 
@@ -155,11 +155,9 @@ def pretrained_detectors(
     check_types(pretrained_detectors, locals())
     if _is_folder(name, revision):
         return read_detectors(name, ensemble)
-    library, at = extra("huggingface_hub", "hub"), {"revision": revision}
-    if not library.file_exists(name, DETECTORS, token=token, **at):
-        return None
-    file = library.hf_hub_download(name, DETECTORS, token=token, **at)
-    return read_detectors(Path(file).parent, ensemble)
+    library = extra("huggingface_hub", "hub")
+    file = _fetch_detectors(library, name, {"revision": revision, "token": token})
+    return None if file is None else read_detectors(file.parent, ensemble)
 
 
 def push_to_hub(
@@ -182,7 +180,7 @@ def push_to_hub(
         ensemble: What to upload.
         name: ``"owner/name"``; the repository is made if it is not there.
         evaluation: What :func:`tepui.evaluate` returned for it.
-        detectors: Of unfamiliar features, uploaded with it.
+        detectors: Of unfamiliar features, uploaded with it; its own by default.
         title: The card's heading; the repository's name by default.
         data: Name of the data that it was evaluated on; needed with ``evaluation``.
         license: Its license by the hub's name.
@@ -221,6 +219,12 @@ def push_to_hub(
             allow_patterns=[FILE, DETECTORS, CARD],
         )
     return str(commit.commit_url)
+
+
+def _fetch_detectors(library: Any, name: Any, at: dict[str, Any]) -> Path | None:
+    """Fetch the detectors of a repository, if there are some."""
+    there = library.file_exists(name, DETECTORS, **at)
+    return Path(library.hf_hub_download(name, DETECTORS, **at)) if there else None
 
 
 def _is_folder(name: str | Path, revision: str | None) -> bool:

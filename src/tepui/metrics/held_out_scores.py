@@ -4,6 +4,7 @@ A score of how unfamiliar a sample looks has no scale that a person knows. The s
 held-out samples that score less has one: 0.5 is usual, 1 is beyond all of them.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self, final
@@ -59,6 +60,11 @@ class HeldOutScores:
         """
         return cls({name: _kept(values) for name, values in scores.items()}, default)
 
+    @property
+    def samples(self) -> int:
+        """How many held-out samples are kept, all of them up to 1001."""
+        return len(self.quantiles[self.default])
+
     def share_below(self, score: str, values: Tensor) -> Tensor:
         """Return the share of held-out samples that look more familiar.
 
@@ -81,6 +87,23 @@ class HeldOutScores:
         return below.float() / len(kept)
 
 
+def joined(
+    first: HeldOutScores | None, second: HeldOutScores | None
+) -> HeldOutScores | None:
+    """Return the scores of both, to be compared by the second's where it is there.
+
+    Example:
+        >>> own = HeldOutScores({"pds": torch.tensor([0.1])}, "pds")
+        >>> by_features = HeldOutScores({"vim": torch.tensor([3.0])}, "vim")
+        >>> both = joined(own, by_features)
+        >>> [*both.quantiles], both.default, joined(own, None).default
+        (['pds', 'vim'], 'vim', 'pds')
+    """
+    if first is None or second is None:
+        return first or second
+    return HeldOutScores({**first.quantiles, **second.quantiles}, second.default)
+
+
 def unfamiliar_at(level: float, unfamiliarity: Tensor) -> Tensor:
     """Return which shares reach a level, as truth values.
 
@@ -90,6 +113,27 @@ def unfamiliar_at(level: float, unfamiliarity: Tensor) -> Tensor:
     """
     check_level(level)
     return unfamiliarity >= level
+
+
+def too_few(level: float, samples: int) -> str | None:
+    """Return why a level cannot be kept with so few held-out samples; None if it can.
+
+    Beyond all of ``n`` samples lies one in ``n + 1`` that is like them.
+
+    Example:
+        >>> too_few(0.95, 19) is None
+        True
+        >>> too_few(0.99, 19).split(":")[0]
+        'level 0.99 wants 99 held-out samples, got 19'
+    """
+    if level == 1 or (samples + 1) * (1 - level) > 1 - 1e-9:
+        return None
+    one_in = 1 / (1 - level)
+    return (
+        f"level {level:g} wants {math.ceil(one_in - 1e-9) - 1} held-out samples, got "
+        f"{samples}: of inputs like those one in {samples + 1} is called unfamiliar, "
+        f"not one in {one_in:.4g}"
+    )
 
 
 def check_level(level: float) -> None:

@@ -37,8 +37,9 @@ from torch.func import hessian
 from tepui.core.checks import one_of, require
 from tepui.core.types import check_types
 from tepui.losses import CrossEntropy, Loss, cross_entropy
+from tepui.modules.last_linear import classifier_of
 from tepui.modules.running import undisturbed
-from tepui.sharpness.last_layer import classifier_of, features_and_logits
+from tepui.sharpness.last_layer import features_and_logits
 from tepui.sharpness.measurement import Measurement, mean_of
 from tepui.sharpness.selection import Data, name_of, select
 

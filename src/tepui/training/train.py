@@ -356,7 +356,7 @@ def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
         ensemble.task = meant
     ensemble.preparation = preparation_of(dataset)
     ensemble.trained_on = fingerprint(order.data.train)
-    ensemble.calibration = ensemble.conformity = None
+    ensemble.calibration = ensemble.conformity = ensemble.detectors = None
 
 
 def _say_how(training: Training, numerics: Numerics) -> None:

@@ -1,6 +1,7 @@
 """Tables in CSV files, compared with scikit-learn's own preprocessing."""
 
 import csv
+import math
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import tepui
 from tepui.data import Preparation, Table
+from tepui.data.files.cell_numbers import number_in, numbers_in
 from tepui.data.files.table_rows import read_table
 from tepui.data.preparation import preparation_of
 
@@ -351,3 +353,26 @@ def test_words_are_not_said_to_stand_among_numbers(tmp_path):
         ValueError, match=r"'y' in line \d+ of .* must be a number, got"
     ):
         Table(path, "y", kind="numbers")
+
+
+def test_a_table_is_shown_in_a_line(file):
+    assert repr(Table(file, "sold", ignore=("price",))) == (
+        "Table(48 rows, 3 columns (age, city, income), target sold (2 classes))"
+    )
+    assert str(Table(file, "price", train=False)) == (
+        "Table(12 rows, 4 columns (age, city, income, sold), target price (numbers))"
+    )
+
+
+CELLS = st.one_of(
+    st.floats().map(str),
+    st.integers(-(10**6), 10**6).map(str),
+    st.sampled_from(["", "?", "nan", "1_0", "1,5", "Bern", " 7", "1e999", "0x1"]),
+)
+
+
+@given(st.lists(CELLS, min_size=1))
+def test_columns_are_read_as_their_cells_are(cells):
+    expected = [number_in(cell) for cell in cells]
+    found = [None if math.isnan(n) else n for n in numbers_in(cells).tolist()]
+    assert found == expected

@@ -17,12 +17,16 @@ from tepui.core.checks import one_of, require
 from tepui.core.seeding import derive
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.columns import Column, Columns, Missing, check_points, number_in
+from tepui.data.columns import Column, Columns, Missing, check_points
+from tepui.data.files.cell_numbers import number_in
 from tepui.data.files.image_folder import TEST_SHARE
-from tepui.data.files.table_rows import TableRows, is_missing, read_table
+from tepui.data.files.table_gaps import TableGaps
+from tepui.data.files.table_rows import TableRows, read_table
 
 # Whole numbers of more different values than that are no names of classes.
 MOST_CLASSES = 20
+# Names of columns that printing a table shows.
+MOST_SHOWN = 8
 Kind = Literal["classes", "numbers"]
 
 
@@ -50,6 +54,9 @@ class Table(Arrays):
             which inputs are standardized.
         units: Mean and standard deviation of the numbers to predict in the training
             rows; None of classes.
+        target: Name of the column to predict.
+        gaps: Words of these rows that the training rows do not have, and missing values
+            that were filled.
 
     Raises:
         FileNotFoundError: If a file is missing.
@@ -69,6 +76,8 @@ class Table(Arrays):
     columns: Columns
     scaling: Normalize
     units: Normalize | None
+    target: str
+    gaps: TableGaps
 
     def __init__(
         self,
@@ -101,6 +110,17 @@ class Table(Arrays):
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "scaling", scaling)
         object.__setattr__(self, "units", units)
+        object.__setattr__(self, "target", target)
+        object.__setattr__(self, "gaps", columns.gaps(rows))
+
+    def __repr__(self) -> str:
+        names = [column.name for column in self.columns.columns]
+        shown = ", ".join(names[:MOST_SHOWN]) + (", …" if names[MOST_SHOWN:] else "")
+        classes = f"{len(self.classes)} classes"
+        return (
+            f"Table({len(self)} rows, {len(names)} columns ({shown}), "
+            f"target {self.target} ({'numbers' if self.units else classes}))"
+        )
 
 
 def _parts(
@@ -148,9 +168,8 @@ def _classes(rows: TableRows, target: str, kind: Kind | None) -> tuple[str, ...]
     """Return the names of the classes in their order; none where numbers are meant."""
     one_of("target", target, rows.cells)
     cells = rows.column(target)
-    for row, cell in enumerate(cells):
-        if is_missing(cell):
-            rows.refuse(row, target, "hold a value")
+    for row in rows.missing(target)[:1]:
+        rows.refuse(row, target, "hold a value")
     if (kind or _kind_of({*cells})) == "numbers":
         return ()
     if kind is None:
@@ -194,9 +213,9 @@ def _targets(
         return _alone(target).standardized(rows, units)[:, 0]
     numbers = {name: number for number, name in enumerate(classes)}
     cells = rows.column(target)
-    for row, cell in enumerate(cells):
-        if cell not in numbers:
-            rows.refuse(row, target, "be a class of the training rows")
+    unknown = {*cells} - numbers.keys()
+    for row in (row for row, cell in enumerate(cells) if unknown and cell in unknown):
+        rows.refuse(row, target, "be a class of the training rows")
     return torch.tensor([numbers[cell] for cell in cells])
 
 

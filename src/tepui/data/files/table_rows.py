@@ -7,11 +7,15 @@ is opened and not closed is refused: it would swallow the rows after it.
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NoReturn, Self, TextIO, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tepui.core.checks import require
+from tepui.data.files.cell_numbers import numbers_in
 from tepui.data.files.origins import require_file
 
 DELIMITERS = (",", ";", "\t")
@@ -33,6 +37,9 @@ class TableRows:
     path: Path
     cells: dict[str, list[str]]
     lines: list[int]
+    _numbers: dict[str, NDArray[np.float64]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -43,15 +50,35 @@ class TableRows:
         require(name in self.cells, str(self.path), rule, [*self.cells])
         return self.cells[name]
 
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """Return the numbers of a column, NaN where a cell holds no finite number."""
+        if name not in self._numbers:
+            self._numbers[name] = numbers_in(self.column(name))
+        return self._numbers[name]
+
+    def missing(self, name: str) -> list[int]:
+        """Return the rows in which a column says that there is no value."""
+        cells, others = self.column(name), self.without_number(name)
+        missing = {cell for cell in {cells[row] for row in others} if is_missing(cell)}
+        return [row for row in others if cells[row] in missing] if missing else []
+
+    def without_number(self, name: str) -> list[int]:
+        """Return the rows in which a column holds no finite number."""
+        return np.flatnonzero(np.isnan(self.numbers(name))).tolist()
+
     def refuse(self, row: int, column: str, rule: str) -> NoReturn:
         """Raise a ``ValueError`` that names a cell's place, the rule and the value."""
         place = f"column {column!r} in line {self.lines[row]} of {self.path}"
         raise ValueError(f"{place} must {rule}, got {self.cells[column][row]!r}")
 
-    def take(self, rows: Sequence[int]) -> Self:
+    def take(self, rows: list[int]) -> Self:
         """Return some of the rows."""
-        cells = {name: [c[row] for row in rows] for name, c in self.cells.items()}
-        return replace(self, cells=cells, lines=[self.lines[row] for row in rows])
+        return replace(
+            self,
+            cells={name: [c[row] for row in rows] for name, c in self.cells.items()},
+            lines=[self.lines[row] for row in rows],
+            _numbers={name: numbers[rows] for name, numbers in self._numbers.items()},
+        )
 
 
 def is_missing(cell: str) -> bool:

@@ -1,0 +1,88 @@
+"""Images that cannot be read: left out of a prediction, and named."""
+
+import shutil
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch.utils.data import Dataset
+
+from tepui.core.checks import require
+from tepui.core.storage import read_document, write_document
+from tepui.data import ImageFiles
+from tepui.data.image_files import UnreadableImageError, unreadable
+from tepui.evaluation.shards import ShardedPredictions
+
+LEFT_OUT = "left_out.json"
+KIND = "images left out"
+# The exit status where some inputs have no prediction.
+INCOMPLETE = 1
+
+
+class Predicted(NamedTuple):
+    """What was predicted, for which samples, and what was left out for which reason."""
+
+    shards: ShardedPredictions
+    samples: Dataset[Any]
+    left_out: dict[Path, str]
+
+
+def predict_readable(
+    samples: Dataset[Any],
+    parts: Path,
+    predict: Callable[[Dataset[Any]], ShardedPredictions],
+) -> Predicted:
+    """Predict all samples; if images among them cannot be read, the others.
+
+    All images are looked through only once one could not be read. Which ones were left
+    out is written down beside the parts, so that the same command goes on.
+    """
+    if not isinstance(samples, ImageFiles):
+        return Predicted(predict(samples), samples, {})
+    left_out = _left_out_before(samples, parts)
+    readable = _without(samples, left_out)
+    try:
+        return Predicted(predict(readable), readable, left_out)
+    except (UnreadableImageError, PermissionError):
+        left_out = unreadable(samples.files, samples.frame, samples.gray)
+        if len(left_out) in (0, len(samples)):
+            raise
+        shutil.rmtree(parts, ignore_errors=True)
+        names = {"files": [str(file) for file in left_out]}
+        write_document(parts / LEFT_OUT, KIND, names)
+    readable = _without(samples, left_out)
+    return Predicted(predict(readable), readable, left_out)
+
+
+def end_if_left_out(left_out: dict[Path, str], count: int) -> None:
+    """Name what has no prediction on standard error, and end with a status for it."""
+    if not left_out:
+        return
+    total = count + len(left_out)
+    sys.stderr.write(
+        f"tepui: {len(left_out)} of {total} images cannot be read and have no "
+        "prediction:\n"
+    )
+    sys.stderr.writelines(f"  {reason}\n" for reason in left_out.values())
+    raise SystemExit(INCOMPLETE)
+
+
+def _left_out_before(samples: ImageFiles, parts: Path) -> dict[Path, str]:
+    """Return what a killed command left out, if it still cannot be read."""
+    if not (parts / LEFT_OUT).is_file():
+        return {}
+    names = {*read_document(parts / LEFT_OUT, KIND)["files"]}
+    files = [file for file in samples.files if str(file) in names]
+    found = unreadable(files, samples.frame, samples.gray)
+    if len(found) < len(names):
+        shutil.rmtree(parts)
+        return {}
+    return found
+
+
+def _without(samples: ImageFiles, left_out: Collection[Path]) -> ImageFiles:
+    """Return the images that are not left out."""
+    rows = [n for n, file in enumerate(samples.files) if file not in left_out]
+    require(len(rows) > 0, "inputs", "hold an image that can be read", "none")
+    return samples.subset(rows) if left_out else samples

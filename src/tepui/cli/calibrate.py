@@ -128,8 +128,8 @@ def calibrate(
         said.append(f"coverage {coverage:g} on {_count(for_sets)}")
     if detectors:
         seen = learned_part(named, run)
-        fitted = FeatureDetectors.fit(ensemble, seen, held_out=whole, **how)
-        ensemble.detectors = fitted
+        learned = FeatureDetectors.fit(ensemble, seen, held_out=whole, **how)
+        ensemble.detectors = learned
         said.append(f"detectors of features on {_count(seen)}")
     ensemble.save(run, overwrite=True)
     console().print(f"{', '.join(said)}; saved in {run}")

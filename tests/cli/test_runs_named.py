@@ -1,9 +1,12 @@
 """Runs that are not there, or are several: the message names what was perhaps meant."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from tepui.cli.main import main
-from tepui.cli.runs_named import check_run, runs_below
+from tepui.cli.runs_named import check_run, check_there, runs_below
 
 
 @pytest.fixture
@@ -52,3 +55,27 @@ def test_a_run_and_a_folder_of_weights_pass(runs):
 
 def test_runs_deeper_than_asked_are_not_looked_for(runs):
     assert [path.name for path in runs_below(runs, 2)] == ["a", "b", "sam-001"]
+
+
+def test_folders_that_may_not_be_read_are_passed_over(runs, monkeypatch):
+    def refusing(call):
+        def refused(path, *arguments, **options):
+            if "deep" in Path(path).parts:
+                raise PermissionError(13, "Permission denied", str(path))
+            return call(path, *arguments, **options)
+
+        return refused
+
+    monkeypatch.setattr(os, "scandir", refusing(os.scandir))
+    monkeypatch.setattr(os, "stat", refusing(os.stat))
+    assert [path.name for path in runs_below(runs, 3)] == ["a", "b", "sam-001"]
+
+
+def test_beside_what_is_missing_only_folders_are_looked_at(runs, monkeypatch):
+    (runs.parent / "elsewhere/deep/run").mkdir(parents=True)
+    seen, walk = [], os.walk
+    monkeypatch.setattr(os, "walk", lambda top: seen.append(str(top)) or walk(top))
+    with pytest.raises(FileNotFoundError):
+        check_there(Path("missing"))
+    assert seen[0] == "."
+    assert not any("elsewhere" in folder for folder in seen)

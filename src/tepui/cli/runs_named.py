@@ -1,5 +1,6 @@
 """Folders of runs that commands are about: those that are missing, or hold several."""
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -16,8 +17,10 @@ def check_there(place: Path) -> None:
     """Raise unless a folder or file is there; the message names the nearest run."""
     if place.exists():
         return
+    # What lies beside it may be a whole disk: no further than its own folders.
+    beside = {place.parent: 1, RUNS: DEPTH}
     near = dict.fromkeys(
-        str(run) for root in (place.parent, RUNS) for run in runs_below(root, DEPTH)
+        str(run) for root, depth in beside.items() for run in runs_below(root, depth)
     )
     raise FileNotFoundError(f"no file or folder {place}{nearest(str(place), near)}")
 
@@ -36,10 +39,14 @@ def check_run(place: Path) -> None:
 
 
 def runs_below(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield the runs in a folder, in the order of their names, at most so deep."""
-    if depth == 0 or not folder.is_dir():
+    """Yield the runs in a folder, in the order of their names, at most so deep.
+
+    Folders that may not be read hold none.
+    """
+    if depth == 0:
         return
-    for inside in sorted(path for path in folder.iterdir() if path.is_dir()):
+    _, names, _ = next(os.walk(folder), ("", [], []))
+    for inside in (folder / name for name in sorted(names)):
         if _is_run(inside):
             yield inside
         else:
@@ -47,7 +54,10 @@ def runs_below(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _is_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in (FILE, RUN, DIVERGED))
+    try:
+        return any((folder / name).is_file() for name in (FILE, RUN, DIVERGED))
+    except PermissionError:
+        return False
 
 
 def _counted(runs: Sequence[str]) -> str:

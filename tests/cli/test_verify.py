@@ -60,7 +60,7 @@ def test_corrupted_copies_have_a_record(tmp_path, monkeypatch, capsys):
 
 def test_markup_in_a_name_is_text(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("runs/[/x]", "runs/[bold]y"):
+    for name in ("runs/[/x]", "runs/[bold]y", "runs/:fire:"):
         main(["train", *FAST, "--out", name])
         assert f"in {name}" in capsys.readouterr().out
         main(["evaluate", name, "--corruptions", "none", "--device", "cpu"])

@@ -15,8 +15,10 @@ def console() -> Console:
     """Return standard output: as wide as the terminal, or as tables need in a file."""
     width = None if sys.stdout.isatty() else 140
     others = place_of_environment().rank > 0  # under torchrun one process speaks
-    # Names of files and methods may hold brackets, which are no markup.
-    return Console(width=width, highlight=False, markup=False, quiet=others)
+    # Names of files and methods may hold brackets and colons, which are no markup.
+    return Console(
+        width=width, highlight=False, markup=False, emoji=False, quiet=others
+    )
 
 
 @contextmanager

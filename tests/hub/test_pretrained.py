@@ -40,25 +40,41 @@ def hub(tmp_path, monkeypatch):
             (place / repo_id).mkdir(parents=True, exist_ok=exist_ok)
 
         def upload_folder(
-            self, *, repo_id, folder_path, revision, commit_message, allow_patterns
+            self,
+            *,
+            repo_id,
+            folder_path,
+            revision,
+            commit_message,
+            allow_patterns,
+            delete_patterns,
         ):
             files = sorted(file.name for file in Path(folder_path).iterdir())
             assert {*files} <= {*allow_patterns}
             calls.append(("upload", repo_id, revision, commit_message, files))
+            for name in delete_patterns:
+                (place / repo_id / name).unlink(missing_ok=True)
             shutil.copytree(folder_path, place / repo_id, dirs_exist_ok=True)
             return SimpleNamespace(commit_url=f"https://hub/{repo_id}/commit/1")
 
+    errors = ModuleType("huggingface_hub.errors")
+    errors.EntryNotFoundError = type("EntryNotFoundError", (Exception,), {})
+    inside = (errors.EntryNotFoundError,)
+    errors.LocalEntryNotFoundError = type("LocalEntryNotFoundError", inside, {})
+
     def hf_hub_download(repo_id, filename, *, revision, token):
         calls.append(("download", repo_id, filename, revision, token))
+        if not (place / repo_id / filename).exists():
+            offline = (place / "offline").exists()
+            missing = errors.LocalEntryNotFoundError if offline else inside[0]
+            raise missing(filename)
         return str(place / repo_id / filename)
-
-    def file_exists(repo_id, filename, *, revision, token):
-        return (place / repo_id / filename).exists()
 
     module = ModuleType("huggingface_hub")
     module.HfApi, module.hf_hub_download = HfApi, hf_hub_download
-    module.file_exists = file_exists
+    module.errors = errors
     monkeypatch.setitem(sys.modules, "huggingface_hub", module)
+    monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
     return calls
 
 
@@ -87,9 +103,10 @@ def test_there_and_back(ensemble, hub):
         ),
     ]
     found = from_pretrained("someone/mine", revision="main")
-    assert hub[-1] == (
-        *("download", "someone/mine", "ensemble.safetensors", "main", None),
-    )
+    assert hub[3:] == [
+        ("download", "someone/mine", "ensemble.safetensors", "main", None),
+        ("download", "someone/mine", "detectors.safetensors", "main", None),
+    ]
     assert same(found, ensemble)
 
 
@@ -123,6 +140,25 @@ def test_where_are_no_detectors_none_are_returned(ensemble, hub, tmp_path):
     assert pretrained_detectors("someone/mine", ensemble) is None
     card = (tmp_path / "hub/someone/mine/README.md").read_text()
     assert "etectors" not in card
+
+
+def test_an_ensemble_without_detectors_takes_those_there_away(ensemble, hub):
+    data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 2)
+    detectors = FeatureDetectors.fit(ensemble, data, k=3)
+    push_to_hub(ensemble, "someone/mine", detectors=detectors)
+    with torch.no_grad():
+        next(ensemble.parameters()).add_(1)
+    push_to_hub(ensemble, "someone/mine")
+    assert from_pretrained("someone/mine").detectors is None
+
+
+def test_without_a_connection_what_was_fetched_before_is_loaded(
+    ensemble, hub, tmp_path
+):
+    push_to_hub(ensemble, "someone/mine")
+    (tmp_path / "hub/offline").touch()
+    with pytest.warns(UserWarning, match="cannot be asked for detectors .* of someone"):
+        assert same(from_pretrained("someone/mine"), ensemble)
 
 
 def test_detectors_of_other_weights_do_not_stay(ensemble, tmp_path):

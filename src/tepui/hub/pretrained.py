@@ -9,6 +9,7 @@ from tepui.core.checks import require
 from tepui.core.extras import extra
 from tepui.core.replacing import write_bytes
 from tepui.core.types import check_types
+from tepui.core.warning import warn
 from tepui.ensembles.building import Factory
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.loading import load
@@ -217,14 +218,27 @@ def push_to_hub(
             revision=revision,
             commit_message=message,
             allow_patterns=[FILE, DETECTORS, CARD],
+            delete_patterns=[DETECTORS],  # those of the weights before
         )
     return str(commit.commit_url)
 
 
 def _fetch_detectors(library: Any, name: Any, at: dict[str, Any]) -> Path | None:
-    """Fetch the detectors of a repository, if there are some."""
-    there = library.file_exists(name, DETECTORS, **at)
-    return Path(library.hf_hub_download(name, DETECTORS, **at)) if there else None
+    """Fetch the detectors of a repository, if there are some.
+
+    Without a connection they are those that were fetched before, as an ensemble is.
+    """
+    errors = extra("huggingface_hub.errors", "hub")
+    try:
+        return Path(library.hf_hub_download(name, DETECTORS, **at))
+    except errors.LocalEntryNotFoundError:
+        warn(
+            f"the hub cannot be asked for detectors of features of {name}, and none "
+            "were fetched before: there are none here"
+        )
+    except errors.EntryNotFoundError:
+        pass
+    return None
 
 
 def _is_folder(name: str | Path, revision: str | None) -> bool:

@@ -196,6 +196,25 @@ def test_detectors_come_with_the_ensemble_and_judge(tmp_path):
         ensemble.detectors = 3
 
 
+def test_members_of_other_numbers_are_loaded_without_detectors(tmp_path):
+    ensemble, make = trained("classification")
+    held = data("classification", 60)
+    ensemble.detectors = FeatureDetectors.fit(ensemble, held, held_out=held, k=5)
+    ensemble.save(tmp_path)
+    with pytest.warns(UserWarning, match="detectors of features in .* are left out"):
+        loaded = tepui.load(tmp_path, lambda: make().double())
+    assert loaded.detectors is None
+    assert loaded.dtype == torch.float64
+    with torch.no_grad():
+        ensemble.members[0].bias.add_(1)
+    detectors = (tmp_path / "detectors.safetensors").read_bytes()
+    ensemble.detectors = None
+    ensemble.save(tmp_path, overwrite=True)
+    (tmp_path / "detectors.safetensors").write_bytes(detectors)
+    with pytest.raises(ValueError, match="must be fitted for the ensemble beside it"):
+        tepui.load(tmp_path, make)
+
+
 def test_detectors_without_held_out_data_do_not_judge():
     ensemble, _ = trained("classification")
     ensemble.calibrate(data("classification", 120))
@@ -213,3 +232,14 @@ def test_a_level_that_so_few_samples_cannot_keep_is_said():
         out.unfamiliar()
     out.unfamiliar(0.95)
     out.unfamiliar(1.0)
+
+
+def test_each_score_has_its_own_count_of_samples():
+    ensemble, _ = trained("classification")
+    ensemble.calibrate(data("classification", 19))
+    train, held = data("classification", 200), data("classification", 120)
+    ensemble.detectors = FeatureDetectors.fit(ensemble, train, held_out=held, k=5)
+    out = ensemble.predict(torch.zeros(2, 4))
+    out.unfamiliar()
+    with pytest.warns(UserWarning, match="wants 99 held-out samples, got 19"):
+        out.unfamiliar(score="pds")

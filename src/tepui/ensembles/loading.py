@@ -12,15 +12,22 @@ from tepui.core.checks import require
 from tepui.core.seeding import seeded
 from tepui.core.storage import read_document, read_tensors, reading
 from tepui.core.task import Task
+from tepui.core.warning import warn
 from tepui.data.preparation import Preparation
 from tepui.ensembles.building import Factory, factories_for
 from tepui.ensembles.ensemble import EXTRACTOR, FILE, KIND, Ensemble, parts_of
-from tepui.ensembles.stored_detectors import read_detectors
+from tepui.ensembles.feature_detectors import FeatureDetectors
+from tepui.ensembles.stored_detectors import DETECTORS, read_detectors
 from tepui.metrics import HeldOutScores
 from tepui.metrics.calibrators import stored_calibration
 from tepui.metrics.conformal.stored import stored_conformity
 from tepui.models.split import frozen
-from tepui.modules.state import load_tensor_state, rebuilt, take_dtypes
+from tepui.modules.state import (
+    load_tensor_state,
+    rebuilt,
+    take_dtypes,
+    tensor_state,
+)
 
 RUN = "run.json"
 DIVERGED = "diverged.json"
@@ -167,7 +174,7 @@ def _take_meaning(
     ensemble.preparation = _preparation(document, file)
     ensemble.trained_on = tuple(document.get("trained_on", ()))
     ensemble.calibration = ensemble.conformity = None
-    ensemble.detectors = read_detectors(file.parent, ensemble)
+    ensemble.detectors = _detectors(ensemble, states, file)
     described, promised = document.get("calibration"), document.get("conformity")
     scored = document.get("held_out_scores")
     try:
@@ -181,6 +188,25 @@ def _take_meaning(
     except (KeyError, TypeError, ValueError) as error:
         rule = f"{file} must say how its ensemble is calibrated"
         raise ValueError(f"{rule}, but: {error!r}") from error
+
+
+def _detectors(
+    ensemble: Ensemble, states: States, file: Path
+) -> FeatureDetectors | None:
+    """Return the detectors of an ensemble, unless a factory changed its numbers."""
+    saved = (
+        (states[owner][name].dtype, tensor.dtype)
+        for owner, module in parts_of(ensemble).items()
+        for name, tensor in tensor_state(module).items()
+    )
+    if all(before == now for before, now in saved):
+        return read_detectors(file.parent, ensemble)
+    if (file.parent / DETECTORS).exists():
+        warn(
+            f"detectors of features in {file.parent} are left out, since the ensemble "
+            "is loaded in other types of numbers than it was saved in"
+        )
+    return None
 
 
 def _task(document: dict[str, Any], file: Path) -> Task | None:

@@ -134,8 +134,10 @@ class Prediction(ShownInNotebooks, ABC):
             ValueError: As :meth:`unfamiliarity`, or if the level lies outside (0, 1].
         """
         found = unfamiliar_at(level, self.unfamiliarity(score))
-        assert self.held_out_scores is not None
-        if (warning := too_few(level, self.held_out_scores.samples)) is not None:
+        held = self.held_out_scores
+        assert held is not None
+        samples = len(held.quantiles[held.default if score is None else score])
+        if (warning := too_few(level, samples)) is not None:
             warn(warning)
         return found
 

@@ -31,7 +31,8 @@ def data_in_words(options: Mapping[str, Any]) -> str | None:
         'flats.csv, to predict sold'
     """
     given = (options.get("data") or {}).get("init_args", {})
-    if "path" not in given:
+    path, target = given.get("path"), given.get("target")
+    if not isinstance(path, str):  # data of one's own may mean anything by it
         return None
-    name, target = Path(given["path"]).name, given.get("target")
+    name = Path(path).name
     return name if target is None else f"{name}, to predict {target}"

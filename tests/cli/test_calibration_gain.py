@@ -1,5 +1,6 @@
 """When tepui calibrate doubts what it did."""
 
+from dataclasses import replace
 from math import nan
 from pathlib import Path
 
@@ -50,6 +51,11 @@ def test_too_few_samples_are_said_to_be(change, eces, begins):
     assert said.endswith(REMEDY)
     assert ("ECE got worse" in said) == (eces[1] > eces[0])
     assert "nan" not in said
+
+
+def test_one_sample_is_counted_as_one():
+    alone = replace(gain(Interval(nan, nan, nan, 0)), samples=1)
+    assert doubt_in_words(alone, RUN).startswith("1 sample cannot tell")
 
 
 def test_a_calibration_error_that_rose_is_said():

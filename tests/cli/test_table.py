@@ -113,8 +113,11 @@ def test_missing_values_that_are_filled_are_said(table, capsys):
     capsys.readouterr()
     main(["predict", "run", "new.csv", "--out", "out.csv"])
     told = said(capsys)
-    filled = "missing values, filled by what is usual in the training rows"
-    assert f"{filled}: 2 in age (line 2), 1 in city (line 3)" in told
+    filled = "numbers filled by the mean of the training rows, words seen as none of"
+    assert (
+        f"missing values, {filled} theirs: 2 in age (line 2), 1 in city (line 3)"
+        in told
+    )
     assert "seen as none of theirs: 1 in city ('Riga' in line 5)" in told
     gaps = tepui.load("run").preparation.gaps("new.csv")
     assert gaps.filled == {"age": [0, 2], "city": [1]}

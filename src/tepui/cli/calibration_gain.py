@@ -7,6 +7,7 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
+from tepui.cli.console import counted
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.held_out import held_out
 from tepui.evaluation.applied import AppliedScores, scores_with
@@ -67,6 +68,7 @@ def doubt_in_words(gain: Gain, run: Path) -> str:
     """
     change, ece = gain.change, (gain.before.ece, gain.after.ece)
     rose = f"{ece[1]:.4f}" > f"{ece[0]:.4f}"
+    samples = counted(gain.samples, "sample")
     ends = f"95 % interval {change.low:+.4f} to {change.high:+.4f}"
     unseen = f"NLL of samples not fitted on changes by {change.mean:+.4f}, {ends}"
     remedy = (
@@ -76,14 +78,14 @@ def doubt_in_words(gain: Gain, run: Path) -> str:
     if change.low > 0:
         return f"calibration makes probabilities worse ({unseen}); {remedy}"
     if not change.high < 0:
-        few = f"{gain.samples} samples cannot tell whether calibration helps"
+        few = f"{samples} cannot tell whether calibration helps"
         also = ", and ECE got worse on them" if rose else ""
         known = "" if change.count < 2 else f" ({unseen})"
         return f"{few}{known}{also}; {remedy}"
     if rose:
         return (
             f"ECE got worse on these samples though NLL falls ({unseen}); ECE is rough "
-            f"on {gain.samples} samples: see what tepui evaluate {run} says of test "
+            f"on {samples}: see what tepui evaluate {run} says of test "
             "data"
         )
     return ""

@@ -46,7 +46,10 @@ class TableGaps:
                 f"{len(found)} in {name} (line {rows.lines[found[0]]})"
                 for name, found in empty.items()
             )
-            what = "missing values, filled by what is usual in the training rows"
+            what = (
+                "missing values, numbers filled by the mean of the training rows, "
+                "words seen as none of theirs"
+            )
             words.append(f"{what}: {', '.join(counts)}")
         return cls(unknown, empty, tuple(words))
 

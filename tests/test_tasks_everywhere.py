@@ -117,11 +117,6 @@ def save_pretrained(ensemble, path):
     hub.save_pretrained(ensemble, path / "saved", evaluation=found, data="numbers")
 
 
-def pretrained_detectors(ensemble, path):
-    save_pretrained(ensemble, path)
-    assert hub.pretrained_detectors(path / "saved", ensemble) is None
-
-
 def push_to_hub(ensemble, path):
     """Nothing is sent: the library that would do it is refused to be there."""
     with (
@@ -142,7 +137,6 @@ WALKS = {
     "model_card": card,
     "predict_shards": predict_shards,
     "prediction_cost": prediction_cost,
-    "pretrained_detectors": pretrained_detectors,
     "push_to_hub": push_to_hub,
     "save_pretrained": save_pretrained,
     "train": train,

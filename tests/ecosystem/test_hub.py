@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import tepui
-from tepui.hub import from_pretrained, model_card, pretrained_detectors, push_to_hub
+from tepui.hub import from_pretrained, model_card, push_to_hub
 from tepui.models import MLP
 
 library = pytest.importorskip("huggingface_hub", reason="needs the extra hub")
@@ -58,18 +58,6 @@ def test_calls_fit_the_library(ensemble, monkeypatch):
     assert push_to_hub(ensemble, "someone/mine") == "https://somewhere"
     assert [name for name, _ in calls] == ["create_repo", "upload_folder"]
     assert calls[0][1]["private"] is True
-
-
-def test_a_question_fits_the_library(ensemble, monkeypatch):
-    real = inspect.signature(library.hf_hub_download)
-
-    def download(*values, **named):
-        bound = real.bind(*values, **named).arguments
-        assert bound["filename"] == "detectors.safetensors"
-        raise MissingError("not there")
-
-    monkeypatch.setattr(library, "hf_hub_download", download)
-    assert pretrained_detectors("someone/mine", ensemble) is None
 
 
 def test_a_download_fits_the_library(ensemble, tmp_path, monkeypatch):

@@ -254,7 +254,6 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.Ensemble.build": {"members": lambda: 2},
     "tepui.FromFunction": {"function": lambda: halving},
     "tepui.hub.from_pretrained": {"name": saved_folder, "factory": lambda: network},
-    "tepui.hub.pretrained_detectors": {"name": saved_folder},
     "tepui.models.without_classifier": {
         "model": lambda: nn.Sequential(network(), nn.ReLU(), nn.Linear(3, 2)),
         "inputs": lambda: features().inputs,

@@ -13,7 +13,6 @@ import tepui
 from tepui.evaluation import FeatureDetectors
 from tepui.hub import (
     from_pretrained,
-    pretrained_detectors,
     push_to_hub,
     save_pretrained,
 )
@@ -116,38 +115,30 @@ def features_of(detectors):
 
 def test_detectors_go_there_and_back(ensemble, hub, tmp_path):
     data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 2)
-    detectors = FeatureDetectors.fit(ensemble, data, k=3)
-    push_to_hub(ensemble, "someone/mine", detectors=detectors)
-    (uploaded,) = (call[-1] for call in hub if call[0] == "upload")
-    assert uploaded == ["README.md", "detectors.safetensors", "ensemble.safetensors"]
-    loaded = from_pretrained("someone/mine")
-    found = pretrained_detectors("someone/mine", loaded)
-    assert torch.equal(features_of(found), features_of(detectors))
-    card = (tmp_path / "hub/someone/mine/README.md").read_text()
-    assert 'pretrained_detectors("someone/mine", ensemble)' in card
-
-
-def test_an_ensemble_brings_its_own_detectors(ensemble, hub):
-    data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 2)
     ensemble.detectors = FeatureDetectors.fit(ensemble, data, held_out=data, k=3)
     push_to_hub(ensemble, "someone/mine")
+    (uploaded,) = (call[-1] for call in hub if call[0] == "upload")
+    assert uploaded == ["README.md", "detectors.safetensors", "ensemble.safetensors"]
     found = from_pretrained("someone/mine")
     assert torch.equal(features_of(found.detectors), features_of(ensemble.detectors))
+    card = (tmp_path / "hub/someone/mine/README.md").read_text()
+    assert "detectors=ensemble.detectors" in card
 
 
-def test_where_are_no_detectors_none_are_returned(ensemble, hub, tmp_path):
+def test_where_are_no_detectors_none_are_loaded(ensemble, hub, tmp_path):
     push_to_hub(ensemble, "someone/mine")
-    assert pretrained_detectors("someone/mine", ensemble) is None
+    assert from_pretrained("someone/mine").detectors is None
     card = (tmp_path / "hub/someone/mine/README.md").read_text()
     assert "etectors" not in card
 
 
 def test_an_ensemble_without_detectors_takes_those_there_away(ensemble, hub):
     data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 2)
-    detectors = FeatureDetectors.fit(ensemble, data, k=3)
-    push_to_hub(ensemble, "someone/mine", detectors=detectors)
+    ensemble.detectors = FeatureDetectors.fit(ensemble, data, k=3)
+    push_to_hub(ensemble, "someone/mine")
     with torch.no_grad():
         next(ensemble.parameters()).add_(1)
+    ensemble.detectors = None
     push_to_hub(ensemble, "someone/mine")
     assert from_pretrained("someone/mine").detectors is None
 
@@ -163,11 +154,14 @@ def test_without_a_connection_what_was_fetched_before_is_loaded(
 
 def test_detectors_of_other_weights_do_not_stay(ensemble, tmp_path):
     data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 2)
-    detectors = FeatureDetectors.fit(ensemble, data, k=3)
-    save_pretrained(ensemble, tmp_path, detectors=detectors)
-    assert pretrained_detectors(tmp_path, ensemble) is not None
-    save_pretrained(ensemble, tmp_path, overwrite=True)
-    assert pretrained_detectors(tmp_path, ensemble) is None
+    ensemble.detectors = FeatureDetectors.fit(ensemble, data, k=3)
+    save_pretrained(ensemble, tmp_path)
+    assert from_pretrained(tmp_path).detectors is not None
+    with torch.no_grad():
+        next(ensemble.parameters()).add_(1)
+    with pytest.warns(UserWarning, match="other weights"):
+        save_pretrained(ensemble, tmp_path, overwrite=True)
+    assert from_pretrained(tmp_path).detectors is None
 
 
 def test_a_factory_reaches_models_of_ones_own(hub):

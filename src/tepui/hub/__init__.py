@@ -6,7 +6,6 @@ Only what goes there or comes from there needs the extra ``hub``.
 from tepui.hub.card import model_card
 from tepui.hub.pretrained import (
     from_pretrained,
-    pretrained_detectors,
     push_to_hub,
     save_pretrained,
 )
@@ -14,7 +13,6 @@ from tepui.hub.pretrained import (
 __all__ = [
     "from_pretrained",
     "model_card",
-    "pretrained_detectors",
     "push_to_hub",
     "save_pretrained",
 ]

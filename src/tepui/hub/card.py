@@ -12,7 +12,7 @@ from tepui.core.types import check_types
 from tepui.core.version import __version__
 from tepui.data.shifts import NATURAL
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation import Evaluation, FeatureDetectors
+from tepui.evaluation import Evaluation
 from tepui.metrics import ConformalSets
 from tepui.modules.state import description
 
@@ -22,13 +22,10 @@ from tepui.hub import from_pretrained
 ensemble = from_pretrained("{place}")
 out = ensemble.predict(inputs)
 ```"""
-DETECTED = """Detectors of unfamiliar features lie beside it, for `tepui.evaluate`:
-
-```py
-from tepui.hub import pretrained_detectors
-
-detectors = pretrained_detectors("{place}", ensemble)
-```"""
+DETECTED = (
+    "Detectors of unfamiliar features come with it: `out.unfamiliar()` judges by them, "
+    "and `tepui.evaluate` takes `detectors=ensemble.detectors`."
+)
 UNKNOWN_MODEL = (
     "Members are of a class that tepui does not know: pass "
     "`factory=` to `from_pretrained`, which returns an untrained one; where members "
@@ -51,7 +48,6 @@ def model_card(
     ensemble: Ensemble,
     evaluation: Evaluation | None = None,
     *,
-    detectors: FeatureDetectors | None = None,
     title: str = "Deep ensemble",
     data: str | None = None,
     license: str | None = None,
@@ -63,7 +59,6 @@ def model_card(
         ensemble: What the card is about.
         evaluation: What :func:`tepui.evaluate` returned for it; its numbers stand in
             the card, and where the hub's own tables read them.
-        detectors: Of unfamiliar features, if they lie beside the ensemble.
         title: The first heading.
         data: Name of the data that it was evaluated on; needed with ``evaluation``.
         license: Its license by the hub's name, such as ``"apache-2.0"``.
@@ -95,7 +90,7 @@ def model_card(
         *_about(ensemble),
         "## Use",
         USE.format(place=place),
-        *([] if detectors is None else [DETECTED.format(place=place)]),
+        *([] if ensemble.detectors is None else [DETECTED]),
         *_needed(ensemble),
         "## Evaluation",
         *_results(evaluation, data),

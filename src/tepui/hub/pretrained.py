@@ -13,12 +13,8 @@ from tepui.core.warning import warn
 from tepui.ensembles.building import Factory
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.loading import load
-from tepui.ensembles.stored_detectors import (
-    DETECTORS,
-    read_detectors,
-    write_detectors,
-)
-from tepui.evaluation import Evaluation, FeatureDetectors
+from tepui.ensembles.stored_detectors import DETECTORS
+from tepui.evaluation import Evaluation
 from tepui.hub.card import model_card
 
 CARD = "README.md"
@@ -29,7 +25,6 @@ def save_pretrained(
     path: str | Path,
     *,
     evaluation: Evaluation | None = None,
-    detectors: FeatureDetectors | None = None,
     title: str = "Deep ensemble",
     data: str | None = None,
     license: str | None = None,
@@ -42,7 +37,6 @@ def save_pretrained(
         ensemble: What to save, as :meth:`tepui.Ensemble.save` does.
         path: The folder.
         evaluation: What :func:`tepui.evaluate` returned for it.
-        detectors: Of unfamiliar features, to lie beside it; its own by default.
         title: The card's heading.
         data: Name of the data that it was evaluated on; needed with ``evaluation``.
         license: Its license by the hub's name, such as ``"apache-2.0"``.
@@ -66,11 +60,10 @@ def save_pretrained(
         ['README.md', 'ensemble.safetensors']
     """
     check_types(save_pretrained, locals())
-    folder, detectors = Path(path), detectors or ensemble.detectors
+    folder = Path(path)
     card = model_card(
         ensemble,
         evaluation,
-        detectors=detectors,
         title=title,
         data=data,
         license=license,
@@ -81,7 +74,6 @@ def save_pretrained(
             f"{folder / CARD} exists; choose another path or pass overwrite=True"
         )
     ensemble.save(folder, overwrite)
-    write_detectors(folder, detectors, ensemble)
     write_bytes(folder / CARD, card.encode())
     return folder
 
@@ -129,44 +121,11 @@ def from_pretrained(
     return load(Path(file).parent, factory, extractor)
 
 
-def pretrained_detectors(
-    name: str | Path,
-    ensemble: Ensemble,
-    *,
-    revision: str | None = None,
-    token: str | bool | None = None,
-) -> FeatureDetectors | None:
-    """Load the detectors of unfamiliar features that lie beside an ensemble.
-
-    Args:
-        name: Where the ensemble was loaded from, as :func:`from_pretrained` takes it.
-        ensemble: What was loaded from there.
-        revision: A branch, tag or commit on the hub.
-        token: What the hub takes for private repositories.
-
-    Returns:
-        The detectors, on the ensemble's device; None if there are none.
-
-    Raises:
-        ImportError: If the hub is needed and huggingface_hub is not installed.
-        ValueError: If the name is neither a folder nor of the form of a repository's,
-            the file is foreign or damaged, or its detectors were fitted for other
-            weights.
-    """
-    check_types(pretrained_detectors, locals())
-    if _is_folder(name, revision):
-        return read_detectors(name, ensemble)
-    library = extra("huggingface_hub", "hub")
-    file = _fetch_detectors(library, name, {"revision": revision, "token": token})
-    return None if file is None else read_detectors(file.parent, ensemble)
-
-
 def push_to_hub(
     ensemble: Ensemble,
     name: str,
     *,
     evaluation: Evaluation | None = None,
-    detectors: FeatureDetectors | None = None,
     title: str | None = None,
     data: str | None = None,
     license: str | None = None,
@@ -181,7 +140,6 @@ def push_to_hub(
         ensemble: What to upload.
         name: ``"owner/name"``; the repository is made if it is not there.
         evaluation: What :func:`tepui.evaluate` returned for it.
-        detectors: Of unfamiliar features, uploaded with it; its own by default.
         title: The card's heading; the repository's name by default.
         data: Name of the data that it was evaluated on; needed with ``evaluation``.
         license: Its license by the hub's name.
@@ -204,7 +162,6 @@ def push_to_hub(
             ensemble,
             folder,
             evaluation=evaluation,
-            detectors=detectors,
             title=name.rpartition("/")[2] if title is None else title,
             data=data,
             license=license,
@@ -223,14 +180,14 @@ def push_to_hub(
     return str(commit.commit_url)
 
 
-def _fetch_detectors(library: Any, name: Any, at: dict[str, Any]) -> Path | None:
-    """Fetch the detectors of a repository, if there are some.
+def _fetch_detectors(library: Any, name: Any, at: dict[str, Any]) -> None:
+    """Fetch the detectors of a repository, if there are some, to beside its ensemble.
 
     Without a connection they are those that were fetched before, as an ensemble is.
     """
     errors = extra("huggingface_hub.errors", "hub")
     try:
-        return Path(library.hf_hub_download(name, DETECTORS, **at))
+        library.hf_hub_download(name, DETECTORS, **at)
     except errors.LocalEntryNotFoundError:
         warn(
             f"the hub cannot be asked for detectors of features of {name}, and none "
@@ -238,7 +195,6 @@ def _fetch_detectors(library: Any, name: Any, at: dict[str, Any]) -> Path | None
         )
     except errors.EntryNotFoundError:
         pass
-    return None
 
 
 def _is_folder(name: str | Path, revision: str | None) -> bool:

@@ -4,6 +4,8 @@ import random
 import warnings
 from collections import Counter
 
+from tepui.data.image_files import UnreadableImageError
+
 SAME = "same"  # read as before: the damage changed nothing that counts
 REFUSED = "refused by name"
 UNNAMED = "refused without its name"
@@ -96,7 +98,7 @@ def outcome(file, read, same):
             warnings.simplefilter("ignore")  # of libraries that read foreign formats
             found = read(file)
     except (ValueError, OSError) as error:
-        own = type(error) in (ValueError, FileNotFoundError)
+        own = type(error) in (ValueError, FileNotFoundError, UnreadableImageError)
         named = file.name in str(error)
         return REFUSED if own and named else f"{UNNAMED}: {error!r}"
     except Exception as error:

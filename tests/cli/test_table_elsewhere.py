@@ -73,4 +73,6 @@ def test_the_way_to_detectors_works_for_a_run_that_held_nothing_out(run, capsys)
     assert words == "calibrate classes --held-out test --detectors"
     main(shlex.split(words))
     main(["predict", "classes", "--out", "second.csv"])
-    assert "by mahalanobis) next: look at unfamiliar rows and" in said(capsys)
+    told = said(capsys)
+    assert "by mahalanobis)" in told
+    assert "next: look at unfamiliar rows and" in told

@@ -8,13 +8,13 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.types import check_types
-from tepui.data.arrays import Arrays
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
+from tepui.data.made_arrays import MadeArrays
 from tepui.data.tokenizer import BUCKETS, SPECIAL, Tokenizer
 
 
 @final
-class Texts(Arrays):
+class Texts(MadeArrays):
     """Texts as numbers, with the tokenizer that made them.
 
     An ensemble that learned from them remembers the tokenizer, so that

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import torch  # noqa: F401 - the examples use it
-from torch import Tensor
+from torch import Tensor, nn  # noqa: F401 - the examples use nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require

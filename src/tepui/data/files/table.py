@@ -16,12 +16,13 @@ from torch import Tensor
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import derive
 from tepui.core.types import check_types
-from tepui.data.arrays import Arrays, Normalize
+from tepui.data.arrays import Normalize
 from tepui.data.columns import Column, Columns, Missing, check_points
 from tepui.data.files.cell_numbers import number_in
 from tepui.data.files.image_folder import TEST_SHARE
 from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import TableRows, read_table
+from tepui.data.made_arrays import MadeArrays
 
 # Whole numbers of more different values than that are no names of classes.
 MOST_CLASSES = 20
@@ -31,7 +32,7 @@ Kind = Literal["classes", "numbers"]
 
 
 @final
-class Table(Arrays):
+class Table(MadeArrays):
     r"""Rows of a CSV file, and the column to predict.
 
     Columns of numbers are standardized; columns of words become zeros and ones, one for
@@ -56,7 +57,7 @@ class Table(Arrays):
             rows; None of classes.
         target: Name of the column to predict.
         gaps: Words of these rows that the training rows do not have, and missing values
-            that were filled.
+            that were filled; of a part (:func:`tepui.data.split`) those of the whole.
 
     Raises:
         FileNotFoundError: If a file is missing.

@@ -17,10 +17,10 @@ import torch
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
 from tepui.core.storage import read_text
-from tepui.data.arrays import Arrays
 from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin, require_file
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
+from tepui.data.made_arrays import MadeArrays
 from tepui.data.tokenizer import Tokenizer
 
 Test = Literal["validation", "official"]
@@ -39,7 +39,7 @@ class _Pair(NamedTuple):
 
 
 @final
-class MRPC(Arrays):
+class MRPC(MadeArrays):
     """MRPC, 5801 pairs of sentences, paraphrases or not.
 
     Inputs are a dict of ``input_ids``, ``attention_mask`` and ``token_type_ids`` of

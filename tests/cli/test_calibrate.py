@@ -54,6 +54,21 @@ def test_what_the_run_held_out_calibrates_it(run, tmp_path, capsys):
     assert tepui.load(run).conformity.score == "threshold"
 
 
+def test_sets_that_are_empty_or_dropped_are_said(run, tmp_path, capsys):
+    main(["calibrate", str(run), "--coverage", "0.2"])
+    capsys.readouterr()
+    main(["predict", str(run), "digits", "--out", str(tmp_path / "a.csv")])
+    found = rows(tmp_path / "a.csv")
+    empty = sum(all(row[f"in_set_{n}"] == "False" for n in range(10)) for row in found)
+    said = " ".join(capsys.readouterr().out.split())
+    assert empty > 1
+    assert f"{empty} of {len(found)} rows have an empty set" in said
+    main(["calibrate", str(run)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the sets or intervals of before are dropped" in said
+    assert tepui.load(run).conformity is None
+
+
 def test_detectors_of_features_lie_beside_the_run(run, tmp_path, capsys):
     main(["calibrate", str(run), "--method", "vector", "--detectors"])
     said = " ".join(capsys.readouterr().out.split())
@@ -151,7 +166,7 @@ def test_what_was_learned_can_be_taken_back(run, tmp_path, capsys):
     [
         (["--remove", "--coverage", "0.9"], "--remove must stand alone"),
         (["--score", "aps"], "--score must go with --coverage"),
-        (["--coverage", "1.5"], "coverage must lie in (0, 1)"),
+        (["--coverage", "1.5"], "--coverage must lie between 0 and 1, such as 0.9"),
         (["--method", "platt"], "platt"),
     ],
 )

@@ -15,8 +15,8 @@ from tepui.studies.statistics import Interval
 
 RUN = Path("runs/mine")
 REMEDY = (
-    "hold out more samples (tepui train --validation), or take it back: tepui "
-    "calibrate runs/mine --remove"
+    "hold out more samples (tepui train --validation), or take it back, with sets and "
+    "detectors: tepui calibrate runs/mine --remove"
 )
 
 
@@ -51,6 +51,11 @@ def test_too_few_samples_are_said_to_be(change, eces, begins):
     assert said.endswith(REMEDY)
     assert ("ECE got worse" in said) == (eces[1] > eces[0])
     assert "nan" not in said
+
+
+def test_that_nothing_changes_is_said_without_an_interval_of_zeros():
+    said = doubt_in_words(gain(Interval(0.0, -1e-6, 1e-6, 30)), RUN)
+    assert said == "by 30 samples probabilities are right as they are: nothing changes"
 
 
 def test_one_sample_is_counted_as_one():

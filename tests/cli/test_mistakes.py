@@ -28,6 +28,19 @@ SAID = {
     "evaluate runs/sam --detectors": (
         r"--detectors must be an option of tepui evaluate \(tepui calibrate has it\)"
     ),
+    "train --method SAM --rho 0.05": (
+        r"--rho must be an option of tepui train \(did you mean '--method.rho'\?\)"
+    ),
+    "train --lr 0.1": (
+        r"--lr must be an option of tepui train \(did you mean '--optimizer.lr'\?\)"
+    ),
+    "calibrate runs/sam --coverage 90": (
+        "--coverage must lie between 0 and 1, such as 0.9 for 90 %, got 90.0"
+    ),
+    "train --data.path my.csv": (
+        "--data.path must be no table without --data Table; type --data Table --data.path"
+        " my.csv --data.target COLUMN, got 'my.csv'"
+    ),
     "train --keep best": '--validation must be given to keep the "best" weights',
     "train --resume": "--out must be given to resume a run",
     "train --method A2D": (

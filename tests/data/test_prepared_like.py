@@ -98,5 +98,5 @@ def test_other_kinds_are_left_to_their_own_code():
 
 
 def test_other_channels_are_refused():
-    with pytest.raises(ValueError, match=r"dataset must hold images of .* got 2"):
+    with pytest.raises(ValueError, match=r"hold images .* of 1 or 3 channels, got 2"):
         prepared_like(images(2, 16, 16), images(3, 8, 8))

@@ -94,7 +94,7 @@ def test_raw_images_of_another_size_are_brought_to_that_of_training(ensemble):
     large = torch.randint(0, 256, (2, 3, 20, 30), dtype=torch.uint8)
     assert ensemble.predict(large).probs.shape == (2, 3)
     assert ensemble.predict(large[:, :1]).probs.shape == (2, 3)
-    with pytest.raises(ValueError, match="images of 1, 3 or 3 channels"):
+    with pytest.raises(ValueError, match="of 1 or 3 channels"):
         ensemble.predict(large.expand(2, 3, 20, 30)[:, :2])
 
 

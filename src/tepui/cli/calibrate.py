@@ -35,6 +35,10 @@ from tepui.training.prepare import to_device
 
 EXAMPLE = "tepui calibrate runs/sam --coverage 0.9 --detectors"
 PROBABILITIES = (None, "classification", "multi_label")
+DROPPED = (
+    "the sets or intervals of before are dropped, since they belong to other "
+    "probabilities; --coverage makes new ones"
+)
 
 
 def calibrate(
@@ -95,6 +99,9 @@ def calibrate(
     require(
         score is None or coverage is not None, "--score", "go with --coverage", score
     )
+    if coverage is not None:
+        share = "lie between 0 and 1, such as 0.9 for 90 %"
+        require(0 < coverage < 1, "--coverage", share, coverage)
     check_run(run)
     check_writable(run)
     named = data_for(data, run)
@@ -108,6 +115,7 @@ def calibrate(
         _check_classes(ensemble, run, held_out)
     chosen = _method(ensemble, method, coverage)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
+    dropped = ensemble.conformity is not None and coverage is None
     ensemble.calibration = None
     if held_out == "validation":
         unseen = held_out_part(named, run, ensemble.extractor)
@@ -115,7 +123,7 @@ def calibrate(
         unseen = tested_part(named, run)
     whole = held = for_sets = _in_form_of(ensemble, unseen)
     said: list[str] = []
-    gained: list[str] = []
+    gained = [DROPPED] if dropped else []
     if chosen is not None:
         if coverage is not None:
             held, for_sets = split(held, 0.5, seed=0)

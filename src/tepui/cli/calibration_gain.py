@@ -60,6 +60,9 @@ def gain_in_words(gain: Gain, calibration: Calibration) -> str:
     )
 
 
+UNSEEN = 5e-5  # what four digits of a loss do not show
+
+
 def doubt_in_words(gain: Gain, run: Path) -> str:
     """Return why not to trust a calibration, and what to do; empty if nothing is.
 
@@ -72,9 +75,11 @@ def doubt_in_words(gain: Gain, run: Path) -> str:
     ends = f"95 % interval {change.low:+.4f} to {change.high:+.4f}"
     unseen = f"NLL of samples not fitted on changes by {change.mean:+.4f}, {ends}"
     remedy = (
-        "hold out more samples (tepui train --validation), or take it back: tepui "
-        f"calibrate {run} --remove"
+        "hold out more samples (tepui train --validation), or take it back, with sets "
+        f"and detectors: tepui calibrate {run} --remove"
     )
+    if max(abs(change.low), abs(change.high)) < UNSEEN:
+        return f"by {samples} probabilities are right as they are: nothing changes"
     if change.low > 0:
         return f"calibration makes probabilities worse ({unseen}); {remedy}"
     if not change.high < 0:

@@ -30,7 +30,8 @@ def check_no_files(pairs: Sequence[tuple[str, str]]) -> None:
             require(False, option, rule, value)
         if option == "--data.path" and Path(value).suffix.lower() in TABLES:
             named = known_spelling(dict(pairs).get("--data", ""), [Table.__name__])
-            rule = f"be no table with --data {named}; {_instead('--data', value)}"
+            other = f"with --data {named}" if named else "without --data Table"
+            rule = f"be no table {other}; {_instead('--data', value)}"
             require(named == Table.__name__, option, rule, value)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain
+from typing import Any
 
 NOT_GIVEN = ", got None"
 KINDS = {
@@ -18,6 +19,14 @@ KINDS = {
     "<class 'NoneType'>": "null",
     "tuple[float, ...]": "several numbers",
     "<class 'collections.abc.Sequence'>": "several values",
+}
+# Where classes lie that an option names, with arguments of their own.
+_OWNERS = {
+    "tepui.methods.": "--method",
+    "tepui.models.": "--model",
+    "tepui.data.": "--data",
+    "tepui.training.optimizer.": "--optimizer",
+    "tepui.losses.": "--loss",
 }
 
 
@@ -105,11 +114,23 @@ def _unknown_option(match: re.Match[str], asked: Asked) -> str:
     key = name.removeprefix("--").replace("-", "_")
     others = (c for c, call in asked.commands.items() if _takes(call, key))
     other = next(others, None)
-    hint = f" (tepui {other} has it)" if other else nearest(name, asked.options)
+    if owner := _owner(key, asked):
+        hint = f" (did you mean '{owner}.{key}'?)"
+    else:
+        hint = f" (tepui {other} has it)" if other else nearest(name, asked.options)
     return f"{name} must be an option of tepui {asked.command}{hint}"
 
 
-def _takes(call: Callable[..., None], key: str) -> bool:
+def _owner(key: str, asked: Asked) -> str | None:
+    """Return the option whose classes take an argument of that name."""
+    for package, option in _OWNERS.items():
+        kinds = (kind for path, kind in asked.classes.items() if package in path)
+        if option in asked.options and any(_takes(kind, key) for kind in kinds):
+            return option
+    return None
+
+
+def _takes(call: Callable[..., Any], key: str) -> bool:
     return key in inspect.signature(call).parameters
 
 

@@ -97,9 +97,9 @@ def predict(
     require(not both, "inputs", "be left out with --data", str(inputs))
     check_format(out)
     check_level(level)
+    check_run(run)
     if out.exists() and not overwrite:
         raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
-    check_run(run)
     prepared = preparation_in(run)
     known = prepared or Preparation()
     if inputs is not None:
@@ -127,12 +127,12 @@ def predict(
     about: dict[str, Any] = {"classes": known.classes, "units": known.units}
     about |= {"names": _names(samples), "level": level}
     write_predictions(shards, out, **about, overwrite=True)
-    judged = _judged(shards, level, run)
+    judged, empty = _judged(shards, level, run), _empty_sets(shards)
     shutil.rmtree(parts)
     count = counted(shards.samples, "prediction")
     own = inputs is None and data is None
     of = " for the test data of the run" if own else ""
-    said = [*_gaps(samples, known, inputs), *_intervals(ensemble), judged]
+    said = [*_gaps(samples, known, inputs), *_intervals(ensemble), empty, judged]
     if shards.unfamiliarity_by is not None and ensemble.judged_by is not None:
         said.append(too_few(level, ensemble.judged_by.samples) or "")
     for line in (f"{count}{of} written to {out}", *filter(None, said)):
@@ -165,6 +165,18 @@ def _intervals(ensemble: Ensemble) -> list[str]:
         bounds = "conformal_lower and conformal_upper"
         said.append(f"{bounds}: {share} by the held-out data of tepui calibrate")
     return ["; ".join(said)] if said else []
+
+
+def _empty_sets(shards: ShardedPredictions) -> str:
+    """Say how many rows no class fits, if there are sets of classes."""
+    if shards.task != "classification":
+        return ""
+    sets = (part["in_set"] for part in shards.shards() if "in_set" in part)
+    found = sum(int((~part.any(dim=1)).sum()) for part in sets)
+    rows = f"{found} of {counted(shards.samples, 'row')}"
+    have = "has" if found == 1 else "have"
+    why = "no class is as likely there as classes of held-out samples are"
+    return f"{rows} {have} an empty set (in_set columns): {why}" if found else ""
 
 
 def _judged(shards: ShardedPredictions, level: float, run: Path) -> str:

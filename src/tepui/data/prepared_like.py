@@ -140,7 +140,8 @@ def _channels(images: Tensor, channels: int) -> Tensor:
     present = images.shape[1]
     if present == channels:
         return images
-    rule = f"hold images of 1, 3 or {channels} channels"
+    others = "1 or 3" if channels in (1, 3) else f"1, 3 or {channels}"
+    rule = f"hold images (samples, channels, height, width) of {others} channels"
     require({present, channels} == {1, 3}, "dataset", rule, present)
     if present == 1:
         return images.expand(-1, channels, -1, -1)

@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.task import Task
+from tepui.core.warning import warn
 from tepui.ensembles.base import EnsembleBase
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.held_out import (
@@ -173,6 +174,11 @@ class Meaningful(EnsembleBase):
         """
         one_of("method", method, get_args(CalibrationMethod))
         held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
+        if self.conformity is not None:
+            warn(
+                "the sets that were promised belong to probabilities before this "
+                "calibration and are dropped: call conformal again, on other data"
+            )
         self.calibration = fitted_calibration(held, method, rule)
         self.held_out_scores = fitted_scores(held, self.calibration)
         return self.calibration

@@ -38,8 +38,8 @@ SAID = {
         "--coverage must lie between 0 and 1, such as 0.9 for 90 %, got 90.0"
     ),
     "train --data.path my.csv": (
-        "--data.path must be no table without --data Table; type --data Table --data.path"
-        " my.csv --data.target COLUMN, got 'my.csv'"
+        "--data.path must be no table without --data Table; type --data Table "
+        "--data.path my.csv --data.target COLUMN, got 'my.csv'"
     ),
     "train --keep best": '--validation must be given to keep the "best" weights',
     "train --resume": "--out must be given to resume a run",

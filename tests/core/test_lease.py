@@ -135,7 +135,7 @@ def test_another_process_with_the_number_of_the_holder_does_not_count(tmp_path):
     holder = {"host": host(), "process": os.getpid(), "started": "long ago"}
     (tmp_path / "1").write_text(json.dumps(holder) + "\n")
     with leased(tmp_path, stale_after=1000):
-        pass
+        assert numbers(tmp_path) == ["2"]
 
 
 def test_the_time_must_be_positive(tmp_path):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import cycle
 from statistics import fmean
 
+from matplotlib.axes import Axes
 from score_tables import (
     SHOWN,
     Results,
@@ -29,6 +30,8 @@ SHOWN_BY_BLOCK = (
     "ECE % clean",
     "DER corrupted",
 )
+LETTERS_BELOW_AN_AXIS = 30
+WITH_SLANTED_NAMES = 5.0  # inches of height
 SCALED = {
     "T": (lambda r: r["scaled"]["temperature"], 3),
     "NLL clean": (lambda r: r["scaled"]["clean"]["nll"], 3),
@@ -149,7 +152,7 @@ class Arms:
 
     def draw(self, file: str) -> None:
         """Draw every ensemble, the arms side by side, a line for each block."""
-        ticks = [label.replace(" ", "\n") for label in self.labels.values()]
+        told_apart = len(self.blocks) <= len(MARKERS)
         with panels(file) as shown:
             for axis, (data, key, scale) in shown:
                 styles = zip(self.blocks, cycle(COLORS), cycle(MARKERS), strict=False)
@@ -159,7 +162,20 @@ class Arms:
                         scale * known[arm][data][key] if arm in known else math.nan
                         for arm in self.labels
                     ]
-                    style = {"color": color, "marker": marker, "linewidth": 0.7}
+                    own = {"color": color, "marker": marker, "label": f"block {n}"}
+                    style = own if told_apart else {"color": COLORS[0], "marker": "o"}
                     if known:
-                        axis.plot(values, label=f"block {n}", **style)
-                axis.set_xticks(range(len(ticks)), ticks)
+                        axis.plot(values, linewidth=0.7, **style)
+                name_ticks(axis, list(self.labels.values()))
+
+
+def name_ticks(axis: Axes, labels: Sequence[str]) -> None:
+    """Write names below an axis, slanted where they would run into each other."""
+    broken = [label.replace(" ", "\n") for label in labels]
+    widths = [max(map(len, label.split("\n"))) for label in broken]
+    if sum(widths) <= LETTERS_BELOW_AN_AXIS:
+        axis.set_xticks(range(len(labels)), broken)
+    else:
+        slanted = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+        axis.set_xticks(range(len(labels)), labels, **slanted)
+        axis.figure.set_figheight(WITH_SLANTED_NAMES)

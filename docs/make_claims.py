@@ -17,7 +17,7 @@ PARTS = ("designs", "verdicts")
 def main():
     docs = Path(__file__).parent
     found = verdicts(read_evidence(docs / "results"))
-    tables = {"designs": designs(simulated(CLAIMS)), "verdicts": markdown(found)}
+    tables = {"designs": designs(simulated(CLAIMS), found), "verdicts": markdown(found)}
     page = (docs / "claims.md").read_text()
     for part in PARTS:
         page = filled(page, part, tables[part])

@@ -73,7 +73,8 @@ def panels(file: str) -> Iterator[list[tuple[Axes, tuple[str, str, float]]]]:
             axis.set_ylabel(title)
         yield list(zip(axes, PANELS.values(), strict=True))
         handles, labels = axes[0].get_legend_handles_labels()
-        place, columns = "outside lower center", min(len(labels), 7)
-        figure.legend(handles, labels, loc=place, ncols=columns, frameon=False)
+        if labels:
+            place, columns = "outside lower center", min(len(labels), 7)
+            figure.legend(handles, labels, loc=place, ncols=columns, frameon=False)
         figure.savefig(IMAGES / file, dpi=110)
         plt.close(figure)

@@ -182,14 +182,22 @@ def test_noise_of_accuracy_is_that_of_decision_002(data, noise, apart):
 
 
 @pytest.mark.parametrize("metric", ["ece", "nll"])
-def test_noise_of_uncertainty_is_that_of_decision_002(metric):
-    def value(run):
-        return run["corrupted"][metric]
+def test_noise_of_uncertainty_is_that_of_the_ensembles_of_figure_15(metric):
+    claim = BY_NAME["sharpbalance/uncertainty-order"]
+    size = "small+ensembles=24"
+    evidence = read_evidence(DOCS / "results").at(size)
+    found = tuple(claim.judge(evidence, claim.needs))
 
-    noise = DESIGNS["sharpbalance/uncertainty-order"].noise
-    found = between_blocks(value, SHARED)
-    assert found == pytest.approx(noise(f"{metric} against sam"), rel=0.05)
-    assert between_blocks(value, SAM) == pytest.approx(noise(metric), rel=0.05)
+    def spread(names):
+        at_three = f"{names}, {metric}: "
+        (one,) = (f for f in found if at_three in f.where and "size 3" in f.where)
+        return one.error * math.sqrt(one.n)
+
+    noise = design_of(claim).noise
+    against_sam = spread("sharpbalance against sam")
+    assert against_sam == pytest.approx(noise(f"{metric} against sam"), rel=0.05)
+    plain = spread("sam against deep_ensemble")
+    assert plain == pytest.approx(noise(metric), rel=0.05)
 
 
 @pytest.mark.parametrize(("data", "word"), [("clean", ""), ("corrupted", "_c,")])

@@ -60,7 +60,8 @@ class Verdict:
     interval: tuple[float, float] | None
     n: int  # its repetitions, members, or points of a fit
     unit: str  # what n counts
-    # what the interval does not cover: "zero", "the printed effect"
+    # what the interval does not cover: "zero", "the printed effect" or, where the
+    # paper prints none for this comparison, "the planned effect" of its design
     excludes: tuple[str, ...]
     # of the claim, corrected for the paper's claims; None if it was not judged
     p: float | None
@@ -68,6 +69,13 @@ class Verdict:
     # what the paper's own numbers say; None where it prints none
     printed: Printed | None
     findings: tuple[Finding, ...]
+    # figures and tables that the size has and that were not made; empty without data
+    missing: tuple[str, ...]
+
+    @property
+    def fewest(self) -> int:
+        """The units of the comparison that has the fewest; 0 without comparisons."""
+        return min((f.n for f in self.findings if f.error is not None), default=0)
 
 
 def verdicts(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:
@@ -133,6 +141,7 @@ def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
         commands=tuple(dict.fromkeys(commands)),
         printed=_printed(claim),
         findings=findings,
+        missing=_missing(hearing)[0] if findings else (),
     )
 
 
@@ -141,7 +150,7 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
     smoke_only = "; results of size smoke are left out" if hearing.smoke else ""
     if hearing.missing == claim.needs:
         return "no data", f"Needs {_listed(claim.needs)}{smoke_only}."
-    blocking, absent = _absent(hearing)
+    missing, absent = _missing(hearing)
     absent += smoke_only
     if not hearing.findings:
         return "no data", f"The numbers there allow no comparison{absent}."
@@ -153,31 +162,31 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
     sentence = f"It {_count(hearing.findings)}{took}; {_shown(decision)}{absent}."
     # One clear counter-example settles what is claimed of every place.
     settled = claim.scope == "always" and not decision.holds
-    if p > LEVEL or (blocking and not settled):
+    if p > LEVEL or (missing and not settled):
         return "undecided", sentence
     return ("supported" if decision.holds else "refuted"), sentence
 
 
-def _absent(hearing: _Hearing) -> tuple[bool, str]:
-    """Return whether what is missing blocks support, and what is missing in words."""
+def _missing(hearing: _Hearing) -> tuple[tuple[str, ...], str]:
+    """Return what blocks support by being missing, and all that is missing in words."""
     design, size = design_of(hearing.claim), hearing.size.split("+")[0]
     never = design.without if design is not None and design.size == size else ()
     missing = tuple(item for item in hearing.missing if item not in never)
     beyond = tuple(item for item in hearing.missing if item in never)
     words = f"; no numbers of {_listed(missing)}" if missing else ""
     words += f"; {size} size does not have {_listed(beyond)}" if beyond else ""
-    return bool(missing), words
+    return missing, words
 
 
 def _excluded(claim: Claim, finding: Finding) -> tuple[str, ...]:
-    """Return which of zero and the printed effect lie outside the interval."""
+    """Return which of zero and the printed or planned effect it leaves out."""
     if finding.interval is None or not finding.error:
         return ()
     low, high = finding.interval
-    marks = {
-        "zero": 0.0,
-        "the printed effect": printed_effects(claim).get(finding.where),
-    }
+    printed, design = printed_effects(claim).get(finding.where), design_of(claim)
+    marks = {"zero": 0.0, "the printed effect": printed}
+    if printed is None and design is not None:
+        marks["the planned effect"] = design.assumed.get(finding.where)
     return tuple(
         name
         for name, mark in marks.items()

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from tepui.core.storage import finite_or_none, seal
 from tepui.papers.claims.base import LEVEL, Claim, Outcome
-from tepui.papers.claims.designs import design_of
+from tepui.papers.claims.designs import Design, design_of
 from tepui.papers.claims.judging import CLAIMS, Verdict, ends
 from tepui.papers.claims.power import Power, expected
 from tepui.papers.recipe import PAPERS
@@ -91,10 +91,17 @@ def cells(verdict: Verdict) -> list[str]:
     return [verdict.size, verdict.outcome, effect, interval, excluded, n, p, printed]
 
 
-def designs(power: Mapping[str, Power], claims: Sequence[Claim] = CLAIMS) -> str:
-    """Return a table of the studies that can decide the claims, and their sources."""
+def designs(
+    power: Mapping[str, Power],
+    judged: Sequence[Verdict],
+    claims: Sequence[Claim] = CLAIMS,
+) -> str:
+    """Return a table of the studies that can decide the claims, and their sources.
+
+    Beside each stands the study of that size that was run, and what it came to.
+    """
     headings = ["claim", "size", "n", "power", "no effect", "one missing", "means"]
-    rows, notes = [], []
+    rows, notes, enough = [], [], 0
     for claim in claims:
         design = design_of(claim)
         if claim.name not in power or design is None:
@@ -102,10 +109,43 @@ def designs(power: Mapping[str, Power], claims: Sequence[Claim] = CLAIMS) -> str
         shares = [f"{100 * share:.1f} %" for share in power[claim.name]]
         n = f"{design.n} {design.unit or claim.unit}"
         means = expected(claim, design).means
+        verdict = largest_run(claim, design, judged)
+        ran = verdict is not None and whole(verdict, design)
+        enough += ran
         rows.append([f"`{claim.name}`", design.size, n, *shares, means])
+        rows[-1] += _as_run(verdict, whole=ran)
         note = f"{design.note}; " if design.note else ""
         notes.append(f"- `{claim.name}`: {note}noise: {design.source}.\n")
-    return f"{as_markdown(headings, rows)}\n{''.join(notes)}"
+    table = as_markdown([*headings, "run with", "came out"], rows)
+    count = f"{enough} of these {len(rows)} studies were run whole (bold).\n"
+    return f"{table}\n{count}\n{''.join(notes)}"
+
+
+def largest_run(
+    claim: Claim, design: Design, judged: Sequence[Verdict]
+) -> Verdict | None:
+    """Return what was judged at a design's size by most units, if anything was."""
+    at = [v for v in judged if v.claim == claim.name and v.findings]
+    same_size = [v for v in at if v.size.split("+")[0] == design.size]
+    by_units = sorted(same_size, key=lambda v: (whole(v, design), v.fewest))
+    return by_units[-1] if by_units else None
+
+
+def whole(verdict: Verdict, design: Design) -> bool:
+    """Return whether nothing is missing and every comparison has its units."""
+    return not verdict.missing and verdict.fewest >= design.n
+
+
+def _as_run(verdict: Verdict | None, *, whole: bool) -> list[str]:
+    if verdict is None:
+        return ["", ""]
+    n = f"{verdict.fewest} {verdict.unit}".strip()
+    if verdict.missing:
+        n += f", without {', '.join(name.split('/')[1] for name in verdict.missing)}"
+    said: str = verdict.outcome
+    if verdict.outcome == "undecided" and verdict.excludes:
+        said += f", excludes {', '.join(verdict.excludes)}"
+    return [n, f"**{said}**" if whole else said]
 
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

@@ -1,7 +1,7 @@
 """Figure 12: the trade-off by other measures of sharpness and diversity.
 
 Measured at small size, with stand-ins (n = 8; aarch64, torch 2.13.0+cpu): beta on
-cifar10: sam_rho_sweep -0.2393.
+cifar10: sam_rho_sweep 1.578.
 
 Panels a and d take the worst case within a cube, b and e the average case, c and f the
 KL divergence; all axes are logarithmic. The paper's text does not say in what its two

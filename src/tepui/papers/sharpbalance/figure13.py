@@ -1,8 +1,8 @@
 """Figure 13: accuracy of members and ensembles of another network, WRN-40-2.
 
 Measured at small size, with stand-ins (n = 3; aarch64, torch 2.13.0+cpu): ensemble
-accuracy on cifar10_c: deep_ensemble 89.62 ± 0.077, sam 89.91 ± 0.2, sharpbalance 89.92
-± 0.18 percent.
+accuracy on cifar10_c: deep_ensemble 89.62 ± 0.077, sam 89.63 ± 0.15, sharpbalance 89.62
+± 0.15, sharpbalance_released 89.63 ± 0.14 percent.
 
 Panels a and b are the corrupted copies of CIFAR-10 and CIFAR-100, c and d their clean
 test sets. Below the paper's size a perceptron stands in for the network, on the data

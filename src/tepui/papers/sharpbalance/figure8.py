@@ -1,8 +1,8 @@
 """Figure 8: accuracy and improvement rate as ensembles grow from one to five members.
 
 Measured at small size, with stand-ins (n = 2; aarch64, torch 2.13.0+cpu): ensemble
-accuracy on cifar10: deep_ensemble 99.03 ± 0.14, sam 98.89 ± 0, sharpbalance 98.89 ± 0
-percent.
+accuracy on cifar10: deep_ensemble 99.03 ± 0.14, sam 98.89 ± 0, sharpbalance 98.89 ± 0,
+sharpbalance_released 98.89 ± 0 percent.
 
 Panels a to d are accuracy on CIFAR-10, CIFAR-100 and their corrupted copies, e to h the
 ensemble improvement rate on the same.

@@ -1,0 +1,86 @@
+"""What the table of designs says of the studies that were run."""
+
+from dataclasses import replace
+
+import pytest
+
+from claim_cases import CASES
+from tepui.papers.claims.designs import design_of
+from tepui.papers.claims.evidence import Datum, Evidence
+from tepui.papers.claims.judging import CLAIMS, verdicts
+from tepui.papers.claims.power import Power
+from tepui.papers.claims.tables import designs, largest_run, whole
+
+CLAIM = next(claim for claim in CLAIMS if claim.name == "sharpbalance/wins-ood")
+DESIGN = design_of(CLAIM)
+POWER = {CLAIM.name: Power(0.9, 0.0, 0.01)}
+
+
+def evidence(size, *, n=6, way=-1, without=()):
+    kept = [each for each in CASES[CLAIM.name](way) if each.item[-2:] not in without]
+    cut = [replace(each, values=each.values[:n], n=n) for each in kept]
+    return Evidence(tuple(Datum(each, size) for each in cut))
+
+
+def judged(*several):
+    return verdicts(sum(several[1:], several[0]), [CLAIM])
+
+
+def row(found):
+    table = designs(POWER, found, [CLAIM])
+    cells = [c.strip() for c in table.splitlines()[2].strip("|").split("|")]
+    return cells[-2:], table
+
+
+def test_a_study_with_all_its_units_is_whole():
+    found = judged(evidence("medium", n=5))
+    cells, table = row(found)
+    assert cells[0] == "5 ensembles"
+    assert cells[1] == "**refuted**"
+    assert "1 of these 1 studies were run whole (bold)" in table
+
+
+@pytest.mark.parametrize(
+    ("study", "says"),
+    [
+        (evidence("medium", n=4), "4 ensembles"),
+        (evidence("medium", without=["7b"]), "6 ensembles, without figure7b"),
+    ],
+    ids=["too few", "a panel missing"],
+)
+def test_a_study_that_lacks_something_is_not(study, says):
+    (found,) = judged(study)
+    assert not whole(found, DESIGN)
+    cells, table = row([found])
+    assert cells == [says, "refuted"]
+    assert "0 of these 1 studies" in table
+
+
+def test_what_a_size_never_has_does_not_count_as_missing():
+    (found,) = judged(evidence("medium", without=["7c"]))
+    assert found.missing == ()
+    assert whole(found, DESIGN)
+
+
+def test_the_fewest_units_count():
+    some = evidence("medium", n=3, without=["7a", "7c"])
+    others = evidence("medium", n=6, without=["7b"])
+    (found,) = judged(some + others)
+    assert found.fewest == 3
+
+
+def test_of_several_studies_the_whole_one_is_shown():
+    part = evidence("medium+ensembles=6", without=["7b"])
+    full = evidence("medium", n=5)
+    other_size = evidence("small")
+    found = judged(part, full, other_size)
+    assert largest_run(CLAIM, DESIGN, found).size == "medium"
+    assert largest_run(CLAIM, DESIGN, judged(other_size)) is None
+    assert row(judged(other_size))[0] == ["", ""]
+
+
+def test_an_open_study_says_what_it_rules_out():
+    open_ = judged(evidence("medium", n=6, way=0))
+    assert row(open_)[0][1] == "**undecided**"
+    beyond = [replace(each, excludes=("zero",)) for each in open_]
+    assert row(beyond)[0][1] == "**undecided, excludes zero**"

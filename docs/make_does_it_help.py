@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import make_headline
 import make_how_late
 import make_which_rule
 from block_tables import Arms
 from decision_designs import DESIGNS
 from decision_runs import read
 from make_claims import filled
-from score_tables import row, with_interval
+from score_tables import Results, row, with_interval
 
 from tepui.core.replacing import write_bytes
 from tepui.studies.significance import paired_difference
@@ -42,6 +43,15 @@ LABELS_003 = {
     PLAIN: "deep ensemble",
     **{f"late_{s}": f"SharpBalance from {s} on" for s in make_how_late.STARTS},
     "sam_0.85": "SAM from 0.85 on",
+}
+PRICES_007 = {
+    make_headline.PLAIN: 1.0,
+    make_headline.SAM: 2.0,
+    make_headline.FULL: 2.0,
+    make_headline.LATE: 1.15,
+    "sam": 2.0,
+    "released": 2.0,
+    "late_0.85": 1.15,
 }
 
 
@@ -79,6 +89,7 @@ def parts() -> dict[str, str]:
     found = {
         "methods": table(rules, PRICES_002),
         "hundred": table(hundred, PRICES_002),
+        "length": ensembles(read(make_headline.RESULTS)),
     }
     if late.complete == list(late.blocks):
         return found | {"headline": headline(late), "late": table(late, PRICES_003)}
@@ -93,6 +104,21 @@ def table(arms: Arms, prices: Mapping[str, float]) -> str:
     for arm, label in arms.labels.items():
         cells = [_cell(arms, arm, score) for score in SCORES.values()]
         lines.append(row(label, f"{prices[arm]:g}", *cells))
+    return "\n".join(lines)
+
+
+def ensembles(results: Results) -> str:
+    """Return the scores of every ensemble of decision 007."""
+    lines = [row("", "block", "price", *SCORES), "|---|--:|--:|" + "--:|" * len(SCORES)]
+    labels = make_headline.DECIDING | make_headline.BESIDE
+    arms = Arms(results, labels, make_headline.DESIGN.blocks)
+    for arm, label in labels.items():
+        for result in arms.ensembles(arm):
+            cells = [
+                f"{score.of(result):.{score.digits}f}" for score in SCORES.values()
+            ]
+            price = f"{PRICES_007[arm]:g}"
+            lines.append(row(label, str(result["block"]), price, *cells))
     return "\n".join(lines)
 
 

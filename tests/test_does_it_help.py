@@ -50,3 +50,35 @@ def test_prices_are_those_of_the_rule(script):
             line for line in rule.splitlines() if line.startswith(f"| {label} |")
         ]
         assert line.endswith(f"| {price:g} |")
+
+
+def test_every_ensemble_of_the_paper_s_length_has_a_row(script):
+    found = [
+        {
+            "arm": arm,
+            "block": block,
+            "clean": {"accuracy": 0.955},
+            "corrupted": {"accuracy": 0.76, "nll": 0.9},
+            "scaled": {"corrupted": {"nll": 0.85, "ece": 0.09}},
+        }
+        for block in (30, 29)
+        for arm in ("late_0.85", "deep_ensemble")
+    ]
+    rows = script.ensembles(found).splitlines()[2:]
+    assert [line.split(" | ")[:3] for line in rows] == [
+        ["| deep ensemble", "29", "1"],
+        ["| deep ensemble", "30", "1"],
+        ["| late SharpBalance, 0.05", "29", "1.15"],
+        ["| late SharpBalance, 0.05", "30", "1.15"],
+    ]
+    assert rows[0].endswith("| 95.50 | 76.00 | 0.900 | 0.850 | 9.00 |")
+
+
+def test_prices_of_the_paper_s_length_are_those_of_the_rule(script):
+    page = (ROOT / "docs" / "decisions" / "007_headline.md").read_text()
+    rule = page.partition("## Answer")[0]
+    labels = script.make_headline.DECIDING | script.make_headline.BESIDE
+    assert labels.keys() == script.PRICES_007.keys()
+    for arm, label in labels.items():
+        lines = [x for x in rule.splitlines() if x.startswith(f"| {label} |")]
+        assert lines[0].endswith(f"| {script.PRICES_007[arm]:g} |")

@@ -270,7 +270,7 @@ DESIGNS: Mapping[str, Design] = {
     "sharpbalance/scoring-cost": Design(
         size="small",
         n=3,
-        noise=by_word({"": 0.011}),
+        noise=by_word({"": 0.009}),
         source=f"{SMALL}, table 8, for 200 epochs",
     ),
     "sharpbalance/gsam": Design(

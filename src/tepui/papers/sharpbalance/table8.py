@@ -1,7 +1,8 @@
 """Table 8: what the scoring of samples adds to the cost of training.
 
 Measured at small size, with stand-ins (n = 3; aarch64, torch 2.13.0+cpu): scoring
-overhead on cifar10: sharpbalance 2.312 ± 0.039 percent.
+overhead on cifar10: sharpbalance 2.353 ± 0.04, sharpbalance_released 2.297 ± 0.027
+percent.
 
 Times are those that the runs of figure 7 recorded, all members together, on whatever
 machine trained them: several trials at a time share it.

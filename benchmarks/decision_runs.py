@@ -29,7 +29,7 @@ from tepui.data import (
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.scores import Scores, mean_scores, scores
 from tepui.methods import Method
-from tepui.metrics import temperature
+from tepui.metrics import auroc, ood_scores, temperature
 from tepui.models import ResNet18
 from tepui.modules.state import load_tensor_state
 from tepui.training.described import environment_of
@@ -41,6 +41,7 @@ SEVERITIES = (1, 3, 5)
 CLEAN = ("clean", 0)
 COPIES = "test_copies.safetensors"
 DATASETS = {"cifar10": CIFAR10, "cifar100": CIFAR100}
+UNFAMILIAR = {"cifar10": "cifar100", "cifar100": "cifar10"}
 
 Exam = Mapping[tuple[str, int], Arrays]
 Outputs = Mapping[tuple[str, int], tuple[Tensor, Tensor]]
@@ -181,8 +182,32 @@ def found_of(
         **recorded(run),
         **examined(outputs),
         "scaled": examined_at_best_temperature(outputs, on_held_out),
+        "unfamiliar": detected(ensemble, test, outputs[CLEAN][0], arguments),
         "exam_seconds": round(time.monotonic() - began, 3),
     }
+
+
+def detected(
+    ensemble: tepui.Ensemble,
+    test: Arrays,
+    logits: Tensor,
+    arguments: argparse.Namespace,
+) -> dict[str, dict[str, float]]:
+    """Return how well scores find test images of the other data set, if that is there.
+
+    Its classes are others, its images of the same kind: AUROC, by data set and score.
+    """
+    other = UNFAMILIAR[arguments.dataset]
+    there = argparse.Namespace(**{**vars(arguments), "dataset": other})
+    try:
+        images = images_of(there, train=False).to(the_device())
+    except FileNotFoundError:
+        return {}
+    no_labels = torch.zeros_like(images.targets)
+    others = test.like(images.raw(torch.arange(len(images))), no_labels)
+    unfamiliar = ood_scores(dataset_logits(ensemble, others)[0])
+    familiar = ood_scores(logits)
+    return {other: {n: float(auroc(familiar[n], unfamiliar[n])) for n in familiar}}
 
 
 def exam_of(

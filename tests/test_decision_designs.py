@@ -1,12 +1,15 @@
 """Arms branch where they differ, and a run that averages has two ends."""
 
+import argparse
 import importlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import tepui
+from tepui.data import Arrays
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 
 ROOT = Path(__file__).parents[1]
@@ -99,3 +102,32 @@ def test_random_scores_are_a_members_own_and_the_same_again(scripts):
     assert one.shape == other.shape == (len(data),)
     assert torch.equal(one, score(ensemble.members[0], data))
     assert abs(torch.corrcoef(torch.stack([one, other]))[0, 1]) < 0.2
+
+
+def test_images_of_the_other_data_set_are_unfamiliar(scripts, tmp_path, monkeypatch):
+    runs = scripts["decision_runs"]
+    random = np.random.default_rng(0)
+    pixels = {
+        name: torch.from_numpy(random.integers(0, brightest, (20, 3, 32, 32), np.uint8))
+        for name, brightest in (("cifar10", 256), ("cifar100", 64))
+    }
+    labels = torch.zeros(20, dtype=torch.int64)
+    known = {name: Arrays(images, labels) for name, images in pixels.items()}
+    monkeypatch.setattr(runs, "the_device", lambda: torch.device("cpu"))
+    monkeypatch.setattr(runs, "images_of", lambda given, train: known[given.dataset])
+    ensemble = tepui.Ensemble.build(
+        lambda: tepui.models.ConvNet(in_channels=3), members=2, seed=0
+    )
+    logits = runs.dataset_logits(ensemble, known["cifar10"])[0]
+    arguments = argparse.Namespace(dataset="cifar10", data=tmp_path, samples=None)
+    found = runs.detected(ensemble, known["cifar10"], logits, arguments)
+    others = known["cifar10"].like(pixels["cifar100"], labels)
+    score = tepui.metrics.pds(runs.dataset_logits(ensemble, others)[0])
+    expected = tepui.metrics.auroc(tepui.metrics.pds(logits), score)
+    assert found["cifar100"]["pds"] == pytest.approx(float(expected))
+
+
+def test_without_the_other_data_set_nothing_is_said(scripts, tmp_path):
+    runs = scripts["decision_runs"]
+    arguments = argparse.Namespace(dataset="cifar10", data=tmp_path, samples=None)
+    assert runs.detected(None, None, None, arguments) == {}

@@ -1,6 +1,7 @@
 """Scatter plots and curves of made-up numbers."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from matplotlib.collections import FillBetweenPolyCollection, PathCollection
@@ -35,6 +36,16 @@ def test_bars_have_errors_only_where_ensembles_were_repeated():
         bar_panels({"t": [bars(values)]}).axes[0] for values in ([1.0], [1.0, 2.0])
     )
     assert (len(once.collections), len(twice.collections)) == (0, 1)
+
+
+@pytest.mark.parametrize("panels", [1, 3])
+def test_names_below_bars_do_not_run_into_each_other(panels):
+    names = ["deep\nensemble", "sam", "sharpbalance", "sharpbalance\nreleased"]
+    several = [bars([1.0, 2.0])._replace(label=name) for name in names]
+    figure = bar_panels(dict.fromkeys("abc"[:panels], several))
+    figure.canvas.draw()
+    boxes = [t.get_window_extent() for t in figure.axes[0].get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
 
 
 def test_the_legend_of_a_narrow_figure_stays_inside_it():

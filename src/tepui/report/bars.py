@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LIGHT, DARK, LOST = "#9ecae1", "#0072B2", "#D55E00"
+LETTERS = 30  # of the usual size that fit below a panel
 
 
 class Bar(NamedTuple):
@@ -35,10 +36,19 @@ def bar_panels(panels: Mapping[str, Sequence[Bar]], *, columns: int = 3) -> "Fig
         axis.set_ylim(max(0.0, low - 2 * span), high + 0.4 * span)
         axis.set_title(title)
         axis.set_ylabel("accuracy in %")
-        axis.set_xticks(range(len(bars)), [bar.label for bar in bars])
+        _name(axis, [bar.label for bar in bars])
         axis.grid(axis="x", visible=False)
     legend_below(figure, axes)
     return figure
+
+
+def _name(axis: "Axes", labels: Sequence[str]) -> None:
+    """Write labels below the bars, smaller where they would run into each other."""
+    axis.set_xticks(range(len(labels)), labels)
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    shrunk = min(1.0, LETTERS / (longest * len(labels)))
+    for text in axis.get_xticklabels():
+        text.set_fontsize(shrunk * float(text.get_fontsize()))
 
 
 def _draw(axis: "Axes", position: int, bar: Bar) -> None:

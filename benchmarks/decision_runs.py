@@ -201,7 +201,8 @@ def detected(
     there = argparse.Namespace(**{**vars(arguments), "dataset": other})
     try:
         images = images_of(there, train=False).to(the_device())
-    except FileNotFoundError:
+    except FileNotFoundError as error:
+        print(f"no unfamiliar images: {error}", flush=True)
         return {}
     no_labels = torch.zeros_like(images.targets)
     others = test.like(images.raw(torch.arange(len(images))), no_labels)

@@ -31,7 +31,7 @@ SHOWN_BY_BLOCK = (
     "DER corrupted",
 )
 LETTERS_BELOW_AN_AXIS = 30
-WITH_SLANTED_NAMES = 5.0  # inches of height
+HEIGHT_WITH_SLANTED_NAMES = 5.0  # inches
 SCALED = {
     "T": (lambda r: r["scaled"]["temperature"], 3),
     "NLL clean": (lambda r: r["scaled"]["clean"]["nll"], 3),
@@ -94,6 +94,7 @@ class Arms:
     def end_page(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Print what is reported beside the verdicts."""
         self.print_scores()
+        self.print_unfamiliar()
         for part in ("severity", "corruption"):
             self.print_copies(part)
         self.print_members(pairs)
@@ -120,6 +121,18 @@ class Arms:
             cells = [
                 mean_and_error([of(r) for r in several], d) for of, d in SCALED.values()
             ]
+            print(row(label, *cells))
+
+    def print_unfamiliar(self) -> None:
+        """Print how well scores find the other data set's images, if all were shown."""
+        if not all(r.get("unfamiliar") for r in self.results):
+            return
+        (other,) = self.results[0]["unfamiliar"]
+        names = list(self.results[0]["unfamiliar"][other])
+        print(f"\nAUROC of {other}\n" + row("arm", *names))
+        for arm, label in self.labels.items():
+            found = [r["unfamiliar"][other] for r in self.ensembles(arm)]
+            cells = [mean_and_error([each[n] for each in found], 3) for n in names]
             print(row(label, *cells))
 
     def print_copies(self, part: str) -> None:
@@ -178,4 +191,4 @@ def name_ticks(axis: Axes, labels: Sequence[str]) -> None:
     else:
         slanted = {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
         axis.set_xticks(range(len(labels)), labels, **slanted)
-        axis.figure.set_figheight(WITH_SLANTED_NAMES)
+        axis.figure.set_figheight(HEIGHT_WITH_SLANTED_NAMES)

@@ -74,6 +74,8 @@ PROBABILITIES: dict[str, Cell] = {
     "ECE, clean %": lambda r: _points(r["clean"]["ece"]),
     "ECE, clean, scaled %": lambda r: _points(r["scaled"]["clean"]["ece"]),
     "T": lambda r: f"{r['scaled']['temperature']:.3f}",
+    "AUROC of CIFAR-100 by PDS": lambda r: _detected(r, "pds"),
+    "by the mean probability": lambda r: _detected(r, "max_mean_probability"),
 }
 
 
@@ -157,6 +159,11 @@ def said_of_printed(printed: float | None, low: float, high: float) -> str:
 def name_of(contrast: Contrast) -> str:
     """Return what a table calls a difference."""
     return f"{DECIDING[contrast.arm]} less {DECIDING[contrast.other]}"
+
+
+def _detected(result: dict[str, Any], score: str) -> str:
+    found = result.get("unfamiliar", {}).get("cifar100")
+    return f"{found[score]:.3f}" if found else ""
 
 
 def _points(share: float) -> str:

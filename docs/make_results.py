@@ -111,9 +111,8 @@ NOTES = {
     "sharpbalance": "\n`sharpbalance` is the method as the paper describes it, "
     "`SharpBalance.paper()`, [not the default]"
     "(../cifar10_pilot.md#the-default-preset). At the size `small` the radius "
-    "is 0.01 since [decision 006](../decisions/006_small_radii.md), for which some "
-    "files name decision 001 by mistake; results that do not list it have the "
-    "paper's 0.2.\n"
+    "is 0.01 since [decision 006](../decisions/006_small_radii.md), where a figure or "
+    "table has not radii of its own.\n"
 }
 
 

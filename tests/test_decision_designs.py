@@ -10,6 +10,7 @@ import torch
 
 import tepui
 from tepui.data import Arrays
+from tepui.data.arrays import Normalize
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 
 ROOT = Path(__file__).parents[1]
@@ -112,7 +113,9 @@ def test_images_of_the_other_data_set_are_unfamiliar(scripts, tmp_path, monkeypa
         for name, brightest in (("cifar10", 256), ("cifar100", 64))
     }
     labels = torch.zeros(20, dtype=torch.int64)
-    known = {name: Arrays(images, labels) for name, images in pixels.items()}
+    spreads = {"cifar10": Normalize((0.5,) * 3, (0.2,) * 3)}
+    spreads["cifar100"] = Normalize((0.1,) * 3, (0.1,) * 3)
+    known = {n: Arrays(images, labels, spreads[n]) for n, images in pixels.items()}
     monkeypatch.setattr(runs, "the_device", lambda: torch.device("cpu"))
     monkeypatch.setattr(runs, "images_of", lambda given, train: known[given.dataset])
     ensemble = tepui.Ensemble.build(

@@ -62,6 +62,13 @@ def test_what_a_size_never_has_does_not_count_as_missing():
     assert whole(found, DESIGN)
 
 
+def test_ensembles_are_no_members():
+    """As many ensembles as members were planned tell more, but are another study."""
+    (found,) = judged(evidence("medium", n=6))
+    assert not whole(found, replace(DESIGN, unit="members"))
+    assert whole(replace(found, unit="members"), replace(DESIGN, unit="members"))
+
+
 def test_the_fewest_units_count():
     some = evidence("medium", n=3, without=["7a", "7c"])
     others = evidence("medium", n=6, without=["7b"])

@@ -113,7 +113,7 @@ def designs(
         ran = verdict is not None and whole(verdict, design)
         enough += ran
         rows.append([f"`{claim.name}`", design.size, n, *shares, means])
-        rows[-1] += _as_run(verdict, whole=ran)
+        rows[-1] += _as_run(verdict, complete=ran)
         note = f"{design.note}; " if design.note else ""
         notes.append(f"- `{claim.name}`: {note}noise: {design.source}.\n")
     table = as_markdown([*headings, "run with", "came out"], rows)
@@ -132,11 +132,15 @@ def largest_run(
 
 
 def whole(verdict: Verdict, design: Design) -> bool:
-    """Return whether nothing is missing and every comparison has its units."""
-    return not verdict.missing and verdict.fewest >= design.n
+    """Return whether nothing is missing and every comparison has its units.
+
+    Members may have been planned as units where results tell only ensembles apart.
+    """
+    as_planned = verdict.unit == design.unit or not design.unit
+    return not verdict.missing and as_planned and verdict.fewest >= design.n
 
 
-def _as_run(verdict: Verdict | None, *, whole: bool) -> list[str]:
+def _as_run(verdict: Verdict | None, *, complete: bool) -> list[str]:
     if verdict is None:
         return ["", ""]
     n = f"{verdict.fewest} {verdict.unit}".strip()
@@ -145,7 +149,7 @@ def _as_run(verdict: Verdict | None, *, whole: bool) -> list[str]:
     said: str = verdict.outcome
     if verdict.outcome == "undecided" and verdict.excludes:
         said += f", excludes {', '.join(verdict.excludes)}"
-    return [n, f"**{said}**" if whole else said]
+    return [n, f"**{said}**" if complete else said]
 
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

@@ -205,7 +205,7 @@ def detected(
         print(f"no unfamiliar images: {error}", flush=True)
         return {}
     no_labels = torch.zeros_like(images.targets)
-    others = test.like(images.raw(torch.arange(len(images))), no_labels)
+    others = test.like(images.inputs, no_labels)
     unfamiliar = ood_scores(dataset_logits(ensemble, others)[0])
     familiar = ood_scores(logits)
     return {other: {n: float(auroc(familiar[n], unfamiliar[n])) for n in familiar}}

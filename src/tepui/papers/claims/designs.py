@@ -226,7 +226,8 @@ DESIGNS: Mapping[str, Design] = {
         size="small",
         n=10,
         noise=by_word({"against sam": 0.3, "against deep_ensemble": 0.75}),
-        source=f"{SMALL}, figures 7b and 8d: two and three ensembles",
+        source=f"{SMALL}, figures 7b and 8d, rounded up since they were three and two "
+        "ensembles",
         assumed={
             f"{BRANCHED} cifar100_c, ": 1.17,
             "sharpbalance against deep_ensemble, cifar100_c, ": 1.30,

@@ -127,8 +127,7 @@ def largest_run(
     """Return what was judged at a design's size by most units, if anything was."""
     at = [v for v in judged if v.claim == claim.name and v.findings]
     same_size = [v for v in at if v.size.split("+")[0] == design.size]
-    by_units = sorted(same_size, key=lambda v: (whole(v, design), v.fewest))
-    return by_units[-1] if by_units else None
+    return max(same_size, key=lambda v: (whole(v, design), v.fewest), default=None)
 
 
 def whole(verdict: Verdict, design: Design) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -17,10 +18,16 @@ from tepui.papers.claims.designs import (
     CORRUPTED,
     DESIGNS,
     MEMBER_ACCURACY,
+    RISES,
     design_of,
     of_networks,
 )
-from tepui.papers.claims.evidence import Datum, Evidence, read_evidence
+from tepui.papers.claims.evidence import (
+    Datum,
+    Evidence,
+    printed_evidence,
+    read_evidence,
+)
 from tepui.papers.claims.judging import CLAIMS, verdicts
 from tepui.papers.claims.power import (
     expected,
@@ -247,6 +254,33 @@ def test_noise_is_that_of_committed_small_results(name, word):
     spreads = [f.error**2 * f.n for f in found if f.error and word in f.where]
     noise = DESIGNS[name].noise(word)
     assert math.sqrt(fmean(spreads)) == pytest.approx(noise, rel=0.1)
+
+
+def test_rises_are_the_paper_s_shares_of_small_networks_sharpness():
+    claim = BY_NAME["rethinking/sam-sharpens"]
+    ours = read_evidence(DOCS / "results").at("small")
+    found = {f.where: f for f in claim.judge(ours, claim.needs)}
+    assert {*found} == {*RISES}
+    for finding in claim.judge(printed_evidence(), claim.needs):
+        rise, noise = RISES[finding.where]
+        without = finding.where.split()[2].rstrip(",")
+        place = re.search(r"(\w+) at (\w+)", finding.where)
+        (printed,) = sharpness_of(printed_evidence(), *place.groups(), without)
+        share = finding.effect / printed
+        levels = sharpness_of(ours, *place.groups(), without)
+        assert any(rise == pytest.approx(share * level, rel=0.02) for level in levels)
+        here = found[finding.where]
+        assert here.error * math.sqrt(here.n) == pytest.approx(noise, rel=0.05)
+
+
+def sharpness_of(evidence, measure, table, control):
+    """Return a control's sharpness, on whichever data it was measured."""
+    return [
+        datum.record.value
+        for datum in evidence.data
+        if datum.record.item == f"rethinking/{table}"
+        and (datum.record.metric, datum.record.method) == (measure, control)
+    ]
 
 
 def test_noise_of_networks_is_that_of_the_paper_s_errors():

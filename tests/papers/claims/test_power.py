@@ -77,6 +77,22 @@ def test_too_few_repetitions_have_no_power(monkeypatch):
     assert simulated([claim])[claim.name].as_claimed < 0.5
 
 
+def test_comparisons_with_fewer_units_have_less_power(monkeypatch):
+    claim = BY_NAME["sharpbalance/wins-ood"]
+    plan = design_of(claim)
+    found = []
+    for fewer in ({}, {"figure7b": 3}, {"figure7": 3}):
+        some = replace(plan, fewer=fewer)
+        monkeypatch.setattr(
+            "tepui.papers.claims.power.design_of", lambda _, some=some: some
+        )
+        found.append(simulated([claim])[claim.name].as_claimed)
+    assert found[0] > found[1] > found[2]
+    all_few = replace(plan, n=3)
+    monkeypatch.setattr("tepui.papers.claims.power.design_of", lambda _: all_few)
+    assert simulated([claim])[claim.name].as_claimed == found[2]
+
+
 @pytest.mark.parametrize("scope", ["always", "generally"])
 @pytest.mark.parametrize("region", [(0.0, math.inf), (-1.0, 1.0), (-math.inf, 0.5)])
 def test_many_draws_are_judged_as_one_is(scope, region):

@@ -76,6 +76,15 @@ def test_the_fewest_units_count():
     assert found.fewest == 3
 
 
+def test_some_comparisons_may_have_been_planned_with_fewer():
+    some = evidence("medium", n=3, without=["7a", "7c"])
+    (found,) = judged(some + evidence("medium", n=6, without=["7b"]))
+    planned = replace(DESIGN, n=6, fewer={"figure7b": 3})
+    assert whole(found, planned)
+    assert not whole(found, replace(planned, fewer={"figure7a": 3}))
+    assert not whole(found, replace(planned, fewer={"figure7b": 4}))
+
+
 def test_of_several_studies_the_whole_one_is_shown():
     part = evidence("medium+ensembles=6", without=["7b"])
     full = evidence("medium", n=5)

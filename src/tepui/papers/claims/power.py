@@ -135,16 +135,17 @@ def p_values(
     random: np.random.Generator,
 ) -> tuple[Array, Array]:
     """Return the p-values for and against each comparison, by draw."""
-    freedom = design.n - design.fits
+    units = np.array([design.units(finding.where) for finding in each.findings])
+    freedom = (units - design.fits)[:, None]
     shape = len(effects), draws
-    scale = (each.noise / np.sqrt(design.n))[:, None]
+    scale = (each.noise / np.sqrt(units))[:, None]
     mean = effects[:, None] + scale * random.standard_normal(shape)
     error = scale * np.sqrt(random.chisquare(freedom, shape) / freedom)
     return of_draws(each.findings, mean, error, freedom)
 
 
 def of_draws(
-    findings: Sequence[Finding], mean: Array, error: Array, freedom: float
+    findings: Sequence[Finding], mean: Array, error: Array, freedom: float | Array
 ) -> tuple[Array, Array]:
     """Return what ``Finding`` calls ``p_for`` and ``p_against``, of many at once."""
     from scipy.special import stdtr

@@ -108,6 +108,7 @@ def designs(
             continue
         shares = [f"{100 * share:.1f} %" for share in power[claim.name]]
         n = f"{design.n} {design.unit or claim.unit}"
+        n += "".join(f", {few} in {word}" for word, few in design.fewer.items())
         means = expected(claim, design).means
         verdict = largest_run(claim, design, judged)
         ran = verdict is not None and whole(verdict, design)
@@ -136,7 +137,8 @@ def whole(verdict: Verdict, design: Design) -> bool:
     Members may have been planned as units where results tell only ensembles apart.
     """
     as_planned = verdict.unit == design.unit or not design.unit
-    return not verdict.missing and as_planned and verdict.fewest >= design.n
+    enough = all(found.n >= design.units(found.where) for found in verdict.findings)
+    return not verdict.missing and as_planned and enough
 
 
 def _as_run(verdict: Verdict | None, *, complete: bool) -> list[str]:

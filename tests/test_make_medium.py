@@ -70,12 +70,35 @@ def test_results_say_what_differs(filed):
         assert any("severities 1, 3 and 5" in what for what in said)
 
 
-def test_less_than_five_ensembles_are_not_filed(make, monkeypatch):
-    monkeypatch.setattr(make, "ENSEMBLES", 6)
-    assert make.arms_of("cifar10") == {}
+def test_blocks_without_all_methods_count_where_two_are_compared(make):
+    arms = make.arms_of("cifar10")
+    short = arms | {"sharpbalance": arms["sharpbalance"][:-1]}
+    records = list(make.bars_of("cifar10", short))
+
+    def counts(metric):
+        return {r.method: r.n for r in records if r.metric == metric}
+
+    assert {*counts("ensemble_accuracy").values()} == {4}
+    for metric in ("individual_accuracy", "eir"):
+        assert counts(metric) == {
+            "deep_ensemble": 5,
+            "sam": 5,
+            "sharpbalance": 4,
+            "sharpbalance_released": 4,
+        }
+    members = [r.members for r in records if r.method == "sam" and r.members]
+    assert [len(each) for each in members] == [15, 15]
+    assert {r.n for r in make.by_severity("cifar10", short)} == {4}
+
+
+def test_missing_ensembles_are_told(make):
+    arms = make.arms_of("cifar10")
+    assert list(make.lacking("cifar10", arms)) == []
+    (told,) = make.lacking("cifar10", arms | {"sharpbalance": arms["sam"][:3]})
+    assert told.what == "3 ensembles of each method on cifar10"
 
 
 def test_what_is_committed_is_what_the_script_writes(filed):
     committed = ROOT / "docs" / "results" / "medium" / "sharpbalance"
-    for folder in ("figure7", "table2"):
+    for folder in ("figure7", "table2", "table3"):
         assert read_results(committed / folder) == read_results(filed / folder)

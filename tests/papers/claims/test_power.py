@@ -249,7 +249,7 @@ def test_noise_of_rates_is_that_of_decision_002(data, word):
         return run[data]["eir"]
 
     noise = DESIGNS["sharpbalance/sam-improvement"].noise
-    found = between_blocks(value, SAM) * math.sqrt(3)
+    found = between_blocks(value, SAM)
     assert found == pytest.approx(noise(word), rel=0.05)
 
 

@@ -20,7 +20,14 @@ from tepui.core.replacing import write_bytes
 from tepui.studies.significance import paired_difference
 
 DOCS = Path(__file__).parent
+MORE = DOCS / "results" / "decisions" / DESIGNS["medium"].folder
 PLAIN = "deep_ensemble"
+DETECTORS = {
+    "PDS": "pds",
+    "mutual information": "mutual_information",
+    "mean probability": "max_mean_probability",
+    "entropy": "entropy",
+}
 # Member-steps, a deep ensemble being 1 and a sharpness-aware step counting as two.
 PRICES_002 = {PLAIN: 1.0, "sam": 2.0, "released": 2.0, "paper": 2.0, "late": 1.5}
 PRICES_003 = {
@@ -90,6 +97,7 @@ def parts() -> dict[str, str]:
         "methods": table(rules, PRICES_002),
         "hundred": table(hundred, PRICES_002),
         "length": ensembles(read(make_headline.RESULTS)),
+        "unfamiliar": unfamiliar(read(MORE)),
     }
     if late.complete == list(late.blocks):
         return found | {"headline": headline(late), "late": table(late, PRICES_003)}
@@ -119,6 +127,18 @@ def ensembles(results: Results) -> str:
             ]
             price = f"{PRICES_007[arm]:g}"
             lines.append(row(label, str(result["block"]), price, *cells))
+    return "\n".join(lines)
+
+
+def unfamiliar(results: Results) -> str:
+    """Return how well scores tell CIFAR-10 from CIFAR-100, for every ensemble."""
+    lines = [row("", "block", *DETECTORS), "|---|--:|" + "--:|" * len(DETECTORS)]
+    for arm, label in LABELS_002.items():
+        for result in sorted(results, key=lambda r: r["block"]):
+            if result["arm"] == arm:
+                found = result["unfamiliar"]["cifar10"]
+                cells = [f"{found[name]:.3f}" for name in DETECTORS.values()]
+                lines.append(row(label, str(result["block"]), *cells))
     return "\n".join(lines)
 
 

@@ -102,10 +102,7 @@ DESIGNS = {
         ("sam", "released", "paper", "deep_ensemble"),
     ),
     "medium_sam": Design(
-        "002_which_rule_more", "cifar10", (42, 43), ("sam", "deep_ensemble")
-    ),
-    "medium_sam_100": Design(
-        "004_hundred_classes_more", "cifar100", (44, 45), ("sam", "deep_ensemble")
+        "004_hundred_classes_more", "cifar100", (42, 43), ("sam", "deep_ensemble")
     ),
     "005": Design(
         "005_random_scores", "cifar10", tuple(range(15, 27)), ("released", "random")

@@ -1,5 +1,8 @@
 """The arms of decisions 002, 004, 005 and 007 to 009, and what each of them asks for.
 
+``medium`` and ``medium_sam`` are ensembles that decision 004 did not ask for, and the
+claims at that size do.
+
 Arms of a family train alike at first: SharpBalance as SAM or as a deep ensemble does.
 That part is trained once, and every arm goes on from there.
 """

@@ -82,3 +82,25 @@ def test_prices_of_the_paper_s_length_are_those_of_the_rule(script):
     for arm, label in labels.items():
         lines = [x for x in rule.splitlines() if x.startswith(f"| {label} |")]
         assert lines[0].endswith(f"| {script.PRICES_007[arm]:g} |")
+
+
+def test_unfamiliar_images_are_shown_by_method_and_block_where_they_were_asked_for(
+    script,
+):
+    def result(arm, block, **other):
+        return {"arm": arm, "block": block, "unfamiliar": other}
+
+    scores = dict.fromkeys(script.DETECTORS.values(), 0.75) | {"pds": 0.5}
+    found = [
+        result("sam", 28, cifar10=scores),
+        result("sam", 27, cifar10=scores),
+        result("released", 27),
+        result("deep_ensemble", 28, cifar10=scores),
+    ]
+    head, _, *rows = script.unfamiliar(found).splitlines()
+    assert head.startswith("|  | block | PDS |")
+    assert [row.split(" | ")[:3] for row in rows] == [
+        ["| deep ensemble", "28", "0.500"],
+        ["| SAM", "27", "0.500"],
+        ["| SAM", "28", "0.500"],
+    ]

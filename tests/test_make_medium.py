@@ -70,35 +70,53 @@ def test_results_say_what_differs(filed):
         assert any("severities 1, 3 and 5" in what for what in said)
 
 
-def test_blocks_without_all_methods_count_where_two_are_compared(make):
+def without_last(arms, *methods):
+    return arms | {method: arms[method][:-1] for method in methods}
+
+
+def test_blocks_count_that_have_every_method(make):
     arms = make.arms_of("cifar10")
-    short = arms | {"sharpbalance": arms["sharpbalance"][:-1]}
-    records = list(make.bars_of("cifar10", short))
+    rest = arms["sam"][1:]
+    kept = make.in_all(without_last(arms, "sharpbalance") | {"sam": rest})
+    blocks = {tuple(r["block"] for r in found) for found in kept.values()}
+    assert blocks == {(3, 4, 5)}
 
-    def counts(metric):
-        return {r.method: r.n for r in records if r.metric == metric}
 
-    assert {*counts("ensemble_accuracy").values()} == {4}
-    for metric in ("individual_accuracy", "eir"):
-        assert counts(metric) == {
-            "deep_ensemble": 5,
-            "sam": 5,
-            "sharpbalance": 4,
-            "sharpbalance_released": 4,
-        }
-    members = [r.members for r in records if r.method == "sam" and r.members]
-    assert [len(each) for each in members] == [15, 15]
-    assert {r.n for r in make.by_severity("cifar10", short)} == {4}
+def test_two_methods_alone_have_their_own_study(make):
+    arms = {method: found[:5] for method, found in make.arms_of("cifar10").items()}
+    there = {
+        "cifar10": without_last(arms, "sharpbalance"),
+        "cifar100": arms | {"sam": arms["sam"][1:], "sharpbalance": []},
+    }
+    order, pairs = make.alone(there, ("a",))
+    assert order.label == "medium+ensembles=4+methods=deep_ensemble,sam"
+    blocks = {
+        (name, method): [r["block"] for r in found]
+        for name, both in pairs.items()
+        for method, found in both.items()
+    }
+    assert blocks == {
+        ("cifar10", "deep_ensemble"): [2, 3, 4, 5],
+        ("cifar10", "sam"): [2, 3, 4, 5],
+        ("cifar100", "deep_ensemble"): [3, 4, 5, 6],
+        ("cifar100", "sam"): [3, 4, 5, 6],
+    }
 
 
 def test_missing_ensembles_are_told(make):
-    arms = make.arms_of("cifar10")
-    assert list(make.lacking("cifar10", arms)) == []
-    (told,) = make.lacking("cifar10", arms | {"sharpbalance": arms["sam"][:3]})
-    assert told.what == "3 ensembles of each method on cifar10"
+    arms = {method: found[:5] for method, found in make.arms_of("cifar10").items()}
+    order = make.Order("medium")
+    assert list(make.lacking(order, "cifar10", arms)) == []
+    (told,) = make.lacking(order, "cifar10", without_last(arms, *arms))
+    assert told.what == "4 of 5 ensembles of each method on cifar10"
+    (told,) = make.lacking(order._replace(ensembles=7), "cifar10", arms)
+    assert told.what == "5 of 7 ensembles of each method on cifar10"
 
 
 def test_what_is_committed_is_what_the_script_writes(filed):
-    committed = ROOT / "docs" / "results" / "medium" / "sharpbalance"
-    for folder in ("figure7", "table2", "table3"):
-        assert read_results(committed / folder) == read_results(filed / folder)
+    results = filed.parents[1]
+    written = sorted(results.glob("medium*/sharpbalance/*/results.json"))
+    assert len(written) == 4
+    for file in written:
+        committed = ROOT / "docs" / "results" / file.relative_to(results).parent
+        assert read_results(committed) == read_results(file.parent)

@@ -19,6 +19,7 @@ from tepui.papers.claims.designs import (
     DESIGNS,
     MEMBER_ACCURACY,
     RISES,
+    SLOPES,
     design_of,
     of_networks,
 )
@@ -270,6 +271,16 @@ def test_noise_is_that_of_committed_small_results(name, word):
     spreads = [f.error**2 * f.n for f in found if f.error and word in f.where]
     noise = DESIGNS[name].noise(word)
     assert math.sqrt(fmean(spreads)) == pytest.approx(noise, rel=0.1)
+
+
+def test_noise_of_figure_5_is_that_of_ten_ensembles_a_radius():
+    claim = BY_NAME["sharpbalance/tradeoff"]
+    ten = read_evidence(DOCS / "results").at("small+ensembles=10")
+    found = [f for f in claim.judge(ten, claim.needs) if "figure5" in f.where]
+    assert {f.n for f in found} == {design_of(claim).units("figure5")}
+    assert len(found) == len(SLOPES)
+    noise = math.sqrt(fmean(f.error**2 * f.n for f in found))
+    assert noise == pytest.approx(design_of(claim).noise("figure5"), rel=0.05)
 
 
 def test_rises_are_the_paper_s_shares_of_small_networks_sharpness():

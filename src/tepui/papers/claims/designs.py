@@ -129,7 +129,7 @@ MEASURES = {
     "worst_case_linf kl": 1.01,
     "average_case kl": 1.14,
 }
-# As printed: of networks by width, and by sparsity for the width that has several.
+# As printed: of networks by width, and of the one that was pruned by sparsity.
 SLOPES = {
     "figure5 width 8": 0.58,
     "figure5 width 16": 0.54,
@@ -178,7 +178,7 @@ DESIGNS: Mapping[str, Design] = {
         n=80,
         noise=by_word(
             {
-                "figure5": 0.21,
+                "figure5": 0.57,
                 "worst_case_linf der": 0.64,
                 "average_case der": 0.62,
                 "worst_case_linf kl": 1.6,
@@ -192,10 +192,11 @@ DESIGNS: Mapping[str, Design] = {
         assumed=MEASURES | SLOPES,
         fits=2,
         fewer={"figure5": 60},
-        note="eight radii of ten ensembles, six in figure 5, whose own slopes were "
-        "added to the plan when their results were known; printed: those slopes, the "
-        "least of them, 0.28, for DER; the other measures as in the results whose "
-        "noise is taken",
+        note="eight radii of ten ensembles, six in figure 5, whose slopes were added "
+        "to the plan, with the noise found, when their results were known; means: "
+        "figure 5's as printed, their least, 0.28, for DER elsewhere, the other "
+        "measures' as in the results whose noise is taken; that of DER turned out to "
+        "be 0.53, not 0.21",
     ),
     "sharpbalance/sam-individual": Design(
         size="medium",
@@ -208,11 +209,12 @@ DESIGNS: Mapping[str, Design] = {
     "sharpbalance/sam-improvement": Design(
         size="medium",
         n=7,
+        unit="ensembles",
         noise=by_word(RATE),
         source="decision 002: five pairs of ensembles",
         without=NO_TINY,
-        note="planned with fifteen members until the decisions' results turned out not "
-        "to tell members' rates apart; five ensembles each were known by then",
+        note="planned with fifteen members at first, whose rates the decisions' "
+        "results do not hold; five ensembles of each were known by then",
     ),
     "sharpbalance/beta-width": Design(
         size="small",
@@ -231,8 +233,8 @@ DESIGNS: Mapping[str, Design] = {
         assumed={"beta at sparsity 0.99 less 0": 0.17},
         fits=2,
         note="six radii of six ensembles; printed: 0.50 and 0.33; the noise turned out "
-        "to be 0.77, with which the 26 ensembles a radius that were trained next find "
-        "0.17 in three of four studies",
+        "to be 0.77, and with the 26 ensembles a radius that were trained next 0.87, "
+        "with which they find 0.17 in two of three studies",
     ),
     "sharpbalance/fisher-curvature": Design(
         size="small",

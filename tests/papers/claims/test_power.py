@@ -12,17 +12,7 @@ import numpy as np
 import pytest
 
 from tepui.papers.claims.base import Finding, decide
-from tepui.papers.claims.designs import (
-    BRANCHED,
-    CLEAN,
-    CORRUPTED,
-    DESIGNS,
-    MEMBER_ACCURACY,
-    RISES,
-    SLOPES,
-    design_of,
-    of_networks,
-)
+from tepui.papers.claims.designs import DESIGNS, design_of
 from tepui.papers.claims.evidence import (
     Datum,
     Evidence,
@@ -30,6 +20,15 @@ from tepui.papers.claims.evidence import (
     read_evidence,
 )
 from tepui.papers.claims.judging import CLAIMS, verdicts
+from tepui.papers.claims.planning import (
+    BRANCHED,
+    CLEAN,
+    CORRUPTED,
+    MEMBER_ACCURACY,
+    RISES,
+    SLOPES,
+    of_networks,
+)
 from tepui.papers.claims.power import (
     expected,
     holm_of_draws,

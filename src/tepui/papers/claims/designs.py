@@ -243,7 +243,6 @@ DESIGNS: Mapping[str, Design] = {
         n=650,
         noise=by_word({"_c1": 0.025, "_c5": 0.081, "": 0.12}),
         source=f"{SMALL}, table 3",
-        note=DEAR,
     ),
     "sed/best-detector": Design(
         size="small",
@@ -264,7 +263,6 @@ DESIGNS: Mapping[str, Design] = {
         n=450,
         noise=by_word({"imagenet_a": 4.1, "": 2.2}),
         source=f"{SMALL}, table 2",
-        note=DEAR,
     ),
     "sed/lambda-jump": Design(
         size="small",

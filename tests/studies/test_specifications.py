@@ -84,6 +84,21 @@ def test_samples_are_drawn_by_the_seed(tmp_path):
     assert len(Samples(Digits, part="test").load(store)) == len(Digits(train=False))
 
 
+def test_a_store_reads_a_data_set_once_whatever_is_drawn_from_it(tmp_path, monkeypatch):
+    read, original = [], Digits.__init__
+
+    def counted(self, *args, **options):
+        read.append(options)
+        original(self, *args, **options)
+
+    monkeypatch.setattr(Digits, "__init__", counted)
+    store = Store(tmp_path)
+    for seed in range(3):
+        for part in ("train", "held_out", "test"):
+            store.dataset(Samples(Digits, part, 0.5, count=20, seed=seed))
+    assert read == [{"train": True}, {"train": False}]
+
+
 def test_what_is_held_out_is_not_trained_on_and_comes_from_training(tmp_path):
     store = Store(tmp_path)
     every = Samples(Digits, count=80).load(store)

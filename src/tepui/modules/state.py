@@ -69,12 +69,19 @@ def description(module: nn.Module) -> dict[str, Any]:
     return {"model": f"{kind.__module__}.{kind.__qualname__}", "config": None}
 
 
+_NO_WORD_OF_BIAS = re.compile(
+    r"((?:\baffine|LayerNorm\([^\n]*elementwise_affine)=(True|False))(?!, bias)"
+)
+
+
 def structure_digest(module: nn.Module) -> str:
     """Return what tells a module from others beside its weights.
 
-    That is its printed layers, without addresses, and what of it is trained.
+    That is its printed layers, without addresses, and what of it is trained. Newer
+    torch also prints whether a normalization has a bias: older printings are completed.
     """
     layers = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(module))
+    layers = _NO_WORD_OF_BIAS.sub(r"\1, bias=\2", layers)
     trained = [name for name, p in module.named_parameters() if p.requires_grad]
     return hashlib.sha256("\n".join([layers, *trained]).encode()).hexdigest()[:16]
 

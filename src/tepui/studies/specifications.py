@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self, final, get_args
+from typing import Any, Literal, NamedTuple, Protocol, Self, cast, final, get_args
 
 import torch
 from torch import nn
@@ -135,10 +135,7 @@ class Samples(DataSource):
 
     def load(self, store: DataStore) -> Arrays:
         """Return the samples, in the order of the data set."""
-        samples: Arrays = self.dataset(train=self.part != "test")
-        if self.contents is not None and self.part != "test":
-            found, rule = contents_of(samples), "hold what it did when it was described"
-            require(found == self.contents, "data", rule, "other data")
+        samples = self._whole(store)
         if self.count is not None:
             rule = f"be at most {len(samples)}, the samples there are"
             require(0 < self.count <= len(samples), "count", rule, self.count)
@@ -149,6 +146,18 @@ class Samples(DataSource):
             return samples
         kept, held_out = split(samples, self.held_out, seed=self.seed)
         return held_out if self.part == "held_out" else kept
+
+    def _whole(self, store: DataStore) -> Arrays:
+        """Return the part of the data set that is drawn from, read once per store."""
+        part: SamplesPart = "test" if self.part == "test" else "train"
+        whole = Samples(self.dataset, part, contents=self.contents)
+        if whole != self:
+            return cast(Arrays, store.dataset(whole))
+        samples: Arrays = self.dataset(train=part == "train")
+        if self.contents is not None and part == "train":
+            found, rule = contents_of(samples), "hold what it did when it was described"
+            require(found == self.contents, "data", rule, "other data")
+        return samples
 
 
 @final

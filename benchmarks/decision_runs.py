@@ -201,7 +201,7 @@ def detected(
     there = argparse.Namespace(**{**vars(arguments), "dataset": other})
     try:
         images = images_of(there, train=False).to(the_device())
-    except FileNotFoundError as error:
+    except (FileNotFoundError, ValueError) as error:  # missing, or damaged
         print(f"no unfamiliar images: {error}", flush=True)
         return {}
     no_labels = torch.zeros_like(images.targets)

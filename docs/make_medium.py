@@ -32,7 +32,9 @@ METHODS = {
 # Members that exchange data depend on each other and are no pairs.
 ALONE = ("deep_ensemble", "sam")
 # 008 trained more of SAM and the deep ensemble; it has no ensemble by the paper's rule.
-DECISIONS = {"cifar10": ("002", "008"), "cifar100": ("004", "medium")}
+DECISIONS = {"cifar10": ("002", "008"), "cifar100": ("004", "medium", "medium_sam")}
+DECISION_OF = {"medium": "004", "medium_sam": "004"}
+FRACTION = 0.4  # of sharp samples, in all of them
 PANELS = {"cifar10": ("d", "a"), "cifar100": ("e", "b")}  # clean, corrupted
 TABLES = {"cifar10": "table2", "cifar100": "table3"}
 BARS = ("individual_accuracy", "ensemble_accuracy", "ensemble_improvement", "eir")
@@ -72,7 +74,7 @@ def main() -> None:
 
 def arms_of(dataset: str) -> Arms:
     """Return a data set's ensembles."""
-    folders = [DESIGNS[decision].folder for decision in DECISIONS[dataset]]
+    folders = {DESIGNS[decision].folder: None for decision in DECISIONS[dataset]}
     found = [r for x in folders for r in read(HERE / "results" / "decisions" / x)]
     found.sort(key=lambda result: result["block"])
     return {METHODS[arm]: [r for r in found if r["arm"] == arm] for arm in METHODS}
@@ -160,18 +162,46 @@ def lacking(order: Order, dataset: str, arms: Arms) -> Iterator[Departure]:
         )
 
 
+def applies(what: str, sources: Mapping[str, Arms]) -> bool:
+    """Return whether a departure of the recipe, or of ours, is one of these results.
+
+    Seeds are the decisions' own, and some studies have no SharpBalance.
+    """
+    if what.startswith("seeds are "):
+        return False
+    balanced = any("sharpbalance" in method for x in sources.values() for method in x)
+    return balanced or ("SharpBalance" not in what and "sharp samples" not in what)
+
+
+def named(sources: Mapping[str, Arms]) -> str:
+    """Return the decisions whose blocks some ensembles are of, in words."""
+    numbers = {
+        DECISION_OF.get(design, design)
+        for name, arms in sources.items()
+        for found in arms.values()
+        for result in found
+        for design in DECISIONS[name]
+        if result["block"] in DESIGNS[design].blocks
+    }
+    *most, last = sorted(numbers)
+    if not most:
+        return f"decision {last}"
+    return f"decisions {', '.join(most)} and {last}"
+
+
 def file(
     item: str, order: Order, records: Iterable[Record], sources: Mapping[str, Arms]
 ) -> None:
     """Write results where the pages and the claims read them."""
     recipe = load(item)
     settings = recipe.described(order)
-    short = [each for x in sources.items() for each in lacking(order, *x)]
-    differs = [each.document() for each in (*DEPARTURES, *short)]
-    settings[DIFFERS] = [*settings[DIFFERS], *differs]
-    settings["made_by"] = (
-        "the commands of decisions 002, 004 and 008 and `docs/make_medium.py`"
-    )
+    for name in sources:
+        settings[name] |= {"fraction": FRACTION}
+    own = [each for each in DEPARTURES if applies(each.what, sources)]
+    own += [each for x in sources.items() for each in lacking(order, *x)]
+    planned = [each for each in settings[DIFFERS] if applies(each["what"], sources)]
+    settings[DIFFERS] = planned + [each.document() for each in own]
+    settings["made_by"] = f"the commands of {named(sources)}, and `docs/make_medium.py`"
     (environment,) = {
         tuple(
             (k, v) for k, v in r["environment"].items() if k not in ("command", "tepui")

@@ -37,6 +37,13 @@ def test_a_panel_is_made_and_said_where(made):
     assert {record.item for record in found.records} == {"sharpbalance/figure7a"}
 
 
+def test_runs_of_seconds_are_not_saved_after_every_epoch(made):
+    files = [*(made[0] / "store").rglob("checkpoint.json")]
+    saved = [read_document(file, "checkpoint") for file in files]
+    ended = {each["generation"] for each in saved if len(each["history"]) == 2}
+    assert ended == {1, 2}  # those that go on from another's first part begin saved
+
+
 def test_what_is_there_is_kept_and_the_rest_is_made(made, capsys):
     folder, words = made
     file = folder / "out/smoke/sharpbalance/figure7a/results.json"

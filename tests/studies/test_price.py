@@ -23,8 +23,8 @@ IMAGES = Arrays(torch.zeros(2, 3, 32, 32), torch.tensor([0, 1]))
 WIDE = replace(TRIAL, model=partial(MLP, hidden=(500,)))
 
 
-def test_a_layer_costs_what_one_counts_by_hand():
-    cost = member_cost(TRIAL, TRIAL.data.load(None))
+def test_a_layer_costs_what_one_counts_by_hand(tmp_path):
+    cost = member_cost(TRIAL, Store(tmp_path).dataset(TRIAL.data))
     assert cost.operations == 2 * (64 * 6 + 6 * 10)
     assert cost.weights == 4 * (64 * 6 + 6 + 6 * 10 + 10)
     assert cost.outputs == 10
@@ -71,7 +71,7 @@ def test_gradients_of_a_step(method, gradients):
 def test_an_hour_is_the_measured_step_times_operations(tmp_path):
     """In closed form: two members, two epochs, 64 samples, two gradients each."""
     price = Pricing(Store(tmp_path, device="cpu")).price([Job(TRIAL)])
-    operations = member_cost(TRIAL, TRIAL.data.load(None)).operations
+    operations = member_cost(TRIAL, Store(tmp_path).dataset(TRIAL.data)).operations
     step = H200_STEP * operations / RESNET18_OPERATIONS
     assert price.hours_on_h200 == pytest.approx(2 * 2 * 64 * 2 * step / 3600)
     assert price.hours_here is None

@@ -339,7 +339,8 @@ def test_values_have_the_type_of_their_field(method, grid, held):
 def test_scores_are_those_of_training_without_the_held_out_samples(tmp_path):
     (planned,) = searches([STUDY[2]], {"rho": [0.05, 0.5]}, held_out=0.25)
     (outcome,) = sweep([planned], Store(tmp_path, device="cpu"))
-    kept, held_out = split(STUDY[0].data.load(None), 0.25, seed=0)
+    data = Store(tmp_path).dataset(STUDY[0].data)
+    kept, held_out = split(data, 0.25, seed=0)
     for row in outcome.rows:
         ensemble = tepui.Ensemble.build(MODEL, 2, (0, 1))
         before = torch.get_num_threads()

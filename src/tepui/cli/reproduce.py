@@ -4,6 +4,7 @@ import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -45,12 +46,14 @@ from tepui.studies.job import Advance, Job
 from tepui.studies.jobs import carry_out, merged
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
-from tepui.studies.store import Store
+from tepui.studies.store import IN_SILENCE, Store
 from tepui.training.time_left import in_words
 
 SCREEN = 40  # lines of a table in the terminal; the files hold all of it
 LONGEST = 60  # letters of a cell there
 GPU_MEMORY = 2**32  # bytes for each worker; one was seen to use 3.2e9 at small size
+BRIEF = ("small", "smoke")  # sizes whose epochs take seconds
+CHECKPOINT_EVERY = 10  # epochs there; after each it took a twentieth of the time
 EXAMPLE = "tepui reproduce sharpbalance/figure7a"
 NO_NUMBERS = (
     "size smoke shows only that the recipe runs: its numbers mean nothing beside the "
@@ -132,7 +135,10 @@ def reproduce(
     named = None if methods is None else tuple(methods)
     order = Order(size, (), epochs, ensembles, members, named)
     chosen = _chosen(items or [], order, out)
-    shelf = Store(store, device=device, logits_in=logits_in)
+    execution = replace(
+        IN_SILENCE, checkpoint_every=CHECKPOINT_EVERY if size in BRIEF else 1
+    )
+    shelf = Store(store, device=device, execution=execution, logits_in=logits_in)
     if dry_run:
         console().print(_plan(chosen, shelf))
         console().print(_differs(chosen))

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from shutil import copyfile
 
-from tepui.papers.recipe import PAPERS, Diagram, load, names
+from tepui.papers.recipe import COLLECTIONS, Diagram, load, names
 from tepui.studies.departures import departures
 from tepui.studies.results import FILE, read_results
 
@@ -26,7 +26,7 @@ LONGEST = 60  # rows of a table that a page shows
 def main():
     if len(sys.argv) > 1:
         copy(Path(sys.argv[1]))
-    for paper in PAPERS:
+    for paper in COLLECTIONS:
         (DOCS / "results" / f"{paper}.md").write_text(page(paper))
 
 
@@ -34,13 +34,13 @@ def page(paper):
     """Return the page of a paper, from the results beside it."""
     sections = [section(name) for name in names() if name.startswith(f"{paper}/")]
     about = OURS if paper == "ours" else f"{ABOUT}{NOTES.get(paper, '')}"
-    return f"# {PAPERS[paper]}\n\n{about}\n" + "\n".join(sections)
+    return f"# {COLLECTIONS[paper]}\n\n{about}\n" + "\n".join(sections)
 
 
 def copy(results):
     for file in results.glob("*/*/*/results.json"):
         size, paper, item = file.parts[-4:-1]
-        if size.split("+")[0] in SIZES and paper in PAPERS:
+        if size.split("+")[0] in SIZES and paper in COLLECTIONS:
             target = DOCS / "results" / size / paper / item
             target.mkdir(parents=True, exist_ok=True)
             for name in COPIED:

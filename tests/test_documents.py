@@ -9,7 +9,7 @@ import pytest
 
 from elsewhere import check_elsewhere
 from pages import PAGES, ROOT, blocks, name_of
-from tepui.papers.recipe import PAPERS, Diagram, names
+from tepui.papers.recipe import COLLECTIONS, Diagram, names
 
 # Code, and what it prints where that is shown below it.
 EXAMPLE = r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?"
@@ -71,7 +71,7 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", COLLECTIONS)
 def test_pages_of_the_papers_show_the_committed_results(paper):
     page = runpy.run_path(str(ROOT / "docs" / "make_results.py"))["page"]
     assert (ROOT / "docs" / "results" / f"{paper}.md").read_text() == page(paper)

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from tepui.cli.main import main
-from tepui.cli.reproduce import _say, workers_for
+from tepui.cli.reproduce import _chosen, _say, workers_for
 from tepui.core.storage import read_document, write_document
+from tepui.papers.recipe import PAPERS, Order
 from tepui.studies.results import read_results
 from tepui.studies.store import BEGINNINGS, Store
 
@@ -429,3 +430,11 @@ def test_a_file_cannot_name_a_module_to_import(
         main([command, "--config", "words.yaml", *words_for(tmp_path)])
     assert message in capsys.readouterr().err
     assert not marker.exists()
+
+
+def test_all_is_what_the_papers_print_and_ours_is_asked_for(tmp_path):
+    order = Order("smoke")
+    papers = {item.name.split("/")[0] for item in _chosen(["all"], order, tmp_path)}
+    assert papers == {*PAPERS}
+    ours = [item.name for item in _chosen(["ours"], order, tmp_path)]
+    assert ours == ["ours/sed_controls", "ours/shortcut"]

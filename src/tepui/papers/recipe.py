@@ -38,8 +38,8 @@ PAPERS = {
     "SharpBalance (NeurIPS 2024)",
     "sed": "Scalable ensemble diversification for OOD generalization and detection",
     "rethinking": "Understanding deep learning requires rethinking sharpness",
-    "ours": "Studies of our own",
 }
+COLLECTIONS = {**PAPERS, "ours": "Studies of our own"}
 
 
 class Order(NamedTuple):
@@ -243,16 +243,18 @@ class Diagram:
 
 
 def names() -> list[str]:
-    """Return the names of all recipes, paper by paper."""
-    items_by_paper = []
-    for paper in PAPERS:
-        package = importlib.import_module(f"tepui.papers.{paper}")
+    """Return the names of all recipes, those of the papers first."""
+    found = []
+    for collection in COLLECTIONS:
+        package = importlib.import_module(f"tepui.papers.{collection}")
         modules = [module.name for module in pkgutil.iter_modules(package.__path__)]
-        items = [n for n in modules if paper == "ours" or _numbered(n) is not None]
-        items_by_paper += [
-            f"{paper}/{n}" for n in sorted(items, key=lambda n: _numbered(n) or ())
+        items = [
+            n for n in modules if collection not in PAPERS or _numbered(n) is not None
         ]
-    return items_by_paper
+        found += [
+            f"{collection}/{n}" for n in sorted(items, key=lambda n: _numbered(n) or ())
+        ]
+    return found
 
 
 def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:

@@ -83,7 +83,7 @@ VARIANTS = {
     "deep_ensemble": Variant(DeepEnsemble()),
     "a2d": Variant(A2D(weight=0.5, parallel=False), shares=MEMBERS),
     "a2d_parallel": Variant(A2D(weight=0.5)),
-    "divdis": Variant(DivDis()),
+    "divdis": Variant(DivDis(weight=10.0, regularizer=10.0)),
 }
 
 

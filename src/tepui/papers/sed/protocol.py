@@ -48,7 +48,7 @@ GRID = {
 METHODS: Mapping[str, Method] = {
     "deep_ensemble": DeepEnsemble(),
     "deep_ensemble_varied": DeepEnsemble(),
-    "divdis": DivDis(),
+    "divdis": DivDis(weight=10.0, regularizer=10.0),
     "a2d": A2D(weight=LAMBDA),
     "sed_a2d": SED(weight=LAMBDA),
 }

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tepui.methods import SAM
+from tepui.methods import A2D, SAM
 from tepui.training import MultiStep
 from tepui.training.progress import counting, showing, summary
 from tepui.training.run import EpochRecord
@@ -52,6 +52,16 @@ def test_fit_prints_one_line_per_epoch(capsys):
         "SAM: epoch 2/2",
     ]
     assert all("validation" in line for line in lines)
+
+
+def test_members_that_disagree_on_unlabeled_data_come_with_a_remark(capsys):
+    fitted(images(), method=A2D(), epochs=1, unlabeled=images(), progress="lines")
+    remark, epoch = capsys.readouterr().err.splitlines()
+    assert remark.startswith("A2D: ")
+    assert "only labeled samples of the kind can tell" in remark
+    assert epoch.startswith("A2D: epoch 1/1")
+    fitted(images(), method=A2D(), epochs=1, unlabeled=images(), progress="none")
+    assert capsys.readouterr().err == ""
 
 
 def test_none_prints_nothing(capsys):

@@ -88,7 +88,8 @@ def train(
             --class-weights 1 4
         validation: Share of the training data to hold out for validation.
         unlabeled: Data for members to disagree on (A2D, DivDis), whose labels are not
-            read, such as: --unlabeled UnlabeledFolder --unlabeled.path photos
+            read, such as: --unlabeled UnlabeledFolder --unlabeled.path photos. Only
+            labeled samples of the same kind can tell whether that helps there.
         extractor: Train only heads, on features that are computed once and kept in the
             run folder: of the first member of a run (RUN, or RUN:mypackage.Net for a
             model of your own), or of what a class or function of yours returns

@@ -112,7 +112,8 @@ def compare(
         sharpness: Options of :func:`tepui.sharpness.worst_case`, such as
             ``{"num_samples": 100}``, to measure members on training data; None does
             not.
-        unlabeled: Data without labels, for the methods that need them.
+        unlabeled: Data without labels, for the methods that need them; ``shifted`` data
+            of the same kind, with labels, tell whether that helped there.
         extractor: Frozen; members are heads that are trained and tested on
             :func:`tepui.cached_features` of all data, kept in ``out``.
         title: What is compared on what.

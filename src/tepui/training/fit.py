@@ -97,7 +97,8 @@ def fit(
         augment: Random changes of image batches, in order.
         validation: A data set, or the share of ``dataset`` to hold out for it.
         unlabeled: Data whose targets are not read, for methods that make members
-            disagree on them (``A2D``, ``DivDis``).
+            disagree on them (``A2D``, ``DivDis``). Only labeled samples of the same
+            kind can tell whether that helps there, and with which weight.
         sample_weights: A factor on the training loss of every sample of ``dataset``.
             Factors with a mean of 1 leave the learning rate its meaning.
         keep: ``"last"`` weights, or each member's ``"best"`` by validation loss.

@@ -85,6 +85,12 @@ def summary(record: EpochRecord) -> str:
     return "  ".join(parts)
 
 
+def remark(style: Style, text: str) -> None:
+    """Say something beside the progress, unless that is not shown."""
+    if style != "none":
+        sys.stderr.write(f"{text}\n")
+
+
 @contextmanager
 def counting(style: Style, title: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield what is told of work that was done; nothing is shown before the first."""

@@ -47,7 +47,7 @@ from tepui.training.member import TrainingMember
 from tepui.training.member_state import checkpoint_bytes
 from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
-from tepui.training.progress import showing
+from tepui.training.progress import remark, showing
 from tepui.training.ranks import exchange_here
 from tepui.training.run import Run
 from tepui.training.run_folder import RunFolder
@@ -58,6 +58,10 @@ from tepui.training.timeline import Clock
 log = logging.getLogger(__name__)
 
 PLAIN_EXECUTION = ExecutionSpec()
+ONLY_LABELS_TELL = (
+    "members learn to disagree on the unlabeled data; whether they are right there "
+    "more or less often than a deep ensemble, only labeled samples of the kind can tell"
+)
 
 
 def train(
@@ -242,6 +246,8 @@ def _trained(
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
         method, epochs = spec.method, spec.epochs
+        if method.needs_unlabeled:
+            remark(style, f"{title}: {ONLY_LABELS_TELL}")
         costs = [method.relative_cost(epoch, epochs) for epoch in range(epochs)]
         shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
         plan = Plan(

@@ -60,6 +60,7 @@ CANDIDATES: dict[str, list[Method]] = {
     "GSAM": [GSAM(rho=rho) for rho in RADII],
     "SharpBalance": [SharpBalance(rho=rho) for rho in RADII],
     "SED": [SED(weight=weight) for weight in WEIGHTS],
+    "SED-all": [SED(weight=weight, active=3) for weight in (0.1, *WEIGHTS)],
     "A2D": [A2D(weight=weight) for weight in WEIGHTS],
     "DivDis": [DivDis(weight=w, regularizer=w) for w in (1.0, 0.1, 0.01)],
 }

@@ -305,8 +305,10 @@ def test_presets_follow_paper_and_released_code():
         assert code.off_by_one
         assert not code.stratified
         assert code.base == SAM(update_statistics=True)
+        assert code.rho == 0.2
     assert SharpBalance.released("cifar10", stratified=True).stratified
-    usual = {"stratified": True, "off_by_one": False, "base": SAM()}
+    assert paper.rho == 0.2
+    usual = {"stratified": True, "off_by_one": False, "base": SAM(), "rho": 0.05}
     assert SharpBalance() == SharpBalance.released(**usual)
 
 

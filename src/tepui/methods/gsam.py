@@ -59,7 +59,7 @@ class GSAM(SharpnessAware):
 
     Attributes:
         rho: Length of the perturbation at the highest learning rate; one value, or one
-            per member.
+            per member. 0.2 lost 11 points in runs of 12 epochs.
         adaptive: Measure the perturbation relative to each weight.
         update_statistics: Let the perturbed pass update BatchNorm's running statistics.
         start_at: When perturbing begins, an epoch or a share of the run; plain
@@ -69,7 +69,7 @@ class GSAM(SharpnessAware):
         alpha: How much of the orthogonal component is removed; zero is SAM.
     """
 
-    rho: float | tuple[float, ...] = per_member(0.2)
+    rho: float | tuple[float, ...] = per_member(0.05)
     rho_min: float | None = None
     alpha: float = 0.4
 

@@ -356,3 +356,21 @@ def test_verdicts_as_a_document_and_as_markdown():
     assert "`tepui x`" in text
     assert "Rethinking" not in text
     assert cells(found[1]) == ["", "no data", "", "", "", "", "", "supported"]
+
+
+@pytest.mark.parametrize(
+    ("scope", "is_open", "fails"),
+    [
+        ("always", "furthest from support", "clearest failure"),
+        ("generally", "nearest to support", "mildest failure"),
+    ],
+)
+def test_what_is_open_is_not_called_a_failure(scope, is_open, fails):
+    worse, worst = (
+        Finding(where="", effect=effect, error=1.0, freedom=50, n=2)
+        for effect in (-0.5, -9.0)
+    )
+    assert decide([worse], scope).role == is_open
+    assert decide([worst], scope).role == fails
+    assert decide([worse, worst], "generally").finding is worse
+    assert decide([worse, worst], "always").finding is worst

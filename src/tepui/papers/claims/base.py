@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 Outcome = Literal["supported", "refuted", "undecided", "no data"]
 Scope = Literal["always", "generally"]
 LEVEL = 0.05
+# What the finding that decides against a claim is: one that is open, one that fails.
+AGAINST_ALWAYS = ("furthest from support", "clearest failure")
+AGAINST_GENERALLY = ("nearest to support", "mildest failure")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,8 +162,9 @@ def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
     else:
         failing, against = doubt[-1], doubt[-1].p_against
     if against < for_it:
-        role = "clearest" if scope == "always" else "mildest"
-        return Decision(False, min(1.0, 2 * against), failing, f"{role} failure")
+        fails = 2 * failing.p_against <= LEVEL
+        roles = AGAINST_ALWAYS if scope == "always" else AGAINST_GENERALLY
+        return Decision(False, min(1.0, 2 * against), failing, roles[fails])
     return Decision(True, min(1.0, 2 * for_it), holding, "weakest support")
 
 

@@ -1,4 +1,4 @@
-"""Trains every method as it is called without arguments, on three real jobs.
+"""Trains every method with its former defaults, or candidates, on three real jobs.
 
 What ``docs/decisions/010_defaults.md`` asks for; FOLDER holds CIFAR-10 and CIFAR-100,
 flights come from a package. One file per job, which names what ran:
@@ -41,18 +41,18 @@ from tepui.methods import (
 )
 from tepui.models import MLP, ResNet18, split_last_layers
 from tepui.studies.compare import compare, labels
-from tepui.studies.describe import as_written
 from tepui.training.described import environment_of
 
 SEVERITY = 3
+# What methods were before this was decided, called without arguments.
 DEFAULTS: tuple[Method, ...] = (
     DeepEnsemble(),
-    SAM(),
-    GSAM(),
-    SharpBalance(),
-    SED(),
-    A2D(),
-    DivDis(),
+    SAM(rho=0.05),
+    GSAM(rho=0.2),
+    SharpBalance(rho=0.2),
+    SED(weight=0.1),
+    A2D(weight=0.1),
+    DivDis(weight=10.0, regularizer=10.0),
 )
 RADII, WEIGHTS = (0.1, 0.05, 0.02), (0.03, 0.01, 0.003)
 CANDIDATES: dict[str, list[Method]] = {
@@ -212,11 +212,20 @@ def run(arguments: argparse.Namespace) -> None:
     by_label = zip(labels(methods), methods, strict=True)
     found = {
         "job": arguments.job,
-        "methods": {as_written(method): results[label] for label, method in by_label},
+        "methods": {named(method): results[label] for label, method in by_label},
         "settings": comparison.settings,
         "environment": environment_of(the_device()),
     }
     write_json(arguments.out / f"{name}.json", found)
+
+
+def named(method: Method) -> str:
+    """Return a method with its radius or weights, defaults or not."""
+    names = ["rho", "weight", "regularizer"]
+    if isinstance(method, SED) and method.active != 2:
+        names.append("active")
+    given = [f"{n}={getattr(method, n)!r}" for n in names if hasattr(method, n)]
+    return f"{type(method).__name__}({', '.join(given)})"
 
 
 def found_of(result: Any) -> dict[str, Any]:

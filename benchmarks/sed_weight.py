@@ -6,10 +6,10 @@ give at least two different answers per shifted sample, in the study's first rep
 on the mean over copies of a quarter of the training images: corrupted at severities 1
 and 5, and inverted. The images of the study's test are not touched.
 
-    PYTHONPATH=src python benchmarks/sed_weight.py [FOLDER OF THE STORE]
+    PYTHONPATH=src python benchmarks/sed_weight.py --store runs/store
 """
 
-import sys
+import argparse
 from dataclasses import replace
 from statistics import fmean
 
@@ -59,7 +59,9 @@ def tried(store, weight, repetition):
 
 
 def main():
-    store = Store(sys.argv[1] if len(sys.argv) > 1 else "runs/store", device="cpu")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--store", default="runs/store", help="of trained ensembles")
+    store = Store(parser.parse_args().store, device="cpu")
     print("| weight | different answers | accuracy on clean images % |")
     print("|---:|---:|---:|")
     for weight in WEIGHTS:

@@ -1,4 +1,4 @@
-"""Write the tables of does_it_help.md from the results of the decisions beside it.
+"""Write tables and picture of does_it_help.md from the results of the decisions.
 
 PYTHONPATH=src:benchmarks python3 docs/make_does_it_help.py
 """
@@ -7,16 +7,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import make_averaging
 import make_headline
 import make_how_late
 import make_which_rule
 from block_tables import Arms
 from decision_designs import DESIGNS
 from decision_runs import read
+from lead_picture import Study, drawn, leads
 from make_claims import filled
-from score_tables import Results, row, with_interval
+from score_tables import IMAGES, Results, row, with_interval
 
 from tepui.core.replacing import write_bytes
+from tepui.report.drawing import as_png
 from tepui.studies.significance import paired_difference
 
 DOCS = Path(__file__).parent
@@ -50,6 +53,11 @@ LABELS_003 = {
     PLAIN: "deep ensemble",
     **{f"late_{s}": f"SharpBalance from {s} on" for s in make_how_late.STARTS},
     "sam_0.85": "SAM from 0.85 on",
+}
+PRICES = {
+    label: prices[arm]
+    for labels, prices in ((LABELS_002, PRICES_002), (LABELS_003, PRICES_003))
+    for arm, label in labels.items()
 }
 PRICES_007 = {
     make_headline.PLAIN: 1.0,
@@ -86,6 +94,27 @@ def main() -> None:
     for name, part in parts().items():
         text = filled(text, name, part)
     write_bytes(page, text.encode())
+    studies = pictured()
+    gains = leads(studies)
+    cheapest_first = {
+        f"{label} ({PRICES[label]:g} ×)": gains[label]
+        for label in sorted(gains, key=lambda label: PRICES[label])
+    }
+    picture = drawn(cheapest_first, [study.name for study in studies])
+    write_bytes(IMAGES / "does_it_help.png", as_png(picture))
+
+
+def pictured() -> list[Study]:
+    """Return the studies with five ensembles of each method on CIFAR-10."""
+    halfway = LABELS_002 | {"late": LABELS_003["late_0.5"]}
+    again = {arm: halfway[arm] for arm in make_averaging.RUNS}
+    rules, averages = DESIGNS["002"].blocks, make_averaging.DESIGN.blocks
+    arms = {
+        "002": Arms(make_which_rule.results("002"), halfway, rules),
+        "003": Arms(read(make_how_late.RESULTS), LABELS_003, make_how_late.BLOCKS),
+        "008": Arms(read(make_averaging.RESULTS), again, averages),
+    }
+    return [Study(f"decision {n}", several, PLAIN) for n, several in arms.items()]
 
 
 def parts() -> dict[str, str]:

@@ -2,13 +2,16 @@
 
 import importlib
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
 import torch
 from scipy import stats
 
+from tepui.core.storage import read_json
 from tepui.data import Arrays
+from tepui.methods import SED
 
 ROOT = Path(__file__).parents[1]
 NOISE = (0.1, -0.1, 0.05, 0.0, -0.05)
@@ -77,24 +80,49 @@ def test_a_table_has_a_row_for_every_method(scripts, capsys):
     assert lines[2].endswith("| hurts |")
 
 
-def test_every_method_of_the_library_is_called_without_arguments(scripts):
+def test_every_method_of_the_library_is_tried(scripts):
     import tepui.methods
     from tepui.methods import Method
 
     public = {getattr(tepui.methods, name) for name in tepui.methods.__all__}
     final = {c for c in public if issubclass(c, Method) and hasattr(c, "__final__")}
     assert {type(method) for method in scripts["defaults"].DEFAULTS} == final
-    assert all(method == type(method)() for method in scripts["defaults"].DEFAULTS)
 
 
-def test_candidates_lie_below_the_defaults(scripts):
+def test_candidates_lie_below_what_was_the_default(scripts):
     script = scripts["defaults"]
-    defaults = {type(method).__name__: method for method in script.DEFAULTS}
+    former = {type(method).__name__: method for method in script.DEFAULTS}
     for name, several in script.CANDIDATES.items():
-        field = "rho" if hasattr(defaults[name], "rho") else "weight"
-        values = [getattr(method, field) for method in (defaults[name], *several)]
-        assert values == sorted(values, reverse=True)
-        assert len(set(values)) == len(values)
+        method = former[name.removesuffix("-all")]
+        field = "rho" if hasattr(method, "rho") else "weight"
+        values = [getattr(candidate, field) for candidate in several]
+        assert values == sorted(set(values), reverse=True)
+        highest = getattr(method, field)
+        assert values[0] == highest if name.endswith("-all") else values[0] < highest
+
+
+def test_defaults_hurt_in_no_job_that_they_were_trained_in(scripts):
+    make, script = scripts["make_defaults"], scripts["defaults"]
+    checked = set()
+    for file in make.RESULTS.glob("*.json"):
+        methods = read_json(file)["methods"]
+        for method in script.DEFAULTS[1:]:
+            now = type(method)()
+            if isinstance(now, SED):  # no weight mends it
+                continue
+            if (found := methods.get(script.named(now))) is not None:
+                assert make.standing(found, methods[make.PLAIN]) != make.HURTS
+                checked.add(type(method).__name__)
+    assert {"SAM", "GSAM", "A2D", "DivDis"} <= checked
+
+
+def test_a_name_tells_radius_and_weights_whatever_the_defaults(scripts):
+    script = scripts["defaults"]
+    methods = (*script.DEFAULTS, *chain.from_iterable(script.CANDIDATES.values()))
+    names = [script.named(method) for method in methods]
+    assert len(set(names)) == len(names)
+    assert script.named(SED(weight=0.1, active=3)) == "SED(weight=0.1, active=3)"
+    assert script.named(SED(weight=0.1)) == "SED(weight=0.1)"
 
 
 def test_unlabeled_images_are_each_under_one_corruption(scripts):

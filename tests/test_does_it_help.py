@@ -104,3 +104,24 @@ def test_unfamiliar_images_are_shown_by_method_and_block_where_they_were_asked_f
         ["| SAM", "27", "0.500"],
         ["| SAM", "28", "0.500"],
     ]
+
+
+def test_the_picture_has_every_gain_of_the_tables(script):
+    studies = script.pictured()
+    gains = script.leads(studies)
+    lines = [line for part in script.parts().values() for line in part.splitlines()]
+    seen = 0
+    for several in gains.values():
+        for lead in several:
+            cells = [
+                f"{gain.mean:+.2f} ({gain.low:.2f} to {gain.high:.2f})"
+                for gain in lead.by.values()
+            ]
+            row = " | ".join(cells).replace("-", MINUS)
+            seen += any(row in line for line in lines)
+    assert seen == sum(len(study.arms.labels) - 1 for study in studies[:2])
+    figure = script.drawn(gains, [study.name for study in studies])
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert rows == [*gains]
+    marks = sum(len(several) for several in gains.values())
+    assert [len(axis.containers) for axis in figure.axes] == [marks, marks]

@@ -33,11 +33,9 @@ SCORES = {"in domain": Score("accuracy", 0.3), "shift": Score("shifted_accuracy"
 
 def main() -> None:
     for job in JOBS:
-        for part in (job, f"{job}_candidates"):
-            file = RESULTS / f"{part}.json"
-            if file.exists():
-                print(f"\n{part}")
-                print_job(read_json(file)["methods"])
+        for file in sorted(RESULTS.glob(f"{job}*.json")):
+            print(f"\n{file.stem}")
+            print_job(read_json(file)["methods"])
 
 
 def print_job(methods: Mapping[str, Found]) -> None:

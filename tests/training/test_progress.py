@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tepui.methods import A2D, SAM
+from tepui.methods import A2D, SAM, SED
 from tepui.training import MultiStep
 from tepui.training.progress import counting, showing, summary
 from tepui.training.run import EpochRecord
@@ -62,6 +62,19 @@ def test_members_that_disagree_on_unlabeled_data_come_with_a_remark(capsys):
     assert epoch.startswith("A2D: epoch 1/1")
     fitted(images(), method=A2D(), epochs=1, unlabeled=images(), progress="none")
     assert capsys.readouterr().err == ""
+
+
+def test_members_that_learn_in_turns_come_with_a_remark(capsys):
+    fitted(images(), method=SED(), members=4, epochs=1, progress="lines")
+    remark, _ = capsys.readouterr().err.splitlines()
+    assert remark == (
+        "SED: each step trains 2 of 4 members, so that a member makes 50% of a deep "
+        "ensemble's updates; for as many, train 2 times the epochs"
+    )
+    for method in (SED(main="all"), SED(active=4)):
+        fitted(images(), method=method, members=4, epochs=1, progress="lines")
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("SED: epoch")
 
 
 def test_none_prints_nothing(capsys):

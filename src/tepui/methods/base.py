@@ -65,6 +65,19 @@ class Method:
         """Whether every step meets the same shapes."""
         return True
 
+    def remark(self, members: int) -> str | None:
+        """Return what somebody should know before such a run, in a sentence.
+
+        It is shown above the progress.
+
+        Args:
+            members: How many there are.
+
+        Returns:
+            The sentence, without capital and full stop; nothing by default.
+        """
+        return None
+
     def phase(self, epoch: int, epochs: int) -> str:
         """Return the name of the phase in which an epoch lies.
 

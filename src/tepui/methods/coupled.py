@@ -12,6 +12,11 @@ from tepui.core.per_member import lists_of
 from tepui.methods.base import Method
 from tepui.methods.sharpness_aware import SharpnessAware
 
+ONLY_LABELS_TELL = (
+    "members learn to disagree on the unlabeled data; whether they are right there "
+    "more or less often than a deep ensemble, only labeled samples of the kind can tell"
+)
+
 
 class ActiveMembers(NamedTuple):
     """Who takes part in one step of coupled members.
@@ -93,6 +98,10 @@ class CoupledMethod(Method, ABC):
     def relative_cost(self, epoch: int, epochs: int) -> float:
         """Return what an epoch costs the base."""
         return 1.0 if self.base is None else self.base.relative_cost(epoch, epochs)
+
+    def remark(self, members: int) -> str | None:
+        """Return that labels alone can judge what members do with unlabeled data."""
+        return ONLY_LABELS_TELL if self.needs_unlabeled else None
 
     def check_members(self, members: int) -> None:
         """Raise if the method cannot train this many members.

@@ -110,6 +110,16 @@ class SED(CoupledMethod):
             self.active,
         )
 
+    def remark(self, members: int) -> str | None:
+        """Return how many updates a member makes where each step trains a few."""
+        if self.main == "all" or self.active >= members:
+            return None
+        return (
+            f"each step trains {self.active} of {members} members, so that a member "
+            f"makes {self.active / members:.0%} of a deep ensemble's updates; for as "
+            f"many, train {members / self.active:.3g} times the epochs"
+        )
+
     def turn(
         self, members: int, progress: float, generator: torch.Generator
     ) -> ActiveMembers:

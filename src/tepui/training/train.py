@@ -58,10 +58,6 @@ from tepui.training.timeline import Clock
 log = logging.getLogger(__name__)
 
 PLAIN_EXECUTION = ExecutionSpec()
-ONLY_LABELS_TELL = (
-    "members learn to disagree on the unlabeled data; whether they are right there "
-    "more or less often than a deep ensemble, only labeled samples of the kind can tell"
-)
 
 
 def train(
@@ -246,8 +242,8 @@ def _trained(
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
         method, epochs = spec.method, spec.epochs
-        if method.needs_unlabeled:
-            remark(style, f"{title}: {ONLY_LABELS_TELL}")
+        if (text := method.remark(len(ensemble))) is not None:
+            remark(style, f"{title}: {text}")
         costs = [method.relative_cost(epoch, epochs) for epoch in range(epochs)]
         shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
         plan = Plan(

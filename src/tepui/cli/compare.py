@@ -45,11 +45,7 @@ from tepui.studies.comparison_plan import planned_comparison
 from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
 from tepui.training import SGD, AdamW, exchange_here
 
-DEFAULT_METHODS: list[Method] = [
-    DeepEnsemble(),
-    SAM(rho=0.1),
-    SharpBalance(rho=0.1, fraction=0.4, switch_at=0.5),
-]
+DEFAULT_METHODS: list[Method] = [DeepEnsemble(), SAM(), SharpBalance()]
 EXAMPLE = (
     "tepui compare --methods DeepEnsemble 'SharpBalance(rho=0.05)' --ensembles 3 "
     "--out runs/digits"

@@ -184,7 +184,8 @@ def run(arguments: argparse.Namespace) -> None:
     job = JOBS[arguments.job](arguments)
     methods, name = list(DEFAULTS), arguments.job
     if arguments.candidates:
-        names, name = arguments.candidates, f"{arguments.job}_candidates"
+        names = arguments.candidates
+        name = f"{arguments.job}_candidates_{'_'.join(names)}"
         methods = [
             DEFAULTS[0],
             *(method for each in names for method in CANDIDATES[each]),

@@ -113,7 +113,7 @@ def test_defaults_hurt_in_no_job_that_they_were_trained_in(scripts):
             if (found := methods.get(script.named(now))) is not None:
                 assert make.standing(found, methods[make.PLAIN]) != make.HURTS
                 checked.add(type(method).__name__)
-    assert {"SAM", "GSAM", "A2D", "DivDis"} <= checked
+    assert checked == {"SAM", "GSAM", "SharpBalance", "A2D", "DivDis"}
 
 
 def test_a_name_tells_radius_and_weights_whatever_the_defaults(scripts):

@@ -11,7 +11,7 @@ import tepui
 from tepui.core.seeding import member_seeds
 from tepui.data import Digits, UniformNoise, corrupt, corrupted
 from tepui.data.corruptions import copies
-from tepui.methods import SAM, DeepEnsemble
+from tepui.methods import SAM, SED, DeepEnsemble
 from tepui.models import MLP
 from tepui.sharpness import worst_case
 from tepui.studies import compare, extracted, read_comparison
@@ -73,6 +73,24 @@ def test_scores_are_means_over_ensembles(finished):
     assert found.error == pytest.approx(abs(values[0] - values[1]) / 2)
     level = [t.evaluation["severities"]["5"]["nll"] for t in method.ensembles]
     assert method.severity("5", "nll").mean == pytest.approx(sum(level) / 2)
+
+
+def test_what_to_know_of_a_method_is_told_once_before_its_runs(tmp_path, capsys):
+    told = []
+    methods = [DeepEnsemble(), SED()]
+    small(
+        tmp_path / "run",
+        methods=methods,
+        members=3,
+        announce=told.append,
+        progress="lines",
+    )
+    assert told[0] == f"SED: {SED().remark(3)}"
+    assert [line.split(",")[0] for line in told[1:]] == [
+        *["DeepEnsemble"] * 2,
+        *["SED"] * 2,
+    ]
+    assert "each step trains" not in capsys.readouterr().err
 
 
 def test_all_ensembles_share_one_copy_of_each_cell(tmp_path, monkeypatch):

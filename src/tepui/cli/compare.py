@@ -47,7 +47,7 @@ from tepui.training import SGD, AdamW, exchange_here
 
 DEFAULT_METHODS: list[Method] = [DeepEnsemble(), SAM(), SharpBalance()]
 EXAMPLE = (
-    "tepui compare --methods DeepEnsemble 'SharpBalance(rho=0.05)' --ensembles 3 "
+    "tepui compare --methods DeepEnsemble 'SharpBalance(rho=0.1)' --ensembles 3 "
     "--out runs/digits"
 )
 
@@ -98,7 +98,7 @@ def compare(
             the architecture of the heads; by default the extractor's last layer, newly
             initialized.
         methods: What to compare, each with its arguments where they differ from the
-            defaults, such as: --methods DeepEnsemble SAM 'SharpBalance(rho=0.05)'; by
+            defaults, such as: --methods DeepEnsemble SAM 'SharpBalance(rho=0.1)'; by
             default DeepEnsemble, SAM and SharpBalance.
         members: Members per ensemble.
         ensembles: Ensembles per method, for intervals; two by default, or as many as

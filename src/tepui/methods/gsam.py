@@ -59,7 +59,8 @@ class GSAM(SharpnessAware):
 
     Attributes:
         rho: Length of the perturbation at the highest learning rate; one value, or one
-            per member. 0.2 lost 11 points in runs of 12 epochs.
+            per member. 0.2 lost 11 points in runs of 12 epochs and gained under another
+            shift: where data shift, only labeled samples of the shift can choose.
         adaptive: Measure the perturbation relative to each weight.
         update_statistics: Let the perturbed pass update BatchNorm's running statistics.
         start_at: When perturbing begins, an epoch or a share of the run; plain

@@ -70,6 +70,7 @@ class SED(CoupledMethod):
         base: The sharpness-aware step of each member, such as ``SAM(rho=0.05)``; None
             descends the joint loss itself.
         weight: Weight of the disagreement; 0 leaves only the random choice of members.
+            Where data shift, only labeled samples of the shift can choose.
         active: How many members each step draws.
         kernel: How disagreement is measured: ``"a2d"`` or ``"divdis"``.
         alpha: Whose averaged logits say how hard a sample is: those of the members

@@ -7,7 +7,7 @@ the same data order under each of them.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -191,6 +191,9 @@ def compare(
     for job in plan.values():
         if exchange.writer and job.trial.digest not in before:
             (store.folder(job.trial) / GALLERY).unlink(missing_ok=True)
+    if exchange.writer:
+        for line in _remarks(methods, members):
+            announce(line)
     if at_once != 1 or not isinstance(executor, Processes):
         rule = "be 1, by processes, where ranks train an ensemble together"
         require(isinstance(exchange, LocalExchange), "at_once", rule, at_once)
@@ -224,6 +227,13 @@ def compare(
     if exchange.writer:
         write_document(folder / FILE, KIND, asdict(comparison))
     return comparison
+
+
+def _remarks(methods: Sequence[Method], members: int) -> Iterator[str]:
+    """Yield what to know before the methods' runs, with their labels."""
+    for label, method in zip(labels(methods), methods, strict=True):
+        if (text := method.remark(members)) is not None:
+            yield f"{label}: {text}"
 
 
 def _require_free(folder: Path, resume: bool) -> None:

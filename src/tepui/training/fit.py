@@ -22,7 +22,8 @@ from tepui.training.early_stopping import EarlyStopping
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, Optimizer
-from tepui.training.progress import Style
+from tepui.training.progress import Style, remark
+from tepui.training.ranks import exchange_here
 from tepui.training.run import Run
 from tepui.training.schedule import Cosine, Schedule, as_schedule
 from tepui.training.shards import BatchNormPolicy
@@ -211,6 +212,9 @@ def fit(
         batch_norm=batch_norm,
         precision=precision,
     )
+    if (text := method.remark(len(ensemble))) is not None:
+        writer = (exchange_here(data_parallel) if exchange is None else exchange).writer
+        remark(progress if writer else "none", f"{type(method).__name__}: {text}")
     return train(
         ensemble,
         dataset,

@@ -47,7 +47,7 @@ from tepui.training.member import TrainingMember
 from tepui.training.member_state import checkpoint_bytes
 from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
-from tepui.training.progress import remark, showing
+from tepui.training.progress import showing
 from tepui.training.ranks import exchange_here
 from tepui.training.run import Run
 from tepui.training.run_folder import RunFolder
@@ -242,8 +242,6 @@ def _trained(
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
         method, epochs = spec.method, spec.epochs
-        if (text := method.remark(len(ensemble))) is not None:
-            remark(style, f"{title}: {text}")
         costs = [method.relative_cost(epoch, epochs) for epoch in range(epochs)]
         shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
         plan = Plan(

@@ -5,12 +5,10 @@ from math import nan
 from pathlib import Path
 
 import pytest
-import torch
 
-from tepui.cli.calibration_gain import Gain, doubt_in_words, gain_of
-from tepui.data import Arrays
-from tepui.ensembles.ensemble import Ensemble
+from tepui.cli.calibration_gain import doubt_in_words
 from tepui.evaluation.applied import AppliedScores
+from tepui.studies.calibration_gain import Gain
 from tepui.studies.statistics import Interval
 
 RUN = Path("runs/mine")
@@ -69,30 +67,3 @@ def test_a_calibration_error_that_rose_is_said():
     assert said.startswith("ECE got worse on these samples though NLL falls")
     assert "tepui evaluate runs/mine" in said
     assert doubt_in_words(gain(change, (0.03001, 0.03004)), RUN) == ""  # as shown
-
-
-class Passed(torch.nn.Module):
-    """Gives its inputs back, times a factor."""
-
-    def __init__(self, scale):
-        super().__init__()
-        self.scale = torch.nn.Parameter(torch.tensor(scale))
-
-    def forward(self, inputs):
-        return self.scale * inputs
-
-
-@pytest.mark.parametrize(
-    ("scale", "samples", "doubted"), [(4.0, 400, False), (1.0, 30, True)]
-)
-def test_samples_themselves_say_whether_it_helps(scale, samples, doubted):
-    draw = torch.Generator().manual_seed(0)
-    inputs = torch.randn(samples, 3, generator=draw)
-    labels = torch.multinomial(inputs.softmax(-1), 1, generator=draw).squeeze(1)
-    data = Arrays(inputs, labels)
-    ensemble = Ensemble([Passed(scale)], seed=0)
-    ensemble.calibrate(data)
-    found = gain_of(ensemble, data, "probability", {"batch_size": 16, "workers": 0})
-    assert found.samples == samples
-    assert (doubt_in_words(found, RUN) != "") == doubted
-    assert (found.after.nll < found.before.nll - 0.05) != doubted

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.cli.calibration_gain import doubt_in_words, gain_in_words, gain_of
+from tepui.cli.calibration_gain import doubt_in_words, gain_in_words
 from tepui.cli.console import console, counted
 from tepui.cli.datasets import (
     Data,
@@ -30,6 +30,7 @@ from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.evaluation.adding import without_applied
+from tepui.studies.calibration_gain import gain_of
 from tepui.studies.trained import EVALUATION, EVALUATION_KIND
 from tepui.training.prepare import to_device
 

@@ -1,51 +1,10 @@
 """What a calibration gained, and whether the samples suffice to know, in words."""
 
-import warnings
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from torch.utils.data import Dataset
 
 from tepui.cli.console import counted
-from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.held_out import held_out
-from tepui.evaluation.applied import AppliedScores, scores_with
-from tepui.evaluation.cross_fitting import loss_changes
-from tepui.metrics import Calibration, Rule, TemperatureScaling
-from tepui.studies.statistics import Interval, mean_interval
-
-
-@dataclass(frozen=True)
-class Gain:
-    """What a calibration did.
-
-    Attributes:
-        before: Scores of the samples it was fitted on, without it.
-        after: The same with it.
-        change: By how much it changes the NLL of samples that it was not fitted on, see
-            :mod:`tepui.evaluation.cross_fitting`.
-        samples: How many there are.
-    """
-
-    before: AppliedScores
-    after: AppliedScores
-    change: Interval
-    samples: int
-
-
-def gain_of(
-    ensemble: Ensemble, held: Dataset[Any], rule: Rule, how: dict[str, Any]
-) -> Gain:
-    """Return what the calibration of an ensemble did, by its own samples."""
-    fitted = ensemble.calibration
-    assert fitted is not None, "an ensemble is calibrated first"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # said while it was fitted
-        outputs = held_out(ensemble, held, ensemble.task, (), **how)
-    before, after = (scores_with(each, outputs, rule) for each in (None, fitted))
-    changes = loss_changes(outputs, fitted.method, rule).tolist()
-    return Gain(before, after, mean_interval(changes), len(outputs.targets))
+from tepui.metrics import Calibration, TemperatureScaling
+from tepui.studies.calibration_gain import Gain
 
 
 def gain_in_words(gain: Gain, calibration: Calibration) -> str:
@@ -60,14 +19,10 @@ def gain_in_words(gain: Gain, calibration: Calibration) -> str:
     )
 
 
-UNSEEN = 5e-5  # what four digits of a loss do not show
-
-
 def doubt_in_words(gain: Gain, run: Path) -> str:
     """Return why not to trust a calibration, and what to do; empty if nothing is.
 
-    It helps where the 95 % interval of the change of NLL lies below zero, on samples
-    that it was not fitted on. ECE over few samples is rough, and a rise is only told.
+    ECE over few samples is rough, and a rise is only told.
     """
     change, ece = gain.change, (gain.before.ece, gain.after.ece)
     rose = f"{ece[1]:.4f}" > f"{ece[0]:.4f}"
@@ -78,11 +33,11 @@ def doubt_in_words(gain: Gain, run: Path) -> str:
         "hold out more samples (tepui train --validation), or take it back, with sets "
         f"and detectors: tepui calibrate {run} --remove"
     )
-    if max(abs(change.low), abs(change.high)) < UNSEEN:
+    if gain.effect == "nothing":
         return f"by {samples} probabilities are right as they are: nothing changes"
-    if change.low > 0:
+    if gain.effect == "hurts":
         return f"calibration makes probabilities worse ({unseen}); {remedy}"
-    if not change.high < 0:
+    if gain.effect == "unknown":
         few = f"{samples} cannot tell whether calibration helps"
         also = ", and ECE got worse on them" if rose else ""
         known = "" if change.count < 2 else f" ({unseen})"

@@ -134,6 +134,35 @@ def test_a_reproduced_table_fits_on_a_screen(
     assert "m0" in shown
 
 
+def test_columns_that_say_one_thing_are_told_once_below_a_table(
+    monkeypatch, capsys, tmp_path
+):
+    about = {"dataset": "random_quadratic", "architecture": "a", "unit": "none"}
+    axes = ("panel", "curve", "k", "eta", "regime", "source", "score")
+    records = tuple(
+        Record(
+            item="a/b",
+            method="sharpbalance",
+            metric="sharpness",
+            value=0.5,
+            n=3,
+            at={"rho": f"0.{n}"} | {axis: f"one {axis}" for axis in axes},
+            **about,
+        )
+        for n in range(5)
+    )
+    monkeypatch.setattr(reproduce, "console", lambda: Console(width=80, markup=False))
+    reproduce._say(Results("a/b", "title", "small", {}, {}, records), tmp_path)
+    shown = capsys.readouterr().out
+    cells = [line.strip("│┃").split() for line in shown.splitlines() if "│" in line]
+    assert cells == [[f"0.{n}", "│", "0.5"] for n in range(5)]
+    told = ", ".join(f"{axis}: one {axis}" for axis in axes)
+    assert (
+        "in every row above: dataset: random_quadratic, method: sharpbalance, "
+        f"{told}, metric: sharpness, paper: none, n: 3"
+    ) in " ".join(shown.split())
+
+
 @pytest.mark.parametrize("size", ["smoke", "smoke+epochs=1", "small"])
 def test_numbers_of_a_smoke_test_are_said_to_mean_nothing(
     size, monkeypatch, capsys, tmp_path

@@ -25,6 +25,7 @@ from tepui.cli.console import console, table
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.importing import find_in_this_folder
 from tepui.cli.plan_table import plan_table
+from tepui.cli.same_columns import narrowed
 from tepui.core.replacing import check_writable
 from tepui.evaluation.stored_logits import LogitType
 from tepui.papers.recipe import (
@@ -172,7 +173,11 @@ def reproduce(
 
 def _say(results: Results, folder: Path) -> None:
     shown = _on_a_screen(results)
-    console().print(_table(results, shown))
+    numbers, same = _table(results, shown)
+    console().print(numbers)
+    if same:
+        told = ", ".join(f"{name}: {cell or 'none'}" for name, cell in same.items())
+        console().print(f"in every row above: {told}")
     if any(record.sem is not None for record in results.records):
         console().print("±: standard error of the mean; n: how many it is the mean of")
     if len(results.records) > shown:
@@ -327,19 +332,20 @@ def _catalog() -> Table:
 def _on_a_screen(results: Results) -> int:
     """Return how many rows of a table fit on a screen, at least one."""
     count = min(len(results.records), SCREEN)
-    while count > 1 and len(console().render_lines(_table(results, count))) > SCREEN:
+    while count > 1 and len(console().render_lines(_table(results, count)[0])) > SCREEN:
         count -= 1
     return count
 
 
-def _table(results: Results, count: int) -> Table:
-    """Return the first rows of a table."""
+def _table(results: Results, count: int) -> tuple[Table, Mapping[str, str]]:
+    """Return the first rows of a table, and what is the same in all of them."""
     headings, *numbers = rows(results)
     title = f"{results.item} ({results.size}): {results.title}"
-    cells = ([*map(_shortened, row[1:])] for row in numbers[:count])
-    shown = table(title, headings[1:], cells, numbers=("paper", "ours", "n"))
+    cells = [[*map(_shortened, row[1:])] for row in numbers[:count]]
+    names, lines, same = narrowed(headings[1:], cells, kept="ours")
+    shown = table(title, names, lines, numbers=("paper", "ours", "n"))
     shown.caption = NO_NUMBERS if results.size.startswith("smoke") else None
-    return shown
+    return shown, same
 
 
 def _shortened(cell: str) -> str:

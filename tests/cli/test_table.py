@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import tepui
+from tepui.cli import predict
 from tepui.cli.main import main
+from tepui.evaluation.shards import ShardedPredictions, predict_shards
 
 
 @pytest.fixture
@@ -123,6 +125,34 @@ def test_missing_values_that_are_filled_are_said(table, capsys):
     assert gaps.filled == {"age": [0, 2], "city": [1]}
     assert gaps.unknown_words == {"city": [3]}
     assert " ".join(str(gaps).split()) in told
+
+
+def test_new_rows_are_read_once_and_parts_no_more_than_needed(
+    table, capsys, monkeypatch
+):
+    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
+    main(["train", *DATA, *target, *HOW, "--epochs", "1", "--out", "run"])
+    new, reads = table / "new.csv", []
+
+    def predicting(*arguments, **options):
+        new.unlink(missing_ok=True)  # what is needed of it was read
+        return predict_shards(*arguments, **options)
+
+    def reading(shards):
+        reads.append(shards.samples)
+        return shards_of(shards)
+
+    shards_of = ShardedPredictions.shards
+    monkeypatch.setattr(predict, "predict_shards", predicting)
+    monkeypatch.setattr(ShardedPredictions, "shards", reading)
+    new.write_text("city,age\nRiga,20\n")
+    capsys.readouterr()
+    main(["predict", "run", "new.csv", "--out", "out.csv"])
+    assert "seen as none of theirs: 1 in city ('Riga' in line 2)" in said(capsys)
+    assert reads == [1]  # to write them
+    main(["calibrate", "run", "--coverage", "0.9"])
+    main(["predict", "run", "--out", "test.csv"])
+    assert reads == [1, 30, 30]  # to write and to count them
 
 
 def test_names_of_columns_are_taken_whole(table, capsys):

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -24,13 +24,14 @@ from tepui.core.precision import Precision
 from tepui.core.task import GAUSSIAN
 from tepui.data import Arrays, ImageFiles, Table
 from tepui.data.arrays import Inputs
+from tepui.data.files.table_rows import read_table
 from tepui.data.preparation import NO_LABEL, Preparation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import files_of
 from tepui.ensembles.loading import preparation_in
 from tepui.evaluation.prediction_file import check_format, write_predictions
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
-from tepui.metrics import ConformalIntervals, FeatureScore
+from tepui.metrics import ConformalIntervals, ConformalSets, FeatureScore
 from tepui.metrics.held_out_scores import LEVEL, check_level, too_few, unfamiliar_at
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
@@ -102,8 +103,9 @@ def predict(
         raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
     prepared = preparation_in(run)
     known = prepared or Preparation()
+    gaps: tuple[str, ...] = ()
     if inputs is not None:
-        samples = _read(inputs, prepared)
+        samples, gaps = _read(inputs, prepared)
     else:
         samples = tested_part(None, run) if data is None else built(data)
     samples = samples if prepared is None else known.dataset(samples)
@@ -127,12 +129,14 @@ def predict(
     about: dict[str, Any] = {"classes": known.classes, "units": known.units}
     about |= {"names": _names(samples), "level": level}
     write_predictions(shards, out, **about, overwrite=True)
-    judged, empty = _judged(shards, level, run), _empty_sets(shards)
+    counts = _counts(shards, ensemble, level)
     shutil.rmtree(parts)
     count = counted(shards.samples, "prediction")
     own = inputs is None and data is None
     of = " for the test data of the run" if own else ""
-    said = [*_gaps(samples, known, inputs), *_intervals(ensemble), empty, judged]
+    gaps = samples.gaps.words if isinstance(samples, Table) else gaps
+    said = [*gaps, *_intervals(ensemble), _empty_sets(shards, counts)]
+    said.append(_judged(shards, counts, level, run))
     if shards.unfamiliarity_by is not None and ensemble.judged_by is not None:
         said.append(too_few(level, ensemble.judged_by.samples) or "")
     for line in (f"{count}{of} written to {out}", *filter(None, said)):
@@ -144,15 +148,25 @@ def predict(
     end_if_left_out(left_out, shards.samples)
 
 
-def _gaps(
-    samples: Dataset[Any], known: Preparation, inputs: Path | None
-) -> tuple[str, ...]:
-    """Say which cells of a table the training rows do not explain."""
-    if isinstance(samples, Table):
-        return samples.gaps.words
-    if known.columns is None or inputs is None:
-        return ()
-    return known.gaps(inputs).words
+class Counts(NamedTuple):
+    """How many rows need a second look."""
+
+    unfamiliar: int
+    empty: int  # no class is in their set
+
+
+def _counts(shards: ShardedPredictions, ensemble: Ensemble, level: float) -> Counts:
+    """Count rows, in one pass over the parts if there is anything to count."""
+    of_classes = shards.task == "classification"
+    sets = of_classes and isinstance(ensemble.conformity, ConformalSets)
+    judged = shards.unfamiliarity_by is not None
+    unfamiliar = empty = 0
+    for part in shards.shards() if sets or judged else ():
+        if judged:
+            unfamiliar += int(unfamiliar_at(level, part["unfamiliarity"]).sum())
+        if sets:
+            empty += int((~part["in_set"].any(dim=1)).sum())
+    return Counts(unfamiliar, empty)
 
 
 def _intervals(ensemble: Ensemble) -> list[str]:
@@ -167,26 +181,22 @@ def _intervals(ensemble: Ensemble) -> list[str]:
     return ["; ".join(said)] if said else []
 
 
-def _empty_sets(shards: ShardedPredictions) -> str:
-    """Say how many rows no class fits, if there are sets of classes."""
-    if shards.task != "classification":
-        return ""
-    sets = (part["in_set"] for part in shards.shards() if "in_set" in part)
-    found = sum(int((~part.any(dim=1)).sum()) for part in sets)
-    rows = f"{found} of {counted(shards.samples, 'row')}"
-    have = "has" if found == 1 else "have"
+def _empty_sets(shards: ShardedPredictions, counts: Counts) -> str:
+    """Say how many rows no class fits, if there are some."""
+    rows = f"{counts.empty} of {counted(shards.samples, 'row')}"
+    have = "has" if counts.empty == 1 else "have"
     why = "no class is as likely there as classes of held-out samples are"
-    return f"{rows} {have} an empty set (in_set columns): {why}" if found else ""
+    said = f"{rows} {have} an empty set (in_set columns): {why}"
+    return said if counts.empty else ""
 
 
-def _judged(shards: ShardedPredictions, level: float, run: Path) -> str:
+def _judged(shards: ShardedPredictions, counts: Counts, level: float, run: Path) -> str:
     """Say how many rows are unfamiliar, or what to run to know."""
     by = shards.unfamiliarity_by
     kept = recorded_training(run).get("validation") is not None
     held_out = "" if kept else " --held-out test"
     if by is not None:
-        parts = (unfamiliar_at(level, s["unfamiliarity"]) for s in shards.shards())
-        found = sum(int(part.sum()) for part in parts)
+        found = counts.unfamiliar
         told = f"{found} of {counted(shards.samples, 'row')}"
         looks = "looks" if found == 1 else "look"
         said = f"{told} {looks} unlike the training data (level {level:g} by {by})"
@@ -204,15 +214,21 @@ def _judged(shards: ShardedPredictions, level: float, run: Path) -> str:
     return f"to learn {what}: tepui calibrate {run}{coverage}{held_out}"
 
 
-def _read(inputs: Path, preparation: Preparation | None) -> Dataset[Any]:
-    """Return the samples that a path names, prepared as the training data were."""
+def _read(
+    inputs: Path, preparation: Preparation | None
+) -> tuple[Dataset[Any], tuple[str, ...]]:
+    """Return the samples that a path names, prepared as the training data were.
+
+    With them, in words, cells of a table that the training rows do not explain.
+    """
     rule = "know how its training data were prepared to take raw inputs"
     require(preparation is not None, "run", rule, "it does not")
     assert preparation is not None
     if preparation.columns is not None:
         rule = "be a table (.csv), since the run learned from one"
         require(inputs.suffix.lower() in READ, "inputs", rule, str(inputs))
-        return _unlabeled(preparation.table(inputs))
+        rows = read_table(inputs)
+        return _unlabeled(preparation.table(rows)), preparation.gaps(rows).words
     check_no_table(inputs)
     if not inputs.suffix and not inputs.exists():
         hint = nearest(
@@ -225,8 +241,8 @@ def _read(inputs: Path, preparation: Preparation | None) -> Dataset[Any]:
         numbers = torch.from_numpy(np.load(inputs, allow_pickle=False))
         if numbers.is_floating_point():
             numbers = numbers.float()
-        return _unlabeled(preparation.tensors(numbers))
-    return preparation.images(files_of(inputs) or [])
+        return _unlabeled(preparation.tensors(numbers)), ()
+    return preparation.images(files_of(inputs) or []), ()
 
 
 def _unlabeled(inputs: Inputs) -> Arrays:

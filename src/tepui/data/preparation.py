@@ -17,7 +17,7 @@ from tepui.data.class_names import class_names
 from tepui.data.columns import Columns
 from tepui.data.files.table import Table
 from tepui.data.files.table_gaps import TableGaps
-from tepui.data.files.table_rows import read_table
+from tepui.data.files.table_rows import TableRows, read_table
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.loading import as_arrays
@@ -165,11 +165,12 @@ class Preparation:
         assert self.tokenizer is not None
         return self.tokenizer.batch(texts, self.length)
 
-    def table(self, path: str | Path) -> Inputs:
+    def table(self, path: str | Path | TableRows) -> Inputs:
         """Return the rows of a table as a model sees them.
 
         Args:
             path: A CSV file with the columns of the training rows; others are ignored.
+                Or what was read of one.
 
         Returns:
             The inputs, in the order of the rows.
@@ -181,13 +182,13 @@ class Preparation:
         """
         columns = self._columns()
         assert self.normalize is not None
-        return columns.standardized(read_table(Path(path)), self.normalize)
+        return columns.standardized(_rows(path), self.normalize)
 
-    def gaps(self, path: str | Path) -> TableGaps:
+    def gaps(self, path: str | Path | TableRows) -> TableGaps:
         """Return what of a table's rows the training rows do not explain.
 
         Args:
-            path: A CSV file, as :meth:`table` reads it.
+            path: A CSV file, as :meth:`table` reads it, or what was read of one.
 
         Returns:
             Words that the training rows do not have, and missing values that are
@@ -197,7 +198,7 @@ class Preparation:
             FileNotFoundError: If there is no such file.
             ValueError: If the training data were no table, or a column is missing.
         """
-        return self._columns().gaps(read_table(Path(path)))
+        return self._columns().gaps(_rows(path))
 
     def _columns(self) -> Columns:
         rule = "have learned from a table (tepui.data.Table) to take a table"
@@ -272,6 +273,10 @@ def preparation_of(dataset: Dataset[Any]) -> Preparation | None:
         columns=source.columns if isinstance(source, Table) else None,
         units=source.units if isinstance(source, Table) else None,
     )
+
+
+def _rows(path: str | Path | TableRows) -> TableRows:
+    return path if isinstance(path, TableRows) else read_table(Path(path))
 
 
 def _tokenizer(**values: Any) -> Tokenizer | HuggingFaceTokenizer:

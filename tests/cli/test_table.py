@@ -73,10 +73,15 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
     (table / "new.csv").write_text("age,city\n40,Oslo\n50,Rome\n")
     capsys.readouterr()
     main(["predict", "run", "new.csv", "--out", "out.csv"])
+    told = said(capsys)
+    assert (
+        "answers are in the target's unit; in its square: aleatoric and epistemic, "
+        "variances (std is the root of their sum)"
+    ) in told
     assert (
         "lower and upper: 90 % by the noise that the members predict; conformal_lower "
         "and conformal_upper: 80 % by the held-out data of tepui calibrate"
-    ) in said(capsys)
+    ) in told
     for row, truth in zip(answers("out.csv"), (320_000, 350_000), strict=True):
         assert float(row["mean"]) == pytest.approx(truth, rel=0.05)
         assert float(row["lower"]) < float(row["mean"]) < float(row["upper"])

@@ -193,6 +193,18 @@ def test_a_comparison_needs_no_further_option(table, capsys):
             "column 'name' of my.csv must hold numbers, or at most 100 different words",
         ),
         (
+            "--data Table --data.path my.csv --data.target sold --data.ignore age,name",
+            "--data.ignore must have a word for each column (age name), got 'age,name'",
+        ),
+        (
+            "--data Table --data.path my.csv --data.target sold --data.ignore [price]",
+            "--data.ignore must have a word for each column (price), got '[price]'",
+        ),
+        (
+            "--data Table --data.path my.csv --data.target sold --data.ignore x,name",
+            "--data.ignore must be one of age, city, sold, price, name, got 'x,name'",
+        ),
+        (
             "--data Table --data.path my.csv --data.target price --data.ignore name",
             "--loss must be given for numbers to predict: --loss MSE, --loss GaussianN",
         ),

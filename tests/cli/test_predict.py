@@ -148,6 +148,7 @@ def test_images_that_cannot_be_read_are_left_out_and_named(
     found = rows(file)
     readable = [photos / f"{number}.png" for number in (0, 2, 3, 5)]
     assert [row["name"] for row in found] == list(map(str, readable))
+    assert [row["sample"] for row in found] == ["0", "1", "2", "3"]
     expected = tepui.load(run).predict(readable).labels.tolist()
     assert [int(row["prediction"]) for row in found] == expected
     assert not (tmp_path / "a.csv.parts").exists()
@@ -230,9 +231,10 @@ def test_mistakes_end_in_words(words, message, run, tmp_path, monkeypatch, capsy
 def test_help_shows_an_example(capsys):
     with pytest.raises(SystemExit):
         main(["predict", "--help"])
-    assert (
-        "tepui predict runs/sam photos --out predictions.csv" in capsys.readouterr().out
-    )
+    help_shown, _ = said(capsys)
+    assert "tepui predict runs/sam photos --out predictions.csv" in help_shown
+    assert "sample counts the rows of the file from 0" in help_shown
+    assert "aleatoric and epistemic are variances, in its square" in help_shown
 
 
 def test_the_table_of_an_evaluation_names_each_member(run, capsys):

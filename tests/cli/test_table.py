@@ -75,10 +75,15 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
     (table / "new.csv").write_text("age,city\n40,Oslo\n50,Rome\n")
     capsys.readouterr()
     main(["predict", "run", "new.csv", "--out", "out.csv"])
+    told = said(capsys)
+    assert (
+        "answers are in the target's unit; in its square: aleatoric and epistemic, "
+        "variances (std is the root of their sum)"
+    ) in told
     assert (
         "lower and upper: 90 % by the noise that the members predict; conformal_lower "
         "and conformal_upper: 80 % by the held-out data of tepui calibrate"
-    ) in said(capsys)
+    ) in told
     for row, truth in zip(answers("out.csv"), (320_000, 350_000), strict=True):
         assert float(row["mean"]) == pytest.approx(truth, rel=0.05)
         assert float(row["lower"]) < float(row["mean"]) < float(row["upper"])
@@ -216,6 +221,18 @@ def test_a_comparison_needs_no_further_option(table, capsys):
         (
             "--data Table --data.path my.csv --data.target sold",
             "column 'name' of my.csv must hold numbers, or at most 100 different words",
+        ),
+        (
+            "--data Table --data.path my.csv --data.target sold --data.ignore age,name",
+            "--data.ignore must have a word for each column (age name), got 'age,name'",
+        ),
+        (
+            "--data Table --data.path my.csv --data.target sold --data.ignore [price]",
+            "--data.ignore must have a word for each column (price), got '[price]'",
+        ),
+        (
+            "--data Table --data.path my.csv --data.target sold --data.ignore x,name",
+            "--data.ignore must be one of age, city, sold, price, name, got 'x,name'",
         ),
         (
             "--data Table --data.path my.csv --data.target price --data.ignore name",

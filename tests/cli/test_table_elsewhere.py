@@ -44,7 +44,10 @@ def test_sharpness_is_not_measured_on_a_table_of_other_rows(run, tmp_path, capsy
 
 def test_what_predict_says_to_type_works(run, capsys):
     main(["predict", run, "--out", "first.csv"])
-    words = re.search(r"tepui (calibrate .*?) next:", said(capsys))[1]
+    told = said(capsys)
+    variance = "epistemic, the variance over members (std is its root)"
+    assert f"answers are in the target's unit; in its square: {variance}" in told
+    words = re.search(r"tepui (calibrate .*?) next:", told)[1]
     assert words == "calibrate run --coverage 0.9 --held-out test"
     main(shlex.split(words))
     main(["predict", run, "--out", "second.csv"])

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 import tepui
 from tepui import Ensemble
 from tepui.data import Arrays, ImageFolder, Normalize, Texts
+from tepui.data.image_files import UnreadableImageError
 from tepui.methods import DeepEnsemble
 
 PIXELS = torch.randint(0, 256, (24, 3, 8, 8), dtype=torch.uint8)
@@ -151,6 +152,34 @@ def test_image_files_and_folders_are_prepared_as_in_training(folder, tmp_path):
     out = loaded.predict(folder / "test" / "cat")
     torch.testing.assert_close(out.outputs, expected[:, :4])
     assert set(out.label_names) <= {"cat", "dog"}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("damaged", [2, 12])
+def test_all_images_that_cannot_be_read_are_named(damaged, workers, ensemble, tmp_path):
+    for number in range(14):
+        file = tmp_path / f"{number:02}.png"
+        Image.new("RGB", (8, 8)).save(file)
+        if 1 <= number <= damaged:
+            file.write_bytes(b"no image")
+    with pytest.raises(UnreadableImageError) as raised:
+        ensemble.predict(tmp_path, batch_size=4, workers=workers)
+    first, *lines = str(raised.value).splitlines()
+    rule = "inputs must be images that can be read"
+    assert first == f"{rule}, got {damaged} of 14 that cannot:"
+    named = [tmp_path / f"{number:02}.png" for number in range(1, damaged + 1)]
+    for line, file in zip(lines, named[:10], strict=damaged <= 10):
+        assert line.startswith(f"  {file} must be a valid image: ")
+    assert lines[10:] == (["  and 2 more"] if damaged == 12 else [])
+
+
+def test_a_single_image_that_cannot_be_read_is_named_alone(ensemble, tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "good.png")
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    with pytest.raises(
+        UnreadableImageError, match=r"^.*bad\.png must be a valid image"
+    ):
+        ensemble.predict(tmp_path)
 
 
 class Words(nn.Module):

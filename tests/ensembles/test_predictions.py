@@ -68,6 +68,13 @@ def test_printing_sums_it_up_in_a_few_lines(name):
     assert "tensor" not in repr(PREDICTIONS[name])
 
 
+@pytest.mark.parametrize("name", ["gaussian", "quantiles"])
+def test_printing_says_that_uncertainties_of_numbers_are_variances(name):
+    out = PREDICTIONS[name]
+    (line,) = [row for row in str(out).splitlines() if "epistemic" in row]
+    assert f"epistemic (variance)  mean {float(out.epistemic.mean()):.4g};" in line
+
+
 @by_task
 def test_a_prediction_can_be_copied_and_pickled(name):
     out = PREDICTIONS[name]

@@ -70,10 +70,13 @@ def predict(
             as CIFAR10, whose test part is used. By default the test part of what the
             run was trained on.
         out: The file: .csv, .parquet or .safetensors. Parts that are done lie beside it
-            until all are; the same command goes on after a kill. Of numbers, lower and
-            upper hold 90 % if the noise that members predict is right; conformal_lower
-            and conformal_upper hold what tepui calibrate --coverage promised. Images
-            that cannot be read are left out and named, and the exit status is 1.
+            until all are; the same command goes on after a kill. sample counts the rows
+            of the file from 0, in the order of the inputs. Of numbers, mean, std
+            and all bounds are in the target's own unit, aleatoric and epistemic are
+            variances, in its square. lower and upper hold 90 % if the noise that
+            members predict is right; conformal_lower and conformal_upper hold what
+            tepui calibrate --coverage promised. Images that cannot be read are left out
+            and named, and the exit status is 1.
         data: A data set with options, instead of inputs, such as: --data ImageFolder
             --data.path photos
         model: The members' architecture, needed only for models tepui does not know.
@@ -135,8 +138,8 @@ def predict(
     own = inputs is None and data is None
     of = " for the test data of the run" if own else ""
     gaps = samples.gaps.words if isinstance(samples, Table) else gaps
-    said = [*gaps, *_intervals(ensemble), _empty_sets(shards, counts)]
-    said.append(_judged(shards, counts, level, run))
+    said = [*gaps, _units(ensemble), _intervals(ensemble)]
+    said += [_empty_sets(shards, counts), _judged(shards, counts, level, run)]
     if shards.unfamiliarity_by is not None and ensemble.judged_by is not None:
         said.append(too_few(level, ensemble.judged_by.samples) or "")
     for line in (f"{count}{of} written to {out}", *filter(None, said)):
@@ -169,7 +172,20 @@ def _counts(shards: ShardedPredictions, ensemble: Ensemble, level: float) -> Cou
     return Counts(unfamiliar, empty)
 
 
-def _intervals(ensemble: Ensemble) -> list[str]:
+def _units(ensemble: Ensemble) -> str:
+    """Say what numbers and their variances are measured in, where there are some."""
+    spreads = {
+        "regression": "epistemic, the variance over members (std is its root)",
+        "gaussian": "aleatoric and epistemic, variances (std is the root of their sum)",
+        "quantiles": "epistemic, the variance over members",
+    }
+    name = "" if ensemble.task is None else ensemble.task.name
+    if name not in spreads:
+        return ""
+    return f"answers are in the target's unit; in its square: {spreads[name]}"
+
+
+def _intervals(ensemble: Ensemble) -> str:
     """Say what the intervals of numbers are, where there are some."""
     said = []
     if ensemble.task == GAUSSIAN:
@@ -178,7 +194,7 @@ def _intervals(ensemble: Ensemble) -> list[str]:
         share = f"{100 * ensemble.conformity.coverage:g} %"
         bounds = "conformal_lower and conformal_upper"
         said.append(f"{bounds}: {share} by the held-out data of tepui calibrate")
-    return ["; ".join(said)] if said else []
+    return "; ".join(said)
 
 
 def _empty_sets(shards: ShardedPredictions, counts: Counts) -> str:

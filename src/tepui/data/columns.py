@@ -19,6 +19,7 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.data.arrays import Normalize
 from tepui.data.files.cell_numbers import float_in, has_comma
+from tepui.data.files.table_faults import Fault, refuse
 from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import TableRows, is_missing
 
@@ -29,6 +30,8 @@ SMALLEST = torch.finfo(torch.float32).tiny
 # As a share of the largest number, less than that comes from rounding in float64.
 ROUNDING = 1e-12
 Missing = Literal["refuse", "fill"]
+IGNORE = "leave it out by --data.ignore"
+FILL = "--data.missing fill puts the mean of a column in the place of missing numbers"
 
 
 @final
@@ -47,15 +50,20 @@ class Column:
     fill: float | None = None
 
     def encoded(self, rows: TableRows) -> NDArray[np.float64]:
-        """Return the numbers of every row, ``(rows, features)``."""
+        """Return the numbers of every row, ``(rows, features)``, if none is faulty."""
         if self.words:
             return np.eye(len(self.words) + 1)[self._places(rows), :-1]
         numbers = rows.numbers(self.name).copy()
         if self.fill is not None:
             numbers[rows.missing(self.name)] = self.fill
-        for row in np.flatnonzero(np.isnan(numbers)).tolist()[:1]:
-            rows.refuse(row, self.name, _rule_of_numbers(rows.cells[self.name][row]))
         return numbers[:, None]
+
+    def faults(self, rows: TableRows, fills: bool, reason: str = "") -> list[Fault]:
+        """Return the cells that cannot be read."""
+        filled = fills and (bool(self.words) or self.fill is not None)
+        missing = [] if filled else rows.missing(self.name)
+        found = [rows.fault(row, self.name, "hold a value", FILL) for row in missing]
+        return found if self.words else found + no_numbers(rows, self.name, reason)
 
     def unknown_words(self, rows: TableRows) -> list[int]:
         """Return the rows that hold a word which the training rows do not."""
@@ -86,18 +94,31 @@ class Columns:
     fills: bool = False
 
     @classmethod
-    def learned(cls, rows: TableRows, names: Sequence[str], missing: Missing) -> Self:
+    def learned(
+        cls,
+        rows: TableRows,
+        names: Sequence[str],
+        missing: Missing,
+        others: TableRows | None = None,
+    ) -> Self:
         """Return what training rows say of their columns.
 
         Raises:
             ValueError: If a value is missing and not to be filled, a number is missing
-                among numbers, or a column has too many different words.
+                among numbers, or a column has too many different words; the message
+                names all of them, those of ``others`` in the same file too.
         """
         require(
             len(names) > 0, str(rows.path), "hold columns beside the target", "none"
         )
         fills = missing == "fill"
-        return cls(tuple(_learned(rows, name, fills) for name in names), fills)
+        found = [_learned(rows, name, fills) for name in names]
+        columns = cls(tuple(each for each in found if isinstance(each, Column)), fills)
+        faults = [each for each in found if isinstance(each, Fault)]
+        for part in (rows,) if others is None else (rows, others):
+            faults += columns.faults(part, ", as in most rows")
+        refuse(rows.path, faults)
+        return columns
 
     @classmethod
     def of(cls, columns: Sequence[Mapping[str, Any]], fills: bool) -> Self:
@@ -111,11 +132,13 @@ class Columns:
         Raises:
             ValueError: If a column is missing, or a cell cannot be read.
         """
-        if not self.fills:
-            for column in self.columns:
-                _check_complete(rows, column.name)
+        refuse(rows.path, self.faults(rows))
         parts = [column.encoded(rows) for column in self.columns]
         return torch.from_numpy(np.concatenate(parts, axis=1))
+
+    def faults(self, rows: TableRows, reason: str = "") -> list[Fault]:
+        """Return the cells of some rows that cannot be read."""
+        return [f for c in self.columns for f in c.faults(rows, self.fills, reason)]
 
     def gaps(self, rows: TableRows) -> TableGaps:
         """Return what of some rows the training rows do not explain."""
@@ -144,10 +167,10 @@ class Columns:
                 from the training rows for float32.
         """
         values = scaling(self.encoded(rows)).float()
-        if not values.isfinite().all():
-            row, feature = (~values.isfinite()).nonzero()[0].tolist()
-            rule = "be less far from the training rows (a model computes in float32)"
-            rows.refuse(row, self._owners()[feature].name, rule)
+        rule = "be less far from the training rows (a model computes in float32)"
+        far = (~values.isfinite()).nonzero().tolist()
+        names = [column.name for column in self._owners()]
+        refuse(rows.path, [rows.fault(row, names[at], rule) for row, at in far])
         return values
 
     def _owners(self) -> list[Column]:
@@ -155,30 +178,37 @@ class Columns:
         return [column for column in self.columns for _ in column.words or (0,)]
 
 
-def check_points(rows: TableRows, name: str) -> None:
-    """Raise if the numbers of a column that is no column of numbers have commas."""
+def no_points(rows: TableRows, name: str) -> list[Fault]:
+    """Return the numbers with decimal commas, where most cells are numbers."""
     cells = rows.column(name)
-    row = next((r for r, cell in enumerate(cells) if has_comma(cell)), None)
-    if row is not None and _are_mostly_numbers(rows, name):
-        rows.refuse(row, name, _rule_of_numbers(cells[row]))
+    found = [row for row, cell in enumerate(cells) if has_comma(cell)]
+    if not found or not _are_mostly_numbers(rows, name):
+        return []
+    return [rows.fault(row, name, _rule_of_numbers(cells[row])) for row in found]
 
 
-def _learned(rows: TableRows, name: str, fills: bool) -> Column:
-    """Return what a column holds: numbers if most of its cells do, else words."""
-    cells = rows.column(name)
-    if not fills:
-        _check_complete(rows, name)
-    missing = {*rows.missing(name)}
-    rule = "hold values (leave it out by --data.ignore)"
-    there = len(missing) < len(rows)
-    require(there, f"column {name!r} of {rows.path}", rule, "none")
+def no_numbers(rows: TableRows, name: str, reason: str = "") -> list[Fault]:
+    """Return the cells that hold a value, but no finite number."""
+    cells, missing = rows.column(name), {*rows.missing(name)}
+    found = (row for row in rows.without_number(name) if row not in missing)
+    return [rows.fault(r, name, _rule_of_numbers(cells[r], reason)) for r in found]
+
+
+def _learned(rows: TableRows, name: str, fills: bool) -> Column | Fault:
+    """Return what a column holds: numbers if most of its cells do, else words.
+
+    Where it is wrong as a whole, that.
+    """
+    place = f"column {name!r}"
+    if len(rows.missing(name)) == len(rows):
+        return Fault(place, "hold values", "none", IGNORE)
     if not _are_mostly_numbers(rows, name):
-        words = {cell for cell in {*cells} if not is_missing(cell)}
-        return Column(name, _words(rows, name, words))
-    for row in rows.without_number(name):
-        if row not in missing:
-            rule = _rule_of_numbers(cells[row], ", as in most rows")
-            rows.refuse(row, name, rule)
+        words = {cell for cell in {*rows.column(name)} if not is_missing(cell)}
+        if len(words) > MOST_WORDS:
+            rule = f"hold numbers, or at most {MOST_WORDS} different words"
+            described = f"{len(words)} different words, such as {min(words)!r}"
+            return Fault(place, rule, described, IGNORE)
+        return Column(name, tuple(sorted(words)))
     numbers = rows.numbers(name)
     known = numbers[~np.isnan(numbers)].tolist()
     return Column(name, fill=_mean(known) if fills else None)
@@ -213,23 +243,3 @@ def _mean_and_std(values: Tensor) -> tuple[float, float]:
     std = float(shares.std(unbiased=False))
     varies = std > ROUNDING and std * largest > SMALLEST
     return float(shares.mean()) * largest, std * largest if varies else 1.0
-
-
-def _words(rows: TableRows, name: str, words: set[str]) -> tuple[str, ...]:
-    rule = (
-        f"hold numbers, or at most {MOST_WORDS} different words (leave it out by "
-        "--data.ignore)"
-    )
-    described = f"{len(words)} different words, such as {min(words)!r}"
-    fits = len(words) <= MOST_WORDS
-    require(fits, f"column {name!r} of {rows.path}", rule, described)
-    return tuple(sorted(words))
-
-
-def _check_complete(rows: TableRows, name: str) -> None:
-    rule = (
-        "hold a value (--data.missing fill puts the mean of a column in the place "
-        "of missing numbers)"
-    )
-    for row in rows.missing(name)[:1]:
-        rows.refuse(row, name, rule)

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.limits import limits_here
+from tepui.core.listed import listed
 from tepui.core.storage import raw_bytes, read_text
 from tepui.core.types import check_fields
 from tepui.data.arrays import Arrays, Normalize
@@ -211,6 +212,18 @@ def unreadable(
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         reasons = zip(files, pool.map(reason, files), strict=True)
         return {file: why for file, why in reasons if why is not None}
+
+
+def refuse_unreadable(data: ImageFiles) -> None:
+    """Raise an error that names all images that cannot be read, if these are several.
+
+    The first ten come with their reasons.
+    """
+    found = unreadable(data.files, data.frame, data.gray)
+    if len(found) > 1:
+        rule = f"be images that can be read, got {len(found)} of {len(data)} that"
+        reasons = listed([*found.values()])
+        raise UnreadableImageError(f"inputs must {rule} cannot:{reasons}") from None
 
 
 def _decoded(files: Sequence[Path], frame: Frame | None, gray: bool) -> list[Tensor]:

@@ -260,8 +260,9 @@ class Ensemble(Meaningful):
 
         Raises:
             ValueError: If inputs are of no known kind, are raw and the ensemble does
-                not know how to prepare them, or do not fit the members; or if nobody
-                has said what the outputs mean.
+                not know how to prepare them, or do not fit the members; if images
+                cannot be read, all of which are named; or if nobody has said what the
+                outputs mean.
 
         Example:
             >>> import tepui

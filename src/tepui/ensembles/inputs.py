@@ -19,7 +19,12 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Inputs
-from tepui.data.image_files import images_in
+from tepui.data.image_files import (
+    ImageFiles,
+    UnreadableImageError,
+    images_in,
+    refuse_unreadable,
+)
 from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
 from tepui.data.preparation import Preparation
 from tepui.modules.running import chunks
@@ -61,8 +66,14 @@ def input_batches(
         for item in given:
             yield inputs_to(_inputs_of(item, given), device)
         return
-    for batch in in_order(_pairs(given), batch_size, device=device, workers=workers):
-        yield batch.inputs
+    where: dict[str, Any] = {"device": device, "workers": workers}
+    try:
+        for batch in in_order(_pairs(given), batch_size, **where):
+            yield batch.inputs
+    except (UnreadableImageError, PermissionError):
+        if isinstance(given, ImageFiles):
+            refuse_unreadable(given)
+        raise
 
 
 def files_of(inputs: Any) -> list[Path] | None:

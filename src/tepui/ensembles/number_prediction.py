@@ -9,6 +9,13 @@ the mean :math:`\mu = \overline{\mu_m}` and the variance
 the noise that members see (aleatoric) and their own disagreement (epistemic). Intervals
 are those of the mixture. Quantiles are averaged over members, level by level.
 
+Means, quantiles, standard deviations and bounds are in the unit of the targets that
+training saw; ``aleatoric``, ``epistemic`` and ``total_uncertainty`` are variances, in
+the square of that unit. Training sees the numbers of a :class:`tepui.data.Table`
+standardized: with mean ``m`` and standard deviation ``s`` of
+``ensemble.preparation.units``, ``s * mean + m`` is in the table's own unit,
+``s * std`` too, and ``s**2 * epistemic`` in its square. ``tepui predict`` writes those.
+
 References:
     Lakshminarayanan, Pritzel and Blundell, Simple and Scalable Predictive Uncertainty
     Estimation using Deep Ensembles, NeurIPS 2017.
@@ -35,7 +42,10 @@ from tepui.metrics import gaussian_quantiles
 class NumberPrediction(Conforming):
     """Numbers, from members that were taught no noise (``MSE``).
 
-    How far members are from each other is all that is known of their error.
+    How far members are from each other is all that is known of their error. ``mean``
+    and ``std`` are in the unit of the targets that training saw (those of a
+    :class:`tepui.data.Table` are standardized), ``epistemic`` is a variance, in its
+    square.
 
     Attributes:
         outputs: Numbers of every member, ``(members, samples, numbers, …)``.
@@ -50,17 +60,20 @@ class NumberPrediction(Conforming):
 
     @property
     def mean(self) -> Tensor:
-        """Mean over members, ``(samples, numbers, …)``."""
+        """Mean over members, ``(samples, numbers, …)``, in the unit of the targets."""
         return self.outputs.mean(0)
 
     @property
     def epistemic(self) -> Tensor:
-        """Variance over members, ``(samples, numbers, …)``."""
+        """Variance over members, ``(samples, numbers, …)``, in that unit squared."""
         return self.outputs.var(0, unbiased=False)
 
     @property
     def std(self) -> Tensor:
-        """Standard deviation over members: of their disagreement, not of the noise."""
+        """Standard deviation over members: of their disagreement, not of the noise.
+
+        The root of :attr:`epistemic`, in the unit of the targets.
+        """
         return self.epistemic.sqrt()
 
     def missing(self, name: str) -> str:
@@ -82,6 +95,10 @@ class NumberPrediction(Conforming):
 class GaussianPrediction(Conforming):
     """Numbers with the noise that members see in them (``GaussianNLL``).
 
+    ``mean``, ``std`` and the bounds of ``interval`` are in the unit of the targets that
+    training saw (those of a :class:`tepui.data.Table` are standardized);
+    ``aleatoric``, ``epistemic`` and their sum are variances, in its square.
+
     Attributes:
         outputs: Means and log-variances, ``(members, samples, 2 * numbers, …)``.
         task: Gaussian regression.
@@ -96,17 +113,23 @@ class GaussianPrediction(Conforming):
 
     @property
     def mean(self) -> Tensor:
-        """Mean of the members' means, ``(samples, numbers, …)``."""
+        """Mean of the members' means, ``(samples, numbers, …)``.
+
+        In the unit of the targets.
+        """
         return self._parameters[0].mean(0)
 
     @property
     def aleatoric(self) -> Tensor:
-        """Mean of the members' variances: the noise that they see."""
+        """Mean of the members' variances: the noise that they see.
+
+        In the unit of the targets squared, as all variances.
+        """
         return finite_variances(self._parameters[1]).mean(0)
 
     @property
     def epistemic(self) -> Tensor:
-        """Variance of the members' means: how far they disagree."""
+        """Variance of the members' means: how far they disagree, in squared units."""
         return self._parameters[0].var(0, unbiased=False)
 
     @property
@@ -116,7 +139,10 @@ class GaussianPrediction(Conforming):
 
     @property
     def std(self) -> Tensor:
-        """Standard deviation of the mixture, ``(samples, numbers, …)``."""
+        """Standard deviation of the mixture, ``(samples, numbers, …)``.
+
+        The root of :attr:`total_uncertainty`, in the unit of the targets.
+        """
         return self.total_uncertainty.sqrt()
 
     def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
@@ -140,9 +166,12 @@ class GaussianPrediction(Conforming):
 
     def summary(self) -> dict[str, str]:
         """Return the first numbers and what they are unsure of."""
-        names = ("std", "aleatoric", "epistemic")
-        rows = {name: mean_and_largest(getattr(self, name)) for name in names}
-        return {"mean": some(self.mean), **rows}
+        return {
+            "mean": some(self.mean),
+            "std": mean_and_largest(self.std),
+            "aleatoric (variance)": mean_and_largest(self.aleatoric),
+            "epistemic (variance)": mean_and_largest(self.epistemic),
+        }
 
     @property
     def _parameters(self) -> tuple[Tensor, Tensor]:
@@ -153,6 +182,10 @@ class GaussianPrediction(Conforming):
 @dataclass(frozen=True, eq=False, repr=False)
 class QuantilePrediction(Conforming):
     """Quantiles of numbers (``Quantiles``), averaged over members.
+
+    They are in the unit of the targets that training saw (those of a
+    :class:`tepui.data.Table` are standardized); ``epistemic`` is a variance, in its
+    square.
 
     Attributes:
         outputs: Quantiles of every member, ``(members, samples, levels * numbers,
@@ -178,7 +211,10 @@ class QuantilePrediction(Conforming):
 
     @property
     def epistemic(self) -> Tensor:
-        """Variance over members, the mean over levels, ``(samples, numbers, …)``."""
+        """Variance over members, the mean over levels, ``(samples, numbers, …)``.
+
+        In the unit of the targets squared.
+        """
         by_member = member_quantiles(self.outputs, self.task)
         return by_member.var(0, unbiased=False).mean(0)
 
@@ -208,7 +244,7 @@ class QuantilePrediction(Conforming):
             f"level {level:g}": some(values)
             for level, values in zip(self.task.levels, self.quantiles, strict=True)
         }
-        return {**rows, "epistemic": mean_and_largest(self.epistemic)}
+        return {**rows, "epistemic (variance)": mean_and_largest(self.epistemic)}
 
     def _at(self, level: float) -> Tensor:
         return interpolated(self.quantiles, self.task.levels, level)

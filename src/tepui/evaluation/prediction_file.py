@@ -1,7 +1,8 @@
 """Predictions in one file that other programs read: a row per sample.
 
 CSV and Parquet have a column for every number; safetensors holds tensors by name, which
-outputs for pixels need.
+outputs for pixels need. Numbers that were predicted, their ``std`` and their bounds are
+in the unit of the target, ``aleatoric`` and ``epistemic`` are variances, in its square.
 """
 
 import csv
@@ -60,6 +61,8 @@ def write_predictions(
     overwrite: bool = False,
 ) -> Path:
     """Write predictions from their shards into one file.
+
+    Column ``sample`` is a sample's position, from 0 as in Python.
 
     Args:
         predictions: Complete predictions, see :func:`predict_shards`; where members'

@@ -64,6 +64,7 @@ def task_statistics(
         ``mutual_information``; of numbers ``mean``, ``std`` and ``epistemic``, where
         they are known ``aleatoric``, ``lower`` and ``upper`` bounds of 90 %, or
         ``quantiles`` with the levels last; of unknown outputs ``mean`` and ``spread``.
+        ``epistemic`` and ``aleatoric`` of numbers are variances.
 
     Example:
         >>> numbers, task = torch.zeros(2, 5, 1), Task("regression")

@@ -77,8 +77,8 @@ def export_ensemble(
     ``probs``, ``labels``, ``confidence``, ``epistemic`` and ``ood_score`` of classes
     and of labels, and ``sets`` where ``Ensemble.conformal`` made some that draw no
     random numbers; ``mean`` and ``std``, or ``median``, ``epistemic``, and ``lower``
-    and ``upper`` where there are intervals, of numbers; ``mean`` and ``spread`` where
-    the task is not known.
+    and ``upper`` where there are intervals, of numbers, whose ``epistemic`` is a
+    variance; ``mean`` and ``spread`` where the task is not known.
 
     Args:
         ensemble: The ensemble; it is left as it is.

@@ -6,6 +6,7 @@ means and standard deviations, comes from the training rows alone.
 """
 
 import itertools
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal, final, get_args
@@ -17,11 +18,12 @@ from tepui.core.checks import one_of, require
 from tepui.core.seeding import derive
 from tepui.core.types import check_types
 from tepui.data.arrays import Normalize
-from tepui.data.columns import Column, Columns, Missing, check_points
+from tepui.data.columns import Column, Columns, Missing, no_numbers, no_points
 from tepui.data.files.cell_numbers import number_in
 from tepui.data.files.image_folder import TEST_SHARE
+from tepui.data.files.table_faults import refuse
 from tepui.data.files.table_gaps import TableGaps
-from tepui.data.files.table_rows import TableRows, read_table
+from tepui.data.files.table_rows import TableRows, is_missing, read_table
 from tepui.data.made_arrays import MadeArrays
 
 # Whole numbers of more different values than that are no names of classes.
@@ -62,7 +64,7 @@ class Table(MadeArrays):
     Raises:
         FileNotFoundError: If a file is missing.
         ValueError: If a column is unknown or holds what cannot be read; the message
-            names column and line.
+            names columns and lines, the first ten and how many more there are.
 
     Example:
         >>> import tempfile
@@ -98,10 +100,10 @@ class Table(MadeArrays):
             if value is not None:
                 one_of(argument, value, get_args(known))
         learned, tested, classes = _parts(Path(path), target, kind)
-        for name in ignore:
-            one_of("ignore", name, learned.cells)
+        _check_ignored(ignore, learned)
         names = [name for name in learned.cells if name not in (target, *ignore)]
-        columns = Columns.learned(learned, names, missing)
+        beside = tested if tested.path == learned.path else None
+        columns = Columns.learned(learned, names, missing, beside)
         scaling = columns.scaling(learned)
         units = None if classes else _alone(target).scaling(learned)
         rows = learned if train else tested
@@ -122,6 +124,17 @@ class Table(MadeArrays):
             f"Table({len(self)} rows, {len(names)} columns ({shown}), "
             f"target {self.target} ({'numbers' if self.units else classes}))"
         )
+
+
+def _check_ignored(ignore: Sequence[str], rows: TableRows) -> None:
+    """Check that columns are there; names may hold commas, so none parts a word."""
+    for name in ignore:
+        several = [part.strip() for part in name.strip("[]").split(",")]
+        meant = [part for part in several if part]
+        if name not in rows.cells and meant and {*meant} <= rows.cells.keys():
+            rule = f"have a word for each column ({shlex.join(meant)})"
+            require(False, "ignore", rule, name)
+        one_of("ignore", name, rows.cells)
 
 
 def _parts(
@@ -169,12 +182,16 @@ def _classes(rows: TableRows, target: str, kind: Kind | None) -> tuple[str, ...]
     """Return the names of the classes in their order; none where numbers are meant."""
     one_of("target", target, rows.cells)
     cells = rows.column(target)
-    for row in rows.missing(target)[:1]:
-        rows.refuse(row, target, "hold a value")
-    if (kind or _kind_of({*cells})) == "numbers":
+    faults = [rows.fault(row, target, "hold a value") for row in rows.missing(target)]
+    known = {cell for cell in {*cells} if not is_missing(cell)}
+    numbers = (kind or _kind_of(known)) == "numbers"
+    if numbers:
+        faults += no_numbers(rows, target)
+    elif kind is None:
+        faults += no_points(rows, target)
+    refuse(rows.path, faults)
+    if numbers:
         return ()
-    if kind is None:
-        check_points(rows, target)
     names = sorted({*cells}, key=_usual_order)
     place, rule = f"column {target!r} of {rows.path}", "hold at least two classes"
     require(len(names) > 1, place, rule, names)
@@ -215,8 +232,9 @@ def _targets(
     numbers = {name: number for number, name in enumerate(classes)}
     cells = rows.column(target)
     unknown = {*cells} - numbers.keys()
-    for row in (row for row, cell in enumerate(cells) if unknown and cell in unknown):
-        rows.refuse(row, target, "be a class of the training rows")
+    others = (row for row, cell in enumerate(cells) if unknown and cell in unknown)
+    rule = "be a class of the training rows"
+    refuse(rows.path, [rows.fault(row, target, rule) for row in others])
     return torch.tensor([numbers[cell] for cell in cells])
 
 

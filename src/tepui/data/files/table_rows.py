@@ -9,7 +9,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NoReturn, Self, TextIO, final
+from typing import Self, TextIO, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tepui.core.checks import require
 from tepui.data.files.cell_numbers import numbers_in
 from tepui.data.files.origins import require_file
+from tepui.data.files.table_faults import Fault, refuse
 
 DELIMITERS = (",", ";", "\t")
 # What stands for a value that is missing, in lower case.
@@ -66,10 +67,10 @@ class TableRows:
         """Return the rows in which a column holds no finite number."""
         return np.flatnonzero(np.isnan(self.numbers(name))).tolist()
 
-    def refuse(self, row: int, column: str, rule: str) -> NoReturn:
-        """Raise a ``ValueError`` that names a cell's place, the rule and the value."""
-        place = f"column {column!r} in line {self.lines[row]} of {self.path}"
-        raise ValueError(f"{place} must {rule}, got {self.cells[column][row]!r}")
+    def fault(self, row: int, column: str, rule: str, hint: str = "") -> Fault:
+        """Return what is wrong with a cell."""
+        line, cell = self.lines[row], self.cells[column][row]
+        return Fault(f"column {column!r} in line {line}", rule, cell, hint, line)
 
     def take(self, rows: list[int]) -> Self:
         """Return some of the rows."""
@@ -105,10 +106,9 @@ def read_table(path: Path) -> TableRows:
     require(len(rows) > 1, str(path), "hold names of columns and rows", "none")
     (_, names), *body = rows
     _check_names(path, names)
-    for line, cells in body:
-        if len(cells) != len(names):
-            rule = f"have {len(names)} cells, as many as there are columns"
-            raise ValueError(f"line {line} of {path} must {rule}, got {len(cells)}")
+    rule = f"have {len(names)} cells, as many as there are columns"
+    counts = ((line, len(cells)) for line, cells in body if len(cells) != len(names))
+    refuse(path, [Fault(f"line {n}", rule, count, line=n) for n, count in counts])
     columns = map(list, zip(*(cells for _, cells in body), strict=True))
     by_name = dict(zip(names, columns, strict=True))
     return TableRows(path, by_name, [line for line, _ in body])

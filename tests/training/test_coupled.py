@@ -29,7 +29,9 @@ from training.cases import (
     fitted,
     images,
     interrupted_everywhere,
+    mlp,
     noisy_net,
+    numbers,
     one_thread,
     stop_after,
 )
@@ -69,6 +71,10 @@ class Repelled(CoupledMethod):
         return losses.mean() - self.weight * (outputs - center).square().mean()
 
 
+def exact_mlp():
+    return mlp().double()
+
+
 def coupled_by_hand(ensemble, data, method, *, epochs=2, batch_size=8):
     """Train three members in a loop of their own."""
     seed = derive(*ensemble.seeds, "coupled")
@@ -90,7 +96,7 @@ def coupled_by_hand(ensemble, data, method, *, epochs=2, batch_size=8):
         losses = [F.cross_entropy(o, targets, reduction="none") for o in outputs]
         batch = CoupledBatch(torch.stack(outputs), torch.stack(losses), targets, None)
         total = method.loss(batch)
-        total.backward()
+        (len(active) * total).backward()
         totals.append(total.detach())
         for index in active:
             optimizers[index].step()
@@ -118,6 +124,23 @@ def test_without_coupling_members_descend_their_mean_loss():
         for w in (0.0, 0.5)
     )
     assert_same_bits(plain, coupled)
+
+
+@pytest.mark.parametrize("chosen", [1, 2, 3])
+def test_without_coupling_each_member_moves_as_it_would_alone(chosen):
+    """The joint loss is a mean, which must not divide a member's learning rate."""
+    data, method = numbers(24, torch.float64), Repelled(chosen=chosen, weight=0.0)
+    how = {"members": 3, "epochs": 1, "schedule": tepui.Constant()}
+    run = fitted(data, exact_mlp, method=method, batch_size=len(data), **how)
+    ((_, active),) = logged("active")
+    alone = tepui.Ensemble.build(exact_mlp, members=3, seed=3)
+    for index in active:
+        member = alone.members[index]
+        optimizer = tepui.SGD()([*member.parameters()])
+        F.cross_entropy(member(data.inputs), data.targets).backward()
+        optimizer.step()
+    for name, tensor in run.ensemble.state_dict().items():
+        torch.testing.assert_close(tensor, alone.state_dict()[name])
 
 
 def test_members_that_sit_out_keep_weights_buffers_and_momentum(tmp_path):

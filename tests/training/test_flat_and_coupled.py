@@ -99,6 +99,7 @@ def naive_gradients(method, active, observed, batch, unlabeled):
     ]
     beside = outputs(unlabeled, observed) if method.needs_unlabeled else None
     total = method.loss(CoupledBatch(main, torch.stack(losses), targets, beside))
+    total = len(active) * total
     how = {"retain_graph": True, "materialize_grads": True}
     return [torch.autograd.grad(total, [*m.parameters()], **how) for m in active]
 

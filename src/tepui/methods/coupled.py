@@ -138,5 +138,7 @@ class CoupledMethod(Method, ABC):
             batch: What the members of this turn bring.
 
         Returns:
-            The scalar.
+            The scalar, in which members' own losses count by their mean: its gradient
+            is multiplied by the number of active members, so that each moves as it
+            would alone.
         """

@@ -195,7 +195,11 @@ def coupled_step(method: CoupledMethod, party: Party, batches: BatchPair) -> Joi
 def joint_gradient(
     method: CoupledMethod, party: Party, batches: BatchPair
 ) -> JointGradient:
-    """Differentiate the joint loss by the parameters of the active members here."""
+    """Differentiate the joint loss by the parameters of the active members here.
+
+    It is a mean over the active members: times their number, each moves as it would by
+    its own loss alone, whatever the optimizer.
+    """
     batch, other = batches
     outputs = party.outputs(batch, observed=other is None)
     losses = torch.stack(
@@ -209,7 +213,9 @@ def joint_gradient(
     active = party.active
     parameters = [p for member in active for p in member.parameters]
     flat = iter(
-        torch.autograd.grad(total, parameters, materialize_grads=True)
+        torch.autograd.grad(
+            len(party.turn.active) * total, parameters, materialize_grads=True
+        )
         if parameters
         else ()
     )

@@ -121,12 +121,12 @@ NOISE = ["--unlabeled", "UniformNoise", "--unlabeled.shape", "[1, 8, 8]"]
 
 def test_train_with_unlabeled_data(tmp_path, capsys):
     out = tmp_path / "run"
-    options = [*SMALL, "--epochs", "1", "--method", "A2D", "--method.weight", "0.5"]
+    options = [*SMALL, "--epochs", "1", "--method", "A2D", "--method.weight", "0.05"]
     main(
         ["train", *options, *NOISE, "--unlabeled.num_samples", "70", "--out", str(out)]
     )
     config = json.loads((out / "run.json").read_text())["config"]
-    assert config["method"]["weight"] == 0.5
+    assert config["method"]["weight"] == 0.05
     assert config["unlabeled"]["samples"] == 70
     assert config["unlabeled"] != config["data"]
     with pytest.raises(SystemExit):

@@ -212,7 +212,9 @@ def fit(
         batch_norm=batch_norm,
         precision=precision,
     )
-    if (text := method.remark(len(ensemble))) is not None:
+    text = method.remark(len(ensemble))
+    complete = unlabeled is not None or not method.needs_unlabeled
+    if text is not None and complete:
         writer = (exchange_here(data_parallel) if exchange is None else exchange).writer
         remark(progress if writer else "none", f"{type(method).__name__}: {text}")
     return train(

@@ -1,3 +1,4 @@
+import shutil
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -6,6 +7,7 @@ import torch
 from torch import nn
 
 from study_cases import EXAM, TRIAL
+from tepui.core.storage import read_document, write_document
 from tepui.data import CIFAR10, Arrays, Digits, FashionMNIST
 from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import MLP, ConvNet, ResNet18
@@ -134,7 +136,18 @@ def test_hours_here_are_those_of_earlier_runs(trained):
     assert price.hours_here == pytest.approx(10 * seconds / 3600)
     other = longer.trained_with(batch_size=16)
     assert Pricing(store).price([Job(other)]).hours_here is None
-    assert Speeds(store.path.parent, store.device).of(trial, {"model": "other"}) is None
+    assert Speeds(store.path, store.device).of(trial, {"model": "other"}) is None
+
+
+def test_runs_that_name_no_hardware_tell_no_speed(trained, tmp_path):
+    store, trial = trained
+    copied = tmp_path / "run"
+    shutil.copytree(store.folder(trial), copied)
+    recorded = read_document(copied / "run.json", "run")
+    del recorded["environment"]["hardware"]
+    write_document(copied / "run.json", "run", recorded)
+    assert Speeds(store.path, store.device)._found
+    assert not Speeds(tmp_path, store.device)._found
 
 
 def test_what_is_stored_costs_nothing(trained):

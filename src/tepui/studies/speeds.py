@@ -40,7 +40,8 @@ class Speeds:
             except ValueError:  # of another version, or damaged: not this one's matter
                 continue
             config, environment = recorded["config"], recorded["environment"]
-            if environment["hardware"] != hardware or config["device"] != device.type:
+            here = environment.get("hardware") == hardware
+            if not here or config["device"] != device.type:
                 continue
             model = dict(config["models"][0])
             del model["layers"]  # a trial does not know them

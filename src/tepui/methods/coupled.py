@@ -58,6 +58,11 @@ class CoupledBatch:
 class CoupledMethod(Method, ABC):
     r"""A method whose members share each batch and meet inside the loss.
 
+    The gradient of the joint loss, a mean over the active members, is multiplied by
+    their number: each moves as it would by its own loss alone, and a learning rate
+    means what it does for a deep ensemble. The papers' steps are these with a smaller
+    learning rate; optimizers such as Adam do not tell the two apart.
+
     With a ``base`` the members are flat too. The joint loss :math:`L` is differentiated
     by each active member's own parameters, every active member is moved along its own
     gradient :math:`g_i` by its own radius, all of them together,

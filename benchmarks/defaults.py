@@ -186,8 +186,10 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.candidates:
         names = arguments.candidates
         name = f"{arguments.job}_candidates_{'_'.join(names)}"
+        former = [m for m in DEFAULTS if type(m).__name__ in names]
         methods = [
             DEFAULTS[0],
+            *(former if arguments.former else []),
             *(method for each in names for method in CANDIDATES[each]),
         ]
     given = {"epochs": arguments.epochs} if arguments.epochs else {}
@@ -254,6 +256,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument(
         "--candidates", nargs="+", choices=CANDIDATES, help="train theirs instead"
+    )
+    parser.add_argument(
+        "--former", action="store_true", help="former defaults beside candidates"
     )
     parser.add_argument("--ensembles", type=int)
     parser.add_argument("--epochs", type=int)

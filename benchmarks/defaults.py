@@ -182,16 +182,10 @@ def body(arguments: argparse.Namespace, width: int) -> nn.Module:
 def run(arguments: argparse.Namespace) -> None:
     """Train and test all methods on a job, and write down their accuracies."""
     job = JOBS[arguments.job](arguments)
-    methods, name = list(DEFAULTS), arguments.job
+    methods, name = chosen(arguments), arguments.job
     if arguments.candidates:
-        names = arguments.candidates
-        name = f"{arguments.job}_candidates_{'_'.join(names)}"
-        former = [m for m in DEFAULTS if type(m).__name__ in names]
-        methods = [
-            DEFAULTS[0],
-            *(former if arguments.former else []),
-            *(method for each in names for method in CANDIDATES[each]),
-        ]
+        name += f"_candidates_{'_'.join(arguments.candidates)}"
+    for_unlabeled = any(method.needs_unlabeled for method in methods)
     given = {"epochs": arguments.epochs} if arguments.epochs else {}
     training = {"batch_size": 128, **job.training, **given}
     comparison = compare(
@@ -200,7 +194,7 @@ def run(arguments: argparse.Namespace) -> None:
         job.train,
         job.test,
         shifted=job.shifted,
-        unlabeled=job.unlabeled,
+        unlabeled=job.unlabeled if for_unlabeled else None,
         extractor=job.extractor,
         ensembles=arguments.ensembles or job.ensembles,
         out=arguments.out / name,
@@ -220,6 +214,16 @@ def run(arguments: argparse.Namespace) -> None:
         "environment": environment_of(the_device()),
     }
     write_json(arguments.out / f"{name}.json", found)
+
+
+def chosen(arguments: argparse.Namespace) -> list[Method]:
+    """Return former defaults, or candidates beside a deep ensemble."""
+    names = arguments.candidates
+    if not names:
+        return list(DEFAULTS)
+    former = [m for m in DEFAULTS if arguments.former and type(m).__name__ in names]
+    candidates = [method for name in names for method in CANDIDATES[name]]
+    return [DEFAULTS[0], *former, *candidates]
 
 
 def named(method: Method) -> str:

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from scipy import stats
 from tepui.core.storage import read_json
 from tepui.data import Arrays
 from tepui.methods import SED
+from tepui.models import MLP
 
 ROOT = Path(__file__).parents[1]
 NOISE = (0.1, -0.1, 0.05, 0.0, -0.05)
@@ -123,6 +125,33 @@ def test_a_name_tells_radius_and_weights_whatever_the_defaults(scripts):
     assert len(set(names)) == len(names)
     assert script.named(SED(weight=0.1, active=3)) == "SED(weight=0.1, active=3)"
     assert script.named(SED(weight=0.1)) == "SED(weight=0.1)"
+
+
+@pytest.mark.parametrize(
+    ("given", "methods"),
+    [
+        (["--candidates", "SAM"], ["DeepEnsemble()", "SAM(rho=0.02)"]),
+        (
+            ["--candidates", "A2D", "--former"],
+            ["DeepEnsemble()", *(f"A2D(weight={w})" for w in (0.1, 0.03, 0.01, 0.003))],
+        ),
+    ],
+)
+def test_a_job_is_run_with_unlabeled_data_or_without(
+    scripts, monkeypatch, tmp_path, given, methods
+):
+    script = scripts["defaults"]
+    stream = torch.Generator().manual_seed(0)
+    data = Arrays(torch.randn(40, 3, generator=stream), torch.arange(40) % 2)
+    factory = partial(MLP, in_features=3, hidden=(4,), num_classes=2)
+    job = script.Job(data, data, {"noise": data}, data, factory, ensembles=1)
+    monkeypatch.setattr(script, "JOBS", {"flights": lambda arguments: job})
+    given = ["flights", "--out", str(tmp_path), "--epochs", "1", *given]
+    monkeypatch.setattr(sys, "argv", ["defaults.py", *given])
+    script.main()
+    (written,) = (read_json(file) for file in tmp_path.glob("*.json"))
+    assert list(written["methods"]) == methods
+    assert all(len(found["accuracy"]) == 1 for found in written["methods"].values())
 
 
 def test_unlabeled_images_are_each_under_one_corruption(scripts):

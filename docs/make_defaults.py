@@ -1,12 +1,14 @@
-"""Read the results of decision 010 by its rules: a table for each job.
+"""Read the results of decision 010 by its rules: its tables, then all of each job.
 
 PYTHONPATH=src:benchmarks python3 docs/make_defaults.py
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from defaults import CANDIDATES, DEFAULTS, named
 from score_tables import mean_and_error, row, with_interval
 
 from tepui.core.storage import read_json
@@ -31,11 +33,60 @@ class Score(NamedTuple):
 SCORES = {"in domain": Score("accuracy", 0.3), "shift": Score("shifted_accuracy", 1.0)}
 
 
+class Pair(NamedTuple):
+    """What a method's ensembles scored, and the deep ensembles trained beside them."""
+
+    found: Found
+    plain: Found
+
+
 def main() -> None:
-    for job in JOBS:
-        for file in sorted(RESULTS.glob(f"{job}*.json")):
-            print(f"\n{file.stem}")
-            print_job(read_json(file)["methods"])
+    files = {job: sorted(RESULTS.glob(f"{job}*.json")) for job in JOBS}
+    methods = {
+        job: {file.stem: read_json(file)["methods"] for file in found}
+        for job, found in files.items()
+    }
+    pairs = {job: pairs_of(list(each.values())) for job, each in methods.items()}
+    for several in (DEFAULTS[1:], chain.from_iterable(CANDIDATES.values())):
+        print_jobs(pairs, [named(method) for method in several])
+    print()
+    for name, several in CANDIDATES.items():
+        names = [named(method) for method in several]
+        if all(each in job for job in pairs.values() for each in names):
+            print(f"{name}: {by_rule_2(names, pairs)} by rule 2")
+    for each in methods.values():
+        for stem, found in each.items():
+            print(f"\n{stem}")
+            print_job(found)
+
+
+def pairs_of(runs: Sequence[Mapping[str, Found]]) -> dict[str, Pair]:
+    """Return each method next to its deep ensembles; of two runs the later one's."""
+    return {
+        name: Pair(found, methods[PLAIN])
+        for methods in runs
+        for name, found in methods.items()
+        if name != PLAIN
+    }
+
+
+def print_jobs(pairs: Mapping[str, Mapping[str, Pair]], names: Sequence[str]) -> None:
+    """Print what rule 1 says of some methods, all jobs side by side."""
+    heads = [(f"`{job}`, in domain", "shift", "is") for job in pairs]
+    print()
+    print(row("", *(head for several in heads for head in several)))
+    for name in names:
+        if not any(name in job for job in pairs.values()):
+            continue
+        cells: list[str] = []
+        for job in pairs.values():
+            if name not in job:
+                cells += ["", "", ""]
+                continue
+            pair = job[name]
+            cells += [with_interval(lead(*pair, score)) for score in SCORES.values()]
+            cells.append(standing(*pair))
+        print(row(f"`{name}`", *cells))
 
 
 def print_job(methods: Mapping[str, Found]) -> None:
@@ -74,6 +125,18 @@ def standing(found: Found, plain: Found) -> str:
         return HURTS
     kept = all(lead(found, plain, s, 0.9).low > -s.margin for s in scores)
     return NO_HARM if kept else OPEN
+
+
+def by_rule_2(
+    candidates: Sequence[str], pairs: Mapping[str, Mapping[str, Pair]]
+) -> str | None:
+    """Return the first that does no harm in any job, else that hurts in none."""
+    found = {
+        name: {standing(*job[name]) for job in pairs.values()} for name in candidates
+    }
+    harmless = [name for name, says in found.items() if says == {NO_HARM}]
+    bearable = [name for name, says in found.items() if HURTS not in says]
+    return next(iter([*harmless, *bearable]), None)
 
 
 def worst_member(found: Found) -> str:

@@ -82,6 +82,27 @@ def test_a_table_has_a_row_for_every_method(scripts, capsys):
     assert lines[2].endswith("| hurts |")
 
 
+def test_a_method_is_read_next_to_the_deep_ensembles_of_its_own_run(scripts, capsys):
+    make = scripts["make_defaults"]
+    later = {
+        name: [v + 0.01 for v in values]
+        for name, values in PLAIN.items()
+        if name.endswith("accuracy")
+    }
+    runs = [
+        {make.PLAIN: PLAIN, "SAM()": found(lead=-0.6), "GSAM()": found()},
+        {make.PLAIN: later, "SAM()": found(lead=1.0)},
+    ]
+    pairs = make.pairs_of(runs)
+    assert set(pairs) == {"SAM()", "GSAM()"}
+    assert make.lead(*pairs["SAM()"], make.SCORES["in domain"]).mean == pytest.approx(0)
+    assert pairs["GSAM()"].plain is PLAIN
+    make.print_jobs({"one": pairs, "other": {}}, ["GSAM()"])
+    cells = capsys.readouterr().out.splitlines()[-1].strip("| ").split(" | ")
+    assert cells[0] == "`GSAM()`"
+    assert cells[3] == "no harm"
+
+
 def test_every_method_of_the_library_is_tried(scripts):
     import tepui.methods
     from tepui.methods import Method

@@ -50,7 +50,7 @@ DEFAULTS: tuple[Method, ...] = (
     SAM(rho=0.05),
     GSAM(rho=0.2),
     SharpBalance(rho=0.2),
-    SED(weight=0.1),
+    SED(weight=0.1, active=2),
     A2D(weight=0.1),
     DivDis(weight=10.0, regularizer=10.0),
 )
@@ -59,7 +59,7 @@ CANDIDATES: dict[str, list[Method]] = {
     "SAM": [SAM(rho=0.02)],
     "GSAM": [GSAM(rho=rho) for rho in RADII],
     "SharpBalance": [SharpBalance(rho=rho) for rho in RADII],
-    "SED": [SED(weight=weight) for weight in WEIGHTS],
+    "SED": [SED(weight=weight, active=2) for weight in WEIGHTS],
     "SED-all": [SED(weight=weight, active=3) for weight in (0.1, *WEIGHTS)],
     "A2D": [A2D(weight=weight) for weight in WEIGHTS],
     "DivDis": [DivDis(weight=w, regularizer=w) for w in (1.0, 0.1, 0.01)],

@@ -97,7 +97,7 @@ def clock(device: str) -> float:
 def flatness(arguments) -> dict[str, float]:
     """Return SED's step times with few and many members, measured in turn."""
     rounds = [
-        {members: step_time(SED(), members, arguments) for members in (5, 50)}
+        {members: step_time(SED(active=2), members, arguments) for members in (5, 50)}
         for _ in range(arguments.rounds)
     ]
     few, many = (min(times[members] for times in rounds) for members in (5, 50))
@@ -113,7 +113,7 @@ def exponents(arguments) -> dict[str, dict[str, float]]:
     methods = {
         "A2D": A2D(),
         "DivDis": DivDis(),
-        "SED": SED(),
+        "SED": SED(active=2),
         "deep ensemble": DeepEnsemble(),
     }
     found = {}
@@ -144,7 +144,7 @@ def side_by_side(arguments) -> dict[str, float]:
     """Return samples per second of five heads, members and samples multiplied."""
     runners = ["eager"] + (["graph"] if arguments.device == "cuda" else [])
     found = {}
-    for name, method in {"deep ensemble": DeepEnsemble(), "SED": SED()}.items():
+    for name, method in {"deep ensemble": DeepEnsemble(), "SED": SED(active=2)}.items():
         learning = 5 if name == "deep ensemble" else 2
         for runner in runners:
             time = step_time(method, 5, arguments, runner=runner)

@@ -45,7 +45,9 @@ def answers(store, ensemble, repetition, images):
 def tried(store, weight, repetition):
     """Return different answers on shifted copies, and the accuracy on clean images."""
     study = protocol.study_of(Order("small"))
-    trial = protocol.trial(study, "sed_a2d", repetition, method=SED(weight=weight))
+    trial = protocol.trial(
+        study, "sed_a2d", repetition, method=SED(weight=weight, active=2)
+    )
     kept = Features(study.extractor(repetition), part(repetition, "kept"))
     ensemble = store.run(replace(trial, data=kept)).ensemble
     clean = part(repetition, "held_out")

@@ -145,7 +145,7 @@ def test_a_name_tells_radius_and_weights_whatever_the_defaults(scripts):
     names = [script.named(method) for method in methods]
     assert len(set(names)) == len(names)
     assert script.named(SED(weight=0.1, active=3)) == "SED(weight=0.1, active=3)"
-    assert script.named(SED(weight=0.1)) == "SED(weight=0.1)"
+    assert script.named(SED(weight=0.1, active=2)) == "SED(weight=0.1)"
 
 
 @pytest.mark.parametrize(

@@ -88,11 +88,12 @@ CASES = {
         Case(SharpBalance(rho=0.1, before="plain")),
     ],
     "SED": [
-        Case(SED(weight=0.01)),
-        Case(SED(weight=0.01, base=SAM(rho=0.05, adaptive=True))),
-        Case(SED(weight=0.01, base=SAM(rho=0.05, start_at=0.5))),
-        Case(SED(weight=0.01, kernel="divdis", alpha="all")),
-        Case(SED(weight=0.01, main="all", alpha="none", pair_norm="mean")),
+        Case(SED(weight=0.01, active=None)),
+        Case(SED(weight=0.01, active=2)),
+        Case(SED(weight=0.01, base=SAM(rho=0.05, adaptive=True), active=2)),
+        Case(SED(weight=0.01, base=SAM(rho=0.05, start_at=0.5), active=2)),
+        Case(SED(weight=0.01, kernel="divdis", alpha="all", active=2)),
+        Case(SED(weight=0.01, main="all", alpha="none", pair_norm="mean", active=2)),
     ],
     "SAM": [
         Case(SAM(rho=0.1)),

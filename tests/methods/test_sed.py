@@ -84,7 +84,7 @@ def test_alpha_carries_no_gradient():
     logits, labels = some()
     logits.requires_grad_()
     assert not sed_alpha(logits, labels).requires_grad
-    total = SED(weight=0.5).loss(coupled_batch(logits[:2], labels))
+    total = SED(weight=0.5, active=2).loss(coupled_batch(logits[:2], labels))
     fixed = sed_alpha(logits[:2], labels)
     by_hand = coupled_batch(logits[:2], labels).losses.mean()
     p, q = logits[:2].softmax(-1)
@@ -130,7 +130,7 @@ def test_alpha_listens_to_whom_it_says(alpha):
     }[alpha]
     together = coupled_batch(logits[:2], labels)
     heard = logits if alpha == "all" else logits[:2]
-    found = SED(weight=0.3, alpha=alpha).loss(
+    found = SED(weight=0.3, alpha=alpha, active=2).loss(
         CoupledBatch(heard, together.losses, labels, None)
     )
     expected = together.losses.mean() + 0.15 * agreement_naive(logits[:2], weights)
@@ -140,7 +140,7 @@ def test_alpha_listens_to_whom_it_says(alpha):
 def test_all_members_may_learn_while_few_disagree():
     logits, labels = some(4)
     together = coupled_batch(logits, labels)
-    found = SED(weight=0.3, main="all").loss(together)
+    found = SED(weight=0.3, main="all", active=2).loss(together)
     few = agreement_naive(logits[:2], alpha_naive(logits[:2], labels))
     close(found, together.losses.mean() + 0.15 * few)
 
@@ -190,8 +190,8 @@ def test_members_are_drawn_evenly_without_replacement(active):
     ],
 )
 def test_a_step_runs_no_more_members_than_its_options_need(how, learning, seen):
-    plain = SED().turn(5, 0.0, generator(7, "active", 3))
-    turn = SED(**how).turn(5, 0.0, generator(7, "active", 3))
+    plain = SED(active=2).turn(5, 0.0, generator(7, "active", 3))
+    turn = SED(active=2, **how).turn(5, 0.0, generator(7, "active", 3))
     assert turn.active[:2] == plain.active
     assert len(turn.active) == learning
     assert len(turn.active) + len(turn.observed) == seen
@@ -209,19 +209,20 @@ def test_a_step_runs_no_more_members_than_its_options_need(how, learning, seen):
         {"pair_norm": "mean"},
         {"floor": 2.0},
         {"active": 3},
+        {"active": None},
     ],
     ids=str,
 )
 def test_every_option_matters(how):
-    base = {"method": SED(), "members": 4}
-    changed = fitted(images(), **base | {"method": SED(**how)})
+    base = {"method": SED(active=2), "members": 4}
+    changed = fitted(images(), **base | {"method": SED(**{"active": 2} | how)})
     assert_different(fitted(images(), **base), changed)
 
 
 def test_without_weight_only_the_draw_is_left():
     """No option of the disagreement matters where its weight is zero."""
     runs = [
-        fitted(images(), members=4, method=SED(weight=0.0, **how))
+        fitted(images(), members=4, method=SED(weight=0.0, active=2, **how))
         for how in ({}, {"kernel": "divdis", "pair_norm": "mean", "alpha": "none"})
     ]
     assert_same_bits(*runs)
@@ -244,6 +245,23 @@ def test_bad_values_are_named(how, message):
         SED(**how)
 
 
+@pytest.mark.parametrize("how", [{}, {"alpha": "all"}, {"main": "all"}], ids=str)
+def test_without_a_number_all_members_learn_and_disagree(how):
+    turn = SED(active=None, **how).turn(5, 0.5, generator(7, "active", 3))
+    assert turn.active == (0, 1, 2, 3, 4)
+    assert not turn.observed
+    runs = [
+        fitted(images(), members=4, method=SED(weight=0.5, active=active, **how))
+        for active in (None, 4)
+    ]
+    assert_same_bits(*runs)
+
+
+def test_one_member_has_nobody_to_disagree_with():
+    with pytest.raises(ValueError, match="members must be at least 2 for SED, got 1"):
+        fitted(images(), method=SED(), members=1)
+
+
 def test_no_more_members_are_drawn_than_there_are():
     message = r"active must be at most the number of members \(2\), got 3"
     with pytest.raises(ValueError, match=message):
@@ -252,4 +270,4 @@ def test_no_more_members_are_drawn_than_there_are():
 
 def test_unlabeled_data_are_refused():
     with pytest.raises(ValueError, match="unlabeled must be None for SED"):
-        fitted(images(), method=SED(), unlabeled=images())
+        fitted(images(), method=SED(active=2), unlabeled=images())

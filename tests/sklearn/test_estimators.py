@@ -105,7 +105,7 @@ def test_weights_that_say_nothing_are_refused(irises, weights, message):
 
 def test_weights_reach_members_that_compare_classes(irises):
     X, test, y, _ = irises
-    made = EnsembleClassifier(**SHORT, method=SED())
+    made = EnsembleClassifier(**SHORT, method=SED(active=2))
     plain = clone(made).fit(X, y).predict_proba(test)
     alike = clone(made).fit(X, y, np.ones(len(y))).predict_proba(test)
     np.testing.assert_allclose(alike, plain)
@@ -171,7 +171,9 @@ def test_networks_compute_in_the_type_of_the_features(irises, dtype):
 
 
 @pytest.mark.parametrize(
-    "method", [DeepEnsemble(), SAM(), SharpBalance(), SED()], ids=lambda m: str(m)[:4]
+    "method",
+    [DeepEnsemble(), SAM(), SharpBalance(), SED(active=2)],
+    ids=lambda m: str(m)[:4],
 )
 def test_every_kind_of_method_trains(irises, method):
     X, test, y, expected = irises

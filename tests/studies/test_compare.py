@@ -77,7 +77,7 @@ def test_scores_are_means_over_ensembles(finished):
 
 def test_what_to_know_of_a_method_is_told_once_before_its_runs(tmp_path, capsys):
     told = []
-    methods = [DeepEnsemble(), SED()]
+    methods = [DeepEnsemble(), SED(active=2)]
     small(
         tmp_path / "run",
         methods=methods,
@@ -85,7 +85,7 @@ def test_what_to_know_of_a_method_is_told_once_before_its_runs(tmp_path, capsys)
         announce=told.append,
         progress="lines",
     )
-    assert told[0] == f"SED: {SED().remark(3)}"
+    assert told[0] == f"SED: {SED(active=2).remark(3)}"
     assert [line.split(",")[0] for line in told[1:]] == [
         *["DeepEnsemble"] * 2,
         *["SED"] * 2,

@@ -61,10 +61,11 @@ def test_the_measured_network_is_the_unit():
         (DeepEnsemble(), 1),
         (SAM(), 2),
         (SharpBalance(), 2),
-        (SED(), 2 / 5),
-        (SED(base=SAM()), 4 / 5),
+        (SED(active=None), 1),
+        (SED(active=2), 2 / 5),
+        (SED(base=SAM(), active=2), 4 / 5),
     ],
-    ids=["plain", "sam", "sharpbalance", "pairs", "flat pairs"],
+    ids=["plain", "sam", "sharpbalance", "all", "pairs", "flat pairs"],
 )
 def test_gradients_of_a_step(method, gradients):
     assert gradients_per_step(method, 5) == pytest.approx(gradients)

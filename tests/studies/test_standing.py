@@ -17,7 +17,7 @@ METHODS = [
     SharpBalance(),
     SharpBalance(before="plain", switch_at=0.75),
     GSAM(),
-    SED(),
+    SED(active=2),
 ]
 EPOCHS = 40
 # What an epoch of one gradient takes, what a test takes, and how much cheaper a second

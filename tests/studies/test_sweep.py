@@ -315,7 +315,7 @@ def test_what_a_part_refuses_is_refused_before_training(grid, message):
 
 def test_a_sub_ensemble_larger_than_the_ensemble_is_refused():
     with pytest.raises(ValueError, match="active"):
-        searches([trial(SED())], {"active": [2, 3]})
+        searches([trial(SED(active=2))], {"active": [2, 3]})
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_a_sub_ensemble_larger_than_the_ensemble_is_refused():
         (SharpBalance(), {"switch_at": [1]}, 1),
         (SharpBalance(), {"refresh_every": [None]}, None),
         (SharpBalance(), {"select": ["highest"]}, "highest"),
-        (SED(), {"alpha": ["none"]}, "none"),
+        (SED(active=2), {"alpha": ["none"]}, "none"),
     ],
 )
 def test_values_have_the_type_of_their_field(method, grid, held):

@@ -11,7 +11,7 @@ single = pytest.fixture(autouse=True)(one_thread)
 CASES = {
     "independent": {"method": DeepEnsemble()},
     "exchanging": {"method": SharpBalance(switch_at=1)},
-    "coupled": {"method": SED()},
+    "coupled": {"method": SED(active=2)},
     "sharing batches": {"data_parallel": 2, "virtual_shards": 2},
 }
 SLOW = ("coupled", "sharing batches")  # whose first step needs all ranks

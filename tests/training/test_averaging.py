@@ -40,8 +40,8 @@ METHODS = [
     GSAM(rho=0.1),
     SharpBalance(rho=0.1, switch_at=1),
     SharpBalance.released(rho=0.1, switch_at=0),
-    SED(weight=0.01),
-    SED(weight=0.01, base=SAM(rho=0.1)),
+    SED(weight=0.01, active=2),
+    SED(weight=0.01, base=SAM(rho=0.1), active=2),
     A2D(parallel=False, weight=0.01),
 ]
 every_method = pytest.mark.parametrize("method", METHODS, ids=repr)
@@ -126,7 +126,7 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path, method, epoch):
 
 @pytest.mark.parametrize("base", [None, SAM(rho=0.1)])
 def test_coupled_members_in_slots_have_the_same_means(monkeypatch, base):
-    method = SED(weight=0.01, base=base)
+    method = SED(weight=0.01, base=base, active=2)
     plain = averaged(method, images())
     monkeypatch.setattr("tepui.training.prepare.CoupledRunner", SlotRunner)
     slots = averaged(method, images())
@@ -168,7 +168,7 @@ def test_the_mean_is_what_is_validated_and_kept():
 def test_pruned_weights_are_zero_in_the_mean(after):
     how = {"prune": tepui.Prune(sparsity=0.5, prune_at=after), "validation": 0.25}
     _, held_out = tepui.data.split(images(32), 0.25, seed=0)
-    for method in (DeepEnsemble(), SED(weight=0.01)):
+    for method in (DeepEnsemble(), SED(weight=0.01, active=2)):
         run = averaged(method, images(32), convnet, **how)
         outputs = run.ensemble.logits(held_out.inputs)
         for index, member in enumerate(run.ensemble.members):

@@ -152,7 +152,7 @@ def test_wrong_arguments_are_named_and_leave_no_folder(how, message, tmp_path):
         (lambda: SharpBalance(switch_at=1.0), "switch_at must be a share below 1"),
         (lambda: SharpBalance(base=DeepEnsemble()), "base must be of type SAM or of"),
         (lambda: SharpBalance(select="top"), "select must be one of highest, lowest"),
-        (lambda: SED(active=2.0), "active must be an integer, got 2.0"),
+        (lambda: SED(active=2.0), "active must be an integer or None, got 2.0"),
         (lambda: tepui.Prune(sparsity=[0.5, "x"]), "sparsity must be a finite number"),
     ],
 )

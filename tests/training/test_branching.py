@@ -31,7 +31,7 @@ BRANCHES = [
     SAM(rho=0.3, start_at=0.5),
     GSAM(rho=0.3, start_at=3),
     SAM(rho=0.3),
-    SED(base=SAM(rho=0.3)),
+    SED(base=SAM(rho=0.3), active=2),
 ]
 
 

@@ -147,7 +147,7 @@ def test_a_resumed_run_tells_its_beginning_and_only_new_epochs(tmp_path):
     assert nobody.told == []
 
 
-@pytest.mark.parametrize("method", [DeepEnsemble(), SED()], ids=repr)
+@pytest.mark.parametrize("method", [DeepEnsemble(), SED(active=2)], ids=repr)
 @pytest.mark.parametrize("checkpoint_every", [1, 10])
 def test_true_ends_a_run_with_the_weights_of_its_epoch(
     tmp_path, method, checkpoint_every

@@ -136,7 +136,7 @@ def test_coupled_members_keep_to_their_own_seeds():
     members = [member_of(Drawing(generator, notes)) for _ in range(3)]
 
     def step():
-        joint_gradient(SED(), Party.here(members), (batch(), batch()))
+        joint_gradient(SED(active=2), Party.here(members), (batch(), batch()))
 
     draws = rehearsed(generator, members, step)
     drawn = replayed(generator, members, draws, step, [1, 2, 3], notes)

@@ -124,7 +124,7 @@ METHODS = [
     GSAM(rho=0.1, rho_min=0.05),
     SharpBalance(rho=0.1, switch_at=1),
 ]
-COUPLED = [SED(), SED(base=SAM(rho=0.1))]
+COUPLED = [SED(active=2), SED(base=SAM(rho=0.1), active=2)]
 MODELS = [mlp, vit, bert]
 
 
@@ -146,7 +146,7 @@ def test_options_of_a_run(how):
     assert_same_bits(state(graph), state(eager))
 
 
-@pytest.mark.parametrize("method", [SAM(rho=0.1), METHODS[-1], SED()], ids=repr)
+@pytest.mark.parametrize("method", [SAM(rho=0.1), METHODS[-1], SED(active=2)], ids=repr)
 def test_resumed_equals_uninterrupted(tmp_path, method):
     whole = trained(vit, method)
     with pytest.raises(StoppedError):
@@ -174,7 +174,7 @@ def test_a_member_alone_equals_the_member_among_others():
     assert_same_bits(alone.members[0], together.ensemble.members[1])
 
 
-@pytest.mark.parametrize("method", [DeepEnsemble(), SED()], ids=repr)
+@pytest.mark.parametrize("method", [DeepEnsemble(), SED(active=2)], ids=repr)
 def test_every_step_draws_new_masks(method):
     """A graph whose masks were those of its capture would learn only half of this."""
 
@@ -298,7 +298,7 @@ def seeded_globally(factory, method, **how):
     return trained(factory, method, **how)
 
 
-@pytest.mark.parametrize("method", [SAM(rho=0.1), SED()], ids=repr)
+@pytest.mark.parametrize("method", [SAM(rho=0.1), SED(active=2)], ids=repr)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_a_graph_would_not_repeat_runs_eagerly(name, method):
     factory, reason = REFUSED[name]

@@ -37,9 +37,9 @@ from training.cases import (
 single = pytest.fixture(autouse=True)(one_thread)
 
 COUPLED = [
-    SED(weight=0.3),
-    SED(weight=0.3, alpha="all"),
-    SED(weight=0.3, main="all", kernel="divdis"),
+    SED(weight=0.3, active=2),
+    SED(weight=0.3, alpha="all", active=2),
+    SED(weight=0.3, main="all", kernel="divdis", active=2),
     A2D(weight=0.3),
     A2D(weight=0.3, parallel=False),
     DivDis(weight=0.3, regularizer=0.3),
@@ -235,7 +235,7 @@ def test_a_base_perturbs_whatever_a_phase_is_called(name):
 
 def test_radii_per_member_are_refused():
     with pytest.raises(ValueError, match="base must have one value for all members"):
-        SED(base=SAM(rho=(0.1, 0.2)))
+        SED(base=SAM(rho=(0.1, 0.2)), active=2)
 
 
 def test_each_member_has_its_own_loss_and_all_have_a_joint_one():

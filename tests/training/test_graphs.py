@@ -221,7 +221,7 @@ def test_pruned_weights_stay_zero_in_a_captured_graph(method):
         assert sparsity_of(member) == pytest.approx(0.6, abs=1e-3)
 
 
-@pytest.mark.parametrize("method", [SharpBalance(rho=0.1, switch_at=2), SED()])
+@pytest.mark.parametrize("method", [SharpBalance(rho=0.1, switch_at=2), SED(active=2)])
 def test_capturing_is_no_part_of_the_steps(method):
     run = trained(method, epochs=4, runner="graph")
     captured = [s.epoch for s in run.timeline if s.activity == "capturing"]

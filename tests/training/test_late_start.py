@@ -136,7 +136,9 @@ def test_bad_values_are_refused_by_name(wrong, said):
 
 
 @pytest.mark.parametrize(
-    "method", [SAM(start_at=EPOCHS + 1), SED(base=SAM(start_at=EPOCHS + 1))], ids=repr
+    "method",
+    [SAM(start_at=EPOCHS + 1), SED(base=SAM(start_at=EPOCHS + 1), active=2)],
+    ids=repr,
 )
 def test_a_start_past_the_end_is_refused_before_anything_is_written(tmp_path, method):
     with pytest.raises(ValueError, match=r"start_at must lie within the run \(4 ep"):

@@ -300,7 +300,7 @@ REFUSED = {
         "perturbation": "shard",
     },
     "virtual_shards must be 1 where members are coupled": {
-        "method": SED(),
+        "method": SED(active=2),
         "virtual_shards": 2,
     },
     "data_parallel must be the number of processes that share a batch, which is 1": {

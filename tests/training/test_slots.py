@@ -44,14 +44,15 @@ from training.cases import (
 single = pytest.fixture(autouse=True)(one_thread)
 
 METHODS = [
-    SED(),
+    SED(active=None),
+    SED(active=2),
     SED(active=3, kernel="divdis"),
-    SED(alpha="all"),
-    SED(main="all"),
+    SED(alpha="all", active=2),
+    SED(main="all", active=2),
     A2D(weight=0.5),
     DivDis(weight=0.5, regularizer=0.5),
-    SED(base=SAM(rho=0.1)),
-    SED(base=SAM(rho=0.1, start_at=1)),
+    SED(base=SAM(rho=0.1), active=2),
+    SED(base=SAM(rho=0.1, start_at=1), active=2),
     A2D(weight=0.5, base=GSAM(rho=0.1, rho_min=0.05)),
 ]
 OPTIMIZERS = [
@@ -105,25 +106,27 @@ def test_slots_equal_members_one_by_one(monkeypatch, method, optimizer):
     ids=str,
 )
 def test_options_of_a_run_work_in_slots(monkeypatch, how):
-    slots = in_slots(monkeypatch, SED(), images(), convnet, epochs=4, **how)
-    assert_same_training(trained(SED(), images(), convnet, epochs=4, **how), slots)
+    slots = in_slots(monkeypatch, SED(active=2), images(), convnet, epochs=4, **how)
+    assert_same_training(
+        trained(SED(active=2), images(), convnet, epochs=4, **how), slots
+    )
     if "prune" in how:
         for member in slots.ensemble.members:
             assert sparsity_of(member) == pytest.approx(0.5, abs=0.01)
 
 
 def test_dict_inputs_and_doubles_work_in_slots(monkeypatch):
-    slots = in_slots(monkeypatch, SED(), pairs(), Named)
-    assert_same_training(trained(SED(), pairs(), Named), slots)
+    slots = in_slots(monkeypatch, SED(active=2), pairs(), Named)
+    assert_same_training(trained(SED(active=2), pairs(), Named), slots)
     data = numbers(dtype=torch.float64)
-    slots = in_slots(monkeypatch, SED(), data, lambda: mlp().double())
-    assert_same_training(trained(SED(), data, lambda: mlp().double()), slots)
+    slots = in_slots(monkeypatch, SED(active=2), data, lambda: mlp().double())
+    assert_same_training(trained(SED(active=2), data, lambda: mlp().double()), slots)
 
 
 def test_members_that_sit_out_keep_weights_buffers_and_momentum(monkeypatch, tmp_path):
     start = tepui.Ensemble.build(noisy_net, members=4, seed=3)
     how = {"epochs": 1, "batch_size": 24, "out": tmp_path}
-    run = in_slots(monkeypatch, SED(), images(), **how)
+    run = in_slots(monkeypatch, SED(active=2), images(), **how)
     moved = 0
     for index, (tensors, document) in enumerate(checkpointed(tmp_path)):
         before, after = copied(start.members[index]), run.ensemble.members[index]
@@ -143,11 +146,15 @@ def test_a_run_in_slots_resumes_to_the_same_bits(
     monkeypatch, tmp_path, optimizer, epoch
 ):
     how = {"optimizer": optimizer, "epochs": 3}
-    whole = in_slots(monkeypatch, SED(), images(), out=tmp_path / "whole", **how)
+    whole = in_slots(
+        monkeypatch, SED(active=2), images(), out=tmp_path / "whole", **how
+    )
     how["out"] = tmp_path / "parts"
     with pytest.raises(StoppedError):
-        in_slots(monkeypatch, SED(), images(), callbacks=[stop_after(epoch)], **how)
-    parts = in_slots(monkeypatch, SED(), images(), resume=True, **how)
+        in_slots(
+            monkeypatch, SED(active=2), images(), callbacks=[stop_after(epoch)], **how
+        )
+    parts = in_slots(monkeypatch, SED(active=2), images(), resume=True, **how)
     assert_same_runs(whole, parts)
 
 
@@ -184,21 +191,21 @@ class SignallingLoss:
 
 @pytest.mark.parametrize("at", [0, 3, 4, 9])
 def test_stopped_inside_an_epoch_it_resumes_to_the_same_bits(monkeypatch, tmp_path, at):
-    whole = in_slots(monkeypatch, SED(), images(), loss=SignallingLoss())
+    whole = in_slots(monkeypatch, SED(active=2), images(), loss=SignallingLoss())
     how = {"out": tmp_path}
     with pytest.raises(SystemExit):
-        in_slots(monkeypatch, SED(), images(), loss=SignallingLoss(at), **how)
+        in_slots(monkeypatch, SED(active=2), images(), loss=SignallingLoss(at), **how)
     how |= {"loss": SignallingLoss(), "resume": True}
-    assert_same_bits(whole, in_slots(monkeypatch, SED(), images(), **how))
+    assert_same_bits(whole, in_slots(monkeypatch, SED(active=2), images(), **how))
 
 
 def test_a_run_may_go_on_without_slots(monkeypatch, tmp_path):
     """Members hold the members between epochs, so that runners are exchangeable."""
     how = {"epochs": 3, "out": tmp_path}
     with pytest.raises(StoppedError):
-        in_slots(monkeypatch, SED(), images(), callbacks=[stop_after(0)], **how)
-    resumed = trained(SED(), images(), resume=True, **how)
-    assert_same_bits(trained(SED(), images(), epochs=3), resumed)
+        in_slots(monkeypatch, SED(active=2), images(), callbacks=[stop_after(0)], **how)
+    resumed = trained(SED(active=2), images(), resume=True, **how)
+    assert_same_bits(trained(SED(active=2), images(), epochs=3), resumed)
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
@@ -226,7 +233,7 @@ def member(factory=mlp, optimizer=None, loss=None):
         module,
         index=0,
         seed=3,
-        method=SED(),
+        method=SED(active=2),
         optimizer=(optimizer or tepui.SGD())(parameters),
         loss=loss or CrossEntropy(),
         samples=1,
@@ -352,12 +359,14 @@ def test_graph_equals_eager(method, optimizer):
 def test_convolutions_and_batchnorm(optimizer):
     """Channels-last weights, whose optimizer state must lie in their format."""
     how = {"optimizer": optimizer, "augment": [HorizontalFlip()]}
-    graph = on_gpu(SED(), resnet, runner="graph", **how)
-    assert_close(graph, on_gpu(SED(), resnet, runner="eager", **how), 1e-4)
+    graph = on_gpu(SED(active=2), resnet, runner="graph", **how)
+    assert_close(graph, on_gpu(SED(active=2), resnet, runner="eager", **how), 1e-4)
 
 
 @captured
-@pytest.mark.parametrize("method", [SED(), SED(alpha="all"), A2D()], ids=repr)
+@pytest.mark.parametrize(
+    "method", [SED(active=2), SED(alpha="all", active=2), A2D()], ids=repr
+)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
 def test_resumed_equals_uninterrupted(tmp_path, method, optimizer):
     how = {"epochs": 3, "runner": "graph", "optimizer": optimizer}
@@ -371,22 +380,23 @@ def test_resumed_equals_uninterrupted(tmp_path, method, optimizer):
 @captured
 def test_averaged_weights_are_those_of_an_eager_run():
     graph, eager = (
-        on_gpu(SED(), runner=runner, average=0.7) for runner in ("graph", "eager")
+        on_gpu(SED(active=2), runner=runner, average=0.7)
+        for runner in ("graph", "eager")
     )
     assert_close(graph, eager, 1e-5)
 
 
 @captured
 def test_repeats_to_the_bit():
-    first, second = (on_gpu(SED(), resnet, runner="graph") for _ in range(2))
+    first, second = (on_gpu(SED(active=2), resnet, runner="graph") for _ in range(2))
     assert_same_bits(state(first), state(second))
 
 
 @captured
 def test_pruned_weights_stay_zero():
     pruned = {"prune": tepui.Prune(sparsity=0.6, prune_at=0.5), "epochs": 4}
-    graph = on_gpu(SED(), runner="graph", **pruned)
-    assert_close(graph, on_gpu(SED(), runner="eager", **pruned), 1e-5)
+    graph = on_gpu(SED(active=2), runner="graph", **pruned)
+    assert_close(graph, on_gpu(SED(active=2), runner="eager", **pruned), 1e-5)
     for member in graph.ensemble.members:
         assert sparsity_of(member) == pytest.approx(0.6, abs=1e-2)
 
@@ -401,6 +411,6 @@ def test_pruned_weights_stay_zero():
     ids=str,
 )
 def test_what_cannot_be_captured_runs_eagerly(how):
-    assert len(on_gpu(**{"method": SED(), **how}).history) == 2
+    assert len(on_gpu(**{"method": SED(active=2), **how}).history) == 2
     with pytest.raises(ValueError, match='runner must be "auto" or "eager", since'):
-        on_gpu(**{"method": SED(), **how}, runner="graph")
+        on_gpu(**{"method": SED(active=2), **how}, runner="graph")

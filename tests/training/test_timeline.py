@@ -199,7 +199,7 @@ def test_what_precedes_replayed_steps_is_no_part_of_them(monkeypatch):
         prepare(*arguments)
 
     monkeypatch.setattr(SlotRunner, "_prepare", slow)
-    run = fitted(images(), method=SED(), epochs=3)
+    run = fitted(images(), method=SED(active=2), epochs=3)
     assert spans(run.timeline, "capturing") == [0]
     assert by_activity(run.timeline)["capturing"] >= 5 * PAUSE
     stepping = [span.seconds for span in run.timeline if span.activity == "stepping"]

@@ -29,7 +29,7 @@ from training.cases import (
 
 single = pytest.fixture(autouse=True)(one_thread)
 WEIGHTS = torch.tensor([0.0, 0.5, 2.0, 3.0]).repeat(6)
-EVERY = [DeepEnsemble(), SAM(), GSAM(), SharpBalance(), SED(), A2D(), DivDis()]
+EVERY = [DeepEnsemble(), SAM(), GSAM(), SharpBalance(), SED(active=2), A2D(), DivDis()]
 FACTORS = st.lists(st.floats(0.1, 4), min_size=CLASSES, max_size=CLASSES)
 
 
@@ -144,7 +144,7 @@ def test_samples_of_no_weight_have_no_say(method):
     assert_same_bits(*runs)
 
 
-@pytest.mark.parametrize("method", [DeepEnsemble(), SED()], ids=repr)
+@pytest.mark.parametrize("method", [DeepEnsemble(), SED(active=2)], ids=repr)
 def test_weights_follow_their_samples_wherever_these_are_loaded(method):
     how = {"method": method, "sample_weights": WEIGHTS}
     assert_same_bits(fitted(images(), **how), fitted(Plain(images()), **how))

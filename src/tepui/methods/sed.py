@@ -71,7 +71,8 @@ class SED(CoupledMethod):
             descends the joint loss itself.
         weight: Weight of the disagreement; 0 leaves only the random choice of members.
             Where data shift, only labeled samples of the shift can choose.
-        active: How many members each step draws.
+        active: How many members each step draws; None for all. With fewer a step's cost
+            does not depend on their number, and each makes fewer updates in an epoch.
         kernel: How disagreement is measured: ``"a2d"`` or ``"divdis"``.
         alpha: Whose averaged logits say how hard a sample is: those of the members
             drawn (``"active"``) or of ``"all"``, which costs a forward pass of each;
@@ -84,7 +85,7 @@ class SED(CoupledMethod):
     """
 
     weight: float = 0.1
-    active: int = 2
+    active: int | None = 2
     kernel: Kernel = "a2d"
     alpha: Weighting = "active"
     main: Part = "active"
@@ -94,7 +95,8 @@ class SED(CoupledMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.weight >= 0, "weight", "be non-negative", self.weight)
-        require(self.active >= 2, "active", "be at least 2, a pair", self.active)
+        drawn = self.active
+        require(drawn is None or drawn >= 2, "active", "be at least 2, a pair", drawn)
         require(self.floor > 0, "floor", "be positive", self.floor)
 
     @property
@@ -103,9 +105,10 @@ class SED(CoupledMethod):
         return True
 
     def check_members(self, members: int) -> None:
-        """Raise unless there are as many members as a step draws."""
+        """Raise unless there are two members, and as many as a step draws."""
+        require(members > 1, "members", "be at least 2 for SED", members)
         require(
-            self.active <= members,
+            self.active is None or self.active <= members,
             "active",
             f"be at most the number of members ({members})",
             self.active,
@@ -113,7 +116,7 @@ class SED(CoupledMethod):
 
     def remark(self, members: int) -> str | None:
         """Return how many updates a member makes where each step trains a few."""
-        if self.main == "all" or self.active >= members:
+        if self.main == "all" or self.active is None or self.active >= members:
             return None
         return (
             f"each step trains {self.active} of {members} members, so that a member "
@@ -126,9 +129,8 @@ class SED(CoupledMethod):
     ) -> ActiveMembers:
         """Draw the members that disagree; they come first in the turn."""
         order = torch.randperm(members, generator=generator).tolist()
-        drawn, rest = (
-            tuple(sorted(part)) for part in (order[: self.active], order[self.active :])
-        )
+        count = members if self.active is None else self.active
+        drawn, rest = (tuple(sorted(part)) for part in (order[:count], order[count:]))
         if self.main == "all":
             return ActiveMembers(drawn + rest, (), progress)
         return ActiveMembers(drawn, rest if self.alpha == "all" else (), progress)

@@ -116,13 +116,13 @@ EFFORTS: Mapping[Size, Effort] = {
 VARIANTS = {
     "deep ensemble": Variant(DeepEnsemble()),
     "varied hyperparameters": Variant(DeepEnsemble(), varied=True),
-    "SED": Variant(SED(weight=0.1)),
-    "SED, weight 0": Variant(SED(weight=0.0)),
-    "SED, no sample weights": Variant(SED(weight=0.1, alpha="none")),
+    "SED": Variant(SED(weight=0.1, active=2)),
+    "SED, weight 0": Variant(SED(weight=0.0, active=2)),
+    "SED, no sample weights": Variant(SED(weight=0.1, active=2, alpha="none")),
     "deep ensemble, smoothing 0.5": Variant(DeepEnsemble(), 0.5),
-    "SED, smoothing 0.5": Variant(SED(weight=0.1), 0.5),
-    "SED, weight 0, smoothing 0.5": Variant(SED(weight=0.0), 0.5),
-    "SED, weight 5, smoothing 0.5": Variant(SED(weight=5.0), 0.5),
+    "SED, smoothing 0.5": Variant(SED(weight=0.1, active=2), 0.5),
+    "SED, weight 0, smoothing 0.5": Variant(SED(weight=0.0, active=2), 0.5),
+    "SED, weight 5, smoothing 0.5": Variant(SED(weight=5.0, active=2), 0.5),
 }
 FAR_OFF = "SED, weight 5, smoothing 0.5"
 

@@ -32,7 +32,9 @@ def numbers(order: Order) -> Iterator[Numbers]:
     """Return mean PDS, its AUROC and the accuracy on clean images, by weight."""
     study = protocol.study_of(order)
     for weight in study.lambdas:
-        runs = protocol.trials(study, "sed_a2d", method=SED(weight=weight))
+        runs = protocol.trials(
+            study, "sed_a2d", method=SED(weight=weight, active=protocol.ACTIVE)
+        )
         at = {"lambda": weight, "ensemble_size": study.members}
         yield protocol.head_numbers(
             "sed/figure3", study, "sed_a2d", runs, effects, at=at

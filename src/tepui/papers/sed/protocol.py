@@ -35,6 +35,7 @@ from tepui.training import AdamW, Constant, TrainingSpec
 
 ARCHITECTURE = "deit3_base_last2"
 LAMBDA = 0.1
+ACTIVE = 2  # members that SED draws in a step
 DETECTED = ("imagenet_c1", "imagenet_c5", "inaturalist", "openimages_o")
 # The paper's names of scores, and ours.
 OOD_SCORES: Mapping[str, Score] = {"pds": "pds", "bma": "max_mean_probability"}
@@ -50,7 +51,7 @@ METHODS: Mapping[str, Method] = {
     "deep_ensemble_varied": DeepEnsemble(),
     "divdis": DivDis(weight=10.0, regularizer=10.0),
     "a2d": A2D(weight=LAMBDA),
-    "sed_a2d": SED(weight=LAMBDA),
+    "sed_a2d": SED(weight=LAMBDA, active=ACTIVE),
 }
 # Members of these know nothing of each other: a small ensemble is part of a large one.
 INDEPENDENT = ("deep_ensemble", "deep_ensemble_varied")
@@ -76,7 +77,9 @@ def trial(
     epochs: int | None = None,
 ) -> Trial:
     """Return one ensemble of heads."""
-    usual = SED(weight=study.weight) if name == "sed_a2d" else METHODS[name]
+    usual = (
+        SED(weight=study.weight, active=ACTIVE) if name == "sed_a2d" else METHODS[name]
+    )
     used = method or usual
     size = study.large if name in INDEPENDENT else members or study.members
     optimizer, loss = AdamW(), CrossEntropy()
@@ -86,7 +89,7 @@ def trial(
         loss = CrossEntropy(dealt["label_smoothing"])
     length = epochs or study.epochs
     if study.longer and epochs is None and isinstance(used, SED):
-        length = round(length * size / used.active)
+        length = round(length * size / ACTIVE)
     unlabeled = features(study, repetition, "imagenet_r")
     return Trial(
         features(study, repetition, "train"),
@@ -259,7 +262,7 @@ def settings(order: Order, **further: Any) -> dict[str, Any]:
         "batch size": study.batch_size,
         "optimizer": "AdamW, learning rate 0.001, weight decay 0.01",
         "lambda": study.weight,
-        "active members of SED": SED().active,
+        "active members of SED": ACTIVE,
         "varied hyperparameters": {name: list(values) for name, values in GRID.items()},
         "DivDis": "both weights 10, as published with DivDis",
         **further,

@@ -7,9 +7,11 @@ flights come from a package. One file per job, which names what ran:
 """
 
 import argparse
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -184,7 +186,8 @@ def run(arguments: argparse.Namespace) -> None:
     job = JOBS[arguments.job](arguments)
     methods, name = chosen(arguments), arguments.job
     if arguments.candidates:
-        name += f"_candidates_{'_'.join(arguments.candidates)}"
+        words = re.findall(r"[\w.=-]+", " ".join(arguments.candidates))
+        name = "_".join([arguments.job, "candidates", *words])
     for_unlabeled = any(method.needs_unlabeled for method in methods)
     given = {"epochs": arguments.epochs} if arguments.epochs else {}
     training = {"batch_size": 128, **job.training, **given}
@@ -218,12 +221,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 def chosen(arguments: argparse.Namespace) -> list[Method]:
     """Return former defaults, or candidates beside a deep ensemble."""
-    names = arguments.candidates
-    if not names:
+    if not arguments.candidates:
         return list(DEFAULTS)
-    former = [m for m in DEFAULTS if arguments.former and type(m).__name__ in names]
-    candidates = [method for name in names for method in CANDIDATES[name]]
-    return [DEFAULTS[0], *former, *candidates]
+    several = [*DEFAULTS, *chain.from_iterable(CANDIDATES.values())]
+    by_name = {named(method): [method] for method in several}
+    lists = [{**CANDIDATES, **by_name}[name] for name in arguments.candidates]
+    return [DEFAULTS[0], *chain.from_iterable(lists)]
 
 
 def named(method: Method) -> str:
@@ -258,12 +261,8 @@ def main() -> None:
     parser.add_argument("job", choices=JOBS)
     parser.add_argument("--data", type=Path, help="holds the images")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument(
-        "--candidates", nargs="+", choices=CANDIDATES, help="train theirs instead"
-    )
-    parser.add_argument(
-        "--former", action="store_true", help="former defaults beside candidates"
-    )
+    theirs = "train candidates of these methods, or values such as 'SAM(rho=0.02)'"
+    parser.add_argument("--candidates", nargs="+", help=theirs)
     parser.add_argument("--ensembles", type=int)
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--width", type=int)

@@ -153,8 +153,13 @@ def test_a_name_tells_radius_and_weights_whatever_the_defaults(scripts):
     [
         (["--candidates", "SAM"], ["DeepEnsemble()", "SAM(rho=0.02)"]),
         (
-            ["--candidates", "A2D", "--former"],
-            ["DeepEnsemble()", *(f"A2D(weight={w})" for w in (0.1, 0.03, 0.01, 0.003))],
+            ["--candidates", "A2D(weight=0.1)", "SED(weight=0.003, active=3)", "SAM"],
+            [
+                "DeepEnsemble()",
+                "A2D(weight=0.1)",
+                "SED(weight=0.003, active=3)",
+                "SAM(rho=0.02)",
+            ],
         ),
     ],
 )

@@ -205,6 +205,29 @@ def test_the_perturbed_pass_updates_statistics_only_if_asked():
         assert counts == {passes}
 
 
+@pytest.mark.parametrize("base", [None, SAM(rho=0.1, update_statistics=True)], ids=repr)
+@pytest.mark.parametrize(
+    "method",
+    [
+        A2D(weight=0.0),
+        A2D(weight=0.0, parallel=False),
+        DivDis(weight=0.0, regularizer=0.0),
+    ],
+    ids=repr,
+)
+def test_statistics_follow_the_training_samples_alone(method, base):
+    """Without weight, nothing is left of unlabeled samples of whatever kind."""
+    method = replace(method, base=base)
+    runs = [
+        fitted(images(), method=method, members=3, epochs=3, unlabeled=unlabeled)
+        for unlabeled in (images(16, seed=1), images(10, seed=2))
+    ]
+    assert_same_bits(*runs)
+    counts = {int(m[2].num_batches_tracked) for m in runs[0].ensemble.members}
+    steps = 9 if getattr(method, "parallel", True) else 3  # of each member
+    assert counts == {steps if base is None else 2 * steps}
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Together(CoupledMethod):

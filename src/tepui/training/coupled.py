@@ -8,6 +8,7 @@ from typing import NamedTuple, Self, final
 import torch
 from torch import Tensor
 
+from tepui.core import foreach
 from tepui.core.seeding import derive
 from tepui.data.arrays import Batch
 from tepui.losses import Loss
@@ -198,7 +199,8 @@ def joint_gradient(
     """Differentiate the joint loss by the parameters of the active members here.
 
     It is a mean over the active members: times their number, each moves as it would by
-    its own loss alone, whatever the optimizer.
+    its own loss alone, whatever the optimizer. Buffers, such as BatchNorm's running
+    statistics, follow the training samples alone: unlabeled ones may be of another kind.
     """
     batch, other = batches
     outputs = party.outputs(batch, observed=other is None)
@@ -208,9 +210,11 @@ def joint_gradient(
             for loss, output in zip(party.losses, outputs, strict=False)
         ]
     )
+    active = party.active
+    buffers = [b for member in active for b in member.buffers if other is not None]
+    before = [buffer.clone() for buffer in buffers]
     beside = None if other is None else party.outputs(other, observed=True)
     total = method.loss(CoupledBatch(outputs, losses, batch.targets, beside))
-    active = party.active
     parameters = [p for member in active for p in member.parameters]
     flat = iter(
         torch.autograd.grad(
@@ -219,6 +223,7 @@ def joint_gradient(
         if parameters
         else ()
     )
+    foreach.copy_(buffers, before)  # not earlier: the gradient remembers them
     values = [
         member.masked([next(flat) for _ in member.parameters]) for member in active
     ]

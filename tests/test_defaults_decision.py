@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -12,7 +13,7 @@ from scipy import stats
 
 from tepui.core.storage import read_json
 from tepui.data import Arrays
-from tepui.methods import SED
+from tepui.methods import GSAM, SED, SharpBalance
 from tepui.models import MLP
 
 ROOT = Path(__file__).parents[1]
@@ -124,19 +125,40 @@ def test_candidates_lie_below_what_was_the_default(scripts):
         assert values[0] == highest if name.endswith("-all") else values[0] < highest
 
 
-def test_defaults_hurt_in_no_job_that_they_were_trained_in(scripts):
+def test_defaults_follow_from_the_rule(scripts):
     make, script = scripts["make_defaults"], scripts["defaults"]
-    checked = set()
-    for file in make.RESULTS.glob("*.json"):
-        methods = read_json(file)["methods"]
-        for method in script.DEFAULTS[1:]:
-            now = type(method)()
-            if isinstance(now, SED):  # no weight mends it
-                continue
-            if (found := methods.get(script.named(now))) is not None:
-                assert make.standing(found, methods[make.PLAIN]) != make.HURTS
-                checked.add(type(method).__name__)
-    assert checked == {"SAM", "GSAM", "SharpBalance", "A2D", "DivDis"}
+    pairs = {
+        job: make.pairs_of(
+            [read_json(f)["methods"] for f in sorted(make.RESULTS.glob(f"{job}*"))]
+        )
+        for job in make.JOBS
+    }
+    for kind, taken in {GSAM: "GSAM", SharpBalance: "SharpBalance"}.items():
+        names = [script.named(method) for method in script.CANDIDATES[taken]]
+        assert make.by_rule_2(names, pairs) == script.named(kind())
+    trained = [script.named(method) for method in script.CANDIDATES["SED-all"][:-1]]
+    now = replace(SED(), active=3)  # all members of these jobs
+    assert SED().active is None
+    assert make.by_rule_2(trained, pairs) == script.named(now)
+
+
+def test_smaller_candidates_are_taken_only_where_larger_ones_fail(scripts):
+    make = scripts["make_defaults"]
+    cases = {"good": found(), "open": found(shift=-0.9), "bad": found(lead=-0.6)}
+    pairs = {name: make.Pair(each, PLAIN) for name, each in cases.items()}
+    jobs = [
+        (["good", "good"], "a"),
+        (["open", "good"], "b"),
+        (["open", "open"], "a"),
+        (["bad", "open"], "b"),
+        (["bad", "bad"], None),
+    ]
+    for kinds, chosen in jobs:
+        job = {name: pairs[kind] for name, kind in zip("ab", kinds, strict=True)}
+        assert make.by_rule_2(["a", "b"], {"job": job}) == chosen
+    harmless = {"a": pairs["good"], "b": pairs["good"]}
+    both = {"one": harmless, "other": {"a": pairs["bad"], "b": pairs["open"]}}
+    assert make.by_rule_2(["a", "b"], both) == "b"
 
 
 def test_a_name_tells_radius_and_weights_whatever_the_defaults(scripts):

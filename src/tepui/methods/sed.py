@@ -84,8 +84,8 @@ class SED(CoupledMethod):
         floor: The least that a batch's mean loss is taken for in ``alpha``.
     """
 
-    weight: float = 0.1
-    active: int | None = 2
+    weight: float = 0.03
+    active: int | None = None
     kernel: Kernel = "a2d"
     alpha: Weighting = "active"
     main: Part = "active"

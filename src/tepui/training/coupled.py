@@ -200,7 +200,7 @@ def joint_gradient(
 
     It is a mean over the active members: times their number, each moves as it would by
     its own loss alone, whatever the optimizer. Buffers, such as BatchNorm's running
-    statistics, follow the training samples alone: unlabeled ones may be of another kind.
+    statistics, follow training samples alone: unlabeled ones may be of another kind.
     """
     batch, other = batches
     outputs = party.outputs(batch, observed=other is None)

@@ -10,6 +10,7 @@ PYTHONPATH=src:benchmarks python3 docs/make_medium.py
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from decision_designs import DESIGNS
 from decision_runs import SEVERITIES, read
@@ -189,6 +190,17 @@ def named(sources: Mapping[str, Arms]) -> str:
     return f"decisions {', '.join(most)} and {last}"
 
 
+def made_on(sources: Mapping[str, Arms]) -> dict[str, Any]:
+    """Return versions and hardware; where there are several, all in a list."""
+    places: list[dict[str, Any]] = []
+    for result in (r for x in sources.values() for found in x.values() for r in found):
+        own = result["environment"].items()
+        place = {name: at for name, at in own if name not in ("command", "tepui")}
+        if place not in places:
+            places.append(place)
+    return places[0] if len(places) == 1 else {"trained_on": places}
+
+
 def file(
     item: str, order: Order, records: Iterable[Record], sources: Mapping[str, Arms]
 ) -> None:
@@ -202,20 +214,12 @@ def file(
     planned = [each for each in settings[DIFFERS] if applies(each["what"], sources)]
     settings[DIFFERS] = planned + [each.document() for each in own]
     settings["made_by"] = f"the commands of {named(sources)}, and `docs/make_medium.py`"
-    (environment,) = {
-        tuple(
-            (k, v) for k, v in r["environment"].items() if k not in ("command", "tepui")
-        )
-        for arms in sources.values()
-        for found in arms.values()
-        for r in found
-    }
     made = Results(
         item,
         recipe.title,
         order.label,
         settings,
-        {**dict(environment), "command": "python docs/make_medium.py"},
+        {**made_on(sources), "command": "python docs/make_medium.py"},
         tuple(records),
     )
     folder = HERE / "results" / order.label / item

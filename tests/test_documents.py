@@ -10,6 +10,8 @@ import pytest
 from elsewhere import check_elsewhere
 from pages import PAGES, ROOT, blocks, name_of
 from tepui.papers.recipe import COLLECTIONS, Diagram, names
+from tepui.papers.reproduce import table
+from tepui.studies.results import read_results
 
 # Code, and what it prints where that is shown below it.
 EXAMPLE = r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?"
@@ -77,6 +79,16 @@ def test_pages_of_the_papers_show_the_committed_results(paper):
     assert (ROOT / "docs" / "results" / f"{paper}.md").read_text() == page(paper)
 
 
+def test_committed_results_have_the_notes_and_tables_of_their_recipes():
+    noted = runpy.run_path(str(ROOT / "docs" / "make_notes.py"))["noted"]
+    files = sorted((ROOT / "docs" / "results").glob("*/*/*/results.json"))
+    assert files
+    for file in files:
+        found = read_results(file.parent)
+        assert noted(found) == found, file.parent
+        assert (file.parent / "table.md").read_text() == table(found), file.parent
+
+
 @pytest.mark.parametrize("name", names())
 def test_recipes_open_with_what_they_measured(name):
     headers = runpy.run_path(str(ROOT / "docs" / "make_recipe_headers.py"))
@@ -91,8 +103,8 @@ def test_the_tables_of_our_own_studies_are_those_of_their_results():
     page = (ROOT / "docs" / "diversification_studies.md").read_text()
     found = tables["tables"]()
     assert len(found) == 4
-    for table in found:
-        assert table in page
+    for each in found:
+        assert each in page
 
 
 def test_the_page_of_reliability_shows_the_committed_totals(monkeypatch):

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import runpy
 import sys
 from pathlib import Path
 from statistics import fmean
@@ -111,6 +112,42 @@ def test_missing_ensembles_are_told(make):
     assert told.what == "4 of 5 ensembles of each method on cifar10"
     (told,) = make.lacking(order._replace(ensembles=7), "cifar10", arms)
     assert told.what == "5 of 7 ensembles of each method on cifar10"
+
+
+def on(place, results):
+    return [{**r, "environment": {**r["environment"], **place}} for r in results]
+
+
+def test_results_of_several_machines_name_them_all(make, tmp_path, monkeypatch):
+    whole = make.read
+
+    def read(folder):
+        found = whole(folder)
+        return on({"hardware": "another GPU"}, found[:1]) + found[1:]
+
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "decisions").symlink_to(FOUND.parent)
+    monkeypatch.setattr(make, "HERE", tmp_path)
+    monkeypatch.setattr(make, "read", read)
+    make.main()
+    written = read_results(tmp_path / "results" / "medium" / "sharpbalance" / "figure7")
+    places = written.environment["trained_on"]
+    assert {each["hardware"] for each in places} == {"NVIDIA H200", "another GPU"}
+    assert all("command" not in each and each["torch"] for each in places)
+    page = runpy.run_path(str(ROOT / "docs" / "make_results.py"))
+    page["shown"].__globals__["DOCS"] = tmp_path
+    said = page["shown"](tmp_path / "results" / "medium" / "sharpbalance" / "figure7")
+    assert "another GPU, torch" in said
+    assert "NVIDIA H200, torch" in said
+
+
+def test_one_machine_is_named_once_whatever_was_run_there(make):
+    arms = make.arms_of("cifar10")
+    other = {"command": "another", "tepui": "9.9"}
+    changed = {method: on(other, found) for method, found in arms.items()}
+    place = make.made_on({"cifar10": arms})
+    assert make.made_on({"cifar10": arms, "other": changed}) == place
+    assert place["hardware"] == "NVIDIA H200"
 
 
 def test_what_is_committed_is_what_the_script_writes(filed):

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from tepui.papers.recipe import (
 )
 from tepui.papers.sharpbalance.protocol import PROTOCOLS
 from tepui.studies import Job, Record
+from tepui.studies.departures import departures
 
 FIGURE7A = {
     "item": "sharpbalance/figure7a",
@@ -69,10 +71,10 @@ def test_what_is_overridden_is_in_the_label_and_in_the_settings():
     assert order.label == "paper+epochs=80+methods=sam"
     found = recipe.described(order)
     assert found["overrides"] == {"epochs": 80, "methods": ("sam",)}
-    assert found["differs"][-1] == {
-        "what": "overridden: epochs=80, methods=sam",
-        "why": "the command says so",
-    }
+    assert departures(found)[-2:] == [
+        ("overridden: epochs=80, where paper size has 200", "the command says so"),
+        ("overridden: methods=sam", "the command says so"),
+    ]
     assert {job.trial.training.epochs for job in recipe.plan(order)} == {80}
     assert len(recipe.plan(order)) == 3 < len(recipe.plan(plain))
 
@@ -82,8 +84,100 @@ def test_names_of_methods_are_told_whole_whatever_is_in_them():
     order = Order("smoke", epochs=2, methods=("sam+", "a+b=c"))
     found = recipe.described(order)
     assert [each["what"] for each in found["differs"]] == [
-        "overridden: epochs=2, methods=sam+,a+b=c"
+        "overridden: epochs=2",
+        "overridden: methods=sam+,a+b=c",
     ]
+
+
+LONG = {"epochs": 71, "ensembles": 71, "members": 71}
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_is_overridden_stands_beside_what_it_replaces(name):
+    recipe = load(name)
+    for size in getattr(recipe, "sizes", ()):
+        order = Order(size, recipe.panels_at(size, recipe.panels))
+        for override in {*LONG} & {*recipe.overrides}:
+            asked = order._replace(**{override: LONG[override]})
+            (*_, told) = departures(recipe.described(asked))
+            begin = rf"overridden: {override}=71, where {size} size has \d+"
+            assert re.match(begin, told.what)
+            assert ("paper size has " in told.what) == ("paper" in recipe.sizes)
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "untrue", "told"),
+    [
+        (
+            "sharpbalance/figure7",
+            Order("medium", ("d",), ensembles=7),
+            "5 for 3 ensembles",
+            "ensembles=7, where medium size has 5 and paper size has 3",
+        ),
+        (
+            "sharpbalance/figure7",
+            Order("small", ("d", "e"), epochs=3),
+            "for 200 epochs",
+            "epochs=3, where small size has 30 and paper size has 200 (cifar10); small "
+            "size has 8 and paper size has 200 (cifar100)",
+        ),
+        (
+            "sharpbalance/figure5",
+            Order("small", ("a",), epochs=3),
+            "10 epochs in this figure",
+            "epochs=3, where small size has 10 and paper size has 200",
+        ),
+        (
+            "sharpbalance/table5",
+            Order("small", epochs=3),
+            "epochs for",
+            "epochs=3, where small size has 16 and paper size has 200 (cifar100); "
+            "small size has 4 and paper size has 10 (mrpc)",
+        ),
+        (
+            "sharpbalance/table7",
+            Order("small", ensembles=6),
+            "2 for 3 ensembles",
+            "ensembles=6, where small size has 2 and paper size has 3",
+        ),
+        (
+            "sed/table3",
+            Order("small", ensembles=650),
+            "4 repetitions for one",
+            "ensembles=650, where small size has 4 and paper size has 1",
+        ),
+        (
+            "rethinking/table1",
+            Order("small", members=50),
+            "5 seeds for 10",
+            "members=50, where small size has 5 and paper size has 10",
+        ),
+        (
+            "rethinking/table1",
+            Order("small", epochs=3),
+            "30 epochs for 100",
+            "epochs=3, where small size has 30 and paper size has 100",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "/" in value else "",
+)
+def test_what_is_overridden_is_not_told_of_the_size(name, order, untrue, told):
+    recipe = load(name)
+    found = [each.what for each in departures(recipe.described(order))]
+    assert found[-1] == f"overridden: {told}"
+    assert not any(untrue in what for what in found)
+    plain = order._replace(epochs=None, ensembles=None, members=None)
+    usual = [each.what for each in departures(recipe.described(plain))]
+    assert any(untrue in what for what in usual)
+
+
+def test_an_override_that_changes_nothing_hides_nothing():
+    recipe = load("sharpbalance/figure7")
+    plain = Order("medium", ("d",))
+    usual = departures(recipe.described(plain))
+    *found, told = departures(recipe.described(plain._replace(ensembles=5)))
+    assert found == usual
+    assert told.what == "overridden: ensembles=5"
 
 
 @pytest.mark.parametrize("name", names())

@@ -87,6 +87,32 @@ def test_pruning_at_once_and_the_search_are_declared():
     assert searched == {0.0}
 
 
+@pytest.mark.parametrize("size", ["small", "smoke"])
+def test_table1_tells_what_it_searches_and_trains_with(size):
+    told = [departure.what for departure in declared("sharpbalance/table1", size)]
+    assert not any("radius 0.01 for" in what for what in told)
+    assert not any("the share of sharp samples" in what for what in told)
+    assert not any("begins after half" in what for what in told)
+    assert not any("corrupted copies" in what for what in told)
+    jobs = plan("sharpbalance/table1", size)
+    methods = [job.trial.training.method for job in jobs]
+    for field, word in (("rho", "radius"), ("switch_at", "switch")):
+        values = {getattr(m, field) for m in methods if isinstance(m, SharpBalance)}
+        listed = ", ".join(f"{value:g}" for value in sorted(values))
+        assert any(f"{word} (" in what and listed in what for what in told)
+    for name in ("cifar10", "cifar100", "tiny_imagenet"):
+        recorded = load("sharpbalance/table1").settings(Order(size))[name]
+        assert recorded["rho"] == recorded["switch"] == "searched"
+        of_epochs = f"{name}: {recorded['epochs']} for 200 epochs"
+        assert any(what.startswith(of_epochs) for what in told)
+        trained = {
+            (job.trial.training.epochs, job.trial.data.source.count)
+            for job in jobs
+            if job.trial.data.source.dataset.__name__ == recorded["trained on"]
+        }
+        assert (recorded["epochs"], recorded["training samples"]) in trained
+
+
 def test_table5_names_the_settings_that_the_paper_points_to():
     words = [f"{d.what} {d.why}" for d in declared("sharpbalance/table5")]
     assert any("Appendix D.3" in word for word in words)

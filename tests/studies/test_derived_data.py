@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
+from weakref import WeakSet
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from tepui.studies.derived_data import (
     ReleasedCopies,
 )
 from tepui.studies.job import Job
+from tepui.studies.loaded_data import MOST_HELD
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
@@ -217,6 +219,33 @@ def test_missing_weights_are_told_before_anything_is_trained(store, tmp_path):
         with pytest.raises(OSError, match="weights are not in the cache"):
             check_needs([work], Store(tmp_path, device="cpu"))
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+ALIVE, LOADED = WeakSet(), []
+
+
+@dataclass(frozen=True)
+class Drawn(DataSource):
+    """Data of one repetition, which are counted while they are held."""
+
+    repetition: int
+
+    def load(self, store):
+        data = Held().load(store)
+        ALIVE.add(data)
+        LOADED.append((self.repetition, len(ALIVE)))
+        return data
+
+
+@pytest.mark.parametrize("repetitions", [40, 120])
+def test_checking_many_repetitions_holds_the_data_of_few(tmp_path, repetitions):
+    LOADED.clear()
+    store = Store(tmp_path / "store", device="cpu")
+    jobs = [Job(replace(EXTRACTOR, data=Drawn(n))) for n in range(repetitions)]
+    check_needs(jobs, store)
+    seen, alive = zip(*LOADED, strict=True)
+    assert seen == tuple(range(repetitions))
+    assert max(alive) == MOST_HELD + 1
 
 
 calls = []

@@ -1,6 +1,7 @@
 import shutil
 from dataclasses import dataclass, replace
 from functools import partial
+from weakref import WeakSet
 
 import pytest
 import torch
@@ -14,8 +15,9 @@ from tepui.models import MLP, ConvNet, ResNet18
 from tepui.studies import EvaluationSpec, Job, Samples, Store
 from tepui.studies.beginnings import pieces
 from tepui.studies.blank_data import FORMS, blank
+from tepui.studies.loaded_data import MOST_HELD
 from tepui.studies.member_cost import gradients_per_step, member_cost, module_cost
-from tepui.studies.price import H200_STEP, RESNET18_OPERATIONS, Price, Pricing
+from tepui.studies.price import H200_STEP, RESNET18_OPERATIONS, TARGET, Price, Pricing
 from tepui.studies.specifications import DataSource, Form
 from tepui.studies.speeds import Speeds
 from tepui.studies.sweep import HoldOut
@@ -69,6 +71,32 @@ def test_the_measured_network_is_the_unit():
 )
 def test_gradients_of_a_step(method, gradients):
     assert gradients_per_step(method, 5) == pytest.approx(gradients)
+
+
+class Counting(Store):
+    """Counts the sets that are held, by itself or by who asked for them."""
+
+    def __init__(self, path):
+        super().__init__(path, device="cpu")
+        self.alive, self.most = WeakSet(), 0
+
+    def dataset(self, source):
+        data = super().dataset(source)
+        self.alive.add(data)
+        self.most = max(self.most, len(self.alive))
+        return data
+
+
+def test_pricing_many_repetitions_holds_the_data_of_few(tmp_path):
+    data = [replace(TRIAL.data, seed=seed) for seed in range(3 * MOST_HELD)]
+    jobs = [Job(replace(TRIAL, data=each)) for each in data]
+    store = Counting(tmp_path)
+    price = Pricing(store).price(jobs)
+    assert store.most <= MOST_HELD + 1
+    one = Pricing(store).price(jobs[:1])
+    digits = 64 * (64 * 4 + TARGET)
+    assert price.host_bytes - one.host_bytes == (MOST_HELD - 1) * digits
+    assert price.hours_on_h200 == pytest.approx(len(jobs) * one.hours_on_h200)
 
 
 def test_an_hour_is_the_measured_step_times_operations(tmp_path):

@@ -10,7 +10,14 @@ import tepui
 from study_cases import EXAM, MEASURE, TRIAL
 from tepui.core.lease import leased
 from tepui.core.storage import same_bits
-from tepui.data import Augmentation, Digits, UniformNoise, corrupted, write_corrupted
+from tepui.data import (
+    Arrays,
+    Augmentation,
+    Digits,
+    UniformNoise,
+    corrupted,
+    write_corrupted,
+)
 from tepui.data.corruptions import copies
 from tepui.data.files.corrupted_files import CorruptedArrays
 from tepui.evaluation.dataset_logits import dataset_logits
@@ -90,6 +97,25 @@ def test_copies_that_are_too_large_to_keep_give_the_same(filled, tmp_path, monke
     monkeypatch.setattr(copies, "KEPT_BYTES", 0)
     other = Store(tmp_path, device="cpu")
     assert other.evaluation(TRIAL, EXAM) == filled.evaluation(TRIAL, EXAM)
+
+
+@dataclass(frozen=True)
+class Fresh(DataSource):
+    number: int
+
+    def load(self, store):
+        return Arrays(torch.zeros(1, 1), [self.number])
+
+
+def test_data_are_loaded_once_while_others_are_few(tmp_path):
+    store = Store(tmp_path, device="cpu")
+    first, second = store.dataset(Fresh(0)), store.dataset(Fresh(1))
+    for number in range(2, 32):
+        store.dataset(Fresh(number))
+    assert store.dataset(Fresh(0)) is first
+    store.dataset(Fresh(32))
+    assert store.dataset(Fresh(0)) is first
+    assert store.dataset(Fresh(1)) is not second
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tepui.core.checks import one_of, require
+from tepui.papers.overridden import replaced
 from tepui.studies import Departure, Job, Record, Results, Store
 from tepui.studies.departures import DIFFERS, once
 from tepui.studies.jobs import merged
@@ -224,11 +225,24 @@ class Recipe:
         document = {"panels": list(order.panels), **self.settings(order)}
         differs = [*document.get(DIFFERS, ())]
         if order.overrides:
-            what = f"overridden: {', '.join(order.words)}"
-            differs.append(Departure(what, "the command says so"))
+            differs += self._overridden(order)
             document["overrides"] = order.overrides
         document[DIFFERS] = [departure.document() for departure in once(differs)]
         return document
+
+    def _overridden(self, order: Order) -> Iterator[Departure]:
+        """Yield what an order gives, each beside what its size and the paper's have."""
+        plain = Order(order.size, order.panels)
+        known: dict[str, Mapping[str, Any]] = {order.size: self.settings(plain)}
+        if "paper" in self.sizes:
+            known.setdefault("paper", self.settings(plain._replace(size="paper")))
+        for word, (name, value) in zip(
+            order.words, order.overrides.items(), strict=True
+        ):
+            given = self.settings(plain._replace(**{name: value}))
+            instead = replaced(given, known[order.size], known)
+            what = ", ".join(filter(None, [f"overridden: {word}", instead]))
+            yield Departure(what, "the command says so")
 
 
 @dataclass(frozen=True)

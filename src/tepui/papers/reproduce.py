@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import nn
 
@@ -163,6 +163,7 @@ def write(
 def rows(made: Results) -> list[list[str]]:
     """Return headings, then a row per number, the paper's beside ours."""
     axes = list(dict.fromkeys(name for record in made.records for name in record.at))
+    columns = [axis_cells([r.at.get(axis, "") for r in made.records]) for axis in axes]
     return [
         ["item", "dataset", "method", *axes, "metric", "paper", "ours", "n"],
         *(
@@ -170,13 +171,13 @@ def rows(made: Results) -> list[list[str]]:
                 _shown(record.item),
                 record.dataset,
                 record.method,
-                *(str(record.at.get(axis, "")) for axis in axes),
+                *(column[row] for column in columns),
                 record.metric,
                 paper_cell(record),
                 own_cell(record),
                 str(record.n),
             ]
-            for record in made.records
+            for row, record in enumerate(made.records)
         ),
     ]
 
@@ -197,6 +198,24 @@ def table(made: Results) -> str:
     if note := made.settings.get("note"):
         text += f"\nNote: {note}\n"
     return text
+
+
+def axis_cells(values: Sequence[Any]) -> list[str]:
+    """Return coordinates in six digits, or in twelve where six make two of them one.
+
+    What comes after these is the noise of floats.
+
+    Example:
+        >>> axis_cells([0.1 + 0.2, 1 / 3, 5, "PDS", ""])
+        ['0.3', '0.333333', '5', 'PDS', '']
+        >>> axis_cells([0.12345678, 0.12345679])
+        ['0.12345678', '0.12345679']
+    """
+    short, long = (
+        [f"{v:.{digits}g}" if isinstance(v, float) else str(v) for v in values]
+        for digits in (6, 12)
+    )
+    return short if len({*short}) == len({*long}) else long
 
 
 def paper_cell(record: Record) -> str:

@@ -1,8 +1,11 @@
 """Data of the right form without content, to price a plan before data are fetched."""
 
 from functools import partial
+from typing import Any
 
 import torch
+from torch import Tensor
+from torch.utils.data import Dataset
 
 from tepui.data import (
     CIFAR10,
@@ -16,6 +19,7 @@ from tepui.data import (
     ImageNetR,
     TinyImageNet,
 )
+from tepui.data.arrays import map_inputs
 from tepui.studies.specifications import DataSource, Form, Samples
 from tepui.studies.sweep import HoldOut
 
@@ -53,6 +57,27 @@ def blank_arrays(
     """Return so many samples of a shape, which take no memory."""
     inputs = torch.zeros((), dtype=dtype).expand(count, *shape)
     return Arrays(inputs, torch.zeros((), dtype=torch.long).expand(count))
+
+
+def form_of(dataset: Dataset[Any]) -> Dataset[Any]:
+    """Return as many samples, all like the first; they take its memory alone.
+
+    Data that are not held in tensors are returned as they are.
+
+    Example:
+        >>> found = form_of(Arrays(torch.tensor([[5.0], [6.0], [7.0]]), [0, 1, 2]))
+        >>> found.inputs.flatten().tolist(), found.inputs.untyped_storage().nbytes()
+        ([5.0, 5.0, 5.0], 4)
+    """
+    if not isinstance(dataset, Arrays):
+        return dataset
+    count = len(dataset)
+
+    def repeated(tensor: Tensor) -> Tensor:
+        return tensor[:1].clone().expand(count, *tensor.shape[1:])
+
+    inputs = map_inputs(repeated, dataset.inputs)
+    return dataset.like(inputs, repeated(dataset.targets))
 
 
 def _known(source: DataSource) -> tuple[int, tuple[int, int, int]] | None:

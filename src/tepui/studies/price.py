@@ -9,6 +9,7 @@ that launches them.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from heapq import nlargest
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +26,12 @@ from tepui.data.stored import StoredData
 from tepui.evaluation.memory import evaluation_memory
 from tepui.modules.features import Reading
 from tepui.studies.beginnings import Piece, pieces
-from tepui.studies.blank_data import blank
+from tepui.studies.blank_data import blank, form_of
 from tepui.studies.derived_data import HELD, Features
 from tepui.studies.given import EvaluationRequest, Given, GivenTest
 from tepui.studies.job import Job
 from tepui.studies.kept_logits import kept_in
+from tepui.studies.loaded_data import MOST_HELD
 from tepui.studies.made_data import blank_of_made, extractor_of, one_of
 from tepui.studies.member_cost import (
     MemberCost,
@@ -221,8 +223,8 @@ class Pricing:
         return members + self._held_bytes(trial.data)
 
     def _held(self, sources: Sequence[DataSource]) -> int:
-        """Return what data take that a store loads and holds, each once."""
-        return sum(map(self._held_bytes, sources))
+        """Return the most that data take of those that a store holds at once."""
+        return sum(nlargest(MOST_HELD, map(self._held_bytes, sources)))
 
     def _held_bytes(self, source: DataSource) -> int:
         dataset = self._dataset(source)
@@ -270,7 +272,7 @@ class Pricing:
         if not isinstance(inner, Samples | Given):
             return blank_of_made(source, self._dataset)
         try:
-            return self.store.dataset(source)
+            return form_of(self.store.dataset(source))
         except FileNotFoundError:
             return blank(source)
 

@@ -36,13 +36,13 @@ from tepui.studies.beginnings import common_part
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
 from tepui.studies.kept_logits import has_logits, kept_in
+from tepui.studies.loaded_data import LoadedData
 from tepui.studies.loaded_tests import LoadedTests
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
     SharpnessSpec,
     Trial,
-    digest,
 )
 from tepui.studies.trained import EVALUATION, EVALUATION_KIND, SHARPNESS_KIND
 from tepui.training import ExecutionSpec, LocalExchange, Run, exchange_here, train
@@ -85,13 +85,13 @@ class Store:
         one_of("logits_in", logits_in, get_args(LogitType))
         self.logits_in = logits_in
         self.stale_after = stale_after
-        self._datasets: dict[str, Dataset[Any]] = {}
+        self._data = LoadedData()
         self._tests = LoadedTests()
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: no data, and no wish to show progress."""
         execution = replace(self.execution, progress="none")
-        nothing = {"_datasets": {}, "_tests": LoadedTests()}
+        nothing = {"_data": LoadedData(), "_tests": LoadedTests()}
         return {**vars(self), "execution": execution, **nothing}
 
     def folder(self, trial: Trial) -> Path:
@@ -171,7 +171,7 @@ class Store:
         return there
 
     def dataset(self, source: DataSource) -> Dataset[Any]:
-        """Return the data of a source, loaded once.
+        """Return the data of a source, which stay loaded while others are few.
 
         Args:
             source: Where the data come from.
@@ -179,10 +179,7 @@ class Store:
         Returns:
             The data.
         """
-        name = digest(source)
-        if name not in self._datasets:
-            self._datasets[name] = source.load(self)
-        return self._datasets[name]
+        return self._data.load(source, self)
 
     def run(
         self,

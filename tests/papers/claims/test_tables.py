@@ -73,7 +73,29 @@ def test_the_fewest_units_count():
     some = evidence("medium", n=3, without=["7a", "7c"])
     others = evidence("medium", n=6, without=["7b"])
     (found,) = judged(some + others)
-    assert found.fewest == 3
+    assert found.fewest.n == 3
+
+
+def test_a_comparison_of_one_unit_counts_though_it_has_no_error():
+    """It is left out of the verdict, but the study was not run with more."""
+    some = evidence("medium", n=1, without=["7a", "7c"])
+    (found,) = judged(some + evidence("medium", n=6, without=["7b"]))
+    assert found.n == 6
+    assert found.fewest.n == 1
+    assert not whole(found, DESIGN)
+    assert row([found])[0] == ["1 ensembles", "refuted"]
+
+
+def test_a_study_of_single_units_says_so():
+    (found,) = judged(evidence("medium", n=1))
+    assert row([found])[0] == ["1 ensembles", "undecided"]
+
+
+def test_the_unit_is_that_of_the_comparison_with_the_fewest():
+    (found,) = judged(evidence("medium", n=5))
+    first, *others = found.findings
+    mixed = replace(first, unit="members", n=3), *others
+    assert row([replace(found, findings=mixed)])[0][0] == "3 members"
 
 
 def test_some_comparisons_may_have_been_planned_with_fewer():

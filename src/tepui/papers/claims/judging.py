@@ -73,9 +73,12 @@ class Verdict:
     missing: tuple[str, ...]
 
     @property
-    def fewest(self) -> int:
-        """The units of the comparison that has the fewest; 0 without comparisons."""
-        return min((f.n for f in self.findings if f.error is not None), default=0)
+    def fewest(self) -> Finding:
+        """The comparison that has the fewest units, whether its error is known or not.
+
+        That of a single unit never is: left out, it would pass for as many as others.
+        """
+        return min(self.findings, key=lambda finding: finding.n)
 
 
 def verdicts(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:

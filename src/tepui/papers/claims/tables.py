@@ -114,7 +114,7 @@ def designs(
         ran = verdict is not None and whole(verdict, design)
         enough += ran
         rows.append([f"`{claim.name}`", design.size, n, *shares, means])
-        rows[-1] += _as_run(verdict, complete=ran)
+        rows[-1] += _as_run(claim, verdict, complete=ran)
         note = f"{design.note}; " if design.note else ""
         notes.append(f"- `{claim.name}`: {note}noise: {design.source}.\n")
     table = as_markdown([*headings, "run with", "came out"], rows)
@@ -128,7 +128,7 @@ def largest_run(
     """Return what was judged at a design's size by most units, if anything was."""
     at = [v for v in judged if v.claim == claim.name and v.findings]
     same_size = [v for v in at if v.size.split("+")[0] == design.size]
-    return max(same_size, key=lambda v: (whole(v, design), v.fewest), default=None)
+    return max(same_size, key=lambda v: (whole(v, design), v.fewest.n), default=None)
 
 
 def whole(verdict: Verdict, design: Design) -> bool:
@@ -141,10 +141,10 @@ def whole(verdict: Verdict, design: Design) -> bool:
     return not verdict.missing and as_planned and enough
 
 
-def _as_run(verdict: Verdict | None, *, complete: bool) -> list[str]:
+def _as_run(claim: Claim, verdict: Verdict | None, *, complete: bool) -> list[str]:
     if verdict is None:
         return ["", ""]
-    n = f"{verdict.fewest} {verdict.unit}".strip()
+    n = f"{verdict.fewest.n} {verdict.fewest.unit or claim.unit}"
     if verdict.missing:
         n += f", without {', '.join(name.split('/')[1] for name in verdict.missing)}"
     said: str = verdict.outcome

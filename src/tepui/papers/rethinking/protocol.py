@@ -349,8 +349,7 @@ def _differences(order: Order, dataset: str, architecture: str) -> list[Departur
     smaller = [
         f"{study.dataset.__name__} ({count} training samples) for {dataset}",
         f"{inner.__name__} for {architecture}",
-        f"{study.members} seeds for {paper.members}",
-        f"{study.epochs} epochs for {paper.epochs}",
+        *_lengths(order, study, paper),
         f"batches of {study.batch_size} for {paper.batch_size}",
         f"a learning rate of {study.rate:g} for {paper.rate:g}",
         f"corruptions of severities {study.severities}",
@@ -358,6 +357,14 @@ def _differences(order: Order, dataset: str, architecture: str) -> list[Departur
         "another augmentation",
     ]
     return [*(Departure(what, REASONS[order.size]) for what in smaller), *differs]
+
+
+def _lengths(order: Order, study: ControlStudy, paper: ControlStudy) -> Iterator[str]:
+    """Yield what a size has less of, but for what is overridden."""
+    if order.members in (None, study.members):
+        yield f"{study.members} seeds for {paper.members}"
+    if order.epochs in (None, study.epochs):
+        yield f"{study.epochs} epochs for {paper.epochs}"
 
 
 def _of_paper(study: ControlStudy, architecture: str) -> Iterator[Departure]:

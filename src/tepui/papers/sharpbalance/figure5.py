@@ -115,7 +115,8 @@ def settings(order: Order) -> dict[str, Any]:
     """Return the settings of the study, with what stands for the paper's levels."""
     shown = {AXES[panel]: LEVELS[order.size][AXES[panel]] for panel in order.panels}
     notes = [PRUNED] if "b" in order.panels else []
-    if epochs := EPOCHS[order.size]:
+    epochs = EPOCHS[order.size]
+    if epochs and order.epochs in (None, epochs):
         what = f"{epochs} epochs in this figure"
         notes.append(Departure(what, REASONS[order.size]))
     if order.size != "paper":
@@ -126,8 +127,8 @@ def settings(order: Order) -> dict[str, Any]:
         notes.append(Departure(", ".join(pairs), REASONS[order.size]))
     grid = OWN_GRIDS[order.size]
     document = sweep_settings(order, ["cifar10"], *notes, grid=grid)
-    if EPOCHS[order.size] and not order.epochs:
-        document["cifar10"]["epochs"] = EPOCHS[order.size]
+    if epochs and not order.epochs:
+        document["cifar10"]["epochs"] = epochs
     document["levels"] = {
         axis: {f"{name:g}": value for name, value in levels.items()}
         for axis, levels in shown.items()

@@ -18,8 +18,8 @@ from tepui.evaluation.scores import mean_scores, scores
 from tepui.methods import ExchangingMethod
 from tepui.papers.recipe import Numbers, Order, Size
 from tepui.papers.sharpbalance.protocol import (
+    FEW,
     compared,
-    few_ensembles,
     protocol_of,
 )
 from tepui.papers.sharpbalance.scores import Scored, score_records
@@ -45,7 +45,7 @@ class JoinedEnsemble(NamedTuple):
 
 def groups(order: Order, dataset: str, name: str, members: int) -> list[JoinedEnsemble]:
     """Return an ensemble of some number of members per repetition."""
-    protocol = protocol_of(order, dataset)._replace(ensembles=few_ensembles(order))
+    protocol = protocol_of(order, dataset, FEW)
     largest = max(MEMBERS[order.size][dataset])
     method = (protocol.methods() | protocol.released(dataset))[name]
     if isinstance(method, ExchangingMethod):
@@ -119,8 +119,8 @@ def _records(
 
 def growing_settings(order: Order, datasets: Sequence[str]) -> dict[str, Any]:
     """Return the settings of the study, with its ensemble sizes."""
-    document = settings(order, datasets)
+    document = settings(order, datasets, protocols=FEW)
     for name in datasets:
         sizes = list(MEMBERS[order.size][name])
-        document[name] |= {"members": sizes, "ensembles": few_ensembles(order)}
+        document[name]["members"] = sizes
     return document

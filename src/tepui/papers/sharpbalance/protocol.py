@@ -246,6 +246,14 @@ PROTOCOLS: Protocols = {
         "tiny_imagenet": _SMOKE._replace(train=100),
     },
 }
+# Studies of many methods train two ensembles of each at the smaller sizes.
+FEW: Protocols = {
+    size: {
+        name: protocol._replace(ensembles={"paper": 3, "medium": 5}.get(size, 2))
+        for name, protocol in protocols.items()
+    }
+    for size, protocols in PROTOCOLS.items()
+}
 LENGTHS = ("epochs", "ensembles", "members")  # what an order can override
 SIZES: tuple[Size, ...] = ("paper", "medium", "small", "smoke")
 REAL = ("paper", "medium")  # sizes that train on the paper's own data
@@ -264,11 +272,6 @@ def protocol_of(
 ) -> Protocol:
     """Return how an order trains on a data set."""
     return protocols[order.size][dataset]._replace(**order.lengths)
-
-
-def few_ensembles(order: Order) -> int:
-    """Return how many ensembles studies of many methods train."""
-    return order.ensembles or {"paper": 3, "medium": 5}.get(order.size, 2)
 
 
 def title_of(results: Results, dataset: str, *, corrupted: bool = False) -> str:

@@ -12,7 +12,6 @@ from tepui.papers.sharpbalance.protocol import (
     PROTOCOLS,
     Protocol,
     Protocols,
-    few_ensembles,
     made_by,
     protocol_of,
 )
@@ -75,18 +74,12 @@ def settings(
         document[name] = used.described()
         usual = protocols[order.size][name]
         paper = protocols["paper"][name]
-        differs += smaller(usual, paper, name, architecture, order.size)
+        # What is overridden is no work of the size: the recipe tells it apart.
+        apart = [n for n, value in order.lengths.items() if value != getattr(usual, n)]
+        sized = usual._replace(**{length: getattr(paper, length) for length in apart})
+        differs += smaller(sized, paper, name, architecture, order.size)
         differs += departures_of(usual, name)
     return {**document, "differs": [*differs, *ALWAYS, *notes], **further}
-
-
-def few_settings(
-    order: Order, datasets: Sequence[str], *notes: Departure, **further: Any
-) -> dict[str, Any]:
-    """Return how a study of many methods is made."""
-    count = few_ensembles(order)
-    further["ensembles of each method"] = count
-    return settings(order, datasets, *notes, **further)
 
 
 def smaller(

@@ -9,16 +9,22 @@ SAM's radius, and over SharpBalance's share of sharp samples at the radius of SA
 it SharpBalance's radius and the time of its switch are searched together with the rest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from tepui.methods import SharpBalance
 from tepui.papers.recipe import REASONS, Numbers, Order, Recipe, Size
-from tepui.papers.sharpbalance.protocol import DATASETS, Protocol, protocol_of
-from tepui.papers.sharpbalance.settings import settings
+from tepui.papers.sharpbalance.protocol import (
+    DATASETS,
+    PROTOCOLS,
+    Protocol,
+    protocol_of,
+)
+from tepui.papers.sharpbalance.settings import SPLIT, SWITCH, settings
 from tepui.studies import Departure, Record, Store
+from tepui.studies.departures import DIFFERS
 from tepui.studies.results import config_hash
 from tepui.studies.sweep import Search, search, searches
 
@@ -63,6 +69,8 @@ RADIUS = Departure(
     "the search of SAM finds here",
     "0.2 is what the paper found, and all searches can then be planned at once",
 )
+# What a protocol calls what is searched of SharpBalance.
+PROTOCOL_FIELDS = {"rho": "rho", "fraction": "fraction", "switch_at": "switch"}
 # Field of the method, the paper's name of what was chosen, and its unit.
 CHOSEN = {
     "rho": ("chosen_rho", "none"),
@@ -142,27 +150,72 @@ def _records(
 
 
 def described(order: Order) -> dict[str, Any]:
-    """Return the grids, and what differs from the paper."""
+    """Return what is searched and how, and what differs from the paper."""
     extent = EXTENTS[order.size]
-    why = REASONS[order.size]
-    if order.size == "paper":
-        notes = [RADIUS]
-    else:
-        used = [search_protocol(order, dataset) for dataset in DATASETS]
-        sizes = ", ".join(
-            f"{protocol.train} samples, {protocol.epochs} epochs" for protocol in used
-        )
-        notes = [
-            Departure(f"the search itself trains on less: {sizes}", why),
-            Departure(
-                "SharpBalance's radius and switch are searched too, the paper takes "
-                "SAM's radius and does not say how it chose the switch",
-                "few combinations are cheap here",
-            ),
-        ]
+    searched = {PROTOCOL_FIELDS[name] for name in extent.balanced}
     grid = {"rho": list(extent.rho), "SharpBalance": extent.balanced}
     further: dict[str, Any] = {"grid": grid, "held out": extent.held_out}
-    return settings(order, DATASETS, *notes, **further)
+    sizes = {size: _training(size, searched) for size in (order.size, "paper")}
+    document = settings(
+        order, DATASETS, *_notes(order.size), protocols=sizes, **further
+    )
+    for name in DATASETS:
+        document[name] |= dict.fromkeys(sorted(searched), "searched")
+        for other in ("held out", "test samples", "corruptions"):  # of no search
+            del document[name][other]
+    if "switch" in searched:
+        document[DIFFERS] = [each for each in document[DIFFERS] if each != SWITCH]
+    return document
+
+
+def _training(size: Size, searched: Container[str]) -> dict[str, Protocol]:
+    """Return how a size trains, with the paper's values of what is searched.
+
+    Their differences are those of the search, which :func:`_notes` declares.
+    """
+    found = {}
+    for dataset, published in PROTOCOLS["paper"].items():
+        values = {n: getattr(published, n) for n in ("rho", "fraction")}
+        same = {name: value for name, value in values.items() if name in searched}
+        protocol = search_protocol(Order(size), dataset)
+        found[dataset] = protocol._replace(test=None, types=(), **same)
+    return found
+
+
+def _notes(size: Size) -> list[Departure]:
+    """Return what a search does otherwise than the paper's."""
+    if size == "paper":
+        return [RADIUS, SPLIT]
+    here, paper = EXTENTS[size], EXTENTS["paper"]
+    tried = {
+        "radii": (here.rho, paper.rho),
+        "shares of sharp samples": (
+            here.balanced["fraction"],
+            paper.balanced["fraction"],
+        ),
+    }
+    what = "; ".join(
+        f"{n} {_listed(a)} for {_listed(b)}" for n, (a, b) in tried.items()
+    )
+    return [
+        Departure(f"searched are {what}", REASONS[size]),
+        Departure(
+            f"chosen on {here.held_out:.0%} of the training samples, in the paper on "
+            f"{paper.held_out:.0%}",
+            "of so few samples a tenth says little",
+        ),
+        Departure(
+            f"SharpBalance's radius ({_listed(here.balanced['rho'])}) and switch "
+            f"(after {_listed(here.balanced['switch_at'])} of the run) are searched "
+            "too, the paper takes SAM's radius and does not say how it chose its "
+            "switch",
+            "few combinations are cheap here",
+        ),
+    ]
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
 
 
 RECIPE = Recipe(

@@ -167,12 +167,13 @@ def described(order: Order) -> dict[str, Any]:
         if order.size == "paper":
             differs += OURS[name]
         else:
-            paper = OWN_PROTOCOLS["paper"][name]
+            usual, paper = (OWN_PROTOCOLS[s][name] for s in (order.size, "paper"))
             what = (
                 f"{made_by(used.dataset)} and {made_by(used.model)}, trained from "
-                f"nothing, for {name} and {architecture}; {used.epochs} epochs for "
-                f"{paper.epochs}"
+                f"nothing, for {name} and {architecture}"
             )
+            if order.epochs in (None, usual.epochs):
+                what += f"; {usual.epochs} epochs for {paper.epochs}"
             differs.append(Departure(what, REASONS[order.size]))
         differs += departures_of(used, name)
     return {**document, "differs": [*differs, *ALWAYS]}

@@ -11,7 +11,7 @@ held fixed, and the members descend
     \frac{1}{M N} \sum_{m,n} L^m_n + \frac{\lambda}{N M (M-1)} \sum_n \sum_{m<l}
     \alpha_n \, \mathrm{A2D}(p^m_n, p^l_n).
 
-Each step draws some members without replacement and replaces :math:`M` by their number,
+A step may draw some members without replacement and replace :math:`M` by their number,
 which leaves the expected loss as it is and the step's cost independent of :math:`M`.
 
 Where paper and released code differ: the paper draws members for the pairs alone

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import tepui
 from tepui.data import Arrays, HorizontalFlip
@@ -165,7 +165,17 @@ def test_nonsense_is_refused_where_it_is_written(build, message):
     ("data", "message"),
     [
         (Stream(), "dataset must be map-style .*, got Stream"),
-        (CountedStream(), "dataset must be map-style .*, got CountedStream"),
+        (CountedStream(), "got CountedStream; a stream .* list.* docs/large_data.md"),
+        (iter([(torch.zeros(4), 0)]), "got list_iterator; a stream .* list"),
+        (
+            DataLoader(TensorDataset(torch.zeros(3, 4), torch.zeros(3))),
+            r"got DataLoader; give the data set that it loads \(loader.dataset\)",
+        ),
+        (
+            (torch.zeros(3, 4), torch.zeros(3)),
+            r"got tuple; tepui.data.Arrays\(inputs, targets\)",
+        ),
+        (torch.zeros(3, 4), r"got Tensor; tepui.data.Arrays\(inputs, targets\)"),
         (Empty(), "dataset must hold at least one sample, got "),
         (
             TensorDataset(torch.zeros(0, 4), torch.zeros(0)),
@@ -173,14 +183,25 @@ def test_nonsense_is_refused_where_it_is_written(build, message):
         ),
         (
             Arrays(torch.zeros(2, 4), torch.tensor([0, CLASSES])),
-            rf"labels must lie in \[0, 2\], got 'values from 0 to {CLASSES}'",
+            rf"labels must lie in \[0, 2\] for 3 outputs, got 'values from 0 to {CLASSES}'",
         ),
         (
             Plain(Arrays(torch.zeros(4, 4), torch.tensor([0, 0, 0, CLASSES]))),
-            r"labels must lie in \[0, 2\], got 'values from 0 to 3'",
+            r"labels must lie in \[0, 2\] for 3 outputs, got 'values from 0 to 3'",
         ),
     ],
-    ids=["iterable", "iterable with length", "empty", "no tensors", "tensors", "items"],
+    ids=[
+        "iterable",
+        "iterable with length",
+        "iterator",
+        "loader",
+        "two tensors",
+        "a tensor",
+        "empty",
+        "no tensors",
+        "tensors",
+        "items",
+    ],
 )
 def test_wrong_data_are_named(data, message):
     with pytest.raises(ValueError, match=message):
@@ -201,7 +222,7 @@ def test_dict_inputs_cannot_be_augmented():
 
 
 def test_a_loss_must_return_one_value_per_sample():
-    message = re.escape("loss must return one value per sample (8,), got shape ()")
+    message = re.escape("per sample (8,), got shape (); torch's losses do so with")
     with pytest.raises(ValueError, match=message):
         fitted(numbers(), linear, loss=mean_loss)
 

@@ -172,13 +172,33 @@ def length(dataset: Dataset[Any], argument: str = "dataset") -> int:
     """Return the number of samples of a map-style data set."""
     others = (IterableDataset, str, bytes, Mapping, Tensor, np.ndarray)
     stream = isinstance(dataset, others) or not hasattr(dataset, "__getitem__")
-    if stream or not isinstance(dataset, Sized):
+    if stream or not isinstance(dataset, Sized) or _holds_tensors(dataset):
         kind = type(dataset).__name__
         rule = "be map-style (with __len__ and __getitem__)"
-        raise ValueError(f"{argument} must {rule}, got {kind}")
+        raise ValueError(f"{argument} must {rule}, got {kind}{_instead(dataset)}")
     num_samples = len(dataset)
     require(num_samples > 0, argument, "hold at least one sample", num_samples)
     return num_samples
+
+
+def _holds_tensors(dataset: object) -> bool:
+    """Whether something is a row of tensors or arrays, such as ``(x, y)``."""
+    parts = dataset if isinstance(dataset, tuple | list) else ()
+    return isinstance(next(iter(parts), None), Tensor | np.ndarray)
+
+
+def _instead(dataset: object) -> str:
+    """Return what to give in the place of something that is no data set."""
+    if isinstance(dataset, DataLoader):
+        return "; give the data set that it loads (loader.dataset)"
+    if isinstance(dataset, Tensor | np.ndarray) or _holds_tensors(dataset):
+        return "; tepui.data.Arrays(inputs, targets) makes a data set of them"
+    if isinstance(dataset, IterableDataset | Iterator):
+        return (
+            "; a stream cannot go back to a sample: list(...) keeps all of its pairs, "
+            "and docs/large_data.md has data on disk"
+        )
+    return ""
 
 
 def inputs_to(inputs: Inputs, device: torch.device) -> Inputs:

@@ -183,7 +183,7 @@ def test_nonsense_is_refused_where_it_is_written(build, message):
         ),
         (
             Arrays(torch.zeros(2, 4), torch.tensor([0, CLASSES])),
-            rf"labels must lie in \[0, 2\] for 3 outputs, got 'values from 0 to {CLASSES}'",
+            r"labels must lie in \[0, 2\] for 3 outputs, got 'values from 0 to 3'",
         ),
         (
             Plain(Arrays(torch.zeros(4, 4), torch.tensor([0, 0, 0, CLASSES]))),
@@ -288,6 +288,10 @@ def spoiled():
     return x, y
 
 
+def as_items(x, y):
+    return Plain(Arrays(x, y))
+
+
 def one_number():
     return nn.Linear(5, 1)
 
@@ -305,6 +309,13 @@ def test_data_that_are_not_finite_are_named_instead_of_the_learning_rate(tmp_pat
     with pytest.raises(FileNotFoundError, match="with data that are finite") as caught:
         tepui.load(tmp_path)
     assert "rate" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrap", [lambda x, y: TensorDataset(x, y), as_items])
+def test_so_are_those_of_other_data_sets(wrap):
+    how = {"loss": tepui.losses.MSE(), "factory": one_number}
+    with pytest.raises(ValueError, match="NaN or infinity in 2 of 24 rows of inputs"):
+        fitted(wrap(*spoiled()), **how)
 
 
 def test_named_inputs_that_are_not_finite_are_named():

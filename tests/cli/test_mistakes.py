@@ -51,7 +51,7 @@ SAID = {
     ),
     "compare --methods SED SAM(rho=-1)": "rho must be non-.*, got -1.0",
     "evaluate runs/sam --corruptions fog": (
-        "--corruptions must be one of none, cifar, tiny_imagenet, imagenet or null, got .*"
+        "--corruptions must be one of none, cifar, .*, imagenet or null, got 'fog'"
     ),
     "train --method Mine": "--method must .* 'Mine'; .* path, such as mypackage.Mine",
     "compare --methods SAM(rho=0.1) Mine": "--methods must .*, such as mypackage.Mine",

@@ -65,7 +65,7 @@ def _piece_of_page(shown: object) -> str:
 _ShownInNotebooks._repr_html_ = _piece_of_page
 
 # Packages that stand on others, loaded where somebody first asks for them.
-_LATER = [
+_LATER = (
     "export",
     "hub",
     "papers",
@@ -74,7 +74,7 @@ _LATER = [
     "studies",
     "testing",
     "tracking",
-]
+)
 
 if not _TYPE_CHECKING:  # a type checker would take every name for one of these
 

@@ -17,8 +17,16 @@ from tepui.studies.trained import Trained
 FILE = "comparison.json"
 KIND = "comparison"
 # What a printed comparison shows, of whatever task it is.
-_SHOWN = ("individual_accuracy", "accuracy", "mean_iou", "mean_average_precision")
-_SHOWN += ("rmse", "crps", "nll", "ece")
+_SHOWN = (
+    "individual_accuracy",
+    "accuracy",
+    "mean_iou",
+    "mean_average_precision",
+    "rmse",
+    "crps",
+    "nll",
+    "ece",
+)
 # Settings that change no result.
 _OF_NO_CONSEQUENCE = {"threads", "progress", "workers", "checkpoint_every"}
 

@@ -173,7 +173,7 @@ def test_nonsense_is_refused_where_it_is_written(build, message):
         ),
         (
             (torch.zeros(3, 4), torch.zeros(3)),
-            r"got tuple; tepui.data.Arrays\(inputs, targets\)",
+            r"pairs \(x, y\), got Tensor at index 0; tepui.data.Arrays\(",
         ),
         (torch.zeros(3, 4), r"got Tensor; tepui.data.Arrays\(inputs, targets\)"),
         (Empty(), "dataset must hold at least one sample, got "),

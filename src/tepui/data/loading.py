@@ -66,7 +66,7 @@ class Indexed(Dataset[Any]):
     def _item(self, index: int) -> tuple[Any, Any, int]:
         item = self.dataset[index]
         if not isinstance(item, tuple | list) or len(item) != 2:
-            got = f"{type(item).__name__} at index {index}"
+            got = f"{type(item).__name__} at index {index}{_instead(item)}"
             raise ValueError(f"dataset must yield pairs (x, y), got {got}")
         return item[0], item[1], index
 
@@ -172,7 +172,7 @@ def length(dataset: Dataset[Any], argument: str = "dataset") -> int:
     """Return the number of samples of a map-style data set."""
     others = (IterableDataset, str, bytes, Mapping, Tensor, np.ndarray)
     stream = isinstance(dataset, others) or not hasattr(dataset, "__getitem__")
-    if stream or not isinstance(dataset, Sized) or _holds_tensors(dataset):
+    if stream or not isinstance(dataset, Sized):
         kind = type(dataset).__name__
         rule = "be map-style (with __len__ and __getitem__)"
         raise ValueError(f"{argument} must {rule}, got {kind}{_instead(dataset)}")
@@ -181,18 +181,12 @@ def length(dataset: Dataset[Any], argument: str = "dataset") -> int:
     return num_samples
 
 
-def _holds_tensors(dataset: object) -> bool:
-    """Whether something is a row of tensors or arrays, such as ``(x, y)``."""
-    parts = dataset if isinstance(dataset, tuple | list) else ()
-    return isinstance(next(iter(parts), None), Tensor | np.ndarray)
-
-
 def _instead(dataset: object) -> str:
     """Return what to give in the place of something that is no data set."""
     if isinstance(dataset, DataLoader):
         return "; give the data set that it loads (loader.dataset)"
-    if isinstance(dataset, Tensor | np.ndarray) or _holds_tensors(dataset):
-        return "; tepui.data.Arrays(inputs, targets) makes a data set of them"
+    if isinstance(dataset, Tensor | np.ndarray):
+        return "; tepui.data.Arrays(inputs, targets) makes a data set of two"
     if isinstance(dataset, IterableDataset | Iterator):
         return (
             "; a stream cannot go back to a sample: list(...) keeps all of its pairs, "

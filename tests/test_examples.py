@@ -9,15 +9,24 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import torch
+from torch import nn
 
+from tepui import Ensemble, fit
 from tepui.cli.main import main
-from tepui.methods import SAM
+from tepui.data import Arrays
+from tepui.methods import SAM, DeepEnsemble
 from tepui.testing import check_dataset, check_measure, check_method, check_metric
 
 FOLDER = Path(__file__).parents[1] / "docs" / "examples"
 PAGE = FOLDER.parent / "extending.md"
 PAGES = [FOLDER.parents[1] / "README.md", *sorted(FOLDER.parent.rglob("*.md"))]
-MOST_LINES = {"lookahead": 45, "negative_correlation": 45, "recipe": 90}
+MOST_LINES = {
+    "lookahead": 45,
+    "negative_correlation": 45,
+    "peer_weighting": 50,
+    "recipe": 90,
+}
 FILES = sorted(FOLDER.glob("*.py"))
 
 # A recipe is shown in studies.md and run by the tests of `tepui reproduce`.
@@ -97,6 +106,21 @@ def test_negative_correlation_keeps_the_contract():
     check_method(kind(base=SAM(rho=0.05)))
 
 
+def test_peer_weighting_keeps_the_contract_and_equal_weights_change_nothing():
+    kind = importlib.import_module("peer_weighting").PeerWeighting
+    check_method(kind(power=0.5))
+    histories = [losses_by(m) for m in (kind(power=0.0), kind(), DeepEnsemble())]
+    assert histories[0] == histories[2] != histories[1]
+
+
+def losses_by(method):
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 3), members=2, seed=1)
+    x = torch.arange(60.0).view(30, 2) / 60
+    data = Arrays(x, torch.arange(30) % 3)
+    run = fit(ensemble, data, method=method, epochs=2, batch_size=8, progress="none")
+    return [record.loss for record in run.history]
+
+
 def test_the_metric_keeps_the_contract():
     metric = importlib.import_module("metric")
     check_metric(metric.margin, stream=metric.Margin)
@@ -134,6 +158,7 @@ RECORDED = {
     "lookahead": ("lookahead/run.json", "config", "method", "class"),
     "measure": ("measured/measure.json", "sharpness", "gradient_norm", "mean"),
     "metric": ("mine/evaluation.json", "clean", "margin"),
+    "peer_weighting": ("peer/run.json", "config", "method", "power"),
     "negative_correlation": (
         "negative_correlation/run.json",
         *("config", "method", "base", "class"),
@@ -143,6 +168,7 @@ EXPECTED = {
     "dataset": "TwoMoons",
     "lookahead": "lookahead.Lookahead",
     "negative_correlation": "SAM",
+    "peer_weighting": 0.5,
 }
 
 

@@ -4,6 +4,8 @@ import importlib
 import inspect
 import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -131,3 +133,17 @@ def test_every_public_function_documents_its_arguments():
 
 def test_the_version_is_a_release_number():
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.?(dev|a|b|rc)\d+)?", tepui.__version__)
+
+
+def test_packages_that_are_loaded_later_are_there_after_one_import():
+    script = """
+import sys, tepui
+print("tepui.studies" in sys.modules, hasattr(tepui, "fitt"))
+print(tepui.studies.compare.__name__, tepui.report.write_report.__name__)
+"""
+    run = [sys.executable, "-c", script]
+    out = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    assert out.split() == ["False", "False", "compare", "write_report"]
+    for package in PACKAGES:
+        name = package.__name__.removeprefix("tepui.")
+        assert name == "cli" or getattr(tepui, name) is package

@@ -1,6 +1,8 @@
 """Deep ensembles whose members are flat and different from each other."""
 
 import logging
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from tepui import (
     data,
@@ -61,6 +63,26 @@ def _piece_of_page(shown: object) -> str:
 
 
 _ShownInNotebooks._repr_html_ = _piece_of_page
+
+# Packages that stand on others, loaded where somebody first asks for them.
+_LATER = (
+    "export",
+    "hub",
+    "papers",
+    "report",
+    "sklearn",
+    "studies",
+    "testing",
+    "tracking",
+)
+
+if not _TYPE_CHECKING:  # a type checker would take every name for one of these
+
+    def __getattr__(name: str) -> object:
+        if name in _LATER:
+            return _import_module(f"tepui.{name}")
+        raise AttributeError(f"module 'tepui' has no attribute {name!r}")
+
 
 __all__ = [
     "SGD",

@@ -33,7 +33,8 @@ def test_the_table_shows_each_claim_and_the_count(results, capsys):
     main(["claims", "--from", str(results)])
     shown = capsys.readouterr().out
     claim = next(c for c in CLAIMS if c.name == "sharpbalance/eoa-sam-plus")
-    assert f"{claim.name}: {claim.text}\n  small: supported, effect " in shown
+    told = f"{claim.name}: {claim.text} (effect: {claim.effect}) small: supported, eff"
+    assert told in " ".join(shown.split())
     computed = sum(claim.computed is not None for claim in CLAIMS)
     nothing = len(CLAIMS) - computed - 1
     counts = f"small: 1 supported; computed: 2 supported, 2 refuted; {nothing} no data"
@@ -97,7 +98,8 @@ def test_files_are_written_and_not_replaced(results, tmp_path, capsys):
     [
         (
             ["--from", "nowhere"],
-            "nowhere is not a directory; make one with: tepui reproduce",
+            "nowhere is not a directory; make one with: tepui reproduce (tepui's own "
+            "results are in its repository: --from docs/results)",
         ),
         (["--from", ".", "--json", "--markdown"], "--json must be left out"),
         (["--size", "small"], "--size"),

@@ -49,6 +49,14 @@ SAID = {
     "reproduce": (
         "the name of a figure or table must be given, such as tepui reproduce .*"
     ),
+    "compare --methods SED SAM(rho=-1)": "rho must be non-.*, got -1.0",
+    "evaluate runs/sam --corruptions fog": (
+        "--corruptions must be one of none, cifar, .*, imagenet or null, got 'fog'"
+    ),
+    "train --method Mine": "--method must .* 'Mine'; .* path, such as mypackage.Mine",
+    "compare --methods SAM(rho=0.1) Mine": "--methods must .*, such as mypackage.Mine",
+    "train --method SAN": r"--method must .*, got 'SAN' \(did you mean 'S.*\?\)",
+    "train --optimizer Mine": "--optimizer must be one of SGD, AdamW, got 'Mine'",
     "train --epochs x": "--epochs must be a whole number, got 'x'",
     "train --members": "--members must be followed by a value",
     "train --keep bst": (

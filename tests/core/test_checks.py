@@ -96,8 +96,14 @@ def test_labels_of_every_integer_type_pass(dtype):
         (torch.tensor(1), r"got \(\)"),
         (torch.zeros(3), "be integers, got torch.float32"),
         (torch.zeros(3, dtype=torch.complex64), "be integers, got torch.complex64"),
-        (torch.tensor([0, 1, 4]), r"lie in \[0, 3\], got 'values from 0 to 4'"),
-        (torch.tensor([0, -1, 3]), r"lie in \[0, 3\], got 'values from -1 to 3'"),
+        (
+            torch.tensor([0, 1, 4]),
+            r"lie in \[0, 3\] for 4 outputs, got 'values from 0 to 4'",
+        ),
+        (
+            torch.tensor([0, -1, 3]),
+            r"lie in \[0, 3\] for 4 outputs, got 'values from -1 to 3'",
+        ),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(labels, message):

@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 import torch
+from torch import nn
 
 import tepui
 from strategies import close
@@ -242,3 +243,24 @@ def test_outputs_that_are_nan_are_refused():
     outputs[1, 2] = math.nan
     with pytest.raises(ValueError, match=r"must not be NaN.*member 1, sample 2"):
         NumberPrediction(outputs)
+
+
+@pytest.mark.parametrize(
+    ("factory", "sample", "said"),
+    [
+        (
+            lambda: nn.Linear(4, 3),
+            torch.zeros(4),
+            r"each of 4 samples .*sample\[None\]",
+        ),
+        (
+            lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)),
+            torch.zeros(1, 8, 8),
+            r"samples of shape \(8, 8\), but: expected 4D input \(got 3D input\)",
+        ),
+    ],
+    ids=["row", "image"],
+)
+def test_a_sample_that_is_no_batch_is_named(factory, sample, said):
+    with pytest.raises(ValueError, match=said):
+        tepui.Ensemble.build(factory, members=2).predict(sample)

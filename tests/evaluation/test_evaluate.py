@@ -335,7 +335,7 @@ def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_pat
         (
             Arrays(X, Y + 1),
             {},
-            r"^labels of dataset must lie in \[0, 2\], got 'values from 1 to 3'",
+            r"^labels of dataset must lie in \[0, 2\] for 3 outputs, got",
         ),
         (
             Arrays(X, Y.float()),

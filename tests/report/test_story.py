@@ -145,3 +145,18 @@ def test_undefined_scores_are_left_out(missing):
     found = replace(made, methods=(made.methods[0], method))
     pairs = contrasts_of(found, [ACCURACY], ["clean"])
     assert [each.found.count for each in pairs] == [2]
+
+
+def test_a_comparison_is_printed_in_short():
+    lines = str(comparison(Plain=PLAIN, Better=BETTER)).splitlines()
+    assert lines[0] == "made up"
+    rows = [line.split() for line in lines[1:-1]]
+    assert rows[0] == ["clean", "individual", "accuracy", "accuracy", "nll", "ece"]
+    assert rows[3][0] == "corrupted"
+    assert [[*row[:1], row[2]] for row in rows if row[0] in ("Plain", "Better")] == [
+        ["Plain", "0.91"],
+        ["Better", "0.931"],
+        ["Plain", "0.61"],
+        ["Better", "0.63"],
+    ]
+    assert lines[-1].strip() == "means over ensembles (3 per method)"

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import tepui
 from tepui.data import Arrays, HorizontalFlip
@@ -165,7 +165,17 @@ def test_nonsense_is_refused_where_it_is_written(build, message):
     ("data", "message"),
     [
         (Stream(), "dataset must be map-style .*, got Stream"),
-        (CountedStream(), "dataset must be map-style .*, got CountedStream"),
+        (CountedStream(), "got CountedStream; a stream .* list.* docs/large_data.md"),
+        (iter([(torch.zeros(4), 0)]), "got list_iterator; a stream .* list"),
+        (
+            DataLoader(TensorDataset(torch.zeros(3, 4), torch.zeros(3))),
+            r"got DataLoader; give the data set that it loads \(loader.dataset\)",
+        ),
+        (
+            (torch.zeros(3, 4), torch.zeros(3)),
+            r"pairs \(x, y\), got Tensor at index 0; tepui.data.Arrays\(",
+        ),
+        (torch.zeros(3, 4), r"got Tensor; tepui.data.Arrays\(inputs, targets\)"),
         (Empty(), "dataset must hold at least one sample, got "),
         (
             TensorDataset(torch.zeros(0, 4), torch.zeros(0)),
@@ -173,14 +183,25 @@ def test_nonsense_is_refused_where_it_is_written(build, message):
         ),
         (
             Arrays(torch.zeros(2, 4), torch.tensor([0, CLASSES])),
-            rf"labels must lie in \[0, 2\], got 'values from 0 to {CLASSES}'",
+            r"labels must lie in \[0, 2\] for 3 outputs, got 'values from 0 to 3'",
         ),
         (
             Plain(Arrays(torch.zeros(4, 4), torch.tensor([0, 0, 0, CLASSES]))),
-            r"labels must lie in \[0, 2\], got 'values from 0 to 3'",
+            r"labels must lie in \[0, 2\] for 3 outputs, got 'values from 0 to 3'",
         ),
     ],
-    ids=["iterable", "iterable with length", "empty", "no tensors", "tensors", "items"],
+    ids=[
+        "iterable",
+        "iterable with length",
+        "iterator",
+        "loader",
+        "two tensors",
+        "a tensor",
+        "empty",
+        "no tensors",
+        "tensors",
+        "items",
+    ],
 )
 def test_wrong_data_are_named(data, message):
     with pytest.raises(ValueError, match=message):
@@ -201,7 +222,7 @@ def test_dict_inputs_cannot_be_augmented():
 
 
 def test_a_loss_must_return_one_value_per_sample():
-    message = re.escape("loss must return one value per sample (8,), got shape ()")
+    message = re.escape("per sample (8,), got shape (); torch's losses do so with")
     with pytest.raises(ValueError, match=message):
         fitted(numbers(), linear, loss=mean_loss)
 
@@ -267,6 +288,10 @@ def spoiled():
     return x, y
 
 
+def as_items(x, y):
+    return Plain(Arrays(x, y))
+
+
 def one_number():
     return nn.Linear(5, 1)
 
@@ -284,6 +309,13 @@ def test_data_that_are_not_finite_are_named_instead_of_the_learning_rate(tmp_pat
     with pytest.raises(FileNotFoundError, match="with data that are finite") as caught:
         tepui.load(tmp_path)
     assert "rate" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrap", [lambda x, y: TensorDataset(x, y), as_items])
+def test_so_are_those_of_other_data_sets(wrap):
+    how = {"loss": tepui.losses.MSE(), "factory": one_number}
+    with pytest.raises(ValueError, match="NaN or infinity in 2 of 24 rows of inputs"):
+        fitted(wrap(*spoiled()), **how)
 
 
 def test_named_inputs_that_are_not_finite_are_named():

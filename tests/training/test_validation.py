@@ -114,6 +114,7 @@ class Halved(MemberMethod):
             parameter.data.mul_(0.5)
 
 
+@pytest.mark.filterwarnings("ignore:member .* may not have learned")
 @pytest.mark.parametrize("keep", ["last", "best"])
 def test_a_method_finishes_the_weights_that_are_kept(keep):
     how = {"epochs": 6, "validation": images(30, seed=1), "keep": keep, **ROUGH}

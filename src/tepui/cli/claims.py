@@ -71,10 +71,11 @@ def claims(
 
 def _lines(judged: Sequence[Verdict]) -> Iterator[Text | Padding]:
     """Yield each claim in its sentence, and below it a verdict for every size."""
-    texts = {claim.name: claim.text for claim in CLAIMS}
+    known = {claim.name: claim for claim in CLAIMS}
     heard = (verdict for verdict in judged if verdict.outcome != "no data")
     for name, found in groupby(heard, key=lambda verdict: verdict.claim):
-        yield Text.assemble((name, "bold"), f": {texts[name]}")
+        claim = known[name]
+        yield Text.assemble((name, "bold"), f": {claim.text} (effect: {claim.effect})")
         for verdict in found:
             outcome = (verdict.outcome, COLORS[verdict.outcome])
             said = Text.assemble(f"{verdict.size}: ", outcome, _numbers(verdict))

@@ -40,7 +40,7 @@ from tepui.cli.expansion import check_expansion
 from tepui.cli.factories import without_factory
 from tepui.cli.files_named import check_no_files
 from tepui.cli.greeting import GREETING
-from tepui.cli.mistakes import NOT_GIVEN, as_typed, command_in, in_words
+from tepui.cli.mistakes import NOT_GIVEN, as_refused, as_typed, command_in, in_words
 from tepui.cli.parsing import (
     check_names,
     known_names,
@@ -286,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _said(error: Exception, words: Sequence[str]) -> str:
     """Return what a mistake is, in the options of the command."""
-    said = str(error)
+    said = as_refused(str(error))
     if NOT_GIVEN not in said or not words or words[0] not in COMMANDS:
         return said
     with admitting(listed()):

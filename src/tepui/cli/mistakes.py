@@ -11,6 +11,8 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import Any
 
+from tepui.core.checks import one_of
+
 NOT_GIVEN = ", got None"
 KINDS = {
     "<class 'int'>": "a whole number",
@@ -20,6 +22,8 @@ KINDS = {
     "tuple[float, ...]": "several numbers",
     "<class 'collections.abc.Sequence'>": "several values",
 }
+# Options that take a class of one's own, by its path.
+_TAKE_OWN = ("--method", "--methods", "--model", "--data")
 # Where classes lie that an option names, with arguments of their own.
 _OWNERS = {
     "tepui.methods.": "--method",
@@ -96,6 +100,29 @@ def as_typed(message: str, options: Sequence[str]) -> str:
     return f"{option} {told}"
 
 
+def check_known(option: str, name: str, known: Sequence[str]) -> None:
+    """Raise if a name is not that of a class; one of one's own goes by its path."""
+    try:
+        one_of(option, name, known)
+    except ValueError as error:
+        near = "did you mean" in str(error)
+        own = f"; a class of yours goes by its path, such as mypackage.{name}"
+        hint = own if option in _TAKE_OWN and not near else ""
+        raise ValueError(f"{error}{hint}") from None
+
+
+def as_refused(message: str) -> str:
+    """Return what a class of a list refuses, without what the parser says of it.
+
+    Example:
+        >>> errors = "Errors: - c must be positive - Expected a <class 'NoneType'>"
+        >>> as_refused(f"Does not validate against any of the Union subtypes {errors}")
+        'c must be positive'
+    """
+    found = _REFUSED.search(" ".join(message.split()))
+    return message if found is None else found[1]
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint at the name that was perhaps meant; empty where none is near.
 
@@ -159,7 +186,7 @@ def _wrong_kind(match: re.Match[str], asked: Asked) -> str:
 
 
 def _wrong_choice(match: re.Match[str], asked: Asked) -> str:
-    names = re.findall(r"'([^']*)'", match[1])
+    names = re.findall(_QUOTED, match[1])
     rule = f"be one of {', '.join(names)}"
     hint = nearest(match[2], names)
     return f"{_place(match.string)} must {rule}, got {match[2]!r}{hint}"
@@ -171,8 +198,20 @@ def _none_of_kinds(match: re.Match[str], asked: Asked) -> str:
 
 
 def _of_kinds(message: str, kinds: Sequence[str], value: str) -> str:
-    shown = " or ".join(KINDS.get(kind, kind) for kind in kinds)
+    shown = " or ".join(map(_kind_in_words, kinds))
     return f"{_place(message)} must be {shown}, got {value!r}"
+
+
+def _kind_in_words(kind: str) -> str:
+    """Return a type as somebody who types a value would call it.
+
+    Example:
+        >>> _kind_in_words("<class 'int'>"), _kind_in_words("typing.Literal['a', 'b']")
+        ('a whole number', 'one of a, b')
+    """
+    if not kind.startswith("typing.Literal["):
+        return KINDS.get(kind, kind)
+    return f"one of {', '.join(re.findall(_QUOTED, kind))}"
 
 
 def _innermost(message: str) -> str:
@@ -215,6 +254,8 @@ def _typed(option: str) -> str:
     return option.replace("_", "-")
 
 
+_QUOTED = re.compile(r"'([^']*)'")
+_REFUSED = re.compile(r"^Does not validate .* Errors: - (.+?) - Expected a <class")
 _COMMAND = re.compile(r"Subcommand '(\w+)'|arguments are required: (\w+)\.(?=\w)")
 _OF_CLASS = re.compile(r"class_path[= ]'([\w.]+)'")
 _NESTED = re.compile(

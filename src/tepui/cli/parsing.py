@@ -14,6 +14,7 @@ from torch.utils.data import Dataset
 
 from tepui import data, methods, models
 from tepui.cli.calls import is_call, mapping_of, parted
+from tepui.cli.mistakes import check_known
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
@@ -194,7 +195,7 @@ def _configured(items: Sequence[str], option: str) -> list[str]:
         mapping = mapping_of(item, option) if is_call(item) else None
         name = known_spelling(mapping["class_path"] if mapping else item, known)
         if name.isidentifier():
-            one_of(option, name, known)
+            check_known(option, name, known)
         told = mapping and json.dumps(mapping | {"class_path": name})
         written.append(told or name)
     return written
@@ -296,7 +297,7 @@ def check_names(arguments: Sequence[str]) -> None:
     for option, value in options_of(arguments):
         for name in class_names(option, value) if option in names else ():
             if name.isidentifier():
-                one_of(option, name, names[option])
+                check_known(option, name, names[option])
 
 
 def options_of(arguments: Sequence[str]) -> list[tuple[str, str]]:

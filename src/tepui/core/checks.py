@@ -110,7 +110,7 @@ def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> Non
         if labels.numel() == 0:
             return
     low, high = int(labels.min()), int(labels.max())
-    rule = f"lie in [0, {classes - 1}]"
+    rule = f"lie in [0, {classes - 1}] for {classes} outputs"
     require(low >= 0 and high < classes, argument, rule, f"values from {low} to {high}")
 
 

@@ -66,7 +66,7 @@ class Indexed(Dataset[Any]):
     def _item(self, index: int) -> tuple[Any, Any, int]:
         item = self.dataset[index]
         if not isinstance(item, tuple | list) or len(item) != 2:
-            got = f"{type(item).__name__} at index {index}"
+            got = f"{type(item).__name__} at index {index}{_instead(item)}"
             raise ValueError(f"dataset must yield pairs (x, y), got {got}")
         return item[0], item[1], index
 
@@ -175,10 +175,24 @@ def length(dataset: Dataset[Any], argument: str = "dataset") -> int:
     if stream or not isinstance(dataset, Sized):
         kind = type(dataset).__name__
         rule = "be map-style (with __len__ and __getitem__)"
-        raise ValueError(f"{argument} must {rule}, got {kind}")
+        raise ValueError(f"{argument} must {rule}, got {kind}{_instead(dataset)}")
     num_samples = len(dataset)
     require(num_samples > 0, argument, "hold at least one sample", num_samples)
     return num_samples
+
+
+def _instead(dataset: object) -> str:
+    """Return what to give in the place of something that is no data set."""
+    if isinstance(dataset, DataLoader):
+        return "; give the data set that it loads (loader.dataset)"
+    if isinstance(dataset, Tensor | np.ndarray):
+        return "; tepui.data.Arrays(inputs, targets) makes a data set of two"
+    if isinstance(dataset, IterableDataset | Iterator):
+        return (
+            "; a stream cannot go back to a sample: list(...) keeps all of its pairs, "
+            "and docs/large_data.md has data on disk"
+        )
+    return ""
 
 
 def inputs_to(inputs: Inputs, device: torch.device) -> Inputs:

@@ -30,6 +30,7 @@ from tepui.ensembles.stored_detectors import write_detectors
 from tepui.metrics import Rule
 from tepui.models.split import Frozen, OnFeatures, frozen
 from tepui.modules.running import (
+    check_rows,
     chunks,
     device_of,
     evaluating,
@@ -289,6 +290,7 @@ class Ensemble(Meaningful):
             for batch in batches:
                 with evaluating(self), torch.no_grad(), refusal_named(batch):
                     outputs = self(batch)
+                check_rows(outputs, batch)
                 parts.append(outputs.to(place))
                 found = scores(outputs.float())
                 features.append({name: part.to(place) for name, part in found.items()})

@@ -14,6 +14,8 @@ SHARE_OF_GUESSING = 0.5
 # peers are below the other.
 NOTHING = 0.98
 SOMETHING = 0.5
+# No member has learned if all lose this many times what guessing does.
+WORSE_THAN_GUESSING = 3.0
 
 
 class Losses(NamedTuple):
@@ -47,6 +49,19 @@ def dead_members(losses: Losses) -> list[int]:
     return [member for member in range(len(members)) if suspicious(member)]
 
 
+def all_dead(losses: Losses) -> bool:
+    """Return whether every member loses far more than guessing would.
+
+    Example:
+        >>> all_dead(Losses([26000.0, 1270.0], guessing=2.303))
+        True
+        >>> all_dead(Losses([26000.0, 2.4], guessing=2.303))
+        False
+    """
+    members, guessing = losses
+    return 0 < WORSE_THAN_GUESSING * guessing <= min(members)
+
+
 def warn_of_dead_members(losses: Losses, data: str) -> None:
     """Warn of each member whose loss is far above that of the others."""
     for member in dead_members(losses):
@@ -56,6 +71,21 @@ def warn_of_dead_members(losses: Losses, data: str) -> None:
             f"{_median_of_others(losses.members, member):.3g}, and guessing without "
             f"looking at the inputs gives {losses.guessing:.3g}",
         )
+
+
+def warn_of_all_dead(losses: Losses, data: str) -> None:
+    """Warn that no member has learned, with what mostly is the reason."""
+    members = losses.members
+    others, values = "", f"its loss on {data} is {members[0]:.3g}"
+    if len(members) > 1:
+        others = ", nor any other member"
+        values = f"losses on {data} are {min(members):.3g} to {max(members):.3g}"
+    warn(
+        f"member 1 may not have learned{others}: {values}, and guessing without "
+        f"looking at the inputs gives {losses.guessing:.3g}; frequent causes are "
+        "inputs or targets in large units, which have to be scaled to about 1, and a "
+        "learning rate that is too large",
+    )
 
 
 def _median_of_others(losses: Sequence[float], member: int) -> float:

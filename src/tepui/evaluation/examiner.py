@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, logits_shape
+from tepui.core.probabilities import warn_of_probabilities
 from tepui.data.loading import length
 from tepui.evaluation.applied import Applied, AppliedScores
 from tepui.evaluation.custom_metrics import Metric, metric_values
@@ -80,6 +81,8 @@ class Examiner:
         answers: list[Tensor] = []
         whole: list[tuple[Tensor, Tensor]] = []
         for logits, labels in self._runs(name, self._numbered(data), data, argument):
+            if familiar and stream is None:
+                warn_of_probabilities(logits)
             stream = stream or ScoreStream(len(logits), self.rule)
             stream.update(logits, labels)
             if applied is not None:

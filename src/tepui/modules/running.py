@@ -1,5 +1,6 @@
 """Running a module for its outputs, leaving it unchanged."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -10,9 +11,13 @@ from torch.func import vmap
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import Dataset
 
+from tepui.core.checks import require
 from tepui.data.arrays import Batch, Inputs
 from tepui.data.loading import in_order
 from tepui.models.split import Frozen
+
+# What BatchNorm says of inputs with too few or too many axes.
+_DIMENSIONS = re.compile(r"expected .*D input \(got ")
 
 
 @contextmanager
@@ -97,12 +102,31 @@ def refusal_named(inputs: Inputs, argument: str = "model") -> Iterator[None]:
         yield
     except torch.OutOfMemoryError:
         raise
-    except (IndexError, RuntimeError, TypeError) as error:
+    except (IndexError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, ValueError) and not _DIMENSIONS.match(str(error)):
+            raise  # says already what is wrong
         tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
         shapes = ", ".join(str(tuple(tensor.shape[1:])) for tensor in tensors)
         raise ValueError(
             f"{argument} must accept samples of shape {shapes}, but: {error}"
         ) from error
+
+
+def check_rows(outputs: Tensor, inputs: Inputs) -> None:
+    """Raise if outputs of several members have not a row for every sample.
+
+    Example:
+        >>> check_rows(torch.zeros(3, 10), torch.zeros(64))
+        Traceback (most recent call last):
+        ValueError: members must return a row of outputs for each of 64 samples (a single sample goes in as a batch of one, such as sample[None]), got 'outputs of shape (10,)'
+    """  # noqa: E501 - a doctest must show the whole message
+    first = inputs if isinstance(inputs, Tensor) else next(iter(inputs.values()))
+    rule = (
+        f"return a row of outputs for each of {len(first)} samples (a single sample "
+        "goes in as a batch of one, such as sample[None])"
+    )
+    shape = tuple(outputs.shape[1:])
+    require(shape[:1] == (len(first),), "members", rule, f"outputs of shape {shape}")
 
 
 def as_arguments(inputs: Inputs) -> tuple[tuple[Tensor, ...], dict[str, Tensor]]:

@@ -16,6 +16,17 @@ from tepui.studies.trained import Trained
 
 FILE = "comparison.json"
 KIND = "comparison"
+# What a printed comparison shows, of whatever task it is.
+_SHOWN = (
+    "individual_accuracy",
+    "accuracy",
+    "mean_iou",
+    "mean_average_precision",
+    "rmse",
+    "crps",
+    "nll",
+    "ece",
+)
 # Settings that change no result.
 _OF_NO_CONSEQUENCE = {"threads", "progress", "workers", "checkpoint_every"}
 
@@ -146,6 +157,9 @@ class Comparison(ShownInNotebooks):
     environment: Mapping[str, Any]
     methods: tuple[MethodResult, ...]
 
+    def __str__(self) -> str:
+        return "\n".join([self.title, *_lines(self)])
+
     @property
     def has_shift(self) -> bool:
         """Whether corrupted data were evaluated."""
@@ -225,6 +239,23 @@ class Comparison(ShownInNotebooks):
         return cls(
             document["title"], document["settings"], document["environment"], methods
         )
+
+
+def _lines(comparison: Comparison) -> Iterator[str]:
+    """Yield the means of a comparison's most telling scores, data by data."""
+    names = [name for name in _SHOWN if name in comparison.score_names]
+    names += comparison.custom_metrics
+    first = max(9, *(len(method.label) for method in comparison.methods))
+    corrupted = ["shifted"] if comparison.has_shift else []
+    for data in ["clean", *corrupted, *comparison.natural_shifts]:
+        cells = "".join(f"  {name.replace('_', ' '):>8}" for name in names)
+        yield f"  {'corrupted' if data == 'shifted' else data:{first}}{cells}"
+        for method in comparison.methods:
+            means = {name: method.score(data, name).mean for name in names}
+            cells = "".join(f"  {means[n]:>{max(8, len(n))}.4g}" for n in names)
+            yield f"  {method.label:{first}}{cells}"
+    counts = sorted({len(method.ensembles) for method in comparison.methods})
+    yield f"  means over ensembles ({' or '.join(map(str, counts))} per method)"
 
 
 def natural_in(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -12,7 +12,11 @@ from tepui.evaluation.answers import (
     silent_members,
     warn_of_silent,
 )
-from tepui.evaluation.dead_members import warn_of_dead_members
+from tepui.evaluation.dead_members import (
+    all_dead,
+    warn_of_all_dead,
+    warn_of_dead_members,
+)
 from tepui.evaluation.guessing import losses_beside_guessing
 from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
@@ -59,7 +63,8 @@ def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> None:
     known = losses_beside_guessing(losses, targets, outputs, spec.loss)
     seen = "the validation data" if last.validation_loss else "the training data"
     if known is not None:
-        warn_of_dead_members(known, seen)
+        tell = warn_of_all_dead if all_dead(known) else warn_of_dead_members
+        tell(known, seen)
 
 
 def _answers(said: Mapping[str, Any]) -> Answers:

@@ -9,6 +9,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import class_indices, require
 from tepui.core.new_gradients import is_sharded
+from tepui.core.probabilities import warn_of_probabilities
 from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.loading import as_arrays, in_order, length, targets_of
@@ -264,6 +265,8 @@ def output_sizes(modules: Sequence[nn.Module], few: Batch, loss: Loss) -> list[i
     outputs = _outputs(modules, few.inputs)
     for item in outputs:
         _check_outputs(item, few.targets, loss)
+    if _classifies(loss) and outputs and outputs[0].ndim == 2:
+        warn_of_probabilities(outputs[0])
     return [item.shape[1] if item.ndim > 1 else 1 for item in outputs]
 
 

@@ -7,13 +7,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.data.arrays import Arrays, Batch
+from tepui.data.arrays import Batch
+from tepui.data.loading import as_arrays, at_rows, length
 
 SCALING = (
     "; columns and targets in large units are a frequent cause: scale them to about 1 "
     "(docs/tasks.md)"
 )
 MOST_COLUMNS = 10  # that are named
+MOST_READ = 10_000  # of data that are not held in tensors
+ROWS_AT_A_TIME = 256
 
 
 def not_finite(batches: Iterable[Batch]) -> str | None:
@@ -42,11 +45,12 @@ def not_finite(batches: Iterable[Batch]) -> str | None:
 
 
 def not_finite_in(dataset: Dataset[tuple[object, object]]) -> str | None:
-    """Say it of a data set that is held in tensors; others would have to be read."""
-    if not isinstance(dataset, Arrays):
-        return None
-    index = torch.arange(len(dataset))
-    return not_finite([Batch(dataset.inputs, dataset.targets, index)])
+    """Say it of a data set that is held in tensors, or of the first rows of another."""
+    if (arrays := as_arrays(dataset)) is not None:
+        index = torch.arange(len(arrays))
+        return not_finite([Batch(arrays.inputs, arrays.targets, index)])
+    rows = torch.arange(min(length(dataset), MOST_READ)).split(ROWS_AT_A_TIME)
+    return not_finite(at_rows(dataset, rows, device=torch.device("cpu")))
 
 
 def _tensors(batch: Batch) -> dict[str, Tensor]:

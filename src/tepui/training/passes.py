@@ -270,5 +270,16 @@ def losses_by(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
         shape = getattr(losses, "shape", None)
         got = type(losses).__name__ if shape is None else f"shape {tuple(shape)}"
         rule = f"return one value per sample ({len(targets)},)"
-        raise ValueError(f"loss must {rule}, got {got}")
+        instead = _instead_of(losses)
+        raise ValueError(f"loss must {rule}, got {got}{instead}")
     return losses
+
+
+def _instead_of(losses: object) -> str:
+    """Return how to have one loss per sample in the place of their mean."""
+    if not isinstance(losses, Tensor) or losses.ndim > 0:
+        return ""
+    return (
+        "; torch's losses do so with reduction='none', and those of tepui.losses also "
+        "say what outputs mean"
+    )

@@ -52,6 +52,27 @@ def test_shapes_and_types(array, channels, shape, dtype, tmp_path):
     assert data.inputs.dtype == dtype
 
 
+@pytest.mark.parametrize(
+    ("stored", "channels", "moved"),
+    [
+        ((6, 1, 8, 8), None, False),  # as torch has them
+        ((6, 3, 8, 8), None, False),
+        ((6, 3, 8, 8), "last", True),
+        ((6, 8, 8, 3), None, True),
+        ((6, 8, 8, 1), None, True),
+        ((6, 8, 8, 5), None, True),
+        ((6, 3, 3, 3), None, True),
+    ],
+)
+def test_the_shape_tells_where_the_channels_are(stored, channels, moved, tmp_path):
+    images = np.arange(np.prod(stored), dtype=np.float32).reshape(stored)
+    path = write(tmp_path / "x", arrays(images), ".npz")
+    expected = images.transpose(0, 3, 1, 2) if moved else images
+    found = ArrayFile(path, channels=channels).inputs.numpy()
+    assert found.shape == expected.shape
+    assert (found == expected).all()
+
+
 def test_labels_may_be_a_column_and_images_normalized(tmp_path):
     path = write(tmp_path / "x", arrays(y=LABELS[:, None]), ".npz")
     data = ArrayFile(path, mean=(0.5,) * 3, std=(0.2,) * 3)

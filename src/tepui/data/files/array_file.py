@@ -19,6 +19,8 @@ from tepui.data.arrays import Arrays, Normalize
 from tepui.data.files.numpy_files import NpyHeader, opened_array
 from tepui.data.files.origins import require_file
 
+CHANNELS_OF_IMAGES = (1, 3, 4)  # gray, color, color with transparency
+
 
 @final
 class ArrayFile(Arrays):
@@ -31,8 +33,9 @@ class ArrayFile(Arrays):
     Args:
         path: An ``.npz`` file, or a folder with ``.npy`` files.
         train: The training part if true, else the test part.
-        channels: Whether the channels of images come last, as in most files, or
-            first.
+        channels: Whether the channels of images come last or first; where it is not
+            given, first in images of shape (1, 3 or 4, height, width) whose last axis
+            is longer than 4, else last.
         mean: What is subtracted from each channel of images on the scale from 0 to 1;
             without it images are not normalized.
         std: What each channel is divided by.
@@ -48,7 +51,7 @@ class ArrayFile(Arrays):
         self,
         path: str | Path,
         train: bool = True,
-        channels: Literal["last", "first"] = "last",
+        channels: Literal["last", "first"] | None = None,
         mean: tuple[float, ...] | None = None,
         std: tuple[float, ...] | None = None,
     ) -> None:
@@ -100,7 +103,7 @@ def _unpacked(file: Path, name: str) -> npt.NDArray[Any]:
     return array
 
 
-def _inputs(array: npt.NDArray[Any], channels: str) -> torch.Tensor:
+def _inputs(array: npt.NDArray[Any], channels: str | None) -> torch.Tensor:
     numeric = array.ndim > 1 and array.dtype.kind in "uif"
     described = f"{array.dtype} of shape {array.shape}"
     require(numeric, "x", "hold numbers, samples along the first axis", described)
@@ -108,6 +111,18 @@ def _inputs(array: npt.NDArray[Any], channels: str) -> torch.Tensor:
     tensor = torch.from_numpy(np.ascontiguousarray(array, dtype=kind))
     if kind is np.uint8 and tensor.ndim == 3:
         return tensor[:, None]
-    if tensor.ndim == 4 and channels == "last":
+    if tensor.ndim == 4 and (channels or _channels_of(tensor)) == "last":
         tensor = tensor.permute(0, 3, 1, 2).contiguous()
     return tensor
+
+
+def _channels_of(images: Tensor) -> str:
+    """Return where images have their channels, as far as their shape tells.
+
+    Example:
+        >>> _channels_of(torch.zeros(5, 1, 8, 8)), _channels_of(torch.zeros(5, 8, 8, 3))
+        ('first', 'last')
+    """
+    most = max(CHANNELS_OF_IMAGES)
+    first = images.shape[1] in CHANNELS_OF_IMAGES and images.shape[3] > most
+    return "first" if first else "last"

@@ -103,7 +103,8 @@ def read_evidence(folder: str | Path) -> Evidence:
     root = Path(folder)
     if not root.is_dir():
         raise FileNotFoundError(
-            f"{root} is not a directory; make one with: tepui reproduce"
+            f"{root} is not a directory; make one with: tepui reproduce (tepui's own "
+            "results are in its repository: --from docs/results)"
         )
     seen: dict[str, tuple[Datum, Path]] = {}
     smoke: set[str] = set()

@@ -165,11 +165,11 @@ class Preparation:
         assert self.tokenizer is not None
         return self.tokenizer.batch(texts, self.length)
 
-    def table(self, path: str | Path | TableRows) -> Inputs:
+    def table(self, rows: str | Path | TableRows) -> Inputs:
         """Return the rows of a table as a model sees them.
 
         Args:
-            path: A CSV file with the columns of the training rows; others are ignored.
+            rows: A CSV file with the columns of the training rows; others are ignored.
                 Or what was read of one.
 
         Returns:
@@ -182,13 +182,13 @@ class Preparation:
         """
         columns = self._columns()
         assert self.normalize is not None
-        return columns.standardized(_rows(path), self.normalize)
+        return columns.standardized(_read(rows), self.normalize)
 
-    def gaps(self, path: str | Path | TableRows) -> TableGaps:
+    def gaps(self, rows: str | Path | TableRows) -> TableGaps:
         """Return what of a table's rows the training rows do not explain.
 
         Args:
-            path: A CSV file, as :meth:`table` reads it, or what was read of one.
+            rows: A CSV file, as :meth:`table` reads it, or what was read of one.
 
         Returns:
             Words that the training rows do not have, and missing values that are
@@ -198,7 +198,7 @@ class Preparation:
             FileNotFoundError: If there is no such file.
             ValueError: If the training data were no table, or a column is missing.
         """
-        return self._columns().gaps(_rows(path))
+        return self._columns().gaps(_read(rows))
 
     def _columns(self) -> Columns:
         rule = "have learned from a table (tepui.data.Table) to take a table"
@@ -275,8 +275,8 @@ def preparation_of(dataset: Dataset[Any]) -> Preparation | None:
     )
 
 
-def _rows(path: str | Path | TableRows) -> TableRows:
-    return path if isinstance(path, TableRows) else read_table(Path(path))
+def _read(rows: str | Path | TableRows) -> TableRows:
+    return rows if isinstance(rows, TableRows) else read_table(Path(rows))
 
 
 def _tokenizer(**values: Any) -> Tokenizer | HuggingFaceTokenizer:

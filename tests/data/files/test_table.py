@@ -159,6 +159,15 @@ def test_unknown_words_are_zeros_and_further_columns_are_ignored(file, tmp_path)
     assert torch.equal(found[0, [0, 4]], found[1, [0, 4]])
 
 
+def test_rows_are_a_file_or_what_was_read_of_it(file, tmp_path):
+    known = preparation_of(Table(file, "sold", ignore=("price",)))
+    new = written(tmp_path / "new.csv", [["40", "Riga", "3e4"]], NAMES[:3])
+    read = read_table(new)
+    assert torch.equal(known.table(rows=new), known.table(rows=read))
+    found = known.gaps(rows=str(new))
+    assert found.unknown_words == known.gaps(rows=read).unknown_words == {"city": [0]}
+
+
 def test_missing_values_are_filled_where_that_is_asked_for(tmp_path):
     table = rows()
     table[3][0], table[5][1] = "", "NA"

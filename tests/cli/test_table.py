@@ -219,6 +219,13 @@ def test_a_comparison_needs_no_further_option(table, capsys):
             "--data.target must be one of age, city, sold, price, name, got 'sell'",
         ),
         (
+            "--data Table --data.path my.csv --data.target sell --data.ignore nam",
+            "--data.path my.csv must be a table with the columns that are named, got 2 "
+            "faults: --data.target must be one of age, city, sold, price, name, got "
+            "'sell' --data.ignore must be one of age, city, sold, price, name, got "
+            "'nam' (did you mean 'name'?)",
+        ),
+        (
             "--data Table --data.path my.csv --data.target sold",
             "column 'name' of my.csv must hold numbers, or at most 100 different words",
         ),

@@ -16,6 +16,7 @@ from tepui.data.arrays import Inputs, Normalize, prepared
 from tepui.data.class_names import class_names
 from tepui.data.columns import Columns
 from tepui.data.files.table import Table
+from tepui.data.files.table_faults import refuse
 from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import TableRows, read_table
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
@@ -177,12 +178,17 @@ class Preparation:
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If the training data were no table, a column is missing, or a
-                cell cannot be read.
+            ValueError: If the training data were no table, columns are missing, or
+                lines or cells cannot be read; the message names all of them.
         """
         columns = self._columns()
         assert self.normalize is not None
-        return columns.standardized(_read(rows), self.normalize)
+        read = _read(rows)
+        faults = [*read.faults, *columns.faults(read)]
+        broken = {fault.column for fault in faults}
+        values, far = columns.standardized(read, self.normalize, broken)
+        refuse([read.path], [*faults, *far])
+        return values
 
     def gaps(self, rows: str | Path | TableRows) -> TableGaps:
         """Return what of a table's rows the training rows do not explain.
@@ -196,9 +202,13 @@ class Preparation:
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If the training data were no table, or a column is missing.
+            ValueError: If the training data were no table, columns are missing, or
+                lines cannot be read.
         """
-        return self._columns().gaps(_read(rows))
+        columns, read = self._columns(), _read(rows)
+        absent = read.absent(column.name for column in columns.columns)
+        refuse([read.path], [*read.faults, *absent])
+        return columns.gaps(read)
 
     def _columns(self) -> Columns:
         rule = "have learned from a table (tepui.data.Table) to take a table"

@@ -22,8 +22,8 @@ from tepui.data.files.table_rows import TableRows, read_table
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.loading import as_arrays
-from tepui.data.prepared_like import image_shape, images_in_form, in_form, whole
-from tepui.data.stored import StoredData
+from tepui.data.prepared_like import image_shape, images_in_form, in_form
+from tepui.data.stored import StoredData, whole
 from tepui.data.tokenizer import Tokenizer
 
 NO_LABEL = -1

@@ -11,6 +11,7 @@ import torch
 from rich.console import Console
 
 import tepui
+from data_layouts import picture
 from tepui.cli import reproduce
 from tepui.cli.datasets import warn_of_compiling
 from tepui.cli.main import COMMANDS, main
@@ -268,3 +269,20 @@ def test_help_names_no_types(command, capsys):
     shown = capsys.readouterr().out
     for noise in ("type:", "Optional[", "Union[", "class_path'", "default: null"):
         assert noise not in shown
+
+
+def test_training_names_all_images_that_cannot_be_read(tmp_path, capsys):
+    made = [
+        picture(tmp_path / f"photos/{kind}/{number}.png", size=(8, 8))
+        for kind in ("cat", "dog")
+        for number in range(8)
+    ]
+    bad = made[1], made[6], made[12]
+    for file in bad:
+        file.write_bytes(b"no image")
+    data = ["--data", "ImageFolder", "--data.path", str(tmp_path / "photos")]
+    with pytest.raises(SystemExit):
+        main(["train", *data, *SMALL, "--out", str(tmp_path / "run")])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "files must be images that can be read, got 3 that cannot:" in said
+    assert all(f"{file} must be a valid image: " in said for file in bad)

@@ -91,6 +91,16 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
         spread = float(row["aleatoric"]) + float(row["epistemic"])
         assert float(row["std"]) == pytest.approx(spread**0.5, rel=1e-4)
         assert "target" not in row
+    own = tepui.load("run").predict("new.csv").in_units()
+    bounds = zip(
+        ("lower", "upper"), own.interval(0.9), own.conformal_interval, strict=True
+    )
+    in_python = {name: getattr(own, name) for name in ("mean", "std", "epistemic")}
+    for name, bound, conformal in bounds:
+        in_python |= {name: bound, f"conformal_{name}": conformal}
+    for name, values in in_python.items():
+        written = [float(row[name]) for row in answers("out.csv")]
+        assert values[:, 0].tolist() == pytest.approx(written, rel=1e-4)
     main(["predict", "run", "--out", "test.csv"])
     targets = {round(float(row["target"])) for row in answers("test.csv")}
     assert targets <= {round(float(row["price"])) for row in answers("my.csv")}
@@ -217,6 +227,13 @@ def test_a_comparison_needs_no_further_option(table, capsys):
         (
             "--data Table --data.path my.csv --data.target sell",
             "--data.target must be one of age, city, sold, price, name, got 'sell'",
+        ),
+        (
+            "--data Table --data.path my.csv --data.target sell --data.ignore nam",
+            "--data.path my.csv must be a table with the columns that are named, got 2 "
+            "faults: --data.target must be one of age, city, sold, price, name, got "
+            "'sell' --data.ignore must be one of age, city, sold, price, name, got "
+            "'nam' (did you mean 'name'?)",
         ),
         (
             "--data Table --data.path my.csv --data.target sold",

@@ -165,8 +165,8 @@ def test_all_images_that_cannot_be_read_are_named(damaged, workers, ensemble, tm
     with pytest.raises(UnreadableImageError) as raised:
         ensemble.predict(tmp_path, batch_size=4, workers=workers)
     first, *lines = str(raised.value).splitlines()
-    rule = "inputs must be images that can be read"
-    assert first == f"{rule}, got {damaged} of 14 that cannot:"
+    rule = "files must be images that can be read"
+    assert first == f"{rule}, got {damaged} that cannot:"
     named = [tmp_path / f"{number:02}.png" for number in range(1, damaged + 1)]
     for line, file in zip(lines, named[:10], strict=damaged <= 10):
         assert line.startswith(f"  {file} must be a valid image: ")

@@ -11,6 +11,7 @@ from torch import nn
 import tepui
 from strategies import close
 from tepui import Task
+from tepui.data import Normalize
 from tepui.ensembles import (
     ClassPrediction,
     GaussianPrediction,
@@ -23,6 +24,7 @@ from tepui.ensembles import (
 )
 from tepui.ensembles.predicted import prediction_of
 from tepui.ensembles.prediction import FIELDS
+from tepui.metrics import ConformalIntervals, HeldOutScores
 
 GENERATOR = torch.Generator().manual_seed(0)
 LEVELS = (0.1, 0.5, 0.9)
@@ -264,3 +266,69 @@ def test_outputs_that_are_nan_are_refused():
 def test_a_sample_that_is_no_batch_is_named(factory, sample, said):
     with pytest.raises(ValueError, match=said):
         tepui.Ensemble.build(factory, members=2).predict(sample)
+
+
+UNITS = Normalize((2e5,), (5e4,))
+OF_NUMBERS = {
+    "regression": (drawn(3, 5, 1), None),
+    "gaussian": (drawn(3, 5, 2), None),
+    "quantiles": (drawn(3, 5, 3), LEVELS),
+}
+
+
+def number_prediction(name, **known):
+    outputs, levels = OF_NUMBERS[name]
+    task = Task(name) if levels is None else Task(name, levels)
+    return prediction_of(outputs, task, units=UNITS, **known)
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_answers_in_units_are_those_of_the_table(name):
+    out = number_prediction(name)
+    own = out.in_units()
+    assert type(own) is type(out)
+    points = ["median", "quantiles"] if name == "quantiles" else ["mean"]
+    variances = ["epistemic"]
+    variances += ["aleatoric", "total_uncertainty"] if name == "gaussian" else []
+    for field in points:
+        close(getattr(own, field), getattr(out, field).double() * 5e4 + 2e5)
+    for field in variances:
+        close(getattr(own, field), getattr(out, field).double() * 5e4**2)
+    if name != "quantiles":
+        close(own.std, out.std.double() * 5e4)
+    if name != "regression":
+        for bound, seen in zip(own.interval(0.8), out.interval(0.8), strict=True):
+            close(bound, seen.double() * 5e4 + 2e5)
+    assert torch.equal(own.outputs, out.outputs)
+    first = "level 0.1" if name == "quantiles" else "mean"
+    assert f"{first}  " in str(own)
+    close(own.in_units().epistemic, own.epistemic)
+
+
+@pytest.mark.parametrize("score", ["residual", "normalized", "quantile"])
+def test_conformal_intervals_in_units_are_those_of_the_table(score):
+    conformity = ConformalIntervals(torch.tensor([0.7]), 0.8, score)
+    out = number_prediction("gaussian", conformity=conformity)
+    bounds = zip(out.in_units().conformal_interval, out.conformal_interval, strict=True)
+    for bound, seen in bounds:
+        close(bound, seen.double() * 5e4 + 2e5)
+
+
+def test_units_change_nothing_of_what_looks_unfamiliar():
+    held = HeldOutScores({"epistemic": torch.linspace(0, 2, 50)}, "epistemic")
+    out = number_prediction("regression", held_out_scores=held)
+    assert torch.equal(out.in_units().unfamiliarity(), out.unfamiliarity())
+    assert 0 < float(out.unfamiliarity().mean()) < 1
+
+
+def test_large_numbers_in_units_keep_their_digits():
+    outputs = torch.tensor([[[0.25], [0.5]]])
+    dates = Normalize((1_700_000_000.0,), (8.0,))
+    out = prediction_of(outputs, Task("regression"), units=dates).in_units()
+    assert out.mean[:, 0].tolist() == [1_700_000_002, 1_700_000_004]
+
+
+def test_numbers_without_units_say_so():
+    rule = r"ensemble must have learned numbers of a table \(tepui\.data\.Table\)"
+    with pytest.raises(ValueError, match=rule):
+        PREDICTIONS["gaussian"].in_units()

@@ -18,6 +18,7 @@ from tepui.cli.importing import imported
 from tepui.cli.parsing import known_classes, known_spelling
 from tepui.core.checks import one_of, require
 from tepui.core.task import CLASSIFICATION, UNKNOWN, Task
+from tepui.data.image_files import naming_all
 from tepui.data.loading import targets_of
 from tepui.data.prepared_like import image_shape
 from tepui.models import MLP, ConvNet
@@ -117,7 +118,8 @@ def facts_of(data: Dataset[Any], task: Task = CLASSIFICATION) -> dict[str, int]:
     facts: dict[str, int] = {}
     if (outputs := _outputs(data, task)) is not None:
         facts["num_classes"] = outputs
-    first = data[0][0]
+    with naming_all(data):
+        first = data[0][0]
     if isinstance(first, Tensor):
         facts["in_features"] = prod(first.shape)
     if (shape := image_shape(data)) is not None:

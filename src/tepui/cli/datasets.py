@@ -227,11 +227,26 @@ def _as_typed(data: Data, option: str = DATA) -> Iterator[None]:
             for name in PLACES
             if name in options
         }
-        begins = next((words for words in named if said.startswith(words)), None)
-        if begins is None:
+        typed = "\n".join(_begun_as(line, named) for line in said.split("\n"))
+        if typed == said:
             raise
         kind = OSError if isinstance(error, OSError) else ValueError
-        raise kind(f"{named[begins]}{said.removeprefix(begins)}") from error
+        raise kind(typed) from error
+
+
+def _begun_as(line: str, named: Mapping[str, str]) -> str:
+    """Return a line that begins with other words, if it begins with known ones.
+
+    Example:
+        >>> _begun_as("  target must be one of a, b", {"target ": "--data.target "})
+        '  --data.target must be one of a, b'
+    """
+    words = line.lstrip(" ")
+    begins = next((each for each in named if words.startswith(each)), None)
+    if begins is None:
+        return line
+    indent = line.removesuffix(words)
+    return f"{indent}{named[begins]}{words.removeprefix(begins)}"
 
 
 def _options_of(data: Data | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.storage import read_document, write_document
 from tepui.data import ImageFiles
-from tepui.data.image_files import UnreadableImageError, unreadable
+from tepui.data.image_files import UnreadableImageError, naming_all, unreadable
 from tepui.evaluation.shards import ShardedPredictions
 
 LEFT_OUT = "left_out.json"
@@ -43,9 +43,11 @@ def predict_readable(
     left_out = _left_out_before(samples, parts)
     readable = _without(samples, left_out)
     try:
-        return Predicted(predict(readable), readable, left_out)
-    except (UnreadableImageError, PermissionError):
-        left_out = unreadable(samples.files, samples.frame, samples.gray)
+        with naming_all(samples):
+            return Predicted(predict(readable), readable, left_out)
+    except UnreadableImageError as error:
+        own = {*samples.files}
+        left_out = {file: why for file, why in error.reasons.items() if file in own}
         if len(left_out) in (0, len(samples)):
             raise
         shutil.rmtree(parts, ignore_errors=True)

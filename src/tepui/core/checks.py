@@ -50,14 +50,27 @@ def one_of(argument: str, value: str, known: Iterable[str]) -> None:
         ValueError: rule must be one of probability, logit, vote, got 'probabilty' (did you mean 'probability'?)
     """  # noqa: E501 - a doctest must show the whole message
     names = list(known)
-    if value in names:
-        return
+    if value not in names:
+        raise ValueError(not_among(argument, [value], names))
+
+
+def not_among(argument: str, values: Iterable[str], known: Iterable[str]) -> str:
+    """Return in words that values are not among the known names.
+
+    Example:
+        >>> not_among("ignore", ["Age", "x"], ["age", "city"])
+        "ignore must be one of age, city, got 'Age' (did you mean 'age'?), 'x'"
+    """
+    names = list(known)
     by_lower = {name.lower(): name for name in names}
-    near = [by_lower[key] for key in get_close_matches(str(value).lower(), by_lower)]
-    hint = f" (did you mean {' or '.join(map(repr, near))}?)" if near else ""
-    raise ValueError(
-        f"{argument} must be one of {', '.join(names)}, got {value!r}{hint}"
-    )
+
+    def shown(value: str) -> str:
+        close = get_close_matches(str(value).lower(), by_lower)
+        near = " or ".join(repr(by_lower[key]) for key in close)
+        return f"{value!r} (did you mean {near}?)" if near else repr(value)
+
+    given = ", ".join(map(shown, values))
+    return f"{argument} must be one of {', '.join(names)}, got {given}"
 
 
 def have_values() -> bool:

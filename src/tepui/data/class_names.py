@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.data.prepared_like import whole
+from tepui.data.stored import whole
 
 
 def class_names(dataset: Dataset[Any]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ is a plain value, kept with an ensemble: new rows are read as the training rows 
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self, final
 
@@ -16,10 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tepui.core.checks import require
 from tepui.data.arrays import Normalize
 from tepui.data.files.cell_numbers import float_in, has_comma
-from tepui.data.files.table_faults import Fault, refuse
+from tepui.data.files.table_faults import Fault
 from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import TableRows, is_missing
 
@@ -69,14 +68,14 @@ class Column:
         """Return the rows that hold a word which the training rows do not."""
         if not self.words:
             return []
-        cells, unknown = rows.column(self.name), len(self.words)
+        cells, unknown = rows.cells[self.name], len(self.words)
         places = enumerate(self._places(rows))
         return [r for r, at in places if at == unknown and not is_missing(cells[r])]
 
     def _places(self, rows: TableRows) -> list[int]:
         """Return the place of every word, the last for those that are not known."""
         places = {word: place for place, word in enumerate(self.words)}
-        return [places.get(cell, len(places)) for cell in rows.column(self.name)]
+        return [places.get(cell, len(places)) for cell in rows.cells[self.name]]
 
 
 @final
@@ -95,30 +94,17 @@ class Columns:
 
     @classmethod
     def learned(
-        cls,
-        rows: TableRows,
-        names: Sequence[str],
-        missing: Missing,
-        others: TableRows | None = None,
-    ) -> Self:
+        cls, rows: TableRows, names: Sequence[str], missing: Missing
+    ) -> tuple[Self, list[Fault]]:
         """Return what training rows say of their columns.
 
-        Raises:
-            ValueError: If a value is missing and not to be filled, a number is missing
-                among numbers, or a column has too many different words; the message
-                names all of them, those of ``others`` in the same file too.
+        Columns that are wrong as a whole, without values or with too many different
+        words, are left out, and are faults.
         """
-        require(
-            len(names) > 0, str(rows.path), "hold columns beside the target", "none"
-        )
         fills = missing == "fill"
         found = [_learned(rows, name, fills) for name in names]
-        columns = cls(tuple(each for each in found if isinstance(each, Column)), fills)
-        faults = [each for each in found if isinstance(each, Fault)]
-        for part in (rows,) if others is None else (rows, others):
-            faults += columns.faults(part, ", as in most rows")
-        refuse(rows.path, faults)
-        return columns
+        columns = tuple(each for each in found if isinstance(each, Column))
+        return cls(columns, fills), [each for each in found if isinstance(each, Fault)]
 
     @classmethod
     def of(cls, columns: Sequence[Mapping[str, Any]], fills: bool) -> Self:
@@ -126,19 +112,11 @@ class Columns:
         read = (Column(c["name"], tuple(c["words"]), c["fill"]) for c in columns)
         return cls(tuple(read), fills)
 
-    def encoded(self, rows: TableRows) -> Tensor:
-        """Return the numbers of all rows, ``(rows, features)`` in float64.
-
-        Raises:
-            ValueError: If a column is missing, or a cell cannot be read.
-        """
-        refuse(rows.path, self.faults(rows))
-        parts = [column.encoded(rows) for column in self.columns]
-        return torch.from_numpy(np.concatenate(parts, axis=1))
-
     def faults(self, rows: TableRows, reason: str = "") -> list[Fault]:
-        """Return the cells of some rows that cannot be read."""
-        return [f for c in self.columns for f in c.faults(rows, self.fills, reason)]
+        """Return the columns that some rows lack, and cells that cannot be read."""
+        present = [column for column in self.columns if column.name in rows.cells]
+        cells = (f for c in present for f in c.faults(rows, self.fills, reason))
+        return [*rows.absent(column.name for column in self.columns), *cells]
 
     def gaps(self, rows: TableRows) -> TableGaps:
         """Return what of some rows the training rows do not explain."""
@@ -147,9 +125,12 @@ class Columns:
         filled = {name: rows.missing(name) for name in names if self.fills}
         return TableGaps.of(rows, unknown, filled)
 
-    def scaling(self, rows: TableRows) -> Normalize:
-        """Return what standardizes the columns of numbers and leaves words alone."""
-        features = zip(self._owners(), self.encoded(rows).T, strict=True)
+    def scaling(self, rows: TableRows, broken: Collection[str] = ()) -> Normalize:
+        """Return what standardizes the columns of numbers and leaves words alone.
+
+        Columns that are broken are left alone too.
+        """
+        features = zip(self._owners(), self._encoded(rows, broken).T, strict=True)
         chosen = [
             (0.0, 1.0) if column.words else _mean_and_std(values)
             for column, values in features
@@ -157,21 +138,34 @@ class Columns:
         means, stds = zip(*chosen, strict=True)
         return Normalize(means, stds)
 
-    def standardized(self, rows: TableRows, scaling: Normalize) -> Tensor:
+    def standardized(
+        self, rows: TableRows, scaling: Normalize, broken: Collection[str] = ()
+    ) -> tuple[Tensor, list[Fault]]:
         """Return what a model sees, ``(rows, features)`` in float32.
 
-        Only what is standardized is rounded: dates in seconds would be all the same.
-
-        Raises:
-            ValueError: If a column is missing, or a cell cannot be read or is too far
-                from the training rows for float32.
+        With it, the cells that are too far from the training rows for float32. Columns
+        that are broken, whose cells cannot all be read, are not looked at. Only what is
+        standardized is rounded: dates in seconds would be all the same.
         """
-        values = scaling(self.encoded(rows)).float()
+        values = scaling(self._encoded(rows, broken)).float()
         rule = "be less far from the training rows (a model computes in float32)"
         far = (~values.isfinite()).nonzero().tolist()
         names = [column.name for column in self._owners()]
-        refuse(rows.path, [rows.fault(row, names[at], rule) for row, at in far])
-        return values
+        cells = ((row, names[at]) for row, at in far if names[at] not in broken)
+        return values, [rows.fault(row, name, rule) for row, name in cells]
+
+    def _encoded(self, rows: TableRows, broken: Collection[str]) -> Tensor:
+        """Return the numbers of all rows, ``(rows, features)`` in float64.
+
+        They are zeros in columns that are broken or not there.
+        """
+        parts = [
+            column.encoded(rows)
+            if column.name in rows.cells and column.name not in broken
+            else np.zeros((len(rows), len(column.words) or 1))
+            for column in self.columns
+        ]
+        return torch.from_numpy(np.concatenate(parts, axis=1))
 
     def _owners(self) -> list[Column]:
         """Return the column of each feature."""
@@ -180,7 +174,7 @@ class Columns:
 
 def no_points(rows: TableRows, name: str) -> list[Fault]:
     """Return the numbers with decimal commas, where most cells are numbers."""
-    cells = rows.column(name)
+    cells = rows.cells[name]
     found = [row for row, cell in enumerate(cells) if has_comma(cell)]
     if not found or not _are_mostly_numbers(rows, name):
         return []
@@ -189,7 +183,7 @@ def no_points(rows: TableRows, name: str) -> list[Fault]:
 
 def no_numbers(rows: TableRows, name: str, reason: str = "") -> list[Fault]:
     """Return the cells that hold a value, but no finite number."""
-    cells, missing = rows.column(name), {*rows.missing(name)}
+    cells, missing = rows.cells[name], {*rows.missing(name)}
     found = (row for row in rows.without_number(name) if row not in missing)
     return [rows.fault(r, name, _rule_of_numbers(cells[r], reason)) for r in found]
 
@@ -199,15 +193,14 @@ def _learned(rows: TableRows, name: str, fills: bool) -> Column | Fault:
 
     Where it is wrong as a whole, that.
     """
-    place = f"column {name!r}"
     if len(rows.missing(name)) == len(rows):
-        return Fault(place, "hold values", "none", IGNORE)
+        return Fault(rows.path, "hold values", "none", IGNORE, name)
     if not _are_mostly_numbers(rows, name):
-        words = {cell for cell in {*rows.column(name)} if not is_missing(cell)}
+        words = {cell for cell in {*rows.cells[name]} if not is_missing(cell)}
         if len(words) > MOST_WORDS:
             rule = f"hold numbers, or at most {MOST_WORDS} different words"
             described = f"{len(words)} different words, such as {min(words)!r}"
-            return Fault(place, rule, described, IGNORE)
+            return Fault(rows.path, rule, described, IGNORE, name)
         return Column(name, tuple(sorted(words)))
     numbers = rows.numbers(name)
     known = numbers[~np.isnan(numbers)].tolist()
@@ -216,7 +209,7 @@ def _learned(rows: TableRows, name: str, fills: bool) -> Column | Fault:
 
 def _are_mostly_numbers(rows: TableRows, name: str) -> bool:
     """Return whether most values are meant as numbers, be they ones to refuse."""
-    cells = rows.column(name)
+    cells = rows.cells[name]
     counts = Counter(cells[row] for row in rows.without_number(name))
     known = len(cells) - counts.total()
     others = {cell: n for cell, n in counts.items() if not is_missing(cell)}

@@ -7,8 +7,9 @@ any other held in tensors; a larger one is decoded sample by sample.
 import functools
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,9 +24,10 @@ from tepui.core.limits import limits_here
 from tepui.core.listed import listed
 from tepui.core.storage import raw_bytes, read_text
 from tepui.core.types import check_fields
+from tepui.core.warning import warn
 from tepui.data.arrays import Arrays, Normalize
 from tepui.data.files.origins import require_file
-from tepui.data.stored import StoredData
+from tepui.data.stored import StoredData, whole
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -35,11 +37,22 @@ SUFFIXES = (
     *(".ppm", ".pgm", ".tif", ".tiff", ".webp"),
 )
 MEMORY = 8 * 2**30
+# Looking through more images than that takes minutes.
+MANY = 20_000
 IMAGENET = Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
 class UnreadableImageError(ValueError):
-    """A file holds no image, or a damaged one."""
+    """A file holds no image, or a damaged one.
+
+    Attributes:
+        reasons: All images of a data set that cannot be read, each with the reason;
+            empty as long as the others were not looked at.
+    """
+
+    def __init__(self, message: str, reasons: Mapping[Path, str] | None = None) -> None:
+        super().__init__(message)
+        self.reasons = dict(reasons or {})
 
 
 @dataclass(frozen=True)
@@ -99,6 +112,7 @@ class ImageFiles(StoredData):
         whole = not (labels.is_floating_point() or labels.is_complex())
         require(whole, "targets", "be integers", labels.dtype)
         self.files = tuple(files)
+        self._whole = self.files  # with those of other parts, which are read next
         self.targets = labels.to(torch.int64)
         self.classes = classes
         self.normalize = normalize
@@ -177,11 +191,23 @@ class ImageFiles(StoredData):
         """All images as bytes in tensors; None if that is too much for memory."""
         if self.streamed:
             return None
-        first = decode(self.files[0], self.frame, self.gray)
-        if len(self) * first.numel() > MEMORY:
-            return None
-        images = decode_all(self.files, self.frame, self.gray)
+        with naming_all(self):
+            first = decode(self.files[0], self.frame, self.gray)
+            if len(self) * first.numel() > MEMORY:
+                return None
+            images = decode_all(self.files, self.frame, self.gray)
         return Arrays(images, self.targets, self.normalize, self.classes)
+
+    def unreadable(self) -> dict[Path, str]:
+        """Return which images cannot be read; asked for once one could not.
+
+        Returns:
+            The reasons, by file; of a part those of the whole, since the other parts,
+            such as one to validate on, are read next.
+        """
+        if len(self._whole) > MANY:
+            warn(f"an image cannot be read; all {len(self._whole)} are looked through")
+        return unreadable(self._whole, self.frame, self.gray)
 
 
 def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor:
@@ -214,16 +240,25 @@ def unreadable(
         return {file: why for file, why in reasons if why is not None}
 
 
-def refuse_unreadable(data: ImageFiles) -> None:
-    """Raise an error that names all images that cannot be read, if these are several.
+@contextmanager
+def naming_all(data: Any) -> Iterator[None]:
+    """Let an error about one image name all images of a data set that cannot be read.
 
-    The first ten come with their reasons.
+    The others are looked through only then. The first ten come with their reasons.
     """
-    found = unreadable(data.files, data.frame, data.gray)
-    if len(found) > 1:
-        rule = f"be images that can be read, got {len(found)} of {len(data)} that"
-        reasons = listed([*found.values()])
-        raise UnreadableImageError(f"inputs must {rule} cannot:{reasons}") from None
+    try:
+        yield
+    except (UnreadableImageError, PermissionError) as error:
+        source, told = whole(data), getattr(error, "reasons", {})
+        if told or not isinstance(source, StoredData):
+            raise
+        found = source.unreadable()
+        if not found:
+            raise
+        rule = f"be images that can be read, got {len(found)} that cannot"
+        several = f"files must {rule}:{listed([*found.values()])}"
+        said = several if len(found) > 1 else next(iter(found.values()))
+        raise UnreadableImageError(said, found) from None
 
 
 def _decoded(files: Sequence[Path], frame: Frame | None, gray: bool) -> list[Tensor]:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -131,6 +132,15 @@ class JoinedData(StoredRows):
             _digest(p) if isinstance(p, Arrays) else p.location() for p in self.parts
         ]
         return {"parts": parts, "rows": self._chosen()}
+
+    def unreadable(self) -> dict[Path, str]:
+        """Return which files of any part cannot be read.
+
+        Returns:
+            The reasons, by file.
+        """
+        stored = [part for part in self.parts if isinstance(part, StoredData)]
+        return {file: why for p in stored for file, why in p.unreadable().items()}
 
     def _chosen(self) -> str:
         digest = hashlib.sha256(raw_bytes(self._rows).numpy().data)

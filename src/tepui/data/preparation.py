@@ -16,13 +16,14 @@ from tepui.data.arrays import Inputs, Normalize, prepared
 from tepui.data.class_names import class_names
 from tepui.data.columns import Columns
 from tepui.data.files.table import Table
+from tepui.data.files.table_faults import refuse
 from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import TableRows, read_table
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.loading import as_arrays
-from tepui.data.prepared_like import image_shape, images_in_form, in_form, whole
-from tepui.data.stored import StoredData
+from tepui.data.prepared_like import image_shape, images_in_form, in_form
+from tepui.data.stored import StoredData, whole
 from tepui.data.tokenizer import Tokenizer
 
 NO_LABEL = -1
@@ -165,11 +166,11 @@ class Preparation:
         assert self.tokenizer is not None
         return self.tokenizer.batch(texts, self.length)
 
-    def table(self, path: str | Path | TableRows) -> Inputs:
+    def table(self, rows: str | Path | TableRows) -> Inputs:
         """Return the rows of a table as a model sees them.
 
         Args:
-            path: A CSV file with the columns of the training rows; others are ignored.
+            rows: A CSV file with the columns of the training rows; others are ignored.
                 Or what was read of one.
 
         Returns:
@@ -177,18 +178,23 @@ class Preparation:
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If the training data were no table, a column is missing, or a
-                cell cannot be read.
+            ValueError: If the training data were no table, columns are missing, or
+                lines or cells cannot be read; the message names all of them.
         """
         columns = self._columns()
         assert self.normalize is not None
-        return columns.standardized(_rows(path), self.normalize)
+        read = _read(rows)
+        faults = [*read.faults, *columns.faults(read)]
+        broken = {fault.column for fault in faults}
+        values, far = columns.standardized(read, self.normalize, broken)
+        refuse([read.path], [*faults, *far])
+        return values
 
-    def gaps(self, path: str | Path | TableRows) -> TableGaps:
+    def gaps(self, rows: str | Path | TableRows) -> TableGaps:
         """Return what of a table's rows the training rows do not explain.
 
         Args:
-            path: A CSV file, as :meth:`table` reads it, or what was read of one.
+            rows: A CSV file, as :meth:`table` reads it, or what was read of one.
 
         Returns:
             Words that the training rows do not have, and missing values that are
@@ -196,9 +202,13 @@ class Preparation:
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If the training data were no table, or a column is missing.
+            ValueError: If the training data were no table, columns are missing, or
+                lines cannot be read.
         """
-        return self._columns().gaps(_rows(path))
+        columns, read = self._columns(), _read(rows)
+        absent = read.absent(column.name for column in columns.columns)
+        refuse([read.path], [*read.faults, *absent])
+        return columns.gaps(read)
 
     def _columns(self) -> Columns:
         rule = "have learned from a table (tepui.data.Table) to take a table"
@@ -275,8 +285,8 @@ def preparation_of(dataset: Dataset[Any]) -> Preparation | None:
     )
 
 
-def _rows(path: str | Path | TableRows) -> TableRows:
-    return path if isinstance(path, TableRows) else read_table(Path(path))
+def _read(rows: str | Path | TableRows) -> TableRows:
+    return rows if isinstance(rows, TableRows) else read_table(Path(rows))
 
 
 def _tokenizer(**values: Any) -> Tokenizer | HuggingFaceTokenizer:

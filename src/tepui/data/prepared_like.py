@@ -14,8 +14,8 @@ from torch.utils.data import Dataset, Subset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.image_files import Frame, ImageFiles
-from tepui.data.stored import StoredData
+from tepui.data.image_files import Frame, ImageFiles, naming_all
+from tepui.data.stored import StoredData, whole
 
 _AT_ONCE = 1024
 # ITU-R 601: how bright red, green and blue look; what Pillow's gray is made of.
@@ -69,16 +69,10 @@ def in_form(
     return dataset
 
 
-def whole(dataset: Dataset[Any]) -> Dataset[Any]:
-    """Return the data set that a subset, or a subset of one, was taken from."""
-    while isinstance(dataset, Subset):
-        dataset = dataset.dataset
-    return dataset
-
-
 def image_shape(dataset: Dataset[Any]) -> tuple[int, ...] | None:
     """Return channels, height and width of a data set's images."""
-    first = dataset[0][0]
+    with naming_all(dataset):
+        first = dataset[0][0]
     image = isinstance(first, Tensor) and first.ndim == 3
     return tuple(first.shape) if image else None
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from tepui.data.arrays import Batch, Inputs, map_inputs
+from tepui.data.image_files import naming_all
 from tepui.data.stored import StoredData
 
 AHEAD = 2
@@ -41,7 +42,8 @@ def read_ahead(
         _by_workers(data, index, workers) if workers else _by_thread(data.raw, index)
     )
     targets = (data.targets[row] for row in index)
-    yield from moved_ahead(map(Batch, inputs, targets, index), device)
+    with naming_all(data):
+        yield from moved_ahead(map(Batch, inputs, targets, index), device)
 
 
 def moved_ahead(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
@@ -80,7 +82,7 @@ def _by_thread(
 def _by_workers(
     data: StoredData, rows: Sequence[Tensor], workers: int
 ) -> Iterator[Inputs]:
-    yield from DataLoader(
+    loader = DataLoader(
         _Rows(data),
         batch_sampler=[row.tolist() for row in rows],
         num_workers=workers,
@@ -88,6 +90,22 @@ def _by_workers(
         generator=torch.Generator().manual_seed(0),
         worker_init_fn=ignore_signals,
     )
+    yield from brought(loader)
+
+
+def brought(loader: DataLoader[Any]) -> Iterator[Any]:
+    """Yield what a loader brings, and end its workers then, after an error too.
+
+    Somebody may keep the error, and with it all that it passed through: workers that
+    wait for more to read, and are deaf to signals, would keep Python from ending.
+    """
+    batches = iter(loader)
+    try:
+        yield from batches
+    finally:
+        end = getattr(batches, "_shutdown_workers", None)
+        if end is not None:
+            end()
 
 
 def ignore_signals(_worker: int) -> None:

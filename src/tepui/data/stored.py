@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
+from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Subset
 
 from tepui.data.arrays import Inputs, Normalize, map_inputs, prepared
 
@@ -76,6 +77,14 @@ class StoredData(Dataset[tuple[Inputs, Tensor]], ABC):
         """
         return self.identity()
 
+    def unreadable(self) -> dict[Path, str]:
+        """Return which files cannot be read; asked for once one could not.
+
+        Returns:
+            The reasons, by file; by default none is looked at.
+        """
+        return {}
+
     def prepare(self, inputs: Inputs) -> Inputs:
         """Return stored inputs as a model sees them.
 
@@ -106,3 +115,10 @@ class StoredRows(StoredData):
         part = copy(self)
         part.targets, part._rows = self.targets[rows], self._rows[rows]
         return part
+
+
+def whole(dataset: Dataset[Any]) -> Dataset[Any]:
+    """Return the data set that a subset, or a subset of one, was taken from."""
+    while isinstance(dataset, Subset):
+        dataset = dataset.dataset
+    return dataset

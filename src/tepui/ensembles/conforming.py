@@ -1,16 +1,72 @@
-"""Intervals of predicted numbers that held-out data made hold as often as promised."""
+"""What all predictions of numbers have: their unit, and conformal intervals.
+
+Conformal intervals are those that held-out data made hold as often as promised.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
+from tepui.data.arrays import Normalize
 from tepui.ensembles.prediction import Prediction
 from tepui.metrics import ConformalIntervals, IntervalScoreName
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Conforming(Prediction):
-    """A prediction of numbers, which may have conformal intervals."""
+    """A prediction of numbers, which may have conformal intervals.
+
+    Attributes:
+        units: Mean and standard deviation by which a :class:`tepui.data.Table`
+            standardized the numbers that training saw; None where it saw them as they
+            are.
+        converted: Whether answers are in the table's own unit.
+    """
+
+    units: Normalize | None = field(default=None, kw_only=True)
+    converted: bool = field(default=False, kw_only=True)
+
+    def in_units(self) -> Self:
+        """Return the same prediction in the table's own unit, not standardized.
+
+        Means, quantiles, standard deviations and bounds are in that unit, variances in
+        its square, all in float64. ``outputs``, scores and how unfamiliar inputs look
+        stay as they are.
+
+        Returns:
+            A prediction of the same kind.
+
+        Raises:
+            ValueError: If training saw no numbers of a :class:`tepui.data.Table`.
+
+        Example:
+            >>> import torch
+            >>> from tepui.ensembles import NumberPrediction
+            >>> prices = Normalize((200_000.0,), (50_000.0,))
+            >>> out = NumberPrediction(torch.tensor([[[0.5]], [[1.5]]]), units=prices)
+            >>> float(out.mean), float(out.in_units().mean), float(out.in_units().std)
+            (1.0, 250000.0, 25000.0)
+        """
+        rule = (
+            "have learned numbers of a table (tepui.data.Table) to answer in its unit"
+        )
+        require(self.units is not None, "ensemble", rule, "other targets")
+        return replace(self, converted=True)
+
+    def _place(self, values: Tensor) -> Tensor:
+        """Return means, quantiles or bounds in the unit of the answers."""
+        if self.units is None or not self.converted:
+            return values
+        return values.double() * self.units.std[0] + self.units.mean[0]
+
+    def _variance(self, values: Tensor) -> Tensor:
+        """Return variances in the square of the unit of the answers."""
+        if self.units is None or not self.converted:
+            return values
+        return values.double() * self.units.std[0] ** 2
 
     @property
     def default_score(self) -> str | None:
@@ -24,11 +80,13 @@ class Conforming(Prediction):
             names: ``"epistemic"``, which is all there is.
 
         Returns:
-            The mean variance over members of a sample's numbers, ``(samples,)``.
+            The mean variance over members of a sample's numbers, ``(samples,)``, in
+            the square of the unit that training saw.
         """
         for name in names or ():
             one_of("score", name, ["epistemic"])
-        return {"epistemic": self.epistemic.flatten(1).mean(1)}
+        seen = replace(self, converted=False).epistemic
+        return {"epistemic": seen.flatten(1).mean(1)}
 
     @property
     def conformal_interval(self) -> tuple[Tensor, Tensor]:
@@ -39,8 +97,10 @@ class Conforming(Prediction):
         conformity = self.conformity
         if not isinstance(conformity, ConformalIntervals):
             raise AttributeError("conformal_interval")  # worded by __getattr__
-        parts = conformal_parts(self, conformity.score, conformity.coverage)
-        return conformity.interval(*parts)
+        seen = replace(self, converted=False)
+        parts = conformal_parts(seen, conformity.score, conformity.coverage)
+        lower, upper = conformity.interval(*parts)
+        return self._place(lower), self._place(upper)
 
     def missing(self, name: str) -> str:
         """Say what intervals need."""

@@ -257,7 +257,9 @@ class Ensemble(Meaningful):
         Returns:
             What the task has: probabilities, labels and confidence of classes, mean and
             interval of numbers, and how uncertain they are; from one forward pass. On
-            the device of the inputs, those of a data set on the CPU.
+            the device of the inputs, those of a data set on the CPU. Numbers of a
+            :class:`tepui.data.Table` are standardized; ``in_units()`` of the prediction
+            is in the table's own unit.
 
         Raises:
             ValueError: If inputs are of no known kind, are raw and the ensemble does
@@ -313,13 +315,14 @@ class Ensemble(Meaningful):
         Returns:
             The prediction, as :meth:`predict` makes it of inputs.
         """
-        classes = () if self.preparation is None else self.preparation.classes
+        known = self.preparation or Preparation()
         changed, joint = calibrated(outputs, self.calibration)
         return prediction_of(
             changed,
             self.task,
             rule=rule,
-            classes=classes,
+            classes=known.classes,
+            units=known.units,
             joint=joint,
             conformity=self.conformity,
             held_out_scores=self.judged_by if feature_scores else self.held_out_scores,

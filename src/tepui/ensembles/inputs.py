@@ -19,12 +19,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Inputs
-from tepui.data.image_files import (
-    ImageFiles,
-    UnreadableImageError,
-    images_in,
-    refuse_unreadable,
-)
+from tepui.data.image_files import images_in, naming_all
 from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
 from tepui.data.preparation import Preparation
 from tepui.modules.running import chunks
@@ -67,13 +62,9 @@ def input_batches(
             yield inputs_to(_inputs_of(item, given), device)
         return
     where: dict[str, Any] = {"device": device, "workers": workers}
-    try:
+    with naming_all(given):
         for batch in in_order(_pairs(given), batch_size, **where):
             yield batch.inputs
-    except (UnreadableImageError, PermissionError):
-        if isinstance(given, ImageFiles):
-            refuse_unreadable(given)
-        raise
 
 
 def files_of(inputs: Any) -> list[Path] | None:

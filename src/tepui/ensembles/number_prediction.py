@@ -12,9 +12,8 @@ are those of the mixture. Quantiles are averaged over members, level by level.
 Means, quantiles, standard deviations and bounds are in the unit of the targets that
 training saw; ``aleatoric``, ``epistemic`` and ``total_uncertainty`` are variances, in
 the square of that unit. Training sees the numbers of a :class:`tepui.data.Table`
-standardized: with mean ``m`` and standard deviation ``s`` of
-``ensemble.preparation.units``, ``s * mean + m`` is in the table's own unit,
-``s * std`` too, and ``s**2 * epistemic`` in its square. ``tepui predict`` writes those.
+standardized: ``prediction.in_units()`` is the same prediction in the table's own unit,
+which ``tepui predict`` writes.
 
 References:
     Lakshminarayanan, Pritzel and Blundell, Simple and Scalable Predictive Uncertainty
@@ -44,8 +43,8 @@ class NumberPrediction(Conforming):
 
     How far members are from each other is all that is known of their error. ``mean``
     and ``std`` are in the unit of the targets that training saw (those of a
-    :class:`tepui.data.Table` are standardized), ``epistemic`` is a variance, in its
-    square.
+    :class:`tepui.data.Table` are standardized; :meth:`in_units` answers in its own),
+    ``epistemic`` is a variance, in its square.
 
     Attributes:
         outputs: Numbers of every member, ``(members, samples, numbers, …)``.
@@ -54,19 +53,19 @@ class NumberPrediction(Conforming):
 
     task: Task = field(default=REGRESSION, kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
-        *("mean", "std", "epistemic", "outputs"),
+        *("mean", "std", "epistemic", "outputs", "in_units()"),
         *("unfamiliarity(…)", "unfamiliar(level)"),
     )
 
     @property
     def mean(self) -> Tensor:
         """Mean over members, ``(samples, numbers, …)``, in the unit of the targets."""
-        return self.outputs.mean(0)
+        return self._place(self.outputs.mean(0))
 
     @property
     def epistemic(self) -> Tensor:
         """Variance over members, ``(samples, numbers, …)``, in that unit squared."""
-        return self.outputs.var(0, unbiased=False)
+        return self._variance(self.outputs.var(0, unbiased=False))
 
     @property
     def std(self) -> Tensor:
@@ -96,8 +95,9 @@ class GaussianPrediction(Conforming):
     """Numbers with the noise that members see in them (``GaussianNLL``).
 
     ``mean``, ``std`` and the bounds of ``interval`` are in the unit of the targets that
-    training saw (those of a :class:`tepui.data.Table` are standardized);
-    ``aleatoric``, ``epistemic`` and their sum are variances, in its square.
+    training saw (those of a :class:`tepui.data.Table` are standardized;
+    :meth:`in_units` answers in its own); ``aleatoric``, ``epistemic`` and their sum are
+    variances, in its square.
 
     Attributes:
         outputs: Means and log-variances, ``(members, samples, 2 * numbers, …)``.
@@ -107,7 +107,7 @@ class GaussianPrediction(Conforming):
     task: Task = field(default=GAUSSIAN, kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
         *("mean", "std", "interval(coverage)", "total_uncertainty"),
-        *("aleatoric", "epistemic", "outputs"),
+        *("aleatoric", "epistemic", "outputs", "in_units()"),
         *("unfamiliarity(…)", "unfamiliar(level)"),
     )
 
@@ -117,7 +117,7 @@ class GaussianPrediction(Conforming):
 
         In the unit of the targets.
         """
-        return self._parameters[0].mean(0)
+        return self._place(self._parameters[0].mean(0))
 
     @property
     def aleatoric(self) -> Tensor:
@@ -125,12 +125,12 @@ class GaussianPrediction(Conforming):
 
         In the unit of the targets squared, as all variances.
         """
-        return finite_variances(self._parameters[1]).mean(0)
+        return self._variance(finite_variances(self._parameters[1]).mean(0))
 
     @property
     def epistemic(self) -> Tensor:
         """Variance of the members' means: how far they disagree, in squared units."""
-        return self._parameters[0].var(0, unbiased=False)
+        return self._variance(self._parameters[0].var(0, unbiased=False))
 
     @property
     def total_uncertainty(self) -> Tensor:
@@ -162,7 +162,7 @@ class GaussianPrediction(Conforming):
         centers, variances = mean.where(finite, 0.0), finite_variances(log_variance)
         bounds = gaussian_quantiles(centers, variances, levels)
         bounds = bounds.where(finite.all(0).unsqueeze(-1), torch.nan)
-        return bounds[..., 0], bounds[..., 1]
+        return self._place(bounds[..., 0]), self._place(bounds[..., 1])
 
     def summary(self) -> dict[str, str]:
         """Return the first numbers and what they are unsure of."""
@@ -184,8 +184,8 @@ class QuantilePrediction(Conforming):
     """Quantiles of numbers (``Quantiles``), averaged over members.
 
     They are in the unit of the targets that training saw (those of a
-    :class:`tepui.data.Table` are standardized); ``epistemic`` is a variance, in its
-    square.
+    :class:`tepui.data.Table` are standardized; :meth:`in_units` answers in its own);
+    ``epistemic`` is a variance, in its square.
 
     Attributes:
         outputs: Quantiles of every member, ``(members, samples, levels * numbers,
@@ -196,13 +196,14 @@ class QuantilePrediction(Conforming):
     task: Task = field(kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
         *("quantiles", "median", "interval(coverage)", "epistemic", "outputs"),
-        *("unfamiliarity(…)", "unfamiliar(level)"),
+        *("in_units()", "unfamiliarity(…)", "unfamiliar(level)"),
     )
 
     @property
     def quantiles(self) -> Tensor:
         """The quantiles in rising order, ``(levels, samples, numbers, …)``."""
-        return member_quantiles(self.outputs, self.task).mean(0).sort(0).values
+        seen = member_quantiles(self.outputs, self.task).mean(0).sort(0).values
+        return self._place(seen)
 
     @property
     def median(self) -> Tensor:
@@ -216,7 +217,7 @@ class QuantilePrediction(Conforming):
         In the unit of the targets squared.
         """
         by_member = member_quantiles(self.outputs, self.task)
-        return by_member.var(0, unbiased=False).mean(0)
+        return self._variance(by_member.var(0, unbiased=False).mean(0))
 
     def interval(self, coverage: float = 0.9) -> tuple[Tensor, Tensor]:
         """Return bounds that the number lies between with a given probability.

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.task import CLASSIFICATION, Task
+from tepui.data.arrays import Normalize
 from tepui.ensembles.class_prediction import ClassPrediction, LabelPrediction
 from tepui.ensembles.number_prediction import (
     GaussianPrediction,
@@ -24,6 +25,7 @@ def prediction_of(
     *,
     rule: Rule = "probability",
     classes: tuple[str, ...] = (),
+    units: Normalize | None = None,
     joint: Tensor | None = None,
     conformity: Conformity | None = None,
     held_out_scores: HeldOutScores | None = None,
@@ -43,11 +45,11 @@ def prediction_of(
     if task.name == "multi_label":
         return LabelPrediction(outputs, rule=rule, classes=classes, **known)
     if task.name == "regression":
-        return NumberPrediction(outputs, **known)
+        return NumberPrediction(outputs, units=units, **known)
     if task.name == "gaussian":
-        return GaussianPrediction(outputs, **known)
+        return GaussianPrediction(outputs, units=units, **known)
     if task.name == "quantiles":
-        return QuantilePrediction(outputs, task=task, **known)
+        return QuantilePrediction(outputs, task=task, units=units, **known)
     return OutputPrediction(outputs)
 
 

@@ -21,7 +21,7 @@ FIELDS = frozenset(
         *("logits", "probs", "labels", "label_names", "confidence", "ood_score"),
         *("total_uncertainty", "aleatoric", "epistemic", "spread"),
         *("mean", "median", "std", "quantiles", "interval"),
-        *("sets", "conformal_interval"),
+        *("sets", "conformal_interval", "in_units"),
     }
 )
 

@@ -17,8 +17,7 @@ from tepui import metrics
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays
 from tepui.data.loading import at_rows, length
-from tepui.data.prepared_like import whole
-from tepui.data.stored import StoredData
+from tepui.data.stored import StoredData, whole
 
 BINS = 40
 

@@ -16,8 +16,7 @@ from tepui.core.storage import read_document, write_document
 from tepui.data import Arrays
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
-from tepui.data.prepared_like import whole
-from tepui.data.stored import StoredData
+from tepui.data.stored import StoredData, whole
 from tepui.evaluation.logit_runs import LogitRuns
 from tepui.metrics import pds
 

@@ -57,7 +57,8 @@ class ImageFolder(ImageFiles):
         numbers = {name: number for number, name in enumerate(names)}
         chosen_parts = parts if part == "all" else (parts[0] if train else parts[-1],)
         folders = [item for chosen in chosen_parts for item in class_folders(chosen)]
-        files, labels = labeled(folders, numbers)
+        every, labels = labeled(folders, numbers)
+        files = every
         if len(parts) == 1 and part == "split":
             chosen = _test_files(folder, files, labels)
             samples = zip(files, labels, strict=True)
@@ -72,6 +73,7 @@ class ImageFolder(ImageFiles):
             normalize=Normalize(mean, std),
             classes=tuple(names),
         )
+        self._whole = tuple(every)
 
 
 def _parts(folder: Path) -> tuple[Path, ...]:

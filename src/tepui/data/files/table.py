@@ -5,32 +5,27 @@ folder with ``train.csv`` and ``test.csv``. What is learned of the columns, thei
 means and standard deviations, comes from the training rows alone.
 """
 
-import itertools
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, final, get_args
+from typing import NamedTuple, final, get_args
 
-import torch
 from torch import Tensor
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import not_among, one_of
 from tepui.core.seeding import derive
 from tepui.core.types import check_types
 from tepui.data.arrays import Normalize
-from tepui.data.columns import Column, Columns, Missing, no_numbers, no_points
-from tepui.data.files.cell_numbers import number_in
+from tepui.data.columns import Columns, Missing
 from tepui.data.files.image_folder import TEST_SHARE
-from tepui.data.files.table_faults import refuse
+from tepui.data.files.table_faults import Fault, refuse
 from tepui.data.files.table_gaps import TableGaps
-from tepui.data.files.table_rows import TableRows, is_missing, read_table
+from tepui.data.files.table_rows import TableRows, read_table
+from tepui.data.files.table_target import Kind, Target, target_of
 from tepui.data.made_arrays import MadeArrays
 
-# Whole numbers of more different values than that are no names of classes.
-MOST_CLASSES = 20
 # Names of columns that printing a table shows.
 MOST_SHOWN = 8
-Kind = Literal["classes", "numbers"]
 
 
 @final
@@ -63,8 +58,9 @@ class Table(MadeArrays):
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If a column is unknown or holds what cannot be read; the message
-            names columns and lines, the first ten and how many more there are.
+        ValueError: If a column is unknown, or a line, a column or the target holds what
+            cannot be read, be it in the other part. The message names all that is known
+            to be wrong: ten places, one of each kind first, and how many more.
 
     Example:
         >>> import tempfile
@@ -99,22 +95,16 @@ class Table(MadeArrays):
         ):
             if value is not None:
                 one_of(argument, value, get_args(known))
-        learned, tested, classes = _parts(Path(path), target, kind)
-        _check_ignored(ignore, learned)
-        names = [name for name in learned.cells if name not in (target, *ignore)]
-        beside = tested if tested.path == learned.path else None
-        columns = Columns.learned(learned, names, missing, beside)
-        scaling = columns.scaling(learned)
-        units = None if classes else _alone(target).scaling(learned)
-        rows = learned if train else tested
-        inputs = columns.standardized(rows, scaling)
-        targets = _targets(rows, target, classes, units)
-        super().__init__(inputs, targets, classes=classes)
-        object.__setattr__(self, "columns", columns)
-        object.__setattr__(self, "scaling", scaling)
-        object.__setattr__(self, "units", units)
+        files = _files(Path(path))
+        _check_named(files, target, ignore)
+        read = _read(files, target, ignore, kind, missing)
+        part = read.learned if train else read.tested
+        super().__init__(part.inputs, part.targets, classes=read.target.classes or ())
+        object.__setattr__(self, "columns", read.columns)
+        object.__setattr__(self, "scaling", read.scaling)
+        object.__setattr__(self, "units", read.units)
         object.__setattr__(self, "target", target)
-        object.__setattr__(self, "gaps", columns.gaps(rows))
+        object.__setattr__(self, "gaps", read.columns.gaps(part.rows))
 
     def __repr__(self) -> str:
         names = [column.name for column in self.columns.columns]
@@ -126,34 +116,115 @@ class Table(MadeArrays):
         )
 
 
-def _check_ignored(ignore: Sequence[str], rows: TableRows) -> None:
-    """Check that columns are there; names may hold commas, so none parts a word."""
-    for name in ignore:
+class _Part(NamedTuple):
+    """Some rows of a table, and what a model sees of them."""
+
+    rows: TableRows
+    inputs: Tensor
+    targets: Tensor
+
+
+class _Read(NamedTuple):
+    """Both parts of a table, and what the training rows say of its columns."""
+
+    learned: _Part
+    tested: _Part
+    columns: Columns
+    target: Target
+    scaling: Normalize
+    units: Normalize | None
+
+
+def _files(source: Path) -> tuple[TableRows, ...]:
+    """Return the rows of a file, or of both files of a folder."""
+    if not source.is_dir():
+        return (read_table(source),)
+    return tuple(read_table(source / f"{part}.csv") for part in ("train", "test"))
+
+
+def _check_named(
+    files: Sequence[TableRows], target: str, ignore: Sequence[str]
+) -> None:
+    """Check that columns that arguments name are there.
+
+    Without them nothing is known of cells: a column might be the target, or ignored.
+    Names may hold commas, so none parts a word.
+    """
+    known = files[0].cells
+    said = [] if target in known else [not_among("target", [target], known)]
+    unknown = []
+    for name in (name for name in ignore if name not in known):
         several = [part.strip() for part in name.strip("[]").split(",")]
         meant = [part for part in several if part]
-        if name not in rows.cells and meant and {*meant} <= rows.cells.keys():
+        if meant and {*meant} <= known.keys():
             rule = f"have a word for each column ({shlex.join(meant)})"
-            require(False, "ignore", rule, name)
-        one_of("ignore", name, rows.cells)
+            said.append(f"ignore must {rule}, got {name!r}")
+        else:
+            unknown.append(name)
+    if unknown:
+        said.append(not_among("ignore", unknown, known))
+    if said:
+        faults = [fault for rows in files for fault in rows.faults]
+        refuse([rows.path for rows in files], faults, said)
 
 
-def _parts(
-    path: Path, target: str, kind: Kind | None
-) -> tuple[TableRows, TableRows, tuple[str, ...]]:
-    """Return training rows, test rows and the names of the classes, if any."""
-    if path.is_dir():
-        learned, tested = (
-            read_table(path / f"{part}.csv") for part in ("train", "test")
-        )
-        return learned, tested, _classes(learned, target, kind)
-    rows = read_table(path)
-    classes = _classes(rows, target, kind)
-    groups = rows.column(target) if classes else [""] * len(rows)
-    chosen = set(_test_rows(groups))
-    rule = "leave at least one row in each part"
-    require(0 < len(chosen) < len(rows), str(path), rule, _described(rows, groups))
+def _read(
+    files: Sequence[TableRows],
+    name: str,
+    ignore: Sequence[str],
+    kind: Kind | None,
+    missing: Missing,
+) -> _Read:
+    """Return both parts, if nothing is wrong with either."""
+    paths = [rows.path for rows in files]
+    target, faults = target_of(files[0], name, kind)
+    faults += [fault for rows in files for fault in rows.faults]
+    faults += [fault for rows in files[1:] for fault in target.faults(rows)]
+    names = [each for each in files[0].cells if each not in (name, *ignore)]
+    if not names:
+        rule = "hold columns beside the target"
+        faults.append(Fault(paths[0], rule, "none"))
+    parts = _divided(files[0], target) if len(files) == 1 else files
+    if not names or parts is None:
+        refuse(paths, faults or [_too_few(files[0], target)])
+    assert parts is not None
+    columns, wrong = Columns.learned(parts[0], names, missing)
+    faults += wrong
+    faults += [f for rows in parts for f in columns.faults(rows, ", as in most rows")]
+    if not columns.columns:
+        refuse(paths, faults)
+    broken = {fault.column for fault in faults}
+    scaling = columns.scaling(parts[0], broken)
+    numbers = target.classes is None
+    units = target.column.scaling(parts[0], broken) if numbers else None
+    seen = []
+    for rows in parts:
+        inputs, far = columns.standardized(rows, scaling, broken)
+        targets, far_targets = target.standardized(rows, units, broken)
+        faults += far + far_targets
+        seen.append(_Part(rows, inputs, targets))
+    refuse(paths, faults)
+    learned, tested = seen
+    return _Read(learned, tested, columns, target, scaling, units)
+
+
+def _divided(rows: TableRows, target: Target) -> tuple[TableRows, TableRows] | None:
+    """Return training and test rows; None where there are too few for both."""
+    chosen = set(_test_rows(_groups(rows, target)))
+    if not 0 < len(chosen) < len(rows):
+        return None
     learned = rows.take([row for row in range(len(rows)) if row not in chosen])
-    return learned, rows.take(sorted(chosen)), classes
+    return learned, rows.take(sorted(chosen))
+
+
+def _groups(rows: TableRows, target: Target) -> list[str]:
+    """Return what each row is grouped by: its class, if it has one."""
+    return [""] * len(rows) if target.classes is None else rows.cells[target.name]
+
+
+def _too_few(rows: TableRows, target: Target) -> Fault:
+    rule = "leave at least one row in each part"
+    return Fault(rows.path, rule, _described(rows, _groups(rows, target)))
 
 
 def _described(rows: TableRows, groups: Sequence[str]) -> str:
@@ -176,68 +247,3 @@ def _test_rows(groups: Sequence[str]) -> list[int]:
             : round(TEST_SHARE * len(rows))
         ]
     ]
-
-
-def _classes(rows: TableRows, target: str, kind: Kind | None) -> tuple[str, ...]:
-    """Return the names of the classes in their order; none where numbers are meant."""
-    one_of("target", target, rows.cells)
-    cells = rows.column(target)
-    faults = [rows.fault(row, target, "hold a value") for row in rows.missing(target)]
-    known = {cell for cell in {*cells} if not is_missing(cell)}
-    numbers = (kind or _kind_of(known)) == "numbers"
-    if numbers:
-        faults += no_numbers(rows, target)
-    elif kind is None:
-        faults += no_points(rows, target)
-    refuse(rows.path, faults)
-    if numbers:
-        return ()
-    names = sorted({*cells}, key=_usual_order)
-    place, rule = f"column {target!r} of {rows.path}", "hold at least two classes"
-    require(len(names) > 1, place, rule, names)
-    same = [pair for pair in itertools.pairwise(names) if _are_one_number(*pair)]
-    rule = "write a class that is a number in one way"
-    require(not same, place, rule, same and " and ".join(same[0]))
-    return tuple(names)
-
-
-def _are_one_number(name: str, other: str) -> bool:
-    return number_in(name) is not None and number_in(name) == number_in(other)
-
-
-def _kind_of(cells: Iterable[str]) -> Kind:
-    """Return what different cells are, as long as nobody says it.
-
-    Example:
-        >>> _kind_of(["yes", "no"]), _kind_of(["0", "1"]), _kind_of(["0.5", "1"])
-        ('classes', 'classes', 'numbers')
-    """
-    numbers = [number_in(cell) for cell in cells]
-    known = [number for number in numbers if number is not None]
-    few = len(numbers) <= MOST_CLASSES and all(map(float.is_integer, known))
-    return "classes" if few or len(known) < len(numbers) else "numbers"
-
-
-def _usual_order(name: str) -> tuple[bool, float, str]:
-    """Return a sort key: numbers by their size, then words by their letters."""
-    number = number_in(name)
-    return number is None, number or 0.0, name
-
-
-def _targets(
-    rows: TableRows, target: str, classes: tuple[str, ...], units: Normalize | None
-) -> Tensor:
-    if units is not None:
-        return _alone(target).standardized(rows, units)[:, 0]
-    numbers = {name: number for number, name in enumerate(classes)}
-    cells = rows.column(target)
-    unknown = {*cells} - numbers.keys()
-    others = (row for row, cell in enumerate(cells) if unknown and cell in unknown)
-    rule = "be a class of the training rows"
-    refuse(rows.path, [rows.fault(row, target, rule) for row in others])
-    return torch.tensor([numbers[cell] for cell in cells])
-
-
-def _alone(target: str) -> Columns:
-    """Return a column of numbers as the only one."""
-    return Columns((Column(target),))

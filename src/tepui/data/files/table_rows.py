@@ -6,7 +6,7 @@ is opened and not closed is refused: it would swallow the rows after it.
 """
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self, TextIO, final
@@ -14,12 +14,13 @@ from typing import Self, TextIO, final
 import numpy as np
 from numpy.typing import NDArray
 
-from tepui.core.checks import require
 from tepui.data.files.cell_numbers import numbers_in
 from tepui.data.files.origins import require_file
 from tepui.data.files.table_faults import Fault, refuse
 
 DELIMITERS = (",", ";", "\t")
+# Characters of a line that a message shows.
+MOST_SHOWN = 60
 # What stands for a value that is missing, in lower case.
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
 
@@ -33,11 +34,13 @@ class TableRows:
         path: The file.
         cells: The cells of every column, by its name, in the order of the rows.
         lines: The line of the file that each row ends in, from 1.
+        faults: Lines of the file that cannot be read, and are left out.
     """
 
     path: Path
     cells: dict[str, list[str]]
     lines: list[int]
+    faults: tuple[Fault, ...] = ()
     _numbers: dict[str, NDArray[np.float64]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -45,21 +48,15 @@ class TableRows:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def column(self, name: str) -> list[str]:
-        """Return the cells of a column."""
-        rule = f"have a column {name!r}"
-        require(name in self.cells, str(self.path), rule, [*self.cells])
-        return self.cells[name]
-
     def numbers(self, name: str) -> NDArray[np.float64]:
         """Return the numbers of a column, NaN where a cell holds no finite number."""
         if name not in self._numbers:
-            self._numbers[name] = numbers_in(self.column(name))
+            self._numbers[name] = numbers_in(self.cells[name])
         return self._numbers[name]
 
     def missing(self, name: str) -> list[int]:
         """Return the rows in which a column says that there is no value."""
-        cells, others = self.column(name), self.without_number(name)
+        cells, others = self.cells[name], self.without_number(name)
         missing = {cell for cell in {cells[row] for row in others} if is_missing(cell)}
         return [row for row in others if cells[row] in missing] if missing else []
 
@@ -69,8 +66,15 @@ class TableRows:
 
     def fault(self, row: int, column: str, rule: str, hint: str = "") -> Fault:
         """Return what is wrong with a cell."""
-        line, cell = self.lines[row], self.cells[column][row]
-        return Fault(f"column {column!r} in line {line}", rule, cell, hint, line)
+        cell = self.cells[column][row]
+        return Fault(self.path, rule, cell, hint, column, self.lines[row])
+
+    def absent(self, columns: Iterable[str]) -> list[Fault]:
+        """Return which columns are not there, all of them as one fault, if any."""
+        names = [name for name in columns if name not in self.cells]
+        named = ", ".join(map(repr, names))
+        rule = f"have columns {named}" if len(names) > 1 else f"have a column {named}"
+        return [Fault(self.path, rule, [*self.cells])] if names else []
 
     def take(self, rows: list[int]) -> Self:
         """Return some of the rows."""
@@ -90,45 +94,79 @@ def is_missing(cell: str) -> bool:
 def read_table(path: Path) -> TableRows:
     """Read a CSV file whose first line names the columns.
 
+    Lines that cannot be read are left out, and are faults of the rows: who takes the
+    rows refuses these together with what else is wrong. Where they are as many as the
+    rows, these say nothing of their columns, and are refused here.
+
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it is not text, has no rows, names a column twice, a quotation
-            mark is not closed, or a row has more or fewer cells than there are columns.
+        ValueError: If it is not text, has no rows, half of its lines cannot be read, or
+            it names a column twice or not at all.
     """
     require_file(path)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             first = next((line for line in file if line.strip()), "")
             file.seek(0)
-            rows = list(_numbered(path, file, _delimiter(first)))
+            rows, faults, lost = _numbered(path, file, _delimiter(first))
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} must be a table in UTF-8 text: {error}") from error
-    require(len(rows) > 1, str(path), "hold names of columns and rows", "none")
+    if not rows or any(fault.line <= rows[0][0] for fault in faults):
+        refuse([path], faults or [_none(path)])
     (_, names), *body = rows
-    _check_names(path, names)
+    wrong = _faults_of_names(path, names)
     rule = f"have {len(names)} cells, as many as there are columns"
-    counts = ((line, len(cells)) for line, cells in body if len(cells) != len(names))
-    refuse(path, [Fault(f"line {n}", rule, count, line=n) for n, count in counts])
-    columns = map(list, zip(*(cells for _, cells in body), strict=True))
+    counts = [(line, len(cells)) for line, cells in body if len(cells) != len(names)]
+    faults += wrong + [Fault(path, rule, count, line=line) for line, count in counts]
+    whole = [row for row in body if len(row[1]) == len(names)] if counts else body
+    if wrong or lost + len(counts) >= len(whole):
+        refuse([path], faults or [_none(path)])
+    columns = map(list, zip(*(cells for _, cells in whole), strict=True))
     by_name = dict(zip(names, columns, strict=True))
-    return TableRows(path, by_name, [line for line, _ in body])
+    return TableRows(path, by_name, [line for line, _ in whole], tuple(faults))
+
+
+def _none(path: Path) -> Fault:
+    return Fault(path, "hold names of columns and rows", "none")
 
 
 def _numbered(
     path: Path, file: TextIO, delimiter: str
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield rows that are not empty, with the lines that they end in."""
+) -> tuple[list[tuple[int, list[str]]], list[Fault], int]:
+    """Return rows that are not empty, with the lines that they end in.
+
+    With them faults, and how many lines cannot be read for these.
+    """
     reader = csv.reader(file, delimiter=delimiter, strict=True)
-    begins = 1
-    try:
-        for row in reader:
-            cells = [cell.strip() for cell in row]
-            if any(cells):
-                yield reader.line_num, cells
-            begins = reader.line_num + 1
-    except csv.Error as error:
-        rule = "be a row whose quotation marks are closed at the ends of cells"
-        raise ValueError(f"line {begins} of {path} must {rule}: {error}") from error
+    rows: list[tuple[int, list[str]]] = []
+    errors: dict[int, csv.Error] = {}
+    lost = 0
+    while True:
+        begins = reader.line_num + 1
+        try:
+            for row in reader:
+                cells = [cell.strip() for cell in row]
+                if any(cells):
+                    rows.append((reader.line_num, cells))
+                begins = reader.line_num + 1
+        except csv.Error as error:
+            errors[begins] = error
+            lost += reader.line_num + 1 - begins
+            continue
+        return rows, _faults_of_marks(path, file, errors) if errors else [], lost
+
+
+def _faults_of_marks(
+    path: Path, file: TextIO, errors: Mapping[int, csv.Error]
+) -> list[Fault]:
+    """Return rows whose quotation marks no reader understands, by their first lines."""
+    file.seek(0)
+    rule = "be a row whose quotation marks are closed at the ends of cells"
+    return [
+        Fault(path, f"{rule} ({errors[line]})", text.strip()[:MOST_SHOWN], line=line)
+        for line, text in enumerate(file, 1)
+        if line in errors
+    ]
 
 
 def _delimiter(first: str) -> str:
@@ -143,7 +181,7 @@ def _delimiter(first: str) -> str:
     )
 
 
-def _check_names(path: Path, names: Sequence[str]) -> None:
+def _faults_of_names(path: Path, names: Sequence[str]) -> list[Fault]:
     rule = "give every column a name of its own in its first line"
     twice = sorted({name for name in names if names.count(name) > 1 or not name})
-    require(not twice, str(path), rule, twice)
+    return [Fault(path, rule, twice)] if twice else []

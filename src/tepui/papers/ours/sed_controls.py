@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MEMBERS = 5
+ACTIVE = 2  # heads that SED draws in a step
 HIDDEN = 64
 SEVERITIES = {"severity 1": 1, "severity 5": 5}
 
@@ -116,13 +117,13 @@ EFFORTS: Mapping[Size, Effort] = {
 VARIANTS = {
     "deep ensemble": Variant(DeepEnsemble()),
     "varied hyperparameters": Variant(DeepEnsemble(), varied=True),
-    "SED": Variant(SED(weight=0.1, active=2)),
-    "SED, weight 0": Variant(SED(weight=0.0, active=2)),
-    "SED, no sample weights": Variant(SED(weight=0.1, active=2, alpha="none")),
+    "SED": Variant(SED(weight=0.1, active=ACTIVE)),
+    "SED, weight 0": Variant(SED(weight=0.0, active=ACTIVE)),
+    "SED, no sample weights": Variant(SED(weight=0.1, active=ACTIVE, alpha="none")),
     "deep ensemble, smoothing 0.5": Variant(DeepEnsemble(), 0.5),
-    "SED, smoothing 0.5": Variant(SED(weight=0.1, active=2), 0.5),
-    "SED, weight 0, smoothing 0.5": Variant(SED(weight=0.0, active=2), 0.5),
-    "SED, weight 5, smoothing 0.5": Variant(SED(weight=5.0, active=2), 0.5),
+    "SED, smoothing 0.5": Variant(SED(weight=0.1, active=ACTIVE), 0.5),
+    "SED, weight 0, smoothing 0.5": Variant(SED(weight=0.0, active=ACTIVE), 0.5),
+    "SED, weight 5, smoothing 0.5": Variant(SED(weight=5.0, active=ACTIVE), 0.5),
 }
 FAR_OFF = "SED, weight 5, smoothing 0.5"
 
@@ -203,7 +204,7 @@ def heads(effort: Effort, variant: Variant, seed: int) -> Trial:
         optimizer = AdamW(lr=dealt["lr"], weight_decay=dealt["weight_decay"])
         loss = CrossEntropy(dealt["label_smoothing"])
     method = variant.method
-    longer = MEMBERS / method.active if isinstance(method, SED) else 1
+    longer = MEMBERS / ACTIVE if isinstance(method, SED) else 1
     first, second, _ = effort.samples
     seen = Drawn(effort.images, True, (first, first + second), seed)
     return Trial(

@@ -16,7 +16,7 @@ which leaves the expected loss as it is and the step's cost independent of :math
 
 Where paper and released code differ: the paper draws members for the pairs alone
 (``main="all"``), the code for the whole step (``main="active"``, the default, since
-only that makes the cost independent of M); the paper averages the logits of all members
+only that can make the cost independent of M); the paper averages the logits of all members
 in :math:`\alpha` (``alpha="all"``), the code those of the drawn ones (``"active"``, the
 default); the paper's factor is half the mean over pairs (``pair_norm="paper"``, the
 default), the code takes the mean.
@@ -69,8 +69,10 @@ class SED(CoupledMethod):
     Attributes:
         base: The sharpness-aware step of each member, such as ``SAM(rho=0.05)``; None
             descends the joint loss itself.
-        weight: Weight of the disagreement; 0 leaves only the random choice of members.
-            Where data shift, only labeled samples of the shift can choose.
+        weight: Weight of the disagreement; 0 leaves the random choice of members, if
+            ``active`` makes one. The papers have 0.1 and draw two, which lost 0.9
+            points on frozen features. Where data shift, only labeled samples of the
+            shift can choose.
         active: How many members each step draws; None for all. With fewer a step's cost
             does not depend on their number, and each makes fewer updates in an epoch.
         kernel: How disagreement is measured: ``"a2d"`` or ``"divdis"``.

@@ -16,10 +16,10 @@ which leaves the expected loss as it is and the step's cost independent of :math
 
 Where paper and released code differ: the paper draws members for the pairs alone
 (``main="all"``), the code for the whole step (``main="active"``, the default, since
-only that can make the cost independent of M); the paper averages the logits of all members
-in :math:`\alpha` (``alpha="all"``), the code those of the drawn ones (``"active"``, the
-default); the paper's factor is half the mean over pairs (``pair_norm="paper"``, the
-default), the code takes the mean.
+only that can make the cost independent of M); the paper averages the logits of all
+members in :math:`\alpha` (``alpha="all"``), the code those of the drawn ones
+(``"active"``, the default); the paper's factor is half the mean over pairs
+(``pair_norm="paper"``, the default), the code takes the mean.
 
 Differs from both: :math:`\alpha` divides by no less than ``floor`` squared, for it
 grows without bound as the batch is learned, and the kernel may be DivDis's mutual

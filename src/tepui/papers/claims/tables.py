@@ -111,7 +111,7 @@ def designs(
         n += "".join(f", {few} in {word}" for word, few in design.fewer.items())
         means = expected(claim, design).means
         verdict = largest_run(claim, design, judged)
-        ran = verdict is not None and whole(verdict, design)
+        ran = verdict is not None and whole(claim, verdict, design)
         enough += ran
         rows.append([f"`{claim.name}`", design.size, n, *shares, means])
         rows[-1] += _as_run(claim, verdict, complete=ran)
@@ -128,17 +128,23 @@ def largest_run(
     """Return what was judged at a design's size by most units, if anything was."""
     at = [v for v in judged if v.claim == claim.name and v.findings]
     same_size = [v for v in at if v.size.split("+")[0] == design.size]
-    return max(same_size, key=lambda v: (whole(v, design), v.fewest.n), default=None)
+    return max(
+        same_size, key=lambda v: (whole(claim, v, design), v.fewest.n), default=None
+    )
 
 
-def whole(verdict: Verdict, design: Design) -> bool:
+def whole(claim: Claim, verdict: Verdict, design: Design) -> bool:
     """Return whether nothing is missing and every comparison has its units.
 
-    Members may have been planned as units where results tell only ensembles apart.
+    Each has them of the planned kind: results that tell only ensembles apart in some
+    places and members in others are another study, whichever comparison decides.
     """
-    as_planned = verdict.unit == design.unit or not design.unit
-    enough = all(found.n >= design.units(found.where) for found in verdict.findings)
-    return not verdict.missing and as_planned and enough
+    planned = design.unit or claim.unit
+    enough = all(
+        (found.unit or claim.unit) == planned and found.n >= design.units(found.where)
+        for found in verdict.findings
+    )
+    return not verdict.missing and enough
 
 
 def _as_run(claim: Claim, verdict: Verdict | None, *, complete: bool) -> list[str]:

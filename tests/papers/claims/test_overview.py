@@ -1,13 +1,14 @@
 """What came of the claims, in plain words."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from claim_cases import CASES
 from tepui.papers.claims.evidence import Datum, Evidence
 from tepui.papers.claims.judging import CLAIMS, verdicts
-from tepui.papers.claims.overview import BOTH, GROUPS, overview
+from tepui.papers.claims.overview import BOTH, GROUPS, Standing, overview
 from tepui.papers.claims.tables import markdown
 
 WINS = "sharpbalance/wins-ood"
@@ -98,8 +99,38 @@ def test_the_size_nearest_to_the_paper_s_is_named():
 
 
 def test_a_shortened_run_is_not_the_paper_s_experiment():
-    text = told(numbers(WINS, 1, "paper+epochs=80"))
+    text = told(numbers(WINS, 1, "paper+epochs=80+ensembles=2"))
     assert "at size `paper`, by the papers' own experiments: none." in text
+    assert below(text, "**Supported** at `paper+epochs=80`") == [link(WINS)]
+
+
+def test_more_repetitions_are_not_another_size():
+    text = told(
+        numbers(WINS, 1, "small+ensembles=9"), numbers(WINS, 1, "small+members=9")
+    )
+    assert below(text, "**Supported** at `small`") == [link(WINS)]
+    assert "`small+members=9`" not in text
+    text = told(numbers(WINS, 1, "small+members=9"))
+    assert below(text, "**Supported** at `small+members=9`") == [link(WINS)]
+
+
+def test_more_members_are_repetitions_of_single_networks():
+    name = "sharpbalance/fisher-curvature"
+    text = told(numbers(name, 1, "small+members=9"))
+    assert below(text, "**Supported** at `small`") == [link(name)]
+
+
+def test_of_several_studies_of_a_size_the_largest_is_told():
+    name = "rethinking/sam-sharpens"
+    cut = [replace(e, values=e.values[:5], n=5) for e in CASES[name](-1)]
+    few = Evidence(tuple(Datum(each, "small") for each in cut))
+    found = verdicts(few + numbers(name, -1, "small+members=6"))
+    several = [v for v in found if v.claim == name]
+    assert [v.size for v in several] == ["small", "small+members=6"]
+    assert {v.outcome for v in several} == {"refuted"}
+    claim = next(claim for claim in CLAIMS if claim.name == name)
+    (shown,) = Standing(claim, tuple(several)).shown
+    assert shown.size == "small+members=6"
 
 
 def test_claims_without_data_are_not_undecided():

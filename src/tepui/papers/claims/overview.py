@@ -86,7 +86,9 @@ class Standing:
         chosen = []
         for outcome in DECIDED:
             ways = [verdict for verdict in self.verdicts if verdict.outcome == outcome]
-            near = [verdict for verdict in ways if _base(verdict) == _base(ways[0])]
+            near = [
+                verdict for verdict in ways if _protocol(verdict) == _protocol(ways[0])
+            ]
             chosen += [max(near, key=lambda verdict: verdict.n)] if near else []
         return tuple(chosen)
 
@@ -123,7 +125,7 @@ def _counts(groups: Sequence[tuple[Group, Sequence[Standing]]]) -> str:
     rows = []
     for group, several in groups:
         counts = Counter(standing.outcome for standing in several)
-        sizes = Counter(_base(v) for standing in several for v in standing.shown)
+        sizes = Counter(_protocol(v) for standing in several for v in standing.shown)
         at = ", ".join(f"{count} at `{size}`" for size, count in sizes.items())
         numbers = [len(several), *(counts[name] for name in columns)]
         rows.append([group.label, *map(str, numbers), at])
@@ -132,8 +134,8 @@ def _counts(groups: Sequence[tuple[Group, Sequence[Standing]]]) -> str:
 
 def _at_paper_size(standings: Iterable[Standing]) -> str:
     """Return how many claims the papers' own experiments decide."""
-    own = [v for standing in standings for v in standing.verdicts if v.size == "paper"]
-    decided = sum(verdict.outcome in DECIDED for verdict in own)
+    shown = [verdict for standing in standings for verdict in standing.shown]
+    decided = sum(_protocol(verdict) == "paper" for verdict in shown)
     return (
         f"Decided at size `paper`, by the papers' own experiments: {decided or 'none'}."
         "\n"
@@ -147,7 +149,7 @@ def _listed(several: Sequence[Standing]) -> str:
         for standing in several:
             for verdict in standing.shown:
                 if verdict.outcome == outcome:
-                    heading = f"**{outcome.capitalize()}** at `{_base(verdict)}`"
+                    heading = f"**{outcome.capitalize()}** at `{_protocol(verdict)}`"
                     lists.setdefault(heading, []).append(_item(standing, verdict))
     heading = "**Undecided** at every size"
     for standing in several:
@@ -197,7 +199,9 @@ def _twins(
 
 def _cell(standing: Standing, claimed: Standing) -> str:
     """Return a verdict, and what is judged where that is not all that is claimed."""
-    ways = [f"**{v.outcome}** at `{_base(v)}`: {_number(v)}" for v in standing.shown]
+    ways = [
+        f"**{v.outcome}** at `{_protocol(v)}`: {_number(v)}" for v in standing.shown
+    ]
     said = "; ".join(ways) or f"[{standing.outcome}](#{standing.claim.anchor})"
     if standing.sentence == claimed.sentence:
         return said
@@ -212,5 +216,11 @@ def _number(verdict: Verdict) -> str:
     return f"{said} ({low:.3g} to {high:.3g})"
 
 
-def _base(verdict: Verdict) -> str:
-    return verdict.size.split("+")[0]
+def _protocol(verdict: Verdict) -> str:
+    """Return a size, however often it was repeated; a shortened one is another.
+
+    Single networks are repeated by more members, all others by more ensembles.
+    """
+    repeats = ["ensembles="] + ["members="] * (verdict.unit == "networks")
+    words = verdict.size.split("+")
+    return "+".join(word for word in words if not word.startswith(tuple(repeats)))

@@ -1,28 +1,39 @@
-"""Write claims.json and the tables of claims.md from the results beside them.
+"""Write claims.json and the parts of claims.md from the results beside them.
 
 Run from anywhere: python docs/make_claims.py
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tepui.papers.claims.evidence import read_evidence
-from tepui.papers.claims.judging import CLAIMS, verdicts
+from tepui.papers.claims.judging import CLAIMS, Verdict, verdicts
+from tepui.papers.claims.overview import overview
 from tepui.papers.claims.power import simulated
-from tepui.papers.claims.tables import designs, document, markdown
+from tepui.papers.claims.tables import designs, document, reasons, verdict_tables
 from tepui.papers.writing import as_json, write_files
 
-PARTS = ("designs", "verdicts")
+DOCS = Path(__file__).parent
 
 
 def main():
-    docs = Path(__file__).parent
-    found = verdicts(read_evidence(docs / "results"))
-    tables = {"designs": designs(simulated(CLAIMS), found), "verdicts": markdown(found)}
-    page = (docs / "claims.md").read_text()
-    for part in PARTS:
-        page = filled(page, part, tables[part])
+    found = verdicts(read_evidence(DOCS / "results"))
+    page = made((DOCS / "claims.md").read_text(), found)
     contents = {"claims.json": as_json(document(found)), "claims.md": page.encode()}
-    write_files(docs, contents, overwrite=True)
+    write_files(DOCS, contents, overwrite=True)
+
+
+def made(page: str, found: Sequence[Verdict]) -> str:
+    """Return the page with all that is made from results written anew."""
+    parts = {
+        "overview": overview(found),
+        "verdicts": verdict_tables(found),
+        "designs": designs(simulated(CLAIMS), found),
+        "reasons": reasons(found),
+    }
+    for part, text in parts.items():
+        page = filled(page, part, text)
+    return page
 
 
 def filled(page: str, part: str, text: str) -> str:

@@ -1,6 +1,8 @@
 """Verdicts on the command line, and those of the documents."""
 
 import json
+import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,7 @@ from tepui.cli import claims
 from tepui.cli.main import main
 from tepui.papers.claims.evidence import read_evidence
 from tepui.papers.claims.judging import CLAIMS, verdicts
-from tepui.papers.claims.power import simulated
-from tepui.papers.claims.tables import designs, document, markdown
+from tepui.papers.claims.tables import document, markdown
 from tepui.papers.writing import as_json
 from tepui.studies.results import Results, write_results
 
@@ -126,18 +127,22 @@ def test_the_documents_hold_the_verdicts_of_the_committed_results():
                 assert row[name] is verdict[name]
             else:
                 assert row[name] == pytest.approx(verdict[name], rel=1e-6, abs=1e-12)
-    assert part_of_page("verdicts") == markdown(first).strip()
 
 
-def part_of_page(name):
+def test_the_page_is_what_its_script_makes():
     page = (DOCS / "claims.md").read_text()
-    return (
-        page.split(f"<!-- {name} -->\n")[1]
-        .split(f"<!-- end of {name} -->\n")[0]
-        .strip()
-    )
+    made = runpy.run_path(str(DOCS / "make_claims.py"))["made"]
+    assert made(page, verdicts(read_evidence(DOCS / "results"))) == page
+    parts = re.findall("^<!-- (?!end of)(.*) -->$", page, re.M)
+    assert parts == ["overview", "verdicts", "designs", "reasons"]
 
 
-def test_the_documents_hold_the_power_of_the_designs():
-    found = verdicts(read_evidence(DOCS / "results"))
-    assert part_of_page("designs") == designs(simulated(CLAIMS), found).strip()
+def test_links_within_the_page_lead_somewhere():
+    page = (DOCS / "claims.md").read_text()
+    headings = re.findall("^#+ (.*)$", page, re.M)
+    ids = re.findall('<a id="(.*?)">', page)
+    assert len(ids) == len({*ids}) == 2 * len(CLAIMS)
+    known = {*ids, *(re.sub(r"\W+", "-", name.lower()) for name in headings)}
+    linked = {*re.findall(r"\]\(#(.*?)\)", page)}
+    assert linked <= known
+    assert {claim.anchor for claim in CLAIMS if not claim.twin} <= linked

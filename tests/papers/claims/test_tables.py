@@ -50,7 +50,7 @@ def test_a_study_with_all_its_units_is_whole():
 )
 def test_a_study_that_lacks_something_is_not(study, says):
     (found,) = judged(study)
-    assert not whole(found, DESIGN)
+    assert not whole(CLAIM, found, DESIGN)
     cells, table = row([found])
     assert cells == [says, "refuted"]
     assert "0 of these 1 studies" in table
@@ -59,14 +59,43 @@ def test_a_study_that_lacks_something_is_not(study, says):
 def test_what_a_size_never_has_does_not_count_as_missing():
     (found,) = judged(evidence("medium", without=["7c"]))
     assert found.missing == ()
-    assert whole(found, DESIGN)
+    assert whole(CLAIM, found, DESIGN)
+
+
+def in_units(found, *units):
+    """Return a verdict whose comparisons count these, in turn."""
+    counted = (units * len(found.findings))[: len(found.findings)]
+    findings = zip(found.findings, counted, strict=True)
+    return replace(found, findings=tuple(replace(f, unit=u) for f, u in findings))
 
 
 def test_ensembles_are_no_members():
     """As many ensembles as members were planned tell more, but are another study."""
     (found,) = judged(evidence("medium", n=6))
-    assert not whole(found, replace(DESIGN, unit="members"))
-    assert whole(replace(found, unit="members"), replace(DESIGN, unit="members"))
+    of_members = replace(DESIGN, unit="members")
+    assert not whole(CLAIM, found, of_members)
+    assert whole(CLAIM, in_units(found, "members"), of_members)
+
+
+@pytest.mark.parametrize("decides", ["members", "ensembles"])
+@pytest.mark.parametrize("planned", ["members", "ensembles", ""])
+def test_members_and_ensembles_mixed_are_not_what_was_planned(planned, decides):
+    (found,) = judged(evidence("medium", n=6))
+    mixed = replace(in_units(found, "members", "ensembles"), unit=decides)
+    assert not whole(CLAIM, mixed, replace(DESIGN, unit=planned))
+
+
+def test_a_plan_without_a_unit_is_in_the_claim_s():
+    """Points of a fit, or members, are not as many ensembles."""
+    (found,) = judged(evidence("medium", n=6))
+    assert DESIGN.unit == ""
+    assert whole(CLAIM, in_units(found, "", CLAIM.unit), DESIGN)
+    for other in ("members", "points"):
+        assert not whole(CLAIM, replace(in_units(found, other), unit=other), DESIGN)
+    assert row([replace(in_units(found, "points"), unit="points")])[0] == [
+        "6 points",
+        "refuted",
+    ]
 
 
 def test_the_fewest_units_count():
@@ -82,7 +111,7 @@ def test_a_comparison_of_one_unit_counts_though_it_has_no_error():
     (found,) = judged(some + evidence("medium", n=6, without=["7b"]))
     assert found.n == 6
     assert found.fewest.n == 1
-    assert not whole(found, DESIGN)
+    assert not whole(CLAIM, found, DESIGN)
     assert row([found])[0] == ["1 ensembles", "refuted"]
 
 
@@ -102,9 +131,9 @@ def test_some_comparisons_may_have_been_planned_with_fewer():
     some = evidence("medium", n=3, without=["7a", "7c"])
     (found,) = judged(some + evidence("medium", n=6, without=["7b"]))
     planned = replace(DESIGN, n=6, fewer={"figure7b": 3})
-    assert whole(found, planned)
-    assert not whole(found, replace(planned, fewer={"figure7a": 3}))
-    assert not whole(found, replace(planned, fewer={"figure7b": 4}))
+    assert whole(CLAIM, found, planned)
+    assert not whole(CLAIM, found, replace(planned, fewer={"figure7a": 3}))
+    assert not whole(CLAIM, found, replace(planned, fewer={"figure7b": 4}))
 
 
 def test_of_several_studies_the_whole_one_is_shown():

@@ -124,6 +124,11 @@ class Claim:
         """The name of the claim that this is, or of which it is a twin."""
         return self.name.removesuffix(f"-{self.twin}") if self.twin else self.name
 
+    @property
+    def anchor(self) -> str:
+        """What links to the claim's verdicts in a document end in."""
+        return self.name.replace("/", "-")
+
 
 # What the numbers of some figures and tables say.
 Judge = Callable[["Evidence", Sequence[str]], Iterable[Finding]]

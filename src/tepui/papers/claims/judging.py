@@ -162,7 +162,7 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
     if decision is None or p is None:
         return "undecided", f"No comparison has repetitions that differ{absent}."
     took = f"; {hearing.checked.why}" if hearing.checked else ""
-    sentence = f"It {_count(hearing.findings)}{took}; {_shown(decision)}{absent}."
+    sentence = f"It {tally(hearing.findings)}{took}; {_shown(decision)}{absent}."
     # One clear counter-example settles what is claimed of every place.
     settled = claim.scope == "always" and not decision.holds
     if p > LEVEL or (missing and not settled):
@@ -210,13 +210,13 @@ def _printed(claim: Claim) -> Printed | None:
     decision = decide(findings, claim.scope)
     if decision is None:
         return None
-    sentence = f"As printed it {_count(findings)}; {_shown(decision)}."
+    sentence = f"As printed it {tally(findings)}; {_shown(decision)}."
     if decision.p > LEVEL:
         return Printed("undecided", sentence)
     return Printed("supported" if decision.holds else "refuted", sentence)
 
 
-def _count(findings: Iterable[Finding]) -> str:
+def tally(findings: Iterable[Finding]) -> str:
     """Return how many comparisons hold and fail, each by its own 95 % interval."""
     states = Counter(map(_state, findings))
     unknown = states.pop(UNKNOWN, 0)

@@ -1,7 +1,7 @@
 """Verdicts and designs as Markdown, as cells of a table, and as a document for JSON."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
@@ -9,6 +9,7 @@ from tepui.core.storage import finite_or_none, seal
 from tepui.papers.claims.base import LEVEL, Claim, Outcome
 from tepui.papers.claims.designs import Design, design_of
 from tepui.papers.claims.judging import CLAIMS, Verdict, ends
+from tepui.papers.claims.overview import overview
 from tepui.papers.claims.power import Power, expected
 from tepui.papers.recipe import PAPERS
 from tepui.papers.writing import as_markdown
@@ -25,11 +26,9 @@ COLUMNS = (
 )
 
 
-def document(
-    judged: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS
-) -> dict[str, Any]:
+def document(judged: Sequence[Verdict]) -> dict[str, Any]:
     """Return verdicts in a form JSON can hold, sealed."""
-    by_name = {claim.name: claim for claim in claims}
+    by_name = {claim.name: claim for claim in CLAIMS}
     rows = []
     for verdict in judged:
         row, claim = asdict(verdict), by_name[verdict.claim]
@@ -40,14 +39,15 @@ def document(
     return seal("claims", {"level": LEVEL, "verdicts": rows})
 
 
-def markdown(judged: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS) -> str:
-    """Return a table for each paper, and the reason of every verdict."""
-    blocks = []
-    for paper, title in PAPERS.items():
-        ours = [claim for claim in claims if claim.paper == paper]
-        rows = [(c, [v for v in judged if v.claim == c.name]) for c in ours]
-        if not rows:
-            continue
+def markdown(judged: Sequence[Verdict]) -> str:
+    """Return verdicts in plain words, all of them in tables, and their reasons."""
+    return "\n".join([overview(judged), verdict_tables(judged), reasons(judged)])
+
+
+def verdict_tables(judged: Sequence[Verdict]) -> str:
+    """Return a table for each paper, with a verdict for each claim and size."""
+    blocks = [f"{summary(judged)}.\n"]
+    for title, rows in _by_paper(judged):
         table = as_markdown(
             ["claim", *COLUMNS],
             [
@@ -56,9 +56,25 @@ def markdown(judged: Sequence[Verdict], claims: Sequence[Claim] = CLAIMS) -> str
                 for n, verdict in enumerate(verdicts)
             ],
         )
-        reasons = "".join(_reason(*row) for row in rows)
-        blocks.append(f"### {title}\n\n{table}\n{reasons}")
-    return "\n".join([f"{summary(judged)}.\n", *blocks])
+        blocks.append(f"### {title}\n\n{table}")
+    return "\n".join(blocks)
+
+
+def reasons(judged: Sequence[Verdict]) -> str:
+    """Return the reason of every verdict, and what makes its numbers again."""
+    return "\n".join(
+        f"### Reasons: {title}\n\n{''.join(_reason(*row) for row in rows)}"
+        for title, rows in _by_paper(judged)
+    )
+
+
+def _by_paper(
+    judged: Sequence[Verdict],
+) -> Iterator[tuple[str, list[tuple[Claim, list[Verdict]]]]]:
+    """Yield the papers' titles, and their claims with the verdicts on each."""
+    for paper, title in PAPERS.items():
+        ours = [claim for claim in CLAIMS if claim.paper == paper]
+        yield title, [(c, [v for v in judged if v.claim == c.name]) for c in ours]
 
 
 def summary(judged: Sequence[Verdict]) -> str:
@@ -111,7 +127,7 @@ def designs(
         n += "".join(f", {few} in {word}" for word, few in design.fewer.items())
         means = expected(claim, design).means
         verdict = largest_run(claim, design, judged)
-        ran = verdict is not None and whole(verdict, design)
+        ran = verdict is not None and whole(claim, verdict, design)
         enough += ran
         rows.append([f"`{claim.name}`", design.size, n, *shares, means])
         rows[-1] += _as_run(claim, verdict, complete=ran)
@@ -128,17 +144,23 @@ def largest_run(
     """Return what was judged at a design's size by most units, if anything was."""
     at = [v for v in judged if v.claim == claim.name and v.findings]
     same_size = [v for v in at if v.size.split("+")[0] == design.size]
-    return max(same_size, key=lambda v: (whole(v, design), v.fewest.n), default=None)
+    return max(
+        same_size, key=lambda v: (whole(claim, v, design), v.fewest.n), default=None
+    )
 
 
-def whole(verdict: Verdict, design: Design) -> bool:
+def whole(claim: Claim, verdict: Verdict, design: Design) -> bool:
     """Return whether nothing is missing and every comparison has its units.
 
-    Members may have been planned as units where results tell only ensembles apart.
+    Each has them of the planned kind: results that tell only ensembles apart in some
+    places and members in others are another study, whichever comparison decides.
     """
-    as_planned = verdict.unit == design.unit or not design.unit
-    enough = all(found.n >= design.units(found.where) for found in verdict.findings)
-    return not verdict.missing and as_planned and enough
+    planned = design.unit or claim.unit
+    enough = all(
+        (found.unit or claim.unit) == planned and found.n >= design.units(found.where)
+        for found in verdict.findings
+    )
+    return not verdict.missing and enough
 
 
 def _as_run(claim: Claim, verdict: Verdict | None, *, complete: bool) -> list[str]:
@@ -157,12 +179,14 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
 def _named(claim: Claim) -> str:
-    return f"`{claim.name.split('/')[1]}` {claim.text}"
+    link = f"[`{claim.name.split('/')[1]}`](#why-{claim.anchor})"
+    return f'<a id="{claim.anchor}"></a>{link} {claim.text}'
 
 
 def _reason(claim: Claim, verdicts: Sequence[Verdict]) -> str:
     name = claim.name.split("/")[1]
-    lines = [f"- `{name}` ({claim.source}; effect: {claim.effect})."]
+    here = f'<a id="why-{claim.anchor}"></a>`{name}`'
+    lines = [f"- {here} ({claim.source}; effect: {claim.effect})."]
     for verdict in verdicts:
         size = f"At size {verdict.size}: " if verdict.size else ""
         lines.append(f"  {size}{verdict.why}")

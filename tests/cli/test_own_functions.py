@@ -1,6 +1,7 @@
 """``--metrics`` and ``--measures``: own functions, named on the command line."""
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -28,7 +29,9 @@ def size(model, data, *, loss, generator):
     return mean_of(next(model.parameters()).detach().abs().flatten(), {})
 
 worst_case = size
+accuracy = spread
 """
+SPREAD, AURC = ["--metrics", "my_functions.spread"], ["--metrics", "tepui.metrics.aurc"]
 
 
 @pytest.fixture
@@ -89,6 +92,82 @@ def test_measures_that_could_not_be_told_apart_are_refused(run, words, message, 
         main(["measure", str(run), *words, "--out", str(out)])
     assert message in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_a_metric_is_added_from_stored_logits(run, capsys, monkeypatch):
+    main(["corrupt", "digits", "--types", "fog", "--out", "copies", "--quiet"])
+    noise, copies = ["--ood", "noise=UniformNoise"], ["--shifted", "copies"]
+    main(["evaluate", str(run), "--data", "Digits", *copies, *noise])
+    capsys.readouterr()
+    with monkeypatch.context() as blind:
+        blind.setattr(MLP, "forward", None)
+        main(["evaluate", str(run), "--data", "Digits", *SPREAD])
+        main(["evaluate", str(run), "--data", "Digits", *copies, *noise, *AURC])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "from stored logits: nothing was measured again" in shown
+    parts = json.loads((run / "evaluation.json").read_text())
+    shutil.copytree(run, run.parent / "again")
+    everything = [*copies, *noise, *SPREAD, AURC[1], "--overwrite"]
+    main(["evaluate", "again", "--data", "Digits", *everything])
+    whole = json.loads((run.parent / "again" / "evaluation.json").read_text())
+    assert parts["metrics"] == whole["metrics"] == ["spread", "aurc"]
+    assert parts["shifted"]["spread"] == pytest.approx(whole["shifted"]["spread"])
+    for name in {*whole} - {"sha256", "shifted", "severities"}:
+        assert parts[name] == whole[name], name
+
+
+def test_a_metric_comes_together_with_further_data(run, capsys):
+    evaluated(run)
+    document = evaluated(run, *SPREAD, "--ood", "noise=UniformNoise")
+    assert document["metrics"] == ["spread"]
+    assert "noise" in document["ood"]
+    with pytest.raises(SystemExit):
+        evaluated(run, "--ood", "far=GaussianNoise")
+    said = " ".join(capsys.readouterr().err.split())
+    assert "exists with metrics of yours (spread): name them too, by --metrics" in said
+    assert "far" in evaluated(run, *SPREAD, "--ood", "far=GaussianNoise")["ood"]
+
+
+def test_a_metric_is_added_after_a_calibration_too(run):
+    before = evaluated(run, "--logits-in", "float16")
+    main(["calibrate", str(run), "--data", "Digits", "--held-out", "test"])
+    document = evaluated(run, *SPREAD)
+    assert document["applied"]["clean"]["nll"] < before["clean"]["nll"]
+    assert document["clean"] == {**before["clean"], "spread": approx_spread(run)}
+
+
+def approx_spread(run):
+    return pytest.approx(tepui.read_logits(run).clean[0].std(0).mean().item())
+
+
+def test_a_metric_needs_the_logits_of_its_evaluation(run, capsys):
+    before = evaluated(run, "--logits-in", "none")
+    with pytest.raises(SystemExit):
+        evaluated(run, *SPREAD)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "must be there to add spread, since metrics are computed from" in said
+    other = tepui.Ensemble.build(lambda: MLP(hidden=(4,)), seed=[7, 8])
+    tepui.evaluate(other, Digits(train=False), out=run)
+    with pytest.raises(SystemExit):
+        evaluated(run, *SPREAD)
+    assert "and holds those of another" in " ".join(capsys.readouterr().err.split())
+    assert json.loads((run / "evaluation.json").read_text()) == before
+    assert evaluated(run, *SPREAD, "--overwrite")["metrics"] == ["spread"]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("my_functions.rows", "metrics['rows'] must return a scalar"),
+        ("my_functions.accuracy", "have other names than the built-in scores"),
+    ],
+)
+def test_a_metric_that_cannot_be_added_changes_nothing(run, path, message, capsys):
+    before = evaluated(run)
+    with pytest.raises(SystemExit):
+        evaluated(run, "--metrics", path)
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert json.loads((run / "evaluation.json").read_text()) == before
 
 
 def test_a_configuration_file_cannot_name_functions(run, capsys):

@@ -1,10 +1,11 @@
-"""``--metrics`` and ``--measures``: own functions, named on the command line."""
+"""Own functions, named on the command line: --metrics, --measures, --types."""
 
 import json
 import shutil
 import sys
 
 import pytest
+import torch
 
 import tepui
 from tepui.cli.main import main
@@ -30,6 +31,12 @@ def size(model, data, *, loss, generator):
 
 worst_case = size
 accuracy = spread
+
+def dusk(images, severity, draws):
+    return images * (1 - 0.15 * severity)
+
+def fog(images, severity, draws):
+    return images
 """
 SPREAD, AURC = ["--metrics", "my_functions.spread"], ["--metrics", "tepui.metrics.aurc"]
 
@@ -192,6 +199,48 @@ def test_naming_one_function_admits_no_other_of_its_package(run, capsys):
     shown = capsys.readouterr().out
     assert "spread" in shown
     assert "rows" not in shown
+
+
+def test_a_corruption_of_ones_own_is_written_and_evaluated_on(run):
+    words = ["--types", "contrast", "my_functions.dusk", "--quiet", "--out", "copies"]
+    main(["corrupt", "digits", *words])
+    written = tepui.data.corrupted_files("copies", Digits(train=False))
+    assert written.names == ("contrast", "dusk")
+    dusk = own_functions("--types", ["my_functions.dusk"])["dusk"]
+    made = tepui.data.corrupted(Digits(train=False), types=[dusk])["dusk", 2]
+    assert torch.equal(written["dusk", 2].inputs, made.inputs)
+    main(["evaluate", str(run), "--data", "Digits", "--shifted", "copies"])
+    cells = json.loads((run / "evaluation.json").read_text())["cells"]
+    assert {cell["type"] for cell in cells} == {"contrast", "dusk"}
+
+
+def test_a_configuration_file_names_corruptions_of_tepui_alone(run, capsys):
+    (run.parent / "c.yaml").write_text("types: [fog, my_functions.dusk]\n")
+    words = ["corrupt", "digits", "--config", "c.yaml", "--quiet", "--out", "copies"]
+    with pytest.raises(SystemExit):
+        main(words)
+    captured = capsys.readouterr()
+    assert "--types must be written on the command line, not in a file" in captured.err
+    assert "imported" not in captured.out
+    assert not (run.parent / "copies").exists()
+    (run.parent / "c.yaml").write_text("types: [contrast]\n")
+    main(words)
+    assert (run.parent / "copies" / "contrast.npy").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("my_functions.fog", "--types must name functions that are called otherwise"),
+        ("my_functions.number", "--types must name a function, not a class"),
+        ("my_functions.gone", "--types must name functions that can be imported"),
+    ],
+)
+def test_a_corruption_that_cannot_be_is_refused(run, path, message, capsys):
+    with pytest.raises(SystemExit):
+        main(["corrupt", "digits", "--types", path, "--out", "copies", "--quiet"])
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (run.parent / "copies").exists()
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,7 @@ def evaluate(
     one_of("rule", rule, get_args(Rule))
     one_of("precision", precision, get_args(Precision))
     cells, others, own = Shifts.of(shifted), ood or {}, metrics or {}
+    cells.check()
     check_ood({} if ood is None else ood, dataset)
     if ensemble.preparation is not None:
         ensemble.preparation.check_table(dataset)

@@ -17,6 +17,7 @@ from tepui.cli.datasets import (
     corrupted_copies,
     corrupted_images,
     corruptions_for,
+    data_for,
     natural_shifts,
     place_of,
     tested_part,
@@ -25,6 +26,7 @@ from tepui.cli.datasets import (
 from tepui.cli.folders import folder_for
 from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
+from tepui.cli.remembered import remember
 from tepui.cli.score_tables import (
     gain_sentence,
     part_tables,
@@ -178,6 +180,7 @@ def evaluate(
         ensemble.preparation = preparation_of(test)
         if exchange.writer:
             ensemble.save(folder, overwrite=overwrite)
+            remember(folder, data_for(data, folder), None, None)
     evaluation = evaluate_ensemble(
         ensemble,
         test,

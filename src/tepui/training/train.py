@@ -28,7 +28,7 @@ from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
 from tepui.training.callbacks import Callbacks, Told
 from tepui.training.checkpoint import Checkpoint
-from tepui.training.conclusions import warn_of_members
+from tepui.training.conclusions import guessing_remark, warn_of_members
 from tepui.training.ending import concluded, finished
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
@@ -47,7 +47,7 @@ from tepui.training.member import TrainingMember
 from tepui.training.member_state import checkpoint_bytes
 from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
-from tepui.training.progress import showing
+from tepui.training.progress import remark, showing
 from tepui.training.ranks import exchange_here
 from tepui.training.run import Run
 from tepui.training.run_folder import RunFolder
@@ -158,6 +158,8 @@ def train(
             told.end(run)
     if exchange.writer and run.history:
         warn_of_members(run, data, spec)
+        if (text := guessing_remark(run, data, spec)) is not None:
+            remark(execution.progress, text)
     return run
 
 

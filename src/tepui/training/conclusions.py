@@ -52,46 +52,48 @@ def answers_on_unlabeled(
     return {ANSWERS: said}
 
 
-def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> None:
-    """Warn of members that did not learn, lie far behind the others, or say nothing."""
+def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> str | None:
+    """Warn of members that did not learn, lie far behind the others, or say nothing.
+
+    Returns:
+        A remark if none of them does more than guess, else None.
+    """
     name = type(spec.method).__name__
     if (said := run.summary.get(ANSWERS)) is not None:
         silent = silent_members(*(_answers(said[k]) for k in ("labeled", "unlabeled")))
         warn_of_silent(silent, name)
     last = run.history[-1]
-    known = _beside_guessing(last.validation_loss or last.trained, run, data, spec)
+    losses = last.validation_loss or last.trained
+    if not _comparable(losses, run, data, spec):
+        return None
+    first = [run.ensemble.members[0]]
+    outputs = output_sizes(first, few_of(data.train, first), spec.loss)[0]
+    targets = targets_of(data.train)
+    known = losses_beside_guessing([*losses], targets, outputs, spec.loss)
+    if known is None:
+        return None
     seen = "the validation data" if last.validation_loss else "the training data"
-    if known is not None:
-        tell = warn_of_all_dead if all_dead(known) else warn_of_dead_members
-        tell(known, seen)
+    tell = warn_of_all_dead if all_dead(known) else warn_of_dead_members
+    tell(known, seen)
+    if not _comparable(last.trained, run, data, spec):
+        return None
+    trained = losses_beside_guessing([*last.trained], targets, outputs, spec.loss)
+    return None if trained is None else _guessing_remark(run, trained, spec)
 
 
-def guessing_remark(run: Run, data: RunData, spec: TrainingSpec) -> str | None:
+def _guessing_remark(run: Run, trained: Losses, spec: TrainingSpec) -> str | None:
     """Return a sentence if no member of a run that has ended does more than guess.
 
     It is said of losses in training, which tell of learning even where what was learned
     does not carry over; not of those in the first epoch, whose mean is mostly of
     weights that have hardly moved. Of losses far above guessing there is a warning.
     """
-    last = run.history[-1]
     ended = len(run.history) == spec.epochs or run.stopped_by is not None
     if len(run.history) < FEWEST_EPOCHS or not ended:
         return None
-    known = _beside_guessing(last.trained, run, data, spec)
-    if known is None or all_dead(known) or not only_guess(known):
+    if all_dead(trained) or not only_guess(trained):
         return None
-    return only_guess_in_words(known)
-
-
-def _beside_guessing(
-    losses: Sequence[float], run: Run, data: RunData, spec: TrainingSpec
-) -> Losses | None:
-    """Return the members' last losses beside a guess's; None if none can be told."""
-    if not _comparable(losses, run, data, spec):
-        return None
-    first = [run.ensemble.members[0]]
-    outputs = output_sizes(first, few_of(data.train, first), spec.loss)[0]
-    return losses_beside_guessing([*losses], targets_of(data.train), outputs, spec.loss)
+    return only_guess_in_words(trained)
 
 
 def _answers(said: Mapping[str, Any]) -> Answers:

@@ -16,7 +16,13 @@ from tepui import Ensemble, fit
 from tepui.cli.main import main
 from tepui.data import Arrays
 from tepui.methods import SAM, DeepEnsemble
-from tepui.testing import check_dataset, check_measure, check_method, check_metric
+from tepui.testing import (
+    check_corruption,
+    check_dataset,
+    check_measure,
+    check_method,
+    check_metric,
+)
 
 FOLDER = Path(__file__).parents[1] / "docs" / "examples"
 PAGE = FOLDER.parent / "extending.md"
@@ -130,6 +136,10 @@ def test_the_measure_keeps_the_contract():
     check_measure(importlib.import_module("measure").gradient_norm)
 
 
+def test_the_corruption_keeps_the_contract():
+    check_corruption(importlib.import_module("corruption").salt)
+
+
 @pytest.mark.parametrize("train", [True, False])
 def test_the_data_set_keeps_the_contract(train):
     check_dataset(importlib.import_module("dataset").TwoMoons(train=train))
@@ -154,6 +164,7 @@ def ran(words, runs, out):
 
 
 RECORDED = {
+    "corruption": ("salted/.tepui.json", "files", "salt.npy"),
     "dataset": ("moons/run.json", "config", "data", "class"),
     "lookahead": ("lookahead/run.json", "config", "method", "class"),
     "measure": ("measured/measure.json", "sharpness", "gradient_norm", "mean"),

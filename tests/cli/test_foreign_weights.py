@@ -112,8 +112,8 @@ def test_five_dialects_and_four_architectures_from_files_to_a_report(
     assert measured["diversity"] == found["clean"]
     assert len(measured["sharpness"]["fisher_rao"]["members"]) == 5
 
-    # What was saved is an ensemble like any other.
-    again = ["--models", *models, "--data", "Digits"]
+    # What was saved is an ensemble like any other, and knows its data.
+    again = ["--models", *models]
     main(["evaluate", "runs/foreign", *again, "--corruptions", "none", "--overwrite"])
     repeated = read_document(tmp_path / "runs/foreign/evaluation.json", "evaluation")
     assert repeated["clean"] == found["clean"]
@@ -137,6 +137,24 @@ def test_five_dialects_and_four_architectures_from_files_to_a_report(
     main(["evaluate", *fewer, "--out", "runs/foreign", "--overwrite"])
     assert tepui.load("runs/foreign").calibration is None
     assert not (tmp_path / "runs/foreign/detectors.safetensors").exists()
+
+
+def test_a_data_set_of_ones_own_is_remembered_in_words_alone(guest, tmp_path, capsys):
+    (tmp_path / "own_digits.py").write_text(
+        "from tepui.data import Digits\n\nclass Own(Digits.__base__):\n"
+        "    def __init__(self, train: bool = True):\n"
+        "        held = Digits(train=train)\n"
+        "        super().__init__(held.inputs, held.targets, held.normalize)\n"
+    )
+    torch.save(ConvNet().state_dict(), "a.pt")
+    words = ["--data", "own_digits.Own", "--corruptions", "none", "--out", "foreign"]
+    main(["evaluate", "a.pt", "--model", "ConvNet", *words])
+    with pytest.raises(SystemExit):
+        main(["export", "foreign", "--to", "torch", "--out", "graph.pt2"])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "since foreign belongs to a data set of your own: --data own_digits.Own" in (
+        said
+    )
 
 
 def test_weights_do_not_replace_a_run(guest, tmp_path, capsys):

@@ -1,6 +1,7 @@
 """Mistakes in commands and files are told in words, with the nearest name."""
 
 import re
+import sys
 
 import pytest
 
@@ -154,6 +155,38 @@ def test_a_mistake_in_a_file_is_told_in_words(content, tmp_path, capsys):
     first, second = error.splitlines()
     assert re.fullmatch("tepui: " + FILES[content], first), first
     assert second == "tepui train --help shows all options"
+
+
+WAY = """
+from dataclasses import dataclass
+from tepui.methods import MemberMethod
+
+@dataclass(frozen=True, kw_only=True)
+class Way(MemberMethod):
+    width: int = 2
+
+    def gradient(self, member, batch):
+        return member.gradient(batch)
+"""
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        ["compare", "--methods", "SAM", "mistaken_way.Way(widht=3)"],
+        ["train", "--method", "mistaken_way.Way", "--method.widht", "3"],
+    ],
+)
+def test_arguments_of_a_method_of_ones_own_are_told(
+    written, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "mistaken_way", raising=False)
+    (tmp_path / "mistaken_way.py").write_text(WAY)
+    first = said(written, capsys).splitlines()[0]
+    told = r"widht must be an argument of Way \(width\) \(did you mean 'width'\?\)"
+    assert re.search(told, first), first
 
 
 def test_tepui_alone_greets_with_what_a_newcomer_needs(capsys):

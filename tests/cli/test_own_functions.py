@@ -1,9 +1,11 @@
-"""``--metrics`` and ``--measures``: own functions, named on the command line."""
+"""Own functions, named on the command line: --metrics, --measures, --types."""
 
 import json
+import shutil
 import sys
 
 import pytest
+import torch
 
 import tepui
 from tepui.cli.main import main
@@ -28,7 +30,15 @@ def size(model, data, *, loss, generator):
     return mean_of(next(model.parameters()).detach().abs().flatten(), {})
 
 worst_case = size
+accuracy = spread
+
+def dusk(images, severity, draws):
+    return images * (1 - 0.15 * severity)
+
+def fog(images, severity, draws):
+    return images
 """
+SPREAD, AURC = ["--metrics", "my_functions.spread"], ["--metrics", "tepui.metrics.aurc"]
 
 
 @pytest.fixture
@@ -91,6 +101,82 @@ def test_measures_that_could_not_be_told_apart_are_refused(run, words, message, 
     assert not out.exists()
 
 
+def test_a_metric_is_added_from_stored_logits(run, capsys, monkeypatch):
+    main(["corrupt", "digits", "--types", "fog", "--out", "copies", "--quiet"])
+    noise, copies = ["--ood", "noise=UniformNoise"], ["--shifted", "copies"]
+    main(["evaluate", str(run), "--data", "Digits", *copies, *noise])
+    capsys.readouterr()
+    with monkeypatch.context() as blind:
+        blind.setattr(MLP, "forward", None)
+        main(["evaluate", str(run), "--data", "Digits", *SPREAD])
+        main(["evaluate", str(run), "--data", "Digits", *copies, *noise, *AURC])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "from stored logits: nothing was measured again" in shown
+    parts = json.loads((run / "evaluation.json").read_text())
+    shutil.copytree(run, run.parent / "again")
+    everything = [*copies, *noise, *SPREAD, AURC[1], "--overwrite"]
+    main(["evaluate", "again", "--data", "Digits", *everything])
+    whole = json.loads((run.parent / "again" / "evaluation.json").read_text())
+    assert parts["metrics"] == whole["metrics"] == ["spread", "aurc"]
+    assert parts["shifted"]["spread"] == pytest.approx(whole["shifted"]["spread"])
+    for name in {*whole} - {"sha256", "shifted", "severities"}:
+        assert parts[name] == whole[name], name
+
+
+def test_a_metric_comes_together_with_further_data(run, capsys):
+    evaluated(run)
+    document = evaluated(run, *SPREAD, "--ood", "noise=UniformNoise")
+    assert document["metrics"] == ["spread"]
+    assert "noise" in document["ood"]
+    with pytest.raises(SystemExit):
+        evaluated(run, "--ood", "far=GaussianNoise")
+    said = " ".join(capsys.readouterr().err.split())
+    assert "exists with metrics of yours (spread): name them too, by --metrics" in said
+    assert "far" in evaluated(run, *SPREAD, "--ood", "far=GaussianNoise")["ood"]
+
+
+def test_a_metric_is_added_after_a_calibration_too(run):
+    before = evaluated(run, "--logits-in", "float16")
+    main(["calibrate", str(run), "--data", "Digits", "--held-out", "test"])
+    document = evaluated(run, *SPREAD)
+    assert document["applied"]["clean"]["nll"] < before["clean"]["nll"]
+    assert document["clean"] == {**before["clean"], "spread": approx_spread(run)}
+
+
+def approx_spread(run):
+    return pytest.approx(tepui.read_logits(run).clean[0].std(0).mean().item())
+
+
+def test_a_metric_needs_the_logits_of_its_evaluation(run, capsys):
+    before = evaluated(run, "--logits-in", "none")
+    with pytest.raises(SystemExit):
+        evaluated(run, *SPREAD)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "must be there to add spread, since metrics are computed from" in said
+    other = tepui.Ensemble.build(lambda: MLP(hidden=(4,)), seed=[7, 8])
+    tepui.evaluate(other, Digits(train=False), out=run)
+    with pytest.raises(SystemExit):
+        evaluated(run, *SPREAD)
+    assert "and holds those of another" in " ".join(capsys.readouterr().err.split())
+    assert json.loads((run / "evaluation.json").read_text()) == before
+    assert evaluated(run, *SPREAD, "--overwrite")["metrics"] == ["spread"]
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("my_functions.rows", "metrics['rows'] must return a scalar"),
+        ("my_functions.accuracy", "have other names than the built-in scores"),
+    ],
+)
+def test_a_metric_that_cannot_be_added_changes_nothing(run, path, message, capsys):
+    before = evaluated(run)
+    with pytest.raises(SystemExit):
+        evaluated(run, "--metrics", path)
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert json.loads((run / "evaluation.json").read_text()) == before
+
+
 def test_a_configuration_file_cannot_name_functions(run, capsys):
     (run.parent / "c.yaml").write_text("metrics: [my_functions.spread]\n")
     with pytest.raises(SystemExit):
@@ -113,6 +199,48 @@ def test_naming_one_function_admits_no_other_of_its_package(run, capsys):
     shown = capsys.readouterr().out
     assert "spread" in shown
     assert "rows" not in shown
+
+
+def test_a_corruption_of_ones_own_is_written_and_evaluated_on(run):
+    words = ["--types", "contrast", "my_functions.dusk", "--quiet", "--out", "copies"]
+    main(["corrupt", "digits", *words])
+    written = tepui.data.corrupted_files("copies", Digits(train=False))
+    assert written.names == ("contrast", "dusk")
+    dusk = own_functions("--types", ["my_functions.dusk"])["dusk"]
+    made = tepui.data.corrupted(Digits(train=False), types=[dusk])["dusk", 2]
+    assert torch.equal(written["dusk", 2].inputs, made.inputs)
+    main(["evaluate", str(run), "--data", "Digits", "--shifted", "copies"])
+    cells = json.loads((run / "evaluation.json").read_text())["cells"]
+    assert {cell["type"] for cell in cells} == {"contrast", "dusk"}
+
+
+def test_a_configuration_file_names_corruptions_of_tepui_alone(run, capsys):
+    (run.parent / "c.yaml").write_text("types: [fog, my_functions.dusk]\n")
+    words = ["corrupt", "digits", "--config", "c.yaml", "--quiet", "--out", "copies"]
+    with pytest.raises(SystemExit):
+        main(words)
+    captured = capsys.readouterr()
+    assert "--types must be written on the command line, not in a file" in captured.err
+    assert "imported" not in captured.out
+    assert not (run.parent / "copies").exists()
+    (run.parent / "c.yaml").write_text("types: [contrast]\n")
+    main(words)
+    assert (run.parent / "copies" / "contrast.npy").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("my_functions.fog", "--types must name functions that are called otherwise"),
+        ("my_functions.number", "--types must name a function, not a class"),
+        ("my_functions.gone", "--types must name functions that can be imported"),
+    ],
+)
+def test_a_corruption_that_cannot_be_is_refused(run, path, message, capsys):
+    with pytest.raises(SystemExit):
+        main(["corrupt", "digits", "--types", path, "--out", "copies", "--quiet"])
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert not (run.parent / "copies").exists()
 
 
 @pytest.mark.parametrize(

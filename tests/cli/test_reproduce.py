@@ -387,7 +387,7 @@ def test_a_recipe_of_ones_own_is_made_by_the_path_of_its_module(
 
 def test_a_table_says_what_its_errors_are(capsys):
     results = read_results(EXAMPLES.parent / "results/small/sharpbalance/table2")
-    _say(results, Path("out"))
+    _say(results, results.item, Path("out"))
     assert "±: standard error of the mean; n: how many" in lines(capsys)
 
 

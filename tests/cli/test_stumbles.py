@@ -127,7 +127,7 @@ def test_a_reproduced_table_fits_on_a_screen(
         for n in range(count)
     )
     monkeypatch.setattr(reproduce, "console", lambda: Console(width=100, markup=False))
-    reproduce._say(Results("a/b", "title", "small", {}, {}, records), tmp_path)
+    reproduce._say(Results("a/b", "title", "small", {}, {}, records), "a/b", tmp_path)
     shown = capsys.readouterr().out
     assert len(shown.splitlines()) <= 50
     more = "".join(shown.split())
@@ -153,7 +153,7 @@ def test_columns_that_say_one_thing_are_told_once_below_a_table(
         for n in range(5)
     )
     monkeypatch.setattr(reproduce, "console", lambda: Console(width=80, markup=False))
-    reproduce._say(Results("a/b", "title", "small", {}, {}, records), tmp_path)
+    reproduce._say(Results("a/b", "title", "small", {}, {}, records), "a/b", tmp_path)
     shown = capsys.readouterr().out
     cells = [line.strip("│┃").split() for line in shown.splitlines() if "│" in line]
     assert cells == [[f"0.{n}", "│", "0.5"] for n in range(5)]
@@ -171,12 +171,12 @@ def test_numbers_of_a_smoke_test_are_said_to_mean_nothing(
     monkeypatch.setattr(reproduce, "console", lambda: Console(width=200, markup=False))
     about = {"dataset": "d", "architecture": "a", "metric": "pds", "unit": "none"}
     record = Record(item="a/b", method="m", value=0.5, n=1, **about)
-    reproduce._say(Results("a/b", "title", size, {}, {}, (record,)), tmp_path)
+    reproduce._say(Results("a/b", "title", size, {}, {}, (record,)), "a/bc", tmp_path)
     shown = " ".join(capsys.readouterr().out.split())
     smoke = size.startswith("smoke")
     # Under the table, and at the end.
     assert shown.count("shows only that the recipe runs: its numbers") == 2 * smoke
-    assert ("next: tepui reproduce a/b --size small" in shown) == smoke
+    assert ("next: tepui reproduce a/bc --size small" in shown) == smoke
 
 
 def test_only_what_differs_is_named_when_a_run_is_resumed(tmp_path, capsys):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from tepui.data import Arrays, Normalize
+from tepui.data import Arrays, Digits, Normalize
 
 
 def _bytes():
@@ -73,3 +73,11 @@ def test_normalize_checks_its_numbers():
         Normalize((0.0, 0.0), (1.0,))
     with pytest.raises(ValueError, match="std must be positive"):
         Normalize((0.0,), (0.0,))
+
+
+def test_a_data_set_is_shown_in_a_line():
+    digits = Digits(train=False)
+    shown = f"Digits({len(digits)} samples, inputs (1, 8, 8), 10 classes)"
+    assert repr(digits) == shown
+    several = Arrays(torch.zeros(4, 2), torch.zeros(4, 3))
+    assert repr(several) == "Arrays(4 samples, inputs (2,), targets float32 (3,))"

@@ -89,3 +89,17 @@ def test_classes_of_a_natural_shift_must_be_those_of_the_test_data(ensemble):
     expected = r"shifted\['sketch'\] must have the classes of dataset \(1 is 'dog'\)"
     with pytest.raises(ValueError, match=expected):
         evaluate(ensemble, named, shifted={"sketch": other})
+
+
+@pytest.mark.parametrize(
+    ("shifted", "message"),
+    [
+        ({"salt": max}, r"shifted\['salt'\] must be a data set, got a function; tepui"),
+        ({("salt", 2): max}, r"shifted\['salt', 2\] .*tepui\.data\.corrupted\(dataset"),
+        ({"salt": 3}, r"shifted\['salt'\] must be map-style .* got int"),
+        ({"salt": []}, r"shifted\['salt'\] must hold at least one sample"),
+    ],
+)
+def test_what_is_no_data_set_is_refused_by_its_name(ensemble, shifted, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(ensemble, DATA, shifted=shifted)

@@ -458,3 +458,19 @@ def test_the_width_of_what_is_predicted_is_named():
         ensemble.predict(torch.zeros(2, 5))
     with pytest.raises(ValueError, match=r"inputs must be a tensor, .* list of int"):
         ensemble.predict([1, 2])
+
+
+@pytest.mark.parametrize(
+    ("keyword", "meant"),
+    [
+        ("lr", r": give optimizer=tepui\.SGD\(lr=\.\.\.\)"),
+        ("learning_rate", r": give optimizer=tepui\.SGD\(lr=\.\.\.\)"),
+        ("betas", r": give optimizer=tepui\.AdamW\(betas=\.\.\.\)"),
+        ("epoch", ": did you mean 'epochs'"),
+        ("colour", "$"),
+    ],
+)
+def test_an_unknown_keyword_is_told_where_it_belongs(keyword, meant):
+    expected = rf"fit\(\) takes no keyword '{keyword}'{meant}"
+    with pytest.raises(TypeError, match=expected):
+        tepui.fit(None, None, **{keyword: 1})

@@ -56,6 +56,45 @@ def test_members_that_learn_alike_are_not_named():
     assert "training loss" in text
 
 
+ONLY_GUESS = "learned more than guessing"
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        (2, "no member has learned more than guessing: losses are 1.09"),
+        (1, "the member has not learned more than guessing: its loss is 1.09"),
+    ],
+)
+def test_members_that_all_guess_are_told_beside_the_progress(members, said, capsys):
+    fitted([Dead] * members, progress="lines", validation=0.2)
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "guessing without looking at the inputs gives 1.0" in shown
+    fitted([Dead] * members, progress="none")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"epochs": 1},  # its mean is that of the first weights
+        {"epochs": 8, "stop_after": 4},  # it goes on
+        {"sample_weights": torch.ones(60)},
+        {"loss": CrossEntropy(class_weights=(1.0, 1.0, 1.0))},
+    ],
+)
+def test_of_runs_that_do_not_tell_nothing_is_said(options, tmp_path, capsys):
+    fitted([Dead] * 2, progress="lines", out=tmp_path / "run", **options)
+    assert ONLY_GUESS not in capsys.readouterr().err
+
+
+def test_one_member_that_learns_is_enough(capsys):
+    with pytest.warns(UserWarning, match="member 2 may not have learned"):
+        fitted([lambda: nn.Linear(3, 3), Dead], progress="lines")
+    assert ONLY_GUESS not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("loss", "targets", "expected"),
     [
@@ -63,6 +102,11 @@ def test_members_that_learn_alike_are_not_named():
             CrossEntropy(),
             torch.tensor([0, 0, 0, 1]),
             -0.75 * math.log(0.75) - 0.25 * math.log(0.25),
+        ),
+        (
+            CrossEntropy(0.2),
+            torch.tensor([0, 0, 0, 1]),
+            -0.7 * math.log(0.7) - 0.3 * math.log(0.3),
         ),
         (BinaryCrossEntropy(), torch.tensor([[1, 0], [0, 0]]), math.log(2) / 2),
         (MSE(), torch.tensor([1.0, 3.0]), 1.0),

@@ -1,5 +1,6 @@
 """``tepui corrupt``: write corrupted copies of a data set in a published layout."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -8,9 +9,14 @@ from rich.progress import Progress
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, part
 from tepui.cli.folders import folder_for, resumable
+from tepui.cli.own_functions import own_functions
+from tepui.cli.parsing import is_own
+from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.data import (
+    CORRUPTIONS,
     STANDARD,
+    Corruption,
     Digits,
     corrupted,
     load_frost,
@@ -40,7 +46,8 @@ def corrupt(
             used.
         out: The folder; the next free runs/corrupt-NNN by default.
         types: Which corruptions, such as: --types fog snow; the fifteen standard ones
-            by default.
+            by default. Functions of yours by their paths too: --types fog
+            mypackage.my_corruption
         strength: Which benchmark's parameters to use.
         layout: arrays (TYPE.npy and labels.npy, as CIFAR-10-C) or folders
             (TYPE/SEVERITY/CLASS/NAME.JPEG, as ImageNet-C); by default arrays at the
@@ -52,11 +59,12 @@ def corrupt(
         resume: Add what is missing to the folder.
         quiet: Show no progress.
     """
+    kinds = _kinds(types) if types else STANDARD
     folder = folder_for("corrupt", out, resume)
     check_writable(folder)
     copies = corrupted(
         to_arrays(part(data, train=False)).to(device),
-        types=types or STANDARD,
+        types=kinds,
         strength=strength,
         seed=seed,
         textures=None if frost is None else load_frost(frost),
@@ -73,3 +81,12 @@ def corrupt(
         write_corrupted(copies, folder, layout=chosen, resume=resume, done=done)
     terminal.print(f"{len(copies)} corrupted copies in {folder}")
     terminal.print(f"next: tepui evaluate RUN --shifted {folder}")
+
+
+def _kinds(types: Sequence[str]) -> list[str | Corruption]:
+    """Return corruptions as they are named, with those of one's own imported."""
+    own = own_functions("--types", filter(is_own, types))
+    for name in own:
+        rule = "name functions that are called otherwise than tepui's corruptions"
+        require(name not in CORRUPTIONS, "--types", rule, name)
+    return [own[kind.rpartition(".")[2]] if is_own(kind) else kind for kind in types]

@@ -10,12 +10,14 @@ from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
 
+from tepui.cli.added_metrics import metric_table, new_metrics, with_metrics
 from tepui.cli.console import console, table
 from tepui.cli.datasets import (
     Data,
     corrupted_copies,
     corrupted_images,
     corruptions_for,
+    data_for,
     natural_shifts,
     place_of,
     tested_part,
@@ -24,6 +26,7 @@ from tepui.cli.datasets import (
 from tepui.cli.folders import folder_for
 from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
+from tepui.cli.remembered import remember
 from tepui.cli.score_tables import (
     gain_sentence,
     part_tables,
@@ -41,9 +44,10 @@ from tepui.data.preparation import preparation_of
 from tepui.data.shifts import Shifts
 from tepui.ensembles.digests import weights_digest
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.adding import COPIES, added, sets_in, without_applied
+from tepui.evaluation.adding import COPIES, added, is_on, sets_in, without_applied
 from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
+from tepui.evaluation.logit_identity import told_apart_by
 from tepui.evaluation.results import Evaluation, guessing_in_words
 from tepui.evaluation.shards import ensemble_digest
 from tepui.evaluation.stored_logits import LogitType
@@ -85,9 +89,9 @@ def evaluate(
     """Measure a trained ensemble on clean, corrupted and unfamiliar data.
 
     Evaluations of one ensemble add up: data sets that are not asked for stay as they
-    were measured. After tepui calibrate, the same command measures again what it
-    asks for. Under torchrun, processes share the batches, and detectors of
-    features are left out.
+    were measured, and new metrics come from stored logits. After tepui calibrate, the
+    same command measures again what it asks for. Under torchrun, processes share the
+    batches, and detectors of features are left out.
 
     Args:
         run: The folder of a run, or of a saved ensemble; or weights that another
@@ -110,7 +114,7 @@ def evaluate(
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise textures=UnlabeledFolder:PATH
         metrics: Your own metrics, functions of logits and labels, by path: --metrics
-            mypackage.my_metric
+            mypackage.my_metric. They can come later too: stored logits are enough.
         logits_in: How logits are stored in the folder: float32, float16 for half the
             space, or none. Scores do not depend on it; without logits a report shows no
             images.
@@ -139,7 +143,8 @@ def evaluate(
     exchange.wait()  # from now on the file is ours
     functions = own_functions("--metrics", metrics or ())
     test = tested_part(data, folder)
-    further = bool(natural) or (before is not None and bool(ood))
+    new = {} if overwrite else new_metrics(before, functions)
+    further = bool(natural) or bool(new) or (before is not None and bool(ood))
     kind = corruptions or ("none" if further or shifted is not None else None)
     copies = _copies(shifted, corruptions_for(test, kind), test, data)
     shifts = Shifts(copies, natural_shifts(natural, test))
@@ -157,7 +162,16 @@ def evaluate(
         "precision": computed_in,
         "rule": rule,
     }
+    about = tested_on(test, shifts, sets)
     changed = _changed(before, of, test)
+    if before is not None and new and changed - CALIBRATED == {"metrics"}:
+        logits_of = told_apart_by(ensemble, test, classes, rule)
+        before = with_metrics(before, folder, new, logits_of)
+        if changed == {"metrics"} and is_on(before, about, asked):
+            if exchange.writer:
+                _write_metrics(file, before, [*new])
+            return
+        changed = _changed(before, of, test)
     if not overwrite:
         _check_free(file, before, changed, asked)
     if before is not None and changed:
@@ -166,6 +180,7 @@ def evaluate(
         ensemble.preparation = preparation_of(test)
         if exchange.writer:
             ensemble.save(folder, overwrite=overwrite)
+            remember(folder, data_for(data, folder), None, None)
     evaluation = evaluate_ensemble(
         ensemble,
         test,
@@ -187,7 +202,6 @@ def evaluate(
         return
     kept = [] if before is None else [n for n in before["ood"] if n not in asked]
     _write_for_report(folder, ensemble, test, sets or {}, kept, logits_in)
-    about = tested_on(test, shifts, sets)
     document = {"about": about, "of": of, **evaluation.document()}
     if before is not None:
         document = added(before, document)
@@ -209,6 +223,15 @@ def evaluate(
         terminal.print(guessing_in_words(evaluation))
     terminal.print(f"written to {file}{_beside(document, asked, changed)}")
     terminal.print(f"next: tepui report {folder} --open")
+
+
+def _write_metrics(file: Path, document: Mapping[str, Any], names: list[str]) -> None:
+    """Write an evaluation to which metrics were added, and show them."""
+    write_document(file, EVALUATION_KIND, document)
+    terminal = console()
+    terminal.print(metric_table(document, names, f"added, {file.parent}"))
+    terminal.print(f"written to {file}, from stored logits: nothing was measured again")
+    terminal.print(f"next: tepui report {file.parent} --open")
 
 
 def _in_units(units: Normalize) -> str:
@@ -302,6 +325,12 @@ def _check_free(
     """Raise if an earlier evaluation has what is asked for, or does not go with it."""
     if before is None or (changed and changed <= CALIBRATED):
         return
+    if changed == {"metrics"}:
+        known = ", ".join(before["metrics"])
+        raise FileExistsError(
+            f"{file} exists with metrics of yours ({known}): name them too, by "
+            "--metrics, to add data sets, or pass --overwrite to replace all of it"
+        )
     if changed:
         names = ", ".join(sorted(changed))
         raise FileExistsError(

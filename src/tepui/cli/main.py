@@ -5,10 +5,11 @@ import os
 import re
 import sys
 from argparse import SUPPRESS, Action
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from docstring_parser import parse
@@ -170,6 +171,7 @@ class Parser(ArgumentParser):
 
     words: Sequence[str] = ()  # what was written, but for the wish to print it
     begins = ""  # how a printed configuration begins
+    own: Mapping[str, Any] = MappingProxyType({})  # what was named beside tepui's
 
     def __init__(self, **options: Any) -> None:
         own = {"formatter_class": HelpFormatter, "allow_abbrev": False}
@@ -196,7 +198,8 @@ class Parser(ArgumentParser):
         asked = _command(name) if name in COMMANDS else parser
         options = [word for action in asked._actions for word in action.option_strings]
         functions = {name: function for name, (function, _) in COMMANDS.items()}
-        said = in_words(message, name, options, listed(), functions)
+        known = {**listed(), **getattr(self, "parent_parser", self).own}
+        said = in_words(message, name, options, known, functions)
         self.exit(2, f"{_speaker()}: {said}\n{_where(name)} shows all options\n")
 
 
@@ -328,7 +331,7 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     with admitting(items):
         parser = build_parser(words[0])
         parser.words = [word for word in words if not word.startswith(PRINT)]
-        parser.begins = first_line(written, own)
+        parser.begins, parser.own = first_line(written, own), own
         chosen = _parsed(parser, words)
         check_classes(chosen, items)
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()

@@ -169,7 +169,9 @@ def _unknown_key(match: re.Match[str], asked: Asked) -> str:
 
 def _unknown_argument(match: re.Match[str], asked: Asked) -> str:
     option, name = _place(match.string).removeprefix("--"), match[1]
-    paths = dict.fromkeys(_OF_CLASS.findall(match.string))
+    refused = match.string.partition("Given value")[0]  # others may be given beside it
+    found = _OF_CLASS.findall(refused) or _OF_CLASS.findall(match.string)
+    paths = dict.fromkeys(found)
     kinds = " or ".join(path.rpartition(".")[2] for path in paths)
     begins = f"{option}.{name} must be an argument of {kinds}"
     known = [asked.classes[path] for path in paths if path in asked.classes]

@@ -1,4 +1,4 @@
-"""The user's own functions by exact path: ``--metrics``, ``--measures``."""
+"""The user's own functions by exact path: metrics, measures, corruptions."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

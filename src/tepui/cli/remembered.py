@@ -1,4 +1,4 @@
-"""What a run remembers of the command that trained it: data, model and extractor.
+"""What a run remembers of the command that made it: data, model and extractor.
 
 They are kept by name, with their options, in the folder of the run or of its
 comparison. Of what is read there only tepui's own classes are built, as of any other
@@ -32,7 +32,7 @@ def remember(
     model: Callable[..., Any] | None,
     extractor: str | None,
 ) -> None:
-    """Write down by which options a run was trained."""
+    """Write down by which options a run was trained, or weights were evaluated."""
     made_by, free = model, frozenset[str]()
     if isinstance(model, Architecture):
         made_by, free = model.factory, model.free
@@ -45,7 +45,7 @@ def remember(
 
 
 def remembered_data(run: Path) -> Callable[[], Dataset[Any]] | None:
-    """Return the data set that a run was trained on, None if it did not say.
+    """Return the data set that a run belongs to, None if it did not say.
 
     Raises:
         ValueError: If it is of the user's own, with the option to write.
@@ -55,7 +55,7 @@ def remembered_data(run: Path) -> Callable[[], Dataset[Any]] | None:
         return None
     if recorded["class_path"] not in listed():
         raise ValueError(
-            f"--data must be given, since {run} was trained on a data set of your own: "
+            f"--data must be given, since {run} belongs to a data set of your own: "
             f"{_words('--data', recorded)}"
         )
     return _built(recorded)

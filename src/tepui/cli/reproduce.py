@@ -155,8 +155,8 @@ def reproduce(
     def make_what_is_ready() -> None:
         """Write figures and tables in order, each once everything it needs is done."""
         while waiting and not any(job.steps_left(shelf) for job in waiting[0].jobs):
-            _, name, recipe, order, folder, jobs = waiting.popleft()
-            _say(make(name, recipe, order, jobs, shelf, folder), folder)
+            asked, name, recipe, order, folder, jobs = waiting.popleft()
+            _say(make(name, recipe, order, jobs, shelf, folder), asked, folder)
 
     with progress_bar(sum(job.steps_left(shelf) for job in whole)) as advance:
         make_what_is_ready()
@@ -171,7 +171,7 @@ def reproduce(
         )
 
 
-def _say(results: Results, folder: Path) -> None:
+def _say(results: Results, asked: str, folder: Path) -> None:
     shown = _on_a_screen(results)
     numbers, same = _table(results, shown)
     console().print(numbers)
@@ -188,7 +188,7 @@ def _say(results: Results, folder: Path) -> None:
     console().print(f"written to {folder}")
     if results.size.startswith("smoke"):
         console().print(NO_NUMBERS)
-        small = f"tepui reproduce {results.item} --size small"
+        small = f"tepui reproduce {asked} --size small"
         console().print(f"next: {small} for numbers that mean something")
         return
     console().print(f"next: tepui report {folder} --open, or tepui claims")

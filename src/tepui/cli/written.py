@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tepui.cli.parsing import OF_FUNCTIONS, class_names, options_of
+from tepui.cli.parsing import OF_FUNCTIONS, class_names, is_own, options_of
 from tepui.core.checks import require
 from tepui.papers.recipe import is_module
 
@@ -26,6 +26,7 @@ def check_written(values: Mapping[str, Any], words: Sequence[str]) -> None:
 'mine.margin'
     """
     found = {option: values.get(option.strip("-")) or () for option in OF_FUNCTIONS}
+    found["--types"] = [*filter(is_own, values.get("types") or ())]
     found["--ray.address"] = [getattr(values.get("ray"), "address", None)]
     found["--config"] = values.get("config") or ()
     # Recipes that are modules are imported.

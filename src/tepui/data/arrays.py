@@ -189,6 +189,11 @@ def prepared(inputs: Inputs, normalize: Normalize | None) -> Inputs:
     return normalize(inputs) if normalize else to_float(inputs)
 
 
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    """Return the shape of one sample."""
+    return tuple(tensor.shape[1:])
+
+
 @dataclass(frozen=True, eq=False)
 class Arrays(Dataset[tuple[Inputs, Tensor]]):
     """A map-style data set of ``(x, y)`` held in tensors.
@@ -228,6 +233,26 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
         check_types(type(self), {"normalize": self.normalize, "classes": self.classes})
         object.__setattr__(self, "inputs", inputs)
         object.__setattr__(self, "targets", targets)
+
+    def __repr__(self) -> str:
+        """Return what is held, in a line.
+
+        Example:
+            >>> Arrays(torch.zeros(5, 3), [0, 1, 0, 1, 0], classes=("cat", "dog"))
+            Arrays(5 samples, inputs (3,), 2 classes)
+            >>> Arrays({"words": torch.zeros(5, 9)}, torch.zeros(5))
+            Arrays(5 samples, inputs words (9,), targets float32 ())
+        """
+        if isinstance(self.inputs, Tensor):
+            held = str(_shape(self.inputs))
+        else:
+            held = ", ".join(f"{n} {_shape(part)}" for n, part in self.inputs.items())
+        kind = str(self.targets.dtype).removeprefix("torch.")
+        answers = f"targets {kind} {_shape(self.targets)}"
+        if self.classes:
+            answers = f"{len(self.classes)} classes"
+        name = type(self).__name__
+        return f"{name}({len(self)} samples, inputs {held}, {answers})"
 
     def __len__(self) -> int:
         return len(self.targets)

@@ -6,12 +6,14 @@ severity; where one is stored among copies, its severity is 0.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from inspect import isroutine
 from typing import Any, Self, final
 
 import torch
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
+from tepui.data.loading import length
 
 Cell = tuple[str, int]
 NATURAL = 0  # the severity of what has none
@@ -64,6 +66,19 @@ class Shifts(Mapping[Cell, Dataset[Any]]):
 
     def __len__(self) -> int:
         return len(self.copies) + len(self.natural)
+
+    def check(self) -> None:
+        """Raise if what a caller gave is no data set; no copy is made for it."""
+        copies = self.copies if isinstance(self.copies, dict) else {}
+        natural = {(name, NATURAL): data for name, data in self.natural.items()}
+        for cell, data in {**copies, **natural}.items():
+            if isroutine(data):
+                raise ValueError(
+                    f"{named(cell)} must be a data set, got a function; "
+                    "tepui.data.corrupted(dataset, types=[function]) makes corrupted "
+                    "copies by one"
+                )
+            length(data, named(cell))
 
     def made_on(self, device: torch.device) -> Self:
         """Return the same, with copies that are made on a device where they can be."""

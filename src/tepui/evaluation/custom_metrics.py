@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.core.storage import finite_or_none
 from tepui.data.shifts import NATURAL
 from tepui.evaluation.stored_logits import StoredLogits
 
@@ -48,20 +49,37 @@ def metric_values(
 def rescored(
     document: Mapping[str, Any], stored: StoredLogits, metrics: Mapping[str, Metric]
 ) -> dict[str, Any]:
-    """Return an evaluation's document with current values of its custom metrics."""
-    cells = {cell: metric_values(metrics, *of) for cell, of in stored.shifted.items()}
+    """Return an evaluation's document with current values of custom metrics.
+
+    Those that it has not had are added; those that are not given stay. Logits that are
+    stored in 16 bits are given to them in float32.
+    """
+    cells = {
+        cell: metric_values(metrics, logits.float(), labels)
+        for cell, (logits, labels) in stored.shifted.items()
+    }
+    logits, labels = stored.clean
+    clean = metric_values(metrics, logits.float(), labels)
     updated = dict(document)
-    updated["clean"] = document["clean"] | metric_values(metrics, *stored.clean)
+    updated["metrics"] = [*dict.fromkeys([*document.get("metrics", ()), *metrics])]
+    updated["clean"] = _with(document["clean"], clean)
     copies = [values for (_, hard), values in cells.items() if hard != NATURAL]
     if copies:
-        updated["shifted"] = document["shifted"] | _means(copies)
+        updated["shifted"] = _with(document["shifted"], _means(copies))
     updated["severities"] = {
-        level: row | _means(of for (_, hard), of in cells.items() if str(hard) == level)
+        level: _with(
+            row, _means(of for (_, hard), of in cells.items() if str(hard) == level)
+        )
         for level, row in document["severities"].items()
     }
     rows = document["cells"]
-    updated["cells"] = [row | cells[row["type"], row["severity"]] for row in rows]
+    updated["cells"] = [_with(row, cells[row["type"], row["severity"]]) for row in rows]
     return updated
+
+
+def _with(row: Mapping[str, Any], values: Mapping[str, float]) -> dict[str, Any]:
+    """Return scores and values as JSON takes them, with None for what is undefined."""
+    return {**row, **finite_or_none(values)}
 
 
 def _means(several: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -62,6 +62,36 @@ def all_dead(losses: Losses) -> bool:
     return 0 < WORSE_THAN_GUESSING * guessing <= min(members)
 
 
+def only_guess(losses: Losses) -> bool:
+    """Return whether no member loses less than guessing would.
+
+    Example:
+        >>> only_guess(Losses([2.33, 2.31], guessing=2.303))
+        True
+        >>> only_guess(Losses([2.33, 2.1], guessing=2.303))
+        False
+    """
+    members, guessing = losses
+    return 0 < NOTHING * guessing <= min(members)
+
+
+def only_guess_in_words(losses: Losses) -> str:
+    """Return the sentence on members of which none loses less than guessing would."""
+    members, guessing = losses
+    who, values = (
+        "no member has",
+        f"losses are {min(members):.4g} to {max(members):.4g}",
+    )
+    if len(members) == 1:
+        who, values = "the member has not", f"its loss is {members[0]:.4g}"
+    return (
+        f"{who} learned more than guessing: {values} over the last epoch of training, "
+        f"and guessing without looking at the inputs gives {guessing:.4g}; frequent "
+        "causes are a learning rate that is too large or too small, too few epochs and "
+        "inputs that do not tell the targets"
+    )
+
+
 def warn_of_dead_members(losses: Losses, data: str) -> None:
     """Warn of each member whose loss is far above that of the others."""
     for member in dead_members(losses):

@@ -24,7 +24,6 @@ from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.loading import length
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
-from tepui.ensembles.digests import weights_digest
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.evaluation.applied import applied_by
@@ -39,6 +38,7 @@ from tepui.evaluation.dead_members import warn_of_dead_members
 from tepui.evaluation.examiner import Batches, Examiner, Labeled
 from tepui.evaluation.feature_scores import watching
 from tepui.evaluation.kept_logits import KeptLogits
+from tepui.evaluation.logit_identity import told_apart_by, written
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.scores import Scores
@@ -144,6 +144,7 @@ def evaluate(
     one_of("rule", rule, get_args(Rule))
     one_of("precision", precision, get_args(Precision))
     cells, others, own = Shifts.of(shifted), ood or {}, metrics or {}
+    cells.check()
     check_ood({} if ood is None else ood, dataset)
     if ensemble.preparation is not None:
         ensemble.preparation.check_table(dataset)
@@ -157,7 +158,7 @@ def evaluate(
     file = None if out is None else Path(out) / LOGITS
     writes = exchange is None or exchange.writer
     if file is not None:
-        of = _told_apart_by(ensemble, dataset, classes, rule)
+        of = told_apart_by(ensemble, dataset, classes, rule)
         kept = KeptLogits(file)
         if writes or not overwrite:
             kept = kept.beside([*cells], [*others], of, overwrite=overwrite)
@@ -170,7 +171,7 @@ def evaluate(
             stack.enter_context(exchange.attending())
             how: dict[str, Any] = {"rule": rule, "metrics": [*own]}
             how |= {"batch_size": batch_size, "precision": precision}
-            how |= {"classes": _written(classes), "logits_in": logits_in}
+            how |= {"classes": written(classes), "logits_in": logits_in}
             said = _said(ensemble, dataset, cells, others) | how
             check_same(exchange.everywhere(said))
             outputs = partial(shared_logit_batches, exchange)
@@ -274,23 +275,6 @@ def _evaluation(
         },
         majority=clean.majority,
     )
-
-
-def _told_apart_by(
-    ensemble: Ensemble, dataset: Dataset[Any], classes: Classes | Tensor, rule: Rule
-) -> dict[str, Any]:
-    """Return what tells evaluations apart whose logits do not belong together."""
-    return {
-        "ensemble": weights_digest(ensemble),
-        "dataset": data_digest(dataset),
-        "classes": _written(classes),
-        "rule": rule,
-    }
-
-
-def _written(classes: Classes | Tensor) -> str | list[bool]:
-    """Return a choice of classes as JSON takes it."""
-    return classes if isinstance(classes, str) else classes.tolist()
 
 
 def _copies(

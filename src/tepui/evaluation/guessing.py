@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tepui.core.task import Task
 from tepui.evaluation.dead_members import Losses
-from tepui.losses import Loss, pinball, task_of
+from tepui.losses import CrossEntropy, Loss, pinball, task_of
 
 
 def losses_beside_guessing(
@@ -23,13 +23,21 @@ def losses_beside_guessing(
         entropy = math.log(2 * math.pi * math.e)
         variances = [math.exp(2 * value - entropy) for value in members]
         return Losses(variances, _variance(targets))
-    guess = _guess(targets, outputs, task)
+    guess = _guess(targets, outputs, task, _smoothing(loss))
     return None if guess is None else Losses(members, guess)
 
 
-def _guess(targets: Tensor | None, outputs: int, task: Task) -> float | None:
+def _smoothing(loss: Loss) -> float:
+    """Return the share of targets that a loss spreads over all classes."""
+    share = loss.label_smoothing if isinstance(loss, CrossEntropy) else 0.0
+    return share if isinstance(share, float | int) else 0.0
+
+
+def _guess(
+    targets: Tensor | None, outputs: int, task: Task, smoothing: float
+) -> float | None:
     if task.name == "classification":
-        return _class_entropy(targets, outputs)
+        return _class_entropy(targets, outputs, smoothing)
     if targets is None or task.name == "unknown":
         return None
     if task.name == "multi_label":
@@ -43,10 +51,11 @@ def _guess(targets: Tensor | None, outputs: int, task: Task) -> float | None:
     return _variance(targets)
 
 
-def _class_entropy(targets: Tensor | None, outputs: int) -> float:
+def _class_entropy(targets: Tensor | None, outputs: int, smoothing: float) -> float:
     if targets is None or targets.is_floating_point() or targets.ndim > 1:
         return math.log(max(2, outputs))
-    shares = torch.bincount(targets.long().clamp(min=0)).double() / len(targets)
+    counts = torch.bincount(targets.long().clamp(min=0), minlength=outputs)
+    shares = (1 - smoothing) * counts.double() / len(targets) + smoothing / len(counts)
     return float(torch.special.entr(shares).sum())
 
 

@@ -1,6 +1,6 @@
 """What a run says of its members when it has ended."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tepui.core.per_member import lists_of
@@ -13,7 +13,10 @@ from tepui.evaluation.answers import (
     warn_of_silent,
 )
 from tepui.evaluation.dead_members import (
+    Losses,
     all_dead,
+    only_guess,
+    only_guess_in_words,
     warn_of_all_dead,
     warn_of_dead_members,
 )
@@ -21,11 +24,13 @@ from tepui.evaluation.guessing import losses_beside_guessing
 from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
 from tepui.training.inputs import RunData, few_of, output_sizes
-from tepui.training.run import EpochRecord, Run
+from tepui.training.run import Run
 from tepui.training.spec import TrainingSpec
 
 # The part of a run's summary about what members' answers say.
 ANSWERS = "answers"
+# From so many epochs on, the mean loss of the last tells what was learned.
+FEWEST_EPOCHS = 2
 
 
 def answers_on_unlabeled(
@@ -47,24 +52,48 @@ def answers_on_unlabeled(
     return {ANSWERS: said}
 
 
-def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> None:
-    """Warn of members that did not learn, lie far behind the others, or say nothing."""
+def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> str | None:
+    """Warn of members that did not learn, lie far behind the others, or say nothing.
+
+    Returns:
+        A remark if none of them does more than guess, else None.
+    """
     name = type(spec.method).__name__
     if (said := run.summary.get(ANSWERS)) is not None:
         silent = silent_members(*(_answers(said[k]) for k in ("labeled", "unlabeled")))
         warn_of_silent(silent, name)
     last = run.history[-1]
-    losses = _losses(last, len(run.ensemble), spec, data)
-    if not losses:
-        return
+    losses = last.validation_loss or last.trained
+    if not _comparable(losses, run, data, spec):
+        return None
     first = [run.ensemble.members[0]]
     outputs = output_sizes(first, few_of(data.train, first), spec.loss)[0]
     targets = targets_of(data.train)
-    known = losses_beside_guessing(losses, targets, outputs, spec.loss)
+    known = losses_beside_guessing([*losses], targets, outputs, spec.loss)
+    if known is None:
+        return None
     seen = "the validation data" if last.validation_loss else "the training data"
-    if known is not None:
-        tell = warn_of_all_dead if all_dead(known) else warn_of_dead_members
-        tell(known, seen)
+    tell = warn_of_all_dead if all_dead(known) else warn_of_dead_members
+    tell(known, seen)
+    if not _comparable(last.trained, run, data, spec):
+        return None
+    trained = losses_beside_guessing([*last.trained], targets, outputs, spec.loss)
+    return None if trained is None else _guessing_remark(run, trained, spec)
+
+
+def _guessing_remark(run: Run, trained: Losses, spec: TrainingSpec) -> str | None:
+    """Return a sentence if no member of a run that has ended does more than guess.
+
+    It is said of losses in training, which tell of learning even where what was learned
+    does not carry over; not of those in the first epoch, whose mean is mostly of
+    weights that have hardly moved. Of losses far above guessing there is a warning.
+    """
+    ended = len(run.history) == spec.epochs or run.stopped_by is not None
+    if len(run.history) < FEWEST_EPOCHS or not ended:
+        return None
+    if all_dead(trained) or not only_guess(trained):
+        return None
+    return only_guess_in_words(trained)
 
 
 def _answers(said: Mapping[str, Any]) -> Answers:
@@ -72,13 +101,12 @@ def _answers(said: Mapping[str, Any]) -> Answers:
     return Answers(said["samples"], said["classes"], **lists)
 
 
-def _losses(
-    last: EpochRecord, members: int, spec: TrainingSpec, data: RunData
-) -> list[float]:
-    """Return the members' last losses; none where these cannot be compared."""
-    losses = list(last.validation_loss or last.trained)
-    weighed = data.weights is not None and not last.validation_loss
-    loss = spec.loss
+def _comparable(
+    losses: Sequence[float], run: Run, data: RunData, spec: TrainingSpec
+) -> bool:
+    """Return whether losses are there for all members, and none is weighed."""
+    loss, last = spec.loss, run.history[-1]
+    weighed = data.weights is not None and losses == last.trained
     if isinstance(loss, CrossEntropy):
         weighed |= loss.class_weights is not None or bool(lists_of(loss))
-    return losses if len(losses) == members and not weighed else []
+    return len(losses) == len(run.ensemble) and not weighed

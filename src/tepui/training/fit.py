@@ -35,10 +35,12 @@ from tepui.training.spec import (
     shards_of,
 )
 from tepui.training.train import train
+from tepui.training.unknown_keywords import refusing_unknown
 
 PLAIN_LOSS, PLAIN_SGD, COSINE = CrossEntropy(), SGD(), Cosine()
 
 
+@refusing_unknown
 def fit(
     ensemble: Ensemble,
     dataset: Dataset[Any],

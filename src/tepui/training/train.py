@@ -47,7 +47,7 @@ from tepui.training.member import TrainingMember
 from tepui.training.member_state import checkpoint_bytes
 from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
-from tepui.training.progress import showing
+from tepui.training.progress import remark, showing
 from tepui.training.ranks import exchange_here
 from tepui.training.run import Run
 from tepui.training.run_folder import RunFolder
@@ -157,7 +157,9 @@ def train(
         if exchange.writer:
             told.end(run)
     if exchange.writer and run.history:
-        warn_of_members(run, data, spec)
+        text = warn_of_members(run, data, spec)
+        if text is not None:
+            remark(execution.progress, text)
     return run
 
 

@@ -272,3 +272,12 @@ def test_a_foreign_class_is_refused(clean, copies, tmp_path):
     (folder / "a").rename(folder / "dog")
     with pytest.raises(ValueError, match="dog must be one of 3 classes"):
         corrupted_files(tmp_path / "x", clean)["fog", 1]
+
+
+def test_copies_do_not_take_the_name_of_the_labels(clean, tmp_path):
+    def labels(images, severity, draws):
+        return images
+
+    with pytest.raises(ValueError, match=r"be called otherwise than labels.npy"):
+        write_corrupted(corrupted(clean, types=[labels]), tmp_path / "x")
+    assert not (tmp_path / "x").exists()

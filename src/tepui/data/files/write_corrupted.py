@@ -70,6 +70,8 @@ def write_corrupted(
     folder = Path(out)
     rule = "be 1 to 5"
     require(copies.severities == SEVERITIES, "severities", rule, copies.severities)
+    named = Path(LABELS).stem not in copies.names
+    require(named, "copies", f"be called otherwise than {LABELS}", [*copies.names])
     check_writable(folder)
     classes = _class_folders(copies.dataset) if layout == "folders" else ()
     _claim(folder, {"layout": layout, **_about(copies)}, resume)

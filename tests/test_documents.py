@@ -27,7 +27,7 @@ EXAMPLES = [pytest.param(*example, id=name) for name, example in FOUND.items()]
 FRAGMENTS = {
     "docs/clusters.md": (1, "tests/test_many_machines.py"),
     "docs/exporting.md": (1, "goes on from the example above it; tests/elsewhere.py"),
-    "docs/extending.md": (6, "tests/test_examples.py"),
+    "docs/extending.md": (7, "tests/test_examples.py"),
     "docs/foreign_weights.md": (2, "tests/ecosystem/test_members_elsewhere.py"),
     "docs/huggingface.md": (2, "reaches the hub; tests/ecosystem has one of its own"),
     "docs/large_data.md": (1, "reaches the hub; tests/data/test_hugging_face.py"),

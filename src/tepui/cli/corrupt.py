@@ -9,8 +9,7 @@ from rich.progress import Progress
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, part
 from tepui.cli.folders import folder_for, resumable
-from tepui.cli.own_functions import own_functions
-from tepui.cli.parsing import is_own
+from tepui.cli.own_functions import is_own, own_functions
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.data import (

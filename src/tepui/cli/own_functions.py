@@ -7,6 +7,16 @@ from tepui.cli.importing import imported
 from tepui.core.checks import require
 
 
+def is_own(name: str) -> bool:
+    """Return whether a name is the path of something of one's own, not one of tepui's.
+
+    Example:
+        >>> is_own("fog"), is_own("mine.salt")
+        (False, True)
+    """
+    return "." in name
+
+
 def own_functions(option: str, paths: Iterable[str]) -> dict[str, Callable[..., Any]]:
     """Import functions by their dotted paths; their names are those of the functions.
 

@@ -260,16 +260,6 @@ def with_files_first(arguments: Sequence[str]) -> list[str]:
     return [*command, *files, *options]
 
 
-def is_own(name: str) -> bool:
-    """Return whether a name is the path of something of one's own, not one of tepui's.
-
-    Example:
-        >>> is_own("fog"), is_own("mine.salt")
-        (False, True)
-    """
-    return "." in name
-
-
 def known_spelling(name: str, names: Iterable[str]) -> str:
     """Return a known name as the library spells it, any other as it is.
 

@@ -10,7 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from tepui.cli.parsing import OF_FUNCTIONS, class_names, is_own, options_of
+from tepui.cli.own_functions import is_own
+from tepui.cli.parsing import OF_FUNCTIONS, class_names, options_of
 from tepui.core.checks import require
 from tepui.papers.recipe import is_module
 

@@ -70,6 +70,9 @@ SAID = {
     "train --method SAM --method.roh 1": (
         r"method.roh must be an argument of SAM \(rho, .*\) \(did you mean 'rho'\?\)"
     ),
+    "compare --methods SharpBalance(base=SAM(roh=1))": (
+        r"methods.base.roh must be an argument of SAM \(rho, .*\) \(did .* 'rho'\?\)"
+    ),
     "predict": "RUN must be given: tepui predict RUN",
     "train --model MLP --model.hiden [8]": (
         r"model.hiden must be an argument of MLP \(.*\) \(did you mean 'hidden'\?\)"

@@ -56,7 +56,10 @@ _REFUSALS = {
     re.compile(r"Unexpected import path format: (.*)"): f"{_OFFERED} by its exact path",
 }
 _OF_ONE_CLASS = "- Problem with given class_path"
-_OF_ANOTHER = re.compile(r"Import path \S+ does not correspond to a subclass of \w+")
+_OF_ANOTHER = re.compile(
+    r"Import path \S+ does not correspond to a subclass of \w+"
+    r"|Expected a dot import path string: \w+"
+)
 _KEY = re.compile(r'Parser key "([^"]+)"')
 
 

@@ -169,9 +169,9 @@ def _unknown_key(match: re.Match[str], asked: Asked) -> str:
 
 def _unknown_argument(match: re.Match[str], asked: Asked) -> str:
     option, name = _place(match.string).removeprefix("--"), match[1]
-    refused = match.string.partition("Given value")[0]  # others may be given beside it
-    found = _OF_CLASS.findall(refused) or _OF_CLASS.findall(match.string)
-    paths = dict.fromkeys(found)
+    *tried, _ = match.string.split(match[0])  # by each class that it could be given to
+    inner = [found[-1] for each in tried if (found := _OF_CLASS.findall(each))]
+    paths = dict.fromkeys(inner or _OF_CLASS.findall(match.string))
     kinds = " or ".join(path.rpartition(".")[2] for path in paths)
     begins = f"{option}.{name} must be an argument of {kinds}"
     known = [asked.classes[path] for path in paths if path in asked.classes]

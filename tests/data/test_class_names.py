@@ -105,7 +105,10 @@ def test_unfamiliar_data_may_have_any_classes():
     ("test", "message"),
     [
         (data(FARM), r"^test must have .* \(1 is 'dog'\), got 'cow'"),
-        (data(highest=3), r"^labels of test must lie in \[0, 2\], got .* 0 to 3"),
+        (
+            data(highest=3),
+            r"^labels of test must lie in \[0, 2\] for 3 outputs, got .* 0 to 3",
+        ),
     ],
 )
 def test_a_comparison_refuses_other_classes_before_it_trains(test, message, tmp_path):

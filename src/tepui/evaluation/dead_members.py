@@ -58,8 +58,7 @@ def all_dead(losses: Losses) -> bool:
         >>> all_dead(Losses([26000.0, 2.4], guessing=2.303))
         False
     """
-    members, guessing = losses
-    return 0 < WORSE_THAN_GUESSING * guessing <= min(members)
+    return _all_lose(losses, WORSE_THAN_GUESSING)
 
 
 def only_guess(losses: Losses) -> bool:
@@ -71,19 +70,16 @@ def only_guess(losses: Losses) -> bool:
         >>> only_guess(Losses([2.33, 2.1], guessing=2.303))
         False
     """
-    members, guessing = losses
-    return 0 < NOTHING * guessing <= min(members)
+    return _all_lose(losses, NOTHING)
 
 
 def only_guess_in_words(losses: Losses) -> str:
     """Return the sentence on members of which none loses less than guessing would."""
     members, guessing = losses
-    who, values = (
-        "no member has",
-        f"losses are {min(members):.4g} to {max(members):.4g}",
-    )
-    if len(members) == 1:
-        who, values = "the member has not", f"its loss is {members[0]:.4g}"
+    who, values = "the member has not", f"its loss is {members[0]:.4g}"
+    if len(members) > 1:
+        who = "no member has"
+        values = f"losses are {min(members):.4g} to {max(members):.4g}"
     return (
         f"{who} learned more than guessing: {values} over the last epoch of training, "
         f"and guessing without looking at the inputs gives {guessing:.4g}; frequent "
@@ -116,6 +112,11 @@ def warn_of_all_dead(losses: Losses, data: str) -> None:
         "inputs or targets in large units, which have to be scaled to about 1, and a "
         "learning rate that is too large",
     )
+
+
+def _all_lose(losses: Losses, share: float) -> bool:
+    """Return whether no member loses less than a share of what guessing does."""
+    return 0 < share * losses.guessing <= min(losses.members)
 
 
 def _median_of_others(losses: Sequence[float], member: int) -> float:

@@ -52,36 +52,20 @@ def answers_on_unlabeled(
     return {ANSWERS: said}
 
 
-def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> str | None:
-    """Warn of members that did not learn, lie far behind the others, or say nothing.
-
-    Returns:
-        A remark if none of them does more than guess, else None.
-    """
-    name = type(spec.method).__name__
+def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> None:
+    """Warn of members that did not learn, lie far behind the others, or say nothing."""
     if (said := run.summary.get(ANSWERS)) is not None:
         silent = silent_members(*(_answers(said[k]) for k in ("labeled", "unlabeled")))
-        warn_of_silent(silent, name)
+        warn_of_silent(silent, type(spec.method).__name__)
     last = run.history[-1]
-    losses = last.validation_loss or last.trained
-    if not _comparable(losses, run, data, spec):
-        return None
-    first = [run.ensemble.members[0]]
-    outputs = output_sizes(first, few_of(data.train, first), spec.loss)[0]
-    targets = targets_of(data.train)
-    known = losses_beside_guessing([*losses], targets, outputs, spec.loss)
-    if known is None:
-        return None
-    seen = "the validation data" if last.validation_loss else "the training data"
-    tell = warn_of_all_dead if all_dead(known) else warn_of_dead_members
-    tell(known, seen)
-    if not _comparable(last.trained, run, data, spec):
-        return None
-    trained = losses_beside_guessing([*last.trained], targets, outputs, spec.loss)
-    return None if trained is None else _guessing_remark(run, trained, spec)
+    known = _beside_guessing(last.validation_loss or last.trained, run, data, spec)
+    if known is not None:
+        seen = "the validation data" if last.validation_loss else "the training data"
+        tell = warn_of_all_dead if all_dead(known) else warn_of_dead_members
+        tell(known, seen)
 
 
-def _guessing_remark(run: Run, trained: Losses, spec: TrainingSpec) -> str | None:
+def guessing_remark(run: Run, data: RunData, spec: TrainingSpec) -> str | None:
     """Return a sentence if no member of a run that has ended does more than guess.
 
     It is said of losses in training, which tell of learning even where what was learned
@@ -91,7 +75,8 @@ def _guessing_remark(run: Run, trained: Losses, spec: TrainingSpec) -> str | Non
     ended = len(run.history) == spec.epochs or run.stopped_by is not None
     if len(run.history) < FEWEST_EPOCHS or not ended:
         return None
-    if all_dead(trained) or not only_guess(trained):
+    trained = _beside_guessing(run.history[-1].trained, run, data, spec)
+    if trained is None or all_dead(trained) or not only_guess(trained):
         return None
     return only_guess_in_words(trained)
 
@@ -99,6 +84,18 @@ def _guessing_remark(run: Run, trained: Losses, spec: TrainingSpec) -> str | Non
 def _answers(said: Mapping[str, Any]) -> Answers:
     lists = {name: tuple(said[name]) for name in ("information", "entropy")}
     return Answers(said["samples"], said["classes"], **lists)
+
+
+def _beside_guessing(
+    losses: Sequence[float], run: Run, data: RunData, spec: TrainingSpec
+) -> Losses | None:
+    """Return losses of all members beside that of a guess; None if not comparable."""
+    if not _comparable(losses, run, data, spec):
+        return None
+    first = [run.ensemble.members[0]]
+    outputs = output_sizes(first, few_of(data.train, first), spec.loss)[0]
+    targets = targets_of(data.train)
+    return losses_beside_guessing([*losses], targets, outputs, spec.loss)
 
 
 def _comparable(

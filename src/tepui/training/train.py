@@ -28,7 +28,7 @@ from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
 from tepui.training.callbacks import Callbacks, Told
 from tepui.training.checkpoint import Checkpoint
-from tepui.training.conclusions import warn_of_members
+from tepui.training.conclusions import guessing_remark, warn_of_members
 from tepui.training.ending import concluded, finished
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
@@ -157,8 +157,8 @@ def train(
         if exchange.writer:
             told.end(run)
     if exchange.writer and run.history:
-        text = warn_of_members(run, data, spec)
-        if text is not None:
+        warn_of_members(run, data, spec)
+        if (text := guessing_remark(run, data, spec)) is not None:
             remark(execution.progress, text)
     return run
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from defaults import CANDIDATES, DEFAULTS, named
+from scipy import stats
 from score_tables import mean_and_error, row, with_interval
 
 from tepui.core.storage import read_json
@@ -17,6 +18,8 @@ from tepui.studies.significance import Difference, paired_difference
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "decisions" / "010_defaults"
 JOBS = ("cifar10", "features", "flights")
+# Runs whose statistics followed unlabeled samples too; deep ensembles of more seeds.
+OLD, DEEP = "cifar10_candidates_A2D_DivDis", "cifar10_deep_ensembles"
 PLAIN = "DeepEnsemble()"
 NO_HARM, HURTS, OPEN = "no harm", "hurts", "open"
 
@@ -54,6 +57,8 @@ def main() -> None:
         names = [named(method) for method in several]
         if all(each in job for job in pairs.values() for each in names):
             print(f"{name}: {by_rule_2(names, pairs)} by rule 2")
+    print_new_less_old(methods["cifar10"][OLD], pairs["cifar10"])
+    print_less_all(methods["cifar10"][DEEP][PLAIN], pairs["cifar10"])
     for each in methods.values():
         for stem, found in each.items():
             print(f"\n{stem}")
@@ -87,6 +92,38 @@ def print_jobs(pairs: Mapping[str, Mapping[str, Pair]], names: Sequence[str]) ->
             cells += [with_interval(lead(*pair, score)) for score in SCORES.values()]
             cells.append(standing(*pair))
         print(row(f"`{name}`", *cells))
+
+
+def print_new_less_old(
+    old: Mapping[str, Found], pairs: Mapping[str, Pair], name: str = "A2D(weight=0.003)"
+) -> None:
+    """Print what it did that statistics follow the training samples alone."""
+    print(f"\n`{name}`, new less old")
+    for place, score in SCORES.items():
+        print(row(place, with_interval(lead(pairs[name].found, old[name], score))))
+
+
+def print_less_all(everyone: Found, pairs: Mapping[str, Pair]) -> None:
+    """Print the shift less the deep ensembles of a method's seeds, and less all."""
+    shift = SCORES["shift"]
+    several = points(everyone, shift)
+    few = len(next(iter(pairs.values())).plain[shift.name])
+    luck = unpaired(several[:few], several[few:])
+    print(f"\nthe first {few} less the others: {with_interval(luck)}")
+    print(row("", f"less {few}, paired", f"less all {len(several)}"))
+    for name, pair in pairs.items():
+        apart = unpaired(points(pair.found, shift), several)
+        by_pair = with_interval(lead(*pair, shift))
+        print(row(f"`{name}`", by_pair, with_interval(apart)))
+
+
+def unpaired(first: Sequence[float], second: Sequence[float]) -> Difference:
+    """Return the difference of two means that share no seed, after Welch."""
+    test = stats.ttest_ind(first, second, equal_var=False)
+    low, high = test.confidence_interval()
+    mean = sum(first) / len(first) - sum(second) / len(second)
+    ends = float(low), float(high)
+    return Difference(mean, *ends, float(test.pvalue), len(first) + len(second))
 
 
 def print_job(methods: Mapping[str, Found]) -> None:

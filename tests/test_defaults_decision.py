@@ -13,10 +13,11 @@ from scipy import stats
 
 from tepui.core.storage import read_json
 from tepui.data import Arrays
-from tepui.methods import GSAM, SED, SharpBalance
+from tepui.methods import A2D, GSAM, SED, SharpBalance
 from tepui.models import MLP
 
 ROOT = Path(__file__).parents[1]
+MINUS = "\N{MINUS SIGN}"
 NOISE = (0.1, -0.1, 0.05, 0.0, -0.05)
 
 
@@ -104,6 +105,36 @@ def test_a_method_is_read_next_to_the_deep_ensembles_of_its_own_run(scripts, cap
     assert cells[3] == "no harm"
 
 
+def test_the_luck_of_the_first_deep_ensembles_is_told_by_the_others(scripts, capsys):
+    make = scripts["make_defaults"]
+    first = [100 * value for value in PLAIN["shifted_accuracy"]]
+    everyone = {"shifted_accuracy": [v / 100 for v in (*first, 81.0, 79.0, 80.5)]}
+    pairs = {"SAM()": make.Pair(found(shift=-1.0), PLAIN)}
+    make.print_less_all(everyone, pairs)
+    luck, _, cells = capsys.readouterr().out.strip().splitlines()
+    expected = stats.ttest_ind(first, [81.0, 79.0, 80.5], equal_var=False)
+    low, high = (
+        f"{end:.2f}".replace("-", MINUS) for end in expected.confidence_interval()
+    )
+    assert luck.endswith(f"{82 - 240.5 / 3:.2f} ({low} to {high})")
+    scores = [100 * value for value in pairs["SAM()"].found["shifted_accuracy"]]
+    several = [100 * value for value in everyone["shifted_accuracy"]]
+    apart = sum(scores) / 5 - sum(several) / 8
+    assert f"| {apart:.2f} (".replace("-", MINUS) in cells
+    assert cells.startswith(f"| `SAM()` | {MINUS}1.00 (")
+
+
+def test_new_runs_are_less_old_ones_of_the_same_seeds(scripts, capsys):
+    make = scripts["make_defaults"]
+    old = {"A2D()": found(lead=-0.5, shift=2.0)}
+    pairs = {"A2D()": make.Pair(found(), PLAIN)}
+    make.print_new_less_old(old, pairs, "A2D()")
+    _, in_domain, shift = capsys.readouterr().out.strip().splitlines()
+    assert in_domain == "| in domain | 0.50 (0.50 to 0.50) |"
+    two = f"{MINUS}2.00"
+    assert shift == f"| shift | {two} ({two} to {two}) |"
+
+
 def test_every_method_of_the_library_is_tried(scripts):
     import tepui.methods
     from tepui.methods import Method
@@ -136,10 +167,12 @@ def test_defaults_follow_from_the_rule(scripts):
     for kind, taken in {GSAM: "GSAM", SharpBalance: "SharpBalance"}.items():
         names = [script.named(method) for method in script.CANDIDATES[taken]]
         assert make.by_rule_2(names, pairs) == script.named(kind())
-    trained = [script.named(method) for method in script.CANDIDATES["SED-all"][:-1]]
+    candidates = [script.named(method) for method in script.CANDIDATES["SED-all"]]
     now = replace(SED(), active=3)  # all members of these jobs
     assert SED().active is None
-    assert make.by_rule_2(trained, pairs) == script.named(now)
+    assert make.by_rule_2(candidates, pairs) == script.named(now)
+    weights = [script.named(method) for method in script.CANDIDATES["A2D"]]
+    assert make.by_rule_2(weights, pairs) == script.named(A2D())
 
 
 def test_smaller_candidates_are_taken_only_where_larger_ones_fail(scripts):

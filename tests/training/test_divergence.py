@@ -1,0 +1,180 @@
+"""Losses and weights that are no longer finite: what is named, what is kept."""
+
+import math
+import re
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import tepui
+from tepui.data import Arrays
+from tepui.methods import SAM, DeepEnsemble
+from tepui.training.run_folder import RunFolder
+from training.cases import (
+    CHECKPOINT,
+    CLASSES,
+    Plain,
+    checkpointed,
+    fitted,
+    linear,
+    numbers,
+    one_thread,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+
+class ExplodingLoss:
+    """Cross-entropy that is not finite in one call of the training passes."""
+
+    def __init__(self, at, value):
+        self.at = at
+        self.value = value
+        self.calls = 0
+
+    def __call__(self, outputs, targets):
+        losses = nn.functional.cross_entropy(outputs, targets, reduction="none")
+        self.calls += 1
+        return losses + (self.value if self.calls == self.at else 0.0)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_divergence_names_member_step_rate_and_checkpoint(tmp_path, value):
+    # Three steps an epoch and member: call 11 is member 1's second step of epoch 1.
+    schedule = tepui.Cosine()
+    message = re.escape(
+        f"loss of member 1 must stay finite, got {value} at step 4 with learning rate "
+        f"{0.1 * schedule.factor(4, 3, 3):g}; last good checkpoint: "
+        f"{tmp_path / CHECKPOINT}"
+    )
+    how = {"epochs": 3, "schedule": schedule, "factory": linear}
+    with pytest.raises(tepui.TrainingDiverged, match=message):
+        fitted(numbers(), loss=ExplodingLoss(11, value), out=tmp_path, **how)
+    history = RunFolder(tmp_path).load_checkpoint().history
+    assert [record.epoch for record in history] == [0]
+    for tensors, _ in checkpointed(tmp_path):
+        assert all(torch.isfinite(tensor).all() for tensor in tensors.values())
+    whole = fitted(numbers(), loss=ExplodingLoss(0, value), **how)
+    resumed = fitted(
+        numbers(), loss=ExplodingLoss(0, value), out=tmp_path, resume=True, **how
+    )
+    assert resumed.history[-1].loss == whole.history[-1].loss
+
+
+@pytest.mark.parametrize("out", [None, "run"])
+def test_divergence_in_the_first_epoch_says_that_there_is_no_checkpoint(tmp_path, out):
+    place = None if out is None else tmp_path / out
+    message = "checkpoint: none yet" if out else r"no checkpoint was kept \(pass out"
+    with pytest.raises(tepui.TrainingDiverged, match=message):
+        fitted(numbers(), linear, loss=ExplodingLoss(1, math.nan), out=place)
+
+
+def spoiled():
+    """Rows with NaN in two columns, and one infinite target."""
+    x, y = torch.ones(24, 5), torch.zeros(24)
+    x[3, 1], x[3, 4], x[20, 4], y[0] = math.nan, math.nan, -math.inf, math.inf
+    return x, y
+
+
+def as_items(x, y):
+    return Plain(Arrays(x, y))
+
+
+def one_number():
+    return nn.Linear(5, 1)
+
+
+def test_data_that_are_not_finite_are_named_instead_of_the_learning_rate(tmp_path):
+    rows = (
+        "with NaN or infinity in 2 of 24 rows of inputs (columns 1, 4, counted from 0) "
+        "and in 1 of 24 rows of targets; fill or drop them"
+    )
+    how = {"loss": tepui.losses.MSE(), "factory": one_number}
+    with pytest.raises(ValueError, match=re.escape(rows)) as caught:
+        fitted(Arrays(*spoiled()), out=tmp_path, **how)
+    assert isinstance(caught.value, tepui.TrainingDiverged)
+    assert "rate" not in str(caught.value)
+    with pytest.raises(FileNotFoundError, match="with data that are finite") as caught:
+        tepui.load(tmp_path)
+    assert "rate" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrap", [lambda x, y: TensorDataset(x, y), as_items])
+def test_so_are_those_of_other_data_sets(wrap):
+    how = {"loss": tepui.losses.MSE(), "factory": one_number}
+    with pytest.raises(ValueError, match="NaN or infinity in 2 of 24 rows of inputs"):
+        fitted(wrap(*spoiled()), **how)
+
+
+def test_named_inputs_that_are_not_finite_are_named():
+    class Named(nn.Linear):
+        def forward(self, a, b):
+            return super().forward(a) + b
+
+    x, _ = spoiled()
+    data = Arrays({"a": x, "b": torch.ones(24, 1)}, torch.zeros(24))
+    with pytest.raises(ValueError, match=r"in 2 of 24 rows of inputs\['a'\] \(columns"):
+        fitted(data, lambda: Named(5, 1), loss=tepui.losses.MSE())
+
+
+def test_validation_data_that_are_not_finite_are_named():
+    x, _ = spoiled()
+    good, bad = (Arrays(rows, torch.zeros(24)) for rows in (torch.ones(24, 5), x))
+    how = {"loss": tepui.losses.MSE(), "factory": one_number, "validation": bad}
+    with pytest.raises(
+        ValueError, match="after epoch 0 with NaN or infinity in 2 of 24"
+    ):
+        fitted(good, **how)
+
+
+@pytest.mark.parametrize(
+    ("loss", "outputs"),
+    [(tepui.losses.MSE(), 1), (tepui.losses.GaussianNLL(), 2)],
+    ids=["MSE", "GaussianNLL"],
+)
+def test_numbers_that_overflow_at_once_are_told_to_be_scaled(loss, outputs):
+    data = Arrays(torch.full((24, 5), 1e30), torch.zeros(24))
+    with pytest.raises(tepui.TrainingDiverged, match=r"scale them to about 1 \(docs"):
+        fitted(data, partial(nn.Linear, 5, outputs), loss=loss)
+
+
+def test_weights_that_explode_in_the_last_step_are_not_kept_as_good(tmp_path):
+    """The loss before that step is finite, yet every later one would be NaN."""
+    how = {
+        "optimizer": tepui.SGD(lr=1e38, momentum=0),
+        "schedule": tepui.MultiStep(milestones=(), warmup=0),
+        "batch_size": 24,
+        "factory": lambda: nn.Sequential(linear(), nn.Linear(CLASSES, CLASSES)),
+    }
+    large = Arrays(numbers().inputs * 1e3, numbers().targets)
+    message = "weights of member 0 must stay finite, got infinite or NaN values at step"
+    with pytest.raises(tepui.TrainingDiverged, match=message):
+        fitted(large, out=tmp_path, **how)
+    assert not (tmp_path / CHECKPOINT).exists()
+
+
+def test_large_weights_whose_sum_overflows_are_no_divergence():
+    def large():
+        layer = linear()
+        nn.init.constant_(layer.bias, 3e38)  # equal logits, whatever their size
+        return layer
+
+    run = fitted(numbers(), large, optimizer=tepui.SGD(lr=1e-3, weight_decay=0.0))
+    member = run.ensemble.members[0]
+    assert member.bias.isfinite().all()
+    assert member.bias.sum().isinf()
+
+
+@pytest.mark.parametrize("method", [DeepEnsemble(), SAM()], ids=repr)
+def test_a_gradient_of_zero_is_no_error(method):
+    data = Arrays(torch.zeros(8, 1, 4, 4), torch.zeros(8, dtype=torch.int64))
+
+    class Silent(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.flatten(1)) * 0
+
+    run = fitted(data, lambda: Silent(16, CLASSES), method=method)
+    assert run.history[-1].loss == pytest.approx((math.log(CLASSES),) * 2)

@@ -65,6 +65,7 @@ CANDIDATES: dict[str, list[Method]] = {
     "SED-all": [SED(weight=weight, active=3) for weight in (0.1, *WEIGHTS)],
     "A2D": [A2D(weight=weight) for weight in WEIGHTS],
     "DivDis": [DivDis(weight=w, regularizer=w) for w in (1.0, 0.1, 0.01)],
+    "DivDis-less": [DivDis(weight=w, regularizer=w) for w in (0.003, 0.001)],
 }
 
 

@@ -47,6 +47,17 @@ def test_fit_names_a_member_that_learned_nothing():
         fitted(factories, validation=0.2)
 
 
+def test_members_that_return_probabilities_are_told_once():
+    def probabilities():
+        return nn.Sequential(nn.Linear(3, 3), nn.Softmax(1))
+
+    with warnings.catch_warnings(record=True) as log:
+        warnings.simplefilter("always")
+        fitted([probabilities] * 2)
+    said = [str(each.message) for each in log]
+    assert sum("members seem to return probabilities" in text for text in said) == 1
+
+
 def test_members_that_learn_alike_are_not_named():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,7 +1,7 @@
 """What a run says of its members when it has ended."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tepui.core.per_member import lists_of
 from tepui.data.loading import targets_of
@@ -23,7 +23,7 @@ from tepui.evaluation.dead_members import (
 from tepui.evaluation.guessing import losses_beside_guessing
 from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
-from tepui.training.inputs import RunData, few_of, output_sizes
+from tepui.training.inputs import RunData, few_of, output_width
 from tepui.training.run import Run
 from tepui.training.spec import TrainingSpec
 
@@ -52,20 +52,47 @@ def answers_on_unlabeled(
     return {ANSWERS: said}
 
 
-def warn_of_members(run: Run, data: RunData, spec: TrainingSpec) -> None:
+class LastLosses(NamedTuple):
+    """Members' losses in the last epoch beside a guess's; None if not comparable."""
+
+    trained: Losses | None
+    validation: Losses | None
+
+
+def last_losses(run: Run, data: RunData, spec: TrainingSpec) -> LastLosses:
+    """Return what members lost at the end of a run, beside what a guess loses."""
+    last = run.history[-1]
+    several = [
+        list(losses) if _comparable(losses, run, data, spec) else None
+        for losses in (last.trained, last.validation_loss)
+    ]
+    if not any(several):
+        return LastLosses(None, None)
+    first = run.ensemble.members[0]
+    outputs = output_width(first, few_of(data.train, [first]).inputs)
+    targets = targets_of(data.train)
+
+    def beside(losses: list[float] | None) -> Losses | None:
+        if losses is None:
+            return None
+        return losses_beside_guessing(losses, targets, outputs, spec.loss)
+
+    return LastLosses(*map(beside, several))
+
+
+def warn_of_members(run: Run, spec: TrainingSpec, last: LastLosses) -> None:
     """Warn of members that did not learn, lie far behind the others, or say nothing."""
     if (said := run.summary.get(ANSWERS)) is not None:
         silent = silent_members(*(_answers(said[k]) for k in ("labeled", "unlabeled")))
         warn_of_silent(silent, type(spec.method).__name__)
-    last = run.history[-1]
-    known = _beside_guessing(last.validation_loss or last.trained, run, data, spec)
+    seen = "the training data" if last.validation is None else "the validation data"
+    known = last.validation or last.trained
     if known is not None:
-        seen = "the validation data" if last.validation_loss else "the training data"
         tell = warn_of_all_dead if all_dead(known) else warn_of_dead_members
         tell(known, seen)
 
 
-def guessing_remark(run: Run, data: RunData, spec: TrainingSpec) -> str | None:
+def guessing_remark(run: Run, spec: TrainingSpec, last: LastLosses) -> str | None:
     """Return a sentence if no member of a run that has ended does more than guess.
 
     It is said of losses in training, which tell of learning even where what was learned
@@ -73,29 +100,16 @@ def guessing_remark(run: Run, data: RunData, spec: TrainingSpec) -> str | None:
     weights that have hardly moved. Of losses far above guessing there is a warning.
     """
     ended = len(run.history) == spec.epochs or run.stopped_by is not None
-    if len(run.history) < FEWEST_EPOCHS or not ended:
+    if len(run.history) < FEWEST_EPOCHS or not ended or last.trained is None:
         return None
-    trained = _beside_guessing(run.history[-1].trained, run, data, spec)
-    if trained is None or all_dead(trained) or not only_guess(trained):
+    if all_dead(last.trained) or not only_guess(last.trained):
         return None
-    return only_guess_in_words(trained)
+    return only_guess_in_words(last.trained)
 
 
 def _answers(said: Mapping[str, Any]) -> Answers:
     lists = {name: tuple(said[name]) for name in ("information", "entropy")}
     return Answers(said["samples"], said["classes"], **lists)
-
-
-def _beside_guessing(
-    losses: Sequence[float], run: Run, data: RunData, spec: TrainingSpec
-) -> Losses | None:
-    """Return losses of all members beside that of a guess; None if not comparable."""
-    if not _comparable(losses, run, data, spec):
-        return None
-    first = [run.ensemble.members[0]]
-    outputs = output_sizes(first, few_of(data.train, first), spec.loss)[0]
-    targets = targets_of(data.train)
-    return losses_beside_guessing([*losses], targets, outputs, spec.loss)
 
 
 def _comparable(

@@ -267,7 +267,17 @@ def output_sizes(modules: Sequence[nn.Module], few: Batch, loss: Loss) -> list[i
         _check_outputs(item, few.targets, loss)
     if _classifies(loss) and outputs and outputs[0].ndim == 2:
         warn_of_probabilities(outputs[0])
-    return [item.shape[1] if item.ndim > 1 else 1 for item in outputs]
+    return [_width(item) for item in outputs]
+
+
+def output_width(module: nn.Module, inputs: Inputs) -> int:
+    """Return how many outputs a module has for each of some samples."""
+    (outputs,) = _outputs([module], inputs)
+    return _width(outputs)
+
+
+def _width(outputs: Tensor) -> int:
+    return outputs.shape[1] if outputs.ndim > 1 else 1
 
 
 def _outputs(modules: Sequence[nn.Module], inputs: Inputs) -> list[Tensor]:

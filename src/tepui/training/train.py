@@ -28,7 +28,11 @@ from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
 from tepui.training.callbacks import Callbacks, Told
 from tepui.training.checkpoint import Checkpoint
-from tepui.training.conclusions import guessing_remark, warn_of_members
+from tepui.training.conclusions import (
+    guessing_remark,
+    last_losses,
+    warn_of_members,
+)
 from tepui.training.ending import concluded, finished
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
@@ -157,8 +161,9 @@ def train(
         if exchange.writer:
             told.end(run)
     if exchange.writer and run.history:
-        warn_of_members(run, data, spec)
-        if (text := guessing_remark(run, data, spec)) is not None:
+        last = last_losses(run, data, spec)
+        warn_of_members(run, spec, last)
+        if (text := guessing_remark(run, spec, last)) is not None:
             remark(execution.progress, text)
     return run
 

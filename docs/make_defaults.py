@@ -18,8 +18,9 @@ from tepui.studies.significance import Difference, paired_difference
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "decisions" / "010_defaults"
 JOBS = ("cifar10", "features", "flights")
-# Runs whose statistics followed unlabeled samples too; deep ensembles of more seeds.
-OLD, DEEP = "cifar10_candidates_A2D_DivDis", "cifar10_deep_ensembles"
+# Its runs had BatchNorm's statistics of unlabeled samples too.
+OLD_STATISTICS = "cifar10_candidates_A2D_DivDis"
+MORE_SEEDS = "cifar10_deep_ensembles"
 PLAIN = "DeepEnsemble()"
 NO_HARM, HURTS, OPEN = "no harm", "hurts", "open"
 
@@ -57,8 +58,8 @@ def main() -> None:
         names = [named(method) for method in several]
         if all(each in job for job in pairs.values() for each in names):
             print(f"{name}: {by_rule_2(names, pairs)} by rule 2")
-    print_new_less_old(methods["cifar10"][OLD], pairs["cifar10"])
-    print_less_all(methods["cifar10"][DEEP][PLAIN], pairs["cifar10"])
+    print_new_less_old(methods["cifar10"][OLD_STATISTICS], pairs["cifar10"])
+    print_less_all(methods["cifar10"][MORE_SEEDS][PLAIN], pairs["cifar10"])
     for each in methods.values():
         for stem, found in each.items():
             print(f"\n{stem}")
@@ -97,28 +98,33 @@ def print_jobs(pairs: Mapping[str, Mapping[str, Pair]], names: Sequence[str]) ->
 def print_new_less_old(
     old: Mapping[str, Found], pairs: Mapping[str, Pair], name: str = "A2D(weight=0.003)"
 ) -> None:
-    """Print what it did that statistics follow the training samples alone."""
+    """Print how runs with mended statistics differ from the old ones."""
     print(f"\n`{name}`, new less old")
     for place, score in SCORES.items():
         print(row(place, with_interval(lead(pairs[name].found, old[name], score))))
 
 
-def print_less_all(everyone: Found, pairs: Mapping[str, Pair]) -> None:
-    """Print the shift less the deep ensembles of a method's seeds, and less all."""
+def print_less_all(all_plain: Found, pairs: Mapping[str, Pair]) -> None:
+    """Print the luck of the pairs' deep ensembles, and the shift less all of them."""
+    first = next(iter(pairs.values())).plain
+    count = len(first["accuracy"])
+    for place, score in SCORES.items():
+        every = points(all_plain, score)
+        if every[:count] != points(first, score):
+            raise ValueError(f"the first {count} of {len(every)} must be the pairs'")
+        luck = with_interval(unpaired(every[:count], every[count:]))
+        means = [mean_and_error(part, 2) for part in (every[:count], every[count:])]
+        print(f"\n{place}, the first {count} less the others: {luck} ({means})")
     shift = SCORES["shift"]
-    several = points(everyone, shift)
-    few = len(next(iter(pairs.values())).plain[shift.name])
-    luck = unpaired(several[:few], several[few:])
-    print(f"\nthe first {few} less the others: {with_interval(luck)}")
-    print(row("", f"less {few}, paired", f"less all {len(several)}"))
+    print(row("", f"less {count}, paired", "less all"))
     for name, pair in pairs.items():
-        apart = unpaired(points(pair.found, shift), several)
+        alone = unpaired(points(pair.found, shift), points(all_plain, shift))
         by_pair = with_interval(lead(*pair, shift))
-        print(row(f"`{name}`", by_pair, with_interval(apart)))
+        print(row(f"`{name}`", by_pair, with_interval(alone)))
 
 
 def unpaired(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Return the difference of two means that share no seed, after Welch."""
+    """Return the difference of two means, taken as independent, after Welch."""
     test = stats.ttest_ind(first, second, equal_var=False)
     low, high = test.confidence_interval()
     mean = sum(first) / len(first) - sum(second) / len(second)

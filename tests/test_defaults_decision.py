@@ -13,7 +13,7 @@ from scipy import stats
 
 from tepui.core.storage import read_json
 from tepui.data import Arrays
-from tepui.methods import A2D, GSAM, SED, SharpBalance
+from tepui.methods import A2D, GSAM, SED, DivDis, SharpBalance
 from tepui.models import MLP
 
 ROOT = Path(__file__).parents[1]
@@ -105,34 +105,65 @@ def test_a_method_is_read_next_to_the_deep_ensembles_of_its_own_run(scripts, cap
     assert cells[3] == "no harm"
 
 
+def shown(mean, low, high):
+    """An interval as tables write it."""
+    return f"{mean:.2f} ({low:.2f} to {high:.2f})".replace("-", MINUS)
+
+
 def test_the_luck_of_the_first_deep_ensembles_is_told_by_the_others(scripts, capsys):
-    make = scripts["make_defaults"]
-    first = [100 * value for value in PLAIN["shifted_accuracy"]]
-    everyone = {"shifted_accuracy": [v / 100 for v in (*first, 81.0, 79.0, 80.5)]}
+    make, names = scripts["make_defaults"], ("accuracy", "shifted_accuracy")
+    others = (0.81, 0.79, 0.805)
+    everyone = {name: [*PLAIN[name], *others] for name in names}
     pairs = {"SAM()": make.Pair(found(shift=-1.0), PLAIN)}
     make.print_less_all(everyone, pairs)
-    luck, _, cells = capsys.readouterr().out.strip().splitlines()
-    expected = stats.ttest_ind(first, [81.0, 79.0, 80.5], equal_var=False)
-    low, high = (
-        f"{end:.2f}".replace("-", MINUS) for end in expected.confidence_interval()
-    )
-    assert luck.endswith(f"{82 - 240.5 / 3:.2f} ({low} to {high})")
+    out = capsys.readouterr().out.strip()
+    for name, place in zip(names, ("in domain", "shift"), strict=True):
+        first, second = ([100 * v for v in part] for part in (PLAIN[name], others))
+        expected = stats.ttest_ind(first, second, equal_var=False)
+        mean = sum(first) / 5 - sum(second) / 3
+        cell = shown(mean, *expected.confidence_interval())
+        assert f"{place}, the first 5 less the others: {cell}" in out
     scores = [100 * value for value in pairs["SAM()"].found["shifted_accuracy"]]
-    several = [100 * value for value in everyone["shifted_accuracy"]]
-    apart = sum(scores) / 5 - sum(several) / 8
-    assert f"| {apart:.2f} (".replace("-", MINUS) in cells
-    assert cells.startswith(f"| `SAM()` | {MINUS}1.00 (")
+    every = [100 * value for value in everyone["shifted_accuracy"]]
+    test = stats.ttest_ind(scores, every, equal_var=False)
+    cell = shown(sum(scores) / 5 - sum(every) / 8, *test.confidence_interval())
+    line = out.splitlines()[-1]
+    assert line.startswith(f"| `SAM()` | {MINUS}1.00 (")
+    assert line.endswith(f"| {cell} |")
+    with pytest.raises(ValueError, match="the first 5 of 8 must be the pairs'"):
+        make.print_less_all({name: everyone[name][::-1] for name in names}, pairs)
 
 
 def test_new_runs_are_less_old_ones_of_the_same_seeds(scripts, capsys):
     make = scripts["make_defaults"]
-    old = {"A2D()": found(lead=-0.5, shift=2.0)}
+    old = {"A2D()": found(lead=-0.5, shift=2.0, spread=0.0)}
     pairs = {"A2D()": make.Pair(found(), PLAIN)}
     make.print_new_less_old(old, pairs, "A2D()")
     _, in_domain, shift = capsys.readouterr().out.strip().splitlines()
-    assert in_domain == "| in domain | 0.50 (0.50 to 0.50) |"
-    two = f"{MINUS}2.00"
-    assert shift == f"| shift | {two} ({two} to {two}) |"
+    for line, mean, factor in ((in_domain, 0.5, 1), (shift, -2.0, 3)):
+        apart = [mean + factor * noise for noise in NOISE]
+        interval = stats.ttest_1samp(apart, 0).confidence_interval()
+        assert line.endswith(f"| {shown(mean, *interval)} |")
+
+
+def test_the_page_shows_what_the_results_say(scripts, capsys):
+    scripts["make_defaults"].main()
+    lines = capsys.readouterr().out.splitlines()
+    printed = [line for line in lines if line.startswith("| `")]
+    page = (ROOT / "docs" / "decisions" / "010_defaults.md").read_text("utf-8")
+    page = page.replace("**hurts**", "hurts")
+    assert len(printed) > 40
+    assert [line for line in printed if line not in page] == []
+
+
+def test_the_last_run_of_a_method_counts(scripts):
+    make = scripts["make_defaults"]
+    files = sorted(make.RESULTS.glob("cifar10*"))
+    runs = {file.stem: read_json(file)["methods"] for file in files}
+    last = "cifar10_candidates_A2D_weight=0.1_A2D_DivDis_weight=10.0_regularizer=10.0_"
+    pairs = make.pairs_of(list(runs.values()))
+    for name, found_last in runs[f"{last}DivDis"].items():
+        assert name == make.PLAIN or pairs[name].found == found_last
 
 
 def test_every_method_of_the_library_is_tried(scripts):
@@ -173,6 +204,9 @@ def test_defaults_follow_from_the_rule(scripts):
     assert make.by_rule_2(candidates, pairs) == script.named(now)
     weights = [script.named(method) for method in script.CANDIDATES["A2D"]]
     assert make.by_rule_2(weights, pairs) == script.named(A2D())
+    weights = [script.named(method) for method in script.CANDIDATES["DivDis"]]
+    assert make.by_rule_2(weights, pairs) is None
+    assert script.named(DivDis()) == weights[-1]
 
 
 def test_smaller_candidates_are_taken_only_where_larger_ones_fail(scripts):

@@ -82,6 +82,36 @@ def test_nothing_is_made_twice(filled, monkeypatch):
     assert again.measured(TRIAL, MEASURE) == filled.measured(TRIAL, MEASURE)
 
 
+def test_what_another_process_made_meanwhile_is_not_made_again(tmp_path, monkeypatch):
+    """The other comes between the look whether something is there and the lease."""
+    faster, slower = (Store(tmp_path, device="cpu") for _ in range(2))
+    faster.run(TRIAL)
+    made = []
+    for name in ("evaluate", "measure"):
+        original = getattr(module, name)
+
+        def counted(*given, name=name, original=original, **options):
+            made.append(name)
+            return original(*given, **options)
+
+        monkeypatch.setattr(module, name, counted)
+    lease = slower._lease
+
+    def after_the_other(folder):
+        monkeypatch.setattr(slower, "_lease", lease)
+        ask(faster)
+        return lease(folder)
+
+    for ask in (
+        lambda store: store.evaluation(TRIAL, EXAM),
+        lambda store: store.measured(TRIAL, MEASURE),
+    ):
+        slower.run(TRIAL)
+        monkeypatch.setattr(slower, "_lease", after_the_other)
+        assert ask(slower) == ask(faster)
+    assert made == ["evaluate", "measure"]
+
+
 def test_answers_are_the_members_logits(filled):
     ensemble = filled.run(TRIAL).ensemble
     test = EXAM.test.load(filled)

@@ -193,10 +193,11 @@ class SharpBalance(ExchangingMethod):
             epochs: Length of the run.
 
         Returns:
-            The epoch.
+            The epoch; the length of the run or one more if that never comes, which is
+            warned of in training.
 
         Raises:
-            ValueError: If it lies past the end of the run.
+            ValueError: If ``switch_at`` lies past the end of the run.
         """
         return epoch_of("switch_at", self.switch_at, epochs) + self.off_by_one
 

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import class_indices, require
 from tepui.core.new_gradients import is_sharded
 from tepui.core.probabilities import warn_of_probabilities
+from tepui.core.warning import warn
 from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.loading import as_arrays, in_order, length, targets_of
@@ -187,7 +188,7 @@ def check_task(spec: TrainingSpec) -> None:
 
 
 def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
-    """Refuse a run too short for its method."""
+    """Refuse a run too short for its method, and warn of one that exchanges nothing."""
     method, least = spec.method, 1
     if isinstance(method, CoupledMethod):
         least = method.least_steps(members)
@@ -199,8 +200,14 @@ def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
     require(spec.epochs * steps >= least, "epochs", rule, lasts)
     # Each refuses a plan that does not fit.
     method.phase(0, spec.epochs)
-    if isinstance(method, ExchangingMethod):
-        method.exchanges_before(0, spec.epochs)
+    if isinstance(method, ExchangingMethod) and not any(
+        method.exchanges_before(epoch, spec.epochs) for epoch in range(spec.epochs)
+    ):
+        warn(
+            f"{type(method).__name__} exchanges nothing in a run of {spec.epochs} "
+            "epoch(s), to whose end members train each by itself; it takes a longer "
+            "run, or an earlier moment (switch_at of SharpBalance)"
+        )
 
 
 def few_of(dataset: Dataset[Any], modules: Sequence[nn.Module]) -> Batch:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from tepui.report.markup import blocks, figure, row_panels
-from tepui.report.measures import Measure, data_name
+from tepui.report.measures import Measure, data_name, data_title
 from tepui.report.shapes import (
     Axis,
     Line,
@@ -33,7 +33,7 @@ def summary_figure(comparison: Comparison, leading: Sequence[Contrast]) -> Marku
     for each in leading:
         by_data.setdefault(each.data, []).append(each)
     panels = [
-        Panel(_title(data), [_row(comparison, each, axis) for each in found])
+        Panel(data_title(data), [_row(comparison, each, axis) for each in found])
         for data, found in by_data.items()
     ]
     measure, base = leading[0].measure, leading[0].base.label
@@ -58,7 +58,7 @@ def contrast_figure(comparison: Comparison, found: Sequence[Contrast]) -> Markup
         measures.setdefault(each.measure.score, []).append(each)
     body = [
         blocks(
-            _title(data),
+            data_title(data),
             [_panel(comparison, group) for group in measures.values()],
             place == 0 or len(found) <= LONG,
         )
@@ -117,10 +117,6 @@ def _ticks(axis: Axis) -> Plot:
     shapes: list[Shape] = [Line(axis(0), 0, axis(0), 4, "zero")]
     ticks = axis.ticks(5, sign=True).items()
     return Plot(20, [*shapes, *(Words(axis(t), 15, said) for t, said in ticks)])
-
-
-def _title(data: str) -> str:
-    return f"{opening(data_name(data))} test data"
 
 
 def _better(measure: Measure) -> str:

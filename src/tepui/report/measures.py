@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tepui.data.shifts import NATURAL
+from tepui.report.wording import opening
 from tepui.studies import Comparison, MethodResult, Trained
 from tepui.studies.comparison import scores_on
 from tepui.studies.contrasts import contrast, interval_of
@@ -279,6 +280,16 @@ def data_name(data: str) -> str:
         ('corrupted', 'sketch')
     """
     return DATA.get(data, data)
+
+
+def data_title(data: str) -> str:
+    """Return what stands over scores on test data.
+
+    Example:
+        >>> data_title("shifted")
+        'Corrupted test data'
+    """
+    return f"{opening(data_name(data))} test data"
 
 
 def shown_name(score: str) -> str:

@@ -14,6 +14,7 @@ from tepui.report.measures import (
     RMSE,
     Measure,
     data_name,
+    data_title,
     kinds,
     leading_measure,
 )
@@ -127,7 +128,7 @@ def _panel(comparison: Comparison, whole: Measure, data: str) -> Panel:
     unit = f"{whole.title}, %" if whole.percent else whole.title
     if whole is ACCURACY:
         unit = "accuracy, %"
-    return Panel(_title(data), rows, axis_plot(axis), unit)
+    return Panel(data_title(data), rows, axis_plot(axis), unit)
 
 
 def _row(
@@ -206,10 +207,6 @@ def _interval(own: Look, found: Interval, whole: Measure, axis: Axis) -> list[Sh
 def _known(method: MethodResult, measure: Measure, data: str) -> Sequence[float]:
     values = (measure.read(data)(trained) for trained in method.ensembles)
     return [value for value in values if value is not None]
-
-
-def _title(data: str) -> str:
-    return f"{opening(data_name(data))} test data"
 
 
 def _tested(comparison: Comparison) -> str:

@@ -63,7 +63,6 @@ def counting(log):
         ({"switch_at": 0}, [0]),
         ({"switch_at": 2, "off_by_one": True}, [3]),
         ({"switch_at": 2, "refresh_every": 2}, [2, 4]),
-        ({"switch_at": 6}, []),
     ],
 )
 def test_members_score_exactly_when_asked(arguments, epochs):
@@ -72,6 +71,23 @@ def test_members_score_exactly_when_asked(arguments, epochs):
     fitted(numbers(), mlp, method=method, epochs=6, members=3)
     assert len(log) == 3 * len(epochs)
     assert [e for e in range(6) if method.exchanges_before(e, 6)] == epochs
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        SharpBalance(switch_at=6),
+        SharpBalance(switch_at=0.95),
+        SharpBalance(switch_at=5, off_by_one=True),
+    ],
+    ids=repr,
+)
+def test_members_that_never_score_are_told_of(method):
+    log = []
+    method = replace(method, score=counting(log))
+    with pytest.warns(UserWarning, match="exchanges nothing in a run of 6 epoch"):
+        fitted(numbers(), mlp, method=method, epochs=6, members=3)
+    assert not log
 
 
 def test_sets_are_those_of_the_members_scores_at_the_switch(tmp_path):

@@ -167,6 +167,19 @@ class Columns:
         ]
         return torch.from_numpy(np.concatenate(parts, axis=1))
 
+    @property
+    def features(self) -> list[dict[str, Any]]:
+        """What every number means that a model sees, for JSON.
+
+        The name of its column, the word that it stands for (None for a number), and
+        what takes the place of a missing number (None refuses it).
+        """
+        return [
+            {"column": column.name, "word": word, "fill": column.fill}
+            for column in self.columns
+            for word in column.words or (None,)
+        ]
+
     def _owners(self) -> list[Column]:
         """Return the column of each feature."""
         return [column for column in self.columns for _ in column.words or (0,)]

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, final
 
+import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -65,8 +66,9 @@ class Preparation:
 
         Args:
             raw: Images ``(samples, channels, height, width)``, bytes or floats in
-                ``[0, 1]``; vectors ``(samples, features)``; or a mapping of tensors,
-                which stays as it is.
+                ``[0, 1]``; vectors ``(samples, features)``; rows of a table in the
+                units of its columns, as :meth:`in_units` has them; or a mapping of
+                tensors, which stays as it is.
 
         Returns:
             The inputs.
@@ -78,7 +80,31 @@ class Preparation:
             rule = "be images (samples, channels, height, width)"
             require(raw.ndim == 4, "inputs", rule, tuple(raw.shape))
             raw = images_in_form(raw, self.shape)
-        return prepared(raw, self.normalize)
+        seen = prepared(raw, self.normalize)
+        if self.columns is not None and isinstance(seen, Tensor):
+            return seen.float()  # as tables are, standardized before they are rounded
+        return seen
+
+    def in_units(self, seen: Tensor) -> Tensor:
+        """Return rows of a table in the units of its columns, words as zeros and ones.
+
+        Args:
+            seen: What a model sees of them, ``(rows, features)``.
+
+        Returns:
+            Numbers of the same shape in float64, of which :meth:`tensors` makes what a
+            model sees.
+
+        Raises:
+            ValueError: If the training data were no table.
+        """
+        self._columns()
+        assert self.normalize is not None
+        mean, std = (
+            torch.tensor(values, dtype=torch.float64)
+            for values in (self.normalize.mean, self.normalize.std)
+        )
+        return seen.double().cpu() * std + mean
 
     def images(self, files: Sequence[Path]) -> ImageFiles:
         """Return image files as data in the form of the training images.

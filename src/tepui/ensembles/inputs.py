@@ -46,6 +46,10 @@ def input_batches(
     Floating numbers of numpy's come in the type that members compute in.
     """
     require(batch_size > 0, "batch_size", "be positive", batch_size)
+    rule = "be False for a file of rows, which are standardized as they are read"
+    require(not (raw and _is_table(inputs, preparation)), "raw", rule, raw)
+    if raw and preparation is not None and preparation.columns is not None:
+        dtype = torch.float64  # until they are standardized
     given = as_data(inputs, preparation, dtype)
     if isinstance(given, Tensor | Mapping):
         for chunk in chunks(given, batch_size):

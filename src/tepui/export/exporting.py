@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -11,6 +11,7 @@ from tepui.core.replacing import replacing
 from tepui.core.types import check_types
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
+from tepui.data.preparation import Preparation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.prediction import Prediction
 from tepui.export.agreement import check_agreement, differences, largest
@@ -160,9 +161,22 @@ def _about(
         "task": task.name,
         "levels": json.dumps(task.levels),
         "classes": json.dumps(() if prepared is None else prepared.classes),
+        **_of_table(prepared),
         "members": str(prediction.members),
         "rule": graph.rule,
         "calibration": "none" if calibration is None else calibration.method,
+        "conformal": "none" if promised is None else promised.score,
         "coverage": str(coverage),
         "precision": precision,
+    }
+
+
+def _of_table(prepared: Preparation | None) -> dict[str, str]:
+    """Return what the numbers of a table's rows, and those that are predicted, mean."""
+    if prepared is None or prepared.columns is None:
+        return {}
+    units = None if prepared.units is None else asdict(prepared.units)
+    return {
+        "columns": json.dumps(prepared.columns.features),
+        "units": json.dumps(units),
     }

@@ -1,6 +1,7 @@
 """Real samples on which an exported graph is compared with its ensemble."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -38,14 +39,19 @@ def some_samples(
 ) -> Samples:
     """Return the first samples of anything that ``predict`` takes.
 
-    Data sets of tepui give what they store, where the ensemble knows how to prepare it;
-    all others what they prepare themselves.
+    Data sets of tepui give what they store, where the ensemble knows how to prepare it,
+    and tables rows in the units of their columns; all others what they prepare
+    themselves.
 
     Example:
         >>> some_samples(torch.arange(3), None, False, torch.float32).of_size(5)
         tensor([0, 1, 2, 0, 1])
     """
     data = as_data(given, preparation, dtype)
+    of_table = preparation is not None and preparation.columns is not None
+    if of_table and isinstance(given, str | Path) and isinstance(data, Tensor):
+        assert preparation is not None
+        return Samples(preparation.in_units(data[:SAMPLES]), True)
     if isinstance(data, Tensor | dict):
         return Samples(map_inputs(lambda tensor: tensor[:SAMPLES].cpu(), data), raw)
     source: Any = data
@@ -55,6 +61,10 @@ def some_samples(
         source = source.dataset
     if isinstance(source, Arrays | StoredData) and preparation is not None:
         stored = source.raw(rows)
+        if of_table:
+            seen = source.prepare(stored)
+            assert isinstance(seen, Tensor)
+            return Samples(preparation.in_units(seen), True)
         return Samples(map_inputs(lambda tensor: tensor.cpu(), stored), True)
     cpu = torch.device("cpu")
     batches = input_batches(

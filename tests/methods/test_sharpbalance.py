@@ -116,6 +116,7 @@ def test_sets_are_those_of_the_members_scores_at_the_switch(tmp_path):
     assert RunFolder(tmp_path).outcome() == ((), run.summary)
 
 
+@pytest.mark.filterwarnings("ignore:SharpBalance exchanges nothing")
 def test_before_the_switch_it_is_sam_to_the_bit():
     balance = fitted(
         numbers(), mlp, method=SharpBalance(rho=0.1, switch_at=2), epochs=2

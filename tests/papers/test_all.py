@@ -50,6 +50,7 @@ def store(tmp_path_factory, worker_id):
     return Store(base / "store", device="cpu")
 
 
+@pytest.mark.filterwarnings("ignore:SharpBalance exchanges nothing")
 @pytest.mark.parametrize("name", SMOKE)
 def test_runs_at_smoke(name, store, tmp_path):
     item, recipe, panels = look_up(name)

@@ -70,6 +70,7 @@ def test_a_branch_may_be_taken_earlier_than_methods_part(tmp_path):
     assert_same_runs(branch, trained(method, tmp_path / "whole"))
 
 
+@pytest.mark.filterwarnings("ignore:SharpBalance exchanges nothing")
 def test_a_branch_with_no_epoch_left_ends_like_the_whole_run(tmp_path):
     trained(SAM(rho=0.3), tmp_path / "prefix")
     method = SharpBalance(rho=0.3, switch_at=EPOCHS)

@@ -71,7 +71,9 @@ def predict(
             run was trained on.
         out: The file: .csv, .parquet or .safetensors. Parts that are done lie beside it
             until all are; the same command goes on after a kill. sample counts the rows
-            of the file from 0, in the order of the inputs. Of numbers, mean, std
+            of the file from 0, in the order of the inputs. prediction is the number of
+            a class, counted from 0, and class its name. quantiles_0 and the others
+            are in the order of their levels. Of numbers, mean, std
             and all bounds are in the target's own unit, aleatoric and epistemic are
             variances, in its square. lower and upper hold 90 % if the noise that
             members predict is right; conformal_lower and conformal_upper hold what

@@ -1,6 +1,9 @@
 """Predictions in files that other programs read."""
 
 import csv
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -290,3 +293,21 @@ def test_shards_that_were_begun_before_are_read(tmp_path):
     again = predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
     assert again.missing == []
     assert again.unfamiliarity_by is None
+
+
+def test_names_of_classes_are_written_whatever_the_locale_says(tmp_path):
+    """In a process of its own, since Python reads the locale as it starts."""
+    shards(tmp_path / "parts", logits_in="float32")
+    code = (
+        "import sys; from tepui.evaluation import ShardedPredictions as S; "
+        "from tepui.evaluation import write_predictions as write; "
+        "write(S.open(sys.argv[1]), sys.argv[2], classes=('\\u00e9', 'b', 'c'))"
+    )
+    file = tmp_path / "out.csv"
+    ascii_alone = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "parts", file],
+        env={**os.environ, **ascii_alone},
+        check=True,
+    )
+    assert "probability_é" in file.read_text(encoding="utf-8").splitlines()[0]

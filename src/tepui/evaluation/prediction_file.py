@@ -272,7 +272,7 @@ Write = Callable[[Columns], None]
 
 @contextmanager
 def _csv(path: Path) -> Iterator[Write]:
-    with path.open("w", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         begun = False
 

@@ -252,6 +252,7 @@ SHARED = {
     "factor_of",
     "fit_label_calibration",
     "in_one_type",
+    "ensemble_top",
     "isotonic_maps",
     "joined",
     "joint_tensors",

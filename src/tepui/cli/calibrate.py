@@ -153,8 +153,8 @@ def _check_options(
         require(not wanted, "--remove", alone, " ".join(wanted))
     learns = method != "none" or coverage is not None or detectors
     rule = (
-        "go with --coverage or --detectors if it is none, since nothing is learned else "
-        "(--remove takes back what was learned)"
+        "go with --coverage or --detectors if it is none, since nothing is learned "
+        "else (--remove takes back what was learned)"
     )
     require(learns, "--method", rule, method)
     rule = "go with --coverage"

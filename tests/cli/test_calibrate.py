@@ -178,6 +178,18 @@ def test_mistakes_end_in_words(words, message, run, capsys):
     assert (run / "ensemble.safetensors").read_bytes() == weights
 
 
+def test_nothing_to_learn_takes_nothing_back(run, capsys):
+    main(["calibrate", str(run), "--coverage", "0.8"])
+    before = (run / "ensemble.safetensors").read_bytes()
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="2"):
+        main(["calibrate", str(run), "--method", "none"])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--method must go with --coverage or --detectors if it is none" in said
+    assert "--remove takes back what was learned" in said
+    assert (run / "ensemble.safetensors").read_bytes() == before
+
+
 def test_a_run_that_held_nothing_out_says_so(tmp_path, capsys):
     main(["train", *SMALL, "--epochs", "1", "--out", str(tmp_path)])
     with pytest.raises(SystemExit):

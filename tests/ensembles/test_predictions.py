@@ -7,6 +7,7 @@ import pickle
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import tepui
 from strategies import close
@@ -23,7 +24,7 @@ from tepui.ensembles import (
     TaskLacksError,
 )
 from tepui.ensembles.predicted import prediction_of
-from tepui.ensembles.prediction import FIELDS
+from tepui.ensembles.prediction import FIELDS, mean_and_largest, some
 from tepui.metrics import ConformalIntervals, HeldOutScores
 
 GENERATOR = torch.Generator().manual_seed(0)
@@ -69,6 +70,48 @@ def test_printing_sums_it_up_in_a_few_lines(name):
     assert len(text.splitlines()) < 8
     assert "tensor" not in text
     assert "tensor" not in repr(PREDICTIONS[name])
+
+
+@pytest.mark.parametrize("rule", ["probability", "logit", "vote"])
+@pytest.mark.parametrize("kind", [ClassPrediction, LabelPrediction])
+@pytest.mark.parametrize("shape", [(3, 5, 4), (3, 2, 4, 5, 6)])
+def test_printing_classes_takes_two_passes_over_the_outputs(shape, kind, rule):
+    """One for what is chosen, one for what is unsure of it; text as by the fields."""
+    out = kind(drawn(*shape), rule=rule)
+    with Softmaxes() as passes:
+        said = out.summary()
+    assert passes.count == 2
+    confidence = out.confidence
+    mean, lowest = float(confidence.mean()), float(confidence.min())
+    assert said["confidence"] == f"mean {mean:.4g}, lowest {lowest:.4g}"
+    for name in ("total_uncertainty", "aleatoric", "epistemic"):
+        expected = mean_and_largest(getattr(out, name))
+        assert said[name.replace("_", " ")] == expected
+    if kind is LabelPrediction:
+        held = out.labels.double().transpose(0, 1).flatten(1).mean(1)
+        assert said["share of samples with each label"] == some(held)
+    else:
+        flat = len(shape) == 3
+        assert said["labels"] == (
+            " ".join(map(str, out.labels.tolist())) if flat else "of 30 pixels each"
+        )
+
+
+class Softmaxes(TorchDispatchMode):
+    """Counts what goes through a softmax."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += "softmax" in str(function)
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("rule", ["probability", "logit", "vote"])
+def test_confidence_is_the_probability_of_the_chosen_class(rule):
+    out = ClassPrediction(drawn(3, 50, 4), rule=rule)
+    chosen = out.probs.gather(1, out.labels[:, None])[:, 0]
+    assert torch.equal(out.confidence, chosen)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "quantiles"])

@@ -1,6 +1,9 @@
 """Predictions in files that other programs read."""
 
 import csv
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -8,7 +11,12 @@ from torch import nn
 
 import tepui
 from tepui import Ensemble, Task
-from tepui.core.storage import read_document, read_tensors, write_document
+from tepui.core.storage import (
+    read_document,
+    read_tensors,
+    write_document,
+    write_tensors,
+)
 from tepui.data import Arrays, Normalize
 from tepui.evaluation import FeatureDetectors, predict_shards, write_predictions
 from tepui.evaluation.shards import KIND, PLAN
@@ -80,6 +88,58 @@ def test_who_has_no_labels_gets_no_column_of_them(tmp_path):
     _, found = shards(tmp_path / "parts", data=UNLABELED)
     table = read(write_predictions(found, tmp_path / "out.csv"))
     assert not {"target", "label_probability"} & table.keys()
+
+
+HALF = torch.cat([torch.full((8,), -1), torch.arange(12) % 3])
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".safetensors"])
+@pytest.mark.parametrize("labels", [HALF, HALF.flip(0)], ids=["first", "last"])
+def test_a_partly_labeled_file_keeps_its_labels(ending, labels, tmp_path):
+    """-1 and NaN stand where there is none, be it in a whole shard."""
+    _, found = shards(tmp_path / "parts", data=Arrays(X, labels))
+    file = write_predictions(found, tmp_path / f"out{ending}")
+    if ending == ".safetensors":
+        table = {n: t.tolist() for n, t in read_tensors(file, KIND)[0].items()}
+    else:
+        table = read(file)
+    stored = found.statistics()
+    assert [int(value) for value in table["target"]] == labels.tolist()
+    for name in ("label_probability", "confidence", "pds"):
+        values = torch.tensor([float(value) for value in table[name]])
+        assert torch.equal(values.nan_to_num(9), stored[name].nan_to_num(9)), name
+    assert torch.equal(stored["label_probability"].isnan(), labels < 0)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".safetensors"])
+def test_labels_of_several_at_once_are_kept_or_left_out_for_all(ending, tmp_path):
+    targets = torch.cat([torch.full((8, 3), -1), torch.ones(12, 3).long()])
+    task = Task("multi_label")
+    for name, held in {"some": targets, "none": torch.full((20, 3), -1)}.items():
+        ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2, task=task)
+        data, parts = Arrays(X, held), tmp_path / name
+        found = predict_shards(ensemble, data, parts, shard_size=8)
+        file = write_predictions(found, tmp_path / f"{name}{ending}")
+        if ending == ".safetensors":
+            there = "target" in read_tensors(file, KIND)[0]
+        else:
+            there = "target_2" in read(file)
+        assert there == (name == "some")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".safetensors"])
+@pytest.mark.parametrize(
+    "more", [{"more": torch.ones(8)}, {"pds": torch.ones(8, 2)}], ids=["name", "shape"]
+)
+def test_shards_with_other_columns_than_the_first_are_refused(ending, more, tmp_path):
+    _, found = shards(tmp_path / "parts")
+    tensors, document = read_tensors(found.file(1), KIND)
+    write_tensors(found.file(1), KIND, tensors | more, document)
+    (name,) = more
+    rule = rf"shard-000001.* must hold what the first shard holds, got .*{name}"
+    with pytest.raises(ValueError, match=rule):
+        write_predictions(found, tmp_path / f"out{ending}")
+    assert not (tmp_path / f"out{ending}").exists()
 
 
 def test_numbers_have_a_column_each(tmp_path):
@@ -233,3 +293,21 @@ def test_shards_that_were_begun_before_are_read(tmp_path):
     again = predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
     assert again.missing == []
     assert again.unfamiliarity_by is None
+
+
+def test_names_of_classes_are_written_whatever_the_locale_says(tmp_path):
+    """In a process of its own, since Python reads the locale as it starts."""
+    shards(tmp_path / "parts", logits_in="float32")
+    code = (
+        "import sys; from tepui.evaluation import ShardedPredictions as S; "
+        "from tepui.evaluation import write_predictions as write; "
+        "write(S.open(sys.argv[1]), sys.argv[2], classes=('\\u00e9', 'b', 'c'))"
+    )
+    file = tmp_path / "out.csv"
+    ascii_alone = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "parts", file],
+        env={**os.environ, **ascii_alone},
+        check=True,
+    )
+    assert "probability_é" in file.read_text(encoding="utf-8").splitlines()[0]

@@ -249,6 +249,7 @@ SHARED = {
     "class_mass_bins",
     "class_width_bins",
     "dtype_of",
+    "ensemble_top",
     "factor_of",
     "fit_label_calibration",
     "in_one_type",

@@ -14,9 +14,11 @@ from tepui.metrics import (
     ensemble_log_probs,
     ensemble_predictions,
     ensemble_probs,
+    few_mistakes,
     nll,
     temperature,
 )
+from tepui.metrics.few_mistakes import supported_inverse
 from tepui.metrics.temperature import _derivatives
 
 RULES = ("probability", "logit")
@@ -157,6 +159,21 @@ def test_few_mistakes_are_joined_by_an_imagined_one(rule, members, mistakes):
         loss, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
     )
     assert 0.02 < actual.item() == pytest.approx(math.exp(found.x), rel=1e-5)
+
+
+def test_what_is_imagined_is_weighed_once(monkeypatch):
+    """However many temperatures are tried, since it depends on none of them."""
+    weighed, weigh = [], few_mistakes._weights
+
+    def counting(chunk, *others):
+        weighed.append(chunk.logits.shape[1])
+        return weigh(chunk, *others)
+
+    monkeypatch.setattr(few_mistakes, "_weights", counting)
+    logits, _ = case(scale=1)
+    labels = ensemble_predictions(logits)
+    supported_inverse(logits, labels, "probability", best=100.0)
+    assert sum(weighed) == len(labels)
 
 
 def test_an_imagined_mistake_keeps_the_loss_on_other_samples_low():

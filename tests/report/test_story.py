@@ -132,6 +132,9 @@ def test_counts_stand_beside_what_chance_brings():
         "Of 20 intervals one leaves out zero; chance alone would bring about 1."
     )
     assert "none leave out zero" in count_apart([open_])
+    assert count_apart([open_] * 9).endswith("would bring less than one.")
+    assert count_apart([open_] * 10).endswith("would bring about 1.")
+    assert count_apart([open_] * 40).endswith("would bring about 2.")
     assert chance_limit(100) == 9
 
 

@@ -22,13 +22,15 @@ def kinds(folder):
 
 @pytest.fixture
 def whole(tmp_path):
-    """A folder with a run, an evaluation, results, copies and a file of others."""
+    """A folder with a run, an evaluation, results, copies and files of others."""
     run(tmp_path / "run")
     for make in (evaluated, copies, study, record):
         (tmp_path / make.__name__).mkdir(exist_ok=True)
         make(tmp_path / make.__name__)
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "mine.json").write_text("[1]")
+    (tmp_path / "run/tracker").mkdir()
+    (tmp_path / "run/tracker/events.jsonl").write_text('{"loss": 1}\nand no JSON\n')
     return tmp_path
 
 
@@ -40,7 +42,8 @@ def test_a_whole_folder_has_no_damage(whole):
     assert found["logits.safetensors"] == "logits"
     assert found["metrics.jsonl"] == "log of epochs"
     assert found["fog.npy"] == "file of a data set"
-    assert found["notes.txt"] == found["mine.json"] == UNSEALED
+    of_others = {"notes.txt", "mine.json", "events.jsonl"}
+    assert {found[name] for name in of_others} == {UNSEALED}
 
 
 def test_every_changed_file_is_named(whole):

@@ -41,7 +41,7 @@ def test_theorems_agree_with_simulation():
         ({"n": 0}, "n must be an integer of at least 1, got 0"),
         ({"d": 0}, "d must be an integer of at least 1, got 0"),
         ({"subsets": 2.5}, "subsets must be an integer of at least 1, got 2.5"),
-        ({"sigma2": 0.0}, "sigma2 must be positive, got 0.0"),
+        ({"sigma2": 0.0}, "sigma2 must be positive and finite, got 0.0"),
         ({"subsets": 10**4}, "subsets must lie between 1 and n = 3000, got 10000"),
     ],
 )

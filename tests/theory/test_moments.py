@@ -210,7 +210,7 @@ def test_the_correction_vanishes_as_d_grows():
         ({"eta": -0.1}, "eta must be non-negative and finite, got -0.1"),
         ({"rho": [0.1, -0.2]}, "rho must be non-negative and finite, got -0.2"),
         ({"rho": math.nan}, "rho must be non-negative and finite, got nan"),
-        ({"ratio": 0.0}, "ratio must be positive, got 0.0"),
+        ({"ratio": 0.0}, "ratio must be positive and finite, got 0.0"),
         ({"d": 0}, "d must be an integer of at least 1, got 0"),
     ],
 )
@@ -230,8 +230,8 @@ def test_bad_input_is_named(change, message):
         ({"j": 0.5}, "j must be an integer of at least 0, got 0.5"),
         ({"eta": -0.1}, "eta must be non-negative and finite, got -0.1"),
         ({"rho": -0.2}, "rho must be non-negative and finite, got -0.2"),
-        ({"ratio": 0.0}, "ratio must be positive, got 0.0"),
-        ({"ratio": math.inf}, "ratio must be positive, got inf"),
+        ({"ratio": 0.0}, "ratio must be positive and finite, got 0.0"),
+        ({"ratio": math.inf}, "ratio must be positive and finite, got inf"),
     ],
 )
 def test_bad_input_of_the_slow_forms_is_named(function, change, message):

@@ -42,5 +42,5 @@ def test_some_step_sizes_are_stable_with_no_radius():
 def test_bad_input_is_named(function):
     with pytest.raises(ValueError, match=r"must be non-negative and finite, got -1\.0"):
         function(-1.0, 2.0)
-    with pytest.raises(ValueError, match="ratio must be positive, got 0"):
+    with pytest.raises(ValueError, match="ratio must be positive and finite, got 0"):
         function(0.1, 0)

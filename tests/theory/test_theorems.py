@@ -212,12 +212,12 @@ def test_bad_input_is_named(theorem, change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"rho0": 0.0}, "rho0 must be positive, got 0.0"),
+        ({"rho0": 0.0}, "rho0 must be positive and finite, got 0.0"),
         ({"n": 0}, "n must be an integer of at least 1, got 0"),
         ({"d": 0}, "d must be an integer of at least 1, got 0"),
         ({"d": 1.5}, "d must be an integer of at least 1, got 1.5"),
         ({"sigma2": -1.0}, "sigma2 must be non-negative and finite, got -1.0"),
-        ({"theta_norm": 0.0}, "theta_norm must be positive, got 0.0"),
+        ({"theta_norm": 0.0}, "theta_norm must be positive and finite, got 0.0"),
     ],
 )
 def test_a_bad_setting_is_named(change, message):
@@ -238,5 +238,5 @@ def test_unknown_forms_and_too_many_blocks_are_named():
             subset_constant(3, eta=0.01, rho=0.1, ratio=2.0, subsets=subsets)
         with pytest.raises(ValueError, match=message):
             theorem2(SETTING, 3, eta=0.01, rho=0.1, subsets=subsets)
-    with pytest.raises(ValueError, match="ratio must be positive, got -20"):
+    with pytest.raises(ValueError, match="ratio must be positive and finite, got -20"):
         subset_constant(3, eta=0.01, rho=0.1, ratio=-20, subsets=10)

@@ -76,8 +76,9 @@ def calibrate(
         held_out: Which data members have not seen: what the run held out of its
             training part (tepui train --validation 0.2), or the test part, which then
             tests nothing any more.
-        method: How probabilities are calibrated; temperature by default, none to leave
-            them as they are. Numbers have no probabilities.
+        method: How probabilities are calibrated; temperature by default, none (with
+            --coverage or --detectors) to leave them as members give them. Numbers have
+            no probabilities.
         coverage: Make conformal sets of classes, or intervals of numbers, that hold the
             truth this often. One half of the data is for them, the other for
             probabilities.
@@ -92,17 +93,7 @@ def calibrate(
         remove: Take back what was learned: calibration, sets or intervals, detectors,
             and the calibrated scores of the run's evaluation.
     """
-    if remove:
-        given = {"--method": method, "--coverage": coverage, "--detectors": detectors}
-        wanted = [option for option, value in given.items() if value]
-        alone = "stand alone, since it takes back what other options learn"
-        require(not wanted, "--remove", alone, " ".join(wanted))
-    require(
-        score is None or coverage is not None, "--score", "go with --coverage", score
-    )
-    if coverage is not None:
-        share = "lie between 0 and 1, such as 0.9 for 90 %"
-        require(0 < coverage < 1, "--coverage", share, coverage)
+    _check_options(method, coverage, score, detectors, remove)
     check_run(run)
     check_writable(run)
     named = data_for(data, run)
@@ -145,6 +136,32 @@ def calibrate(
     for line in filter(None, gained):
         console().print(line)
     console().print(f"next: tepui predict {run} FILES")
+
+
+def _check_options(
+    method: str | None,
+    coverage: float | None,
+    score: str | None,
+    detectors: bool,
+    remove: bool,
+) -> None:
+    """Refuse options that say nothing together."""
+    if remove:
+        given = {"--method": method, "--coverage": coverage, "--detectors": detectors}
+        wanted = [option for option, value in given.items() if value]
+        alone = "stand alone, since it takes back what other options learn"
+        require(not wanted, "--remove", alone, " ".join(wanted))
+    learns = method != "none" or coverage is not None or detectors
+    rule = (
+        "go with --coverage or --detectors if it is none, since nothing is learned "
+        "else (--remove takes back what was learned)"
+    )
+    require(learns, "--method", rule, method)
+    rule = "go with --coverage"
+    require(score is None or coverage is not None, "--score", rule, score)
+    if coverage is not None:
+        share = "lie between 0 and 1, such as 0.9 for 90 %"
+        require(0 < coverage < 1, "--coverage", share, coverage)
 
 
 def _take_back(run: Path, ensemble: Ensemble) -> None:

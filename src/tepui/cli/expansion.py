@@ -5,6 +5,7 @@ A few lines of YAML can stand for billions of values, or for a value inside itse
 
 import math
 from collections.abc import Iterable, Sequence
+from locale import getpreferredencoding
 from pathlib import Path
 
 import yaml
@@ -29,7 +30,9 @@ def check_expansion(words: Sequence[str]) -> None:
 def expanded_size(file: str) -> float:
     """Return the number of values in a file; infinite if one contains itself."""
     try:
-        return _size(yaml.compose(Path(file).read_text(), yaml.SafeLoader), {}, ())
+        # In the encoding of the parser, since what it can read is counted.
+        text = Path(file).read_text(encoding=getpreferredencoding(False))
+        return _size(yaml.compose(text, yaml.SafeLoader), {}, ())
     except (OSError, ValueError, yaml.YAMLError):
         return 0
     except RecursionError:

@@ -40,7 +40,8 @@ def piped(words: Sequence[str]) -> Iterator[list[str]]:
     require(len(text) <= LIMIT, OPTION, f"have at most {LIMIT} characters", "more")
     with TemporaryDirectory() as folder:
         file = Path(folder, "piped.yaml")
-        file.write_text(text)
+        # The bytes of the pipe, of which the parser makes text again.
+        file.write_text(text, encoding=sys.stdin.encoding, errors=sys.stdin.errors)
         pairs = enumerate(parted)
         yield [str(file) if place in places else word for place, word in pairs]
 

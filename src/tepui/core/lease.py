@@ -143,7 +143,7 @@ def _create(folder: Path, number: int) -> tuple[Lease, TextIO] | None:
     path = folder / str(number)
     try:
         with writing(path):
-            file = path.open("x")
+            file = path.open("x", encoding="utf-8")
     except FileExistsError:
         return None
     if _highest(folder) != number:  # it had been created before, superseded and removed
@@ -182,7 +182,7 @@ def _highest(folder: Path) -> int:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(errors="replace")
+        return path.read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, IsADirectoryError):
         return ""
 

@@ -13,8 +13,8 @@ def host() -> str:
     """Return a name for all that see the same processes: a host, or one container."""
     name = socket.gethostname()
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        return f"{name} {boot} {Path('/proc/self/ns/pid').readlink()}"
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        return f"{name} {boot.strip()} {Path('/proc/self/ns/pid').readlink()}"
     except OSError:
         return name
 
@@ -55,7 +55,9 @@ def started(process: int) -> str | None:
     Where ``/proc`` does not show it, all that is known of it is that it lives.
     """
     try:
-        _, _, fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")
+        # The name of a program, in brackets, may hold any bytes.
+        stat = Path(f"/proc/{process}/stat").read_text(encoding="latin-1")
+        _, _, fields = stat.rpartition(")")
         state, *others = fields.split()
         return None if state in "ZX" else others[18]
     except FileNotFoundError:

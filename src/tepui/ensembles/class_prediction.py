@@ -5,7 +5,7 @@ logits 0 and :math:`z`, whose softmax is the sigmoid of :math:`z`; and every pix
 sample of its own.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, final, get_args
 
@@ -16,6 +16,7 @@ from tepui.core.checks import logits_shape, one_of, require
 from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.ensembles.prediction import Prediction, mean_and_largest, some
 from tepui.metrics import ConformalSets, Rule, Score
+from tepui.metrics.aggregate import ensemble_top
 from tepui.metrics.multilabel import two_classes
 
 
@@ -68,23 +69,18 @@ class ClassPrediction(Prediction):
     @property
     def labels(self) -> Tensor:
         """The class the ensemble chooses, ``(samples, …)``."""
-        chosen = metrics.ensemble_predictions(self._joint, rule=self.rule)
-        return self._unfolded(chosen)
+        return self._top[1]
 
     @property
     def label_names(self) -> list[str]:
         """The names of the chosen classes, or their numbers, one per sample."""
         require(self._flat, "prediction", "be of samples, not of pixels", "pixels")
-        chosen = self.labels.tolist()
-        named = len(self.classes) == self.outputs.shape[2]
-        return [self.classes[label] if named else str(label) for label in chosen]
+        return self._names_of(self.labels)
 
     @property
     def confidence(self) -> Tensor:
         """Probability of the chosen class, ``(samples, …)``."""
-        probs = metrics.ensemble_probs(self._joint, rule=self.rule)
-        chosen = metrics.ensemble_predictions(self._joint, rule=self.rule)
-        return self._unfolded(probs.gather(1, chosen[:, None])[:, 0])
+        return self._top[0]
 
     @property
     def sets(self) -> Tensor:
@@ -114,7 +110,7 @@ class ClassPrediction(Prediction):
 
         What members are unsure of alike, which more members would not change.
         """
-        return self.total_uncertainty - self.epistemic
+        return self._uncertainties[1]
 
     @property
     def epistemic(self) -> Tensor:
@@ -161,18 +157,22 @@ class ClassPrediction(Prediction):
 
     def summary(self) -> dict[str, str]:
         """Return labels, confidence and what they are unsure of."""
+        confidence, chosen = self._top
         if self._flat:
-            names = self.label_names
-            labels = " ".join(names[:8]) + (" …" if len(names) > 8 else "")
+            labels = " ".join(self._names_of(chosen[:8]))
+            labels += " …" if len(chosen) > 8 else ""
         else:
-            labels = f"of {self.labels[0].numel()} pixels each"
+            labels = f"of {chosen[0].numel()} pixels each"
         return {
             "labels": labels,
-            "confidence": f"mean {float(self.confidence.mean()):.4g}, "
-            f"lowest {float(self.confidence.min()):.4g}",
-            **_uncertainties(self),
+            "confidence": _mean_and_lowest(confidence),
+            **_in_words(self._uncertainties),
             **self._sets_in_words(),
         }
+
+    def _names_of(self, labels: Tensor) -> list[str]:
+        named = len(self.classes) == self.outputs.shape[2]
+        return [self.classes[n] if named else str(n) for n in labels.tolist()]
 
     def _sets_in_words(self) -> dict[str, str]:
         conformity = self.conformity
@@ -187,6 +187,18 @@ class ClassPrediction(Prediction):
         if name != "sets":
             return super().missing(name)
         return ", since the ensemble was given no data for them (Ensemble.conformal)"
+
+    @property
+    def _top(self) -> tuple[Tensor, Tensor]:
+        """Confidence and chosen class, from one pass."""
+        confidence, chosen = ensemble_top(self._joint, self.rule)
+        return self._unfolded(confidence), self._unfolded(chosen)
+
+    @property
+    def _uncertainties(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Total, aleatoric and epistemic, from one pass."""
+        total, epistemic = map(self._unfolded, _both(self._logits))
+        return total, total - epistemic, epistemic
 
     @property
     def _flat(self) -> bool:
@@ -249,16 +261,12 @@ class LabelPrediction(Prediction):
     @property
     def probs(self) -> Tensor:
         """Probability that each label holds, ``(samples, labels, …)``."""
-        return self._of_two(
-            lambda two: metrics.ensemble_probs(two, rule=self.rule)[:, 1]
-        )
+        return self._shaped(metrics.ensemble_probs(self._two, rule=self.rule)[:, 1])
 
     @property
     def labels(self) -> Tensor:
         """Whether each label holds, 0 or 1, ``(samples, labels, …)``."""
-        return self._of_two(
-            lambda two: metrics.ensemble_predictions(two, rule=self.rule)
-        )
+        return self._top[1]
 
     @property
     def label_names(self) -> list[str]:
@@ -277,9 +285,7 @@ class LabelPrediction(Prediction):
     @property
     def confidence(self) -> Tensor:
         """Probability of the answer that was chosen, ``(samples, labels, …)``."""
-        return self._of_two(
-            lambda two: metrics.ensemble_probs(two, rule=self.rule).amax(1)
-        )
+        return self._top[0]
 
     @property
     def total_uncertainty(self) -> Tensor:
@@ -287,17 +293,17 @@ class LabelPrediction(Prediction):
 
         It is the sum of :attr:`aleatoric` and :attr:`epistemic`, in nats.
         """
-        return self._of_two(lambda two: _scores(two, "entropy"))
+        return self._shaped(_scores(self._two, "entropy"))
 
     @property
     def aleatoric(self) -> Tensor:
         """Mean entropy of the members' probabilities, ``(samples, labels, …)``."""
-        return self.total_uncertainty - self.epistemic
+        return self._uncertainties[1]
 
     @property
     def epistemic(self) -> Tensor:
         """Mutual information of members and answer, ``(samples, labels, …)``."""
-        return self._of_two(lambda two: _scores(two, "mutual_information"))
+        return self._shaped(_scores(self._two, "mutual_information"))
 
     @property
     def default_score(self) -> str:
@@ -324,25 +330,39 @@ class LabelPrediction(Prediction):
         Returns:
             Scores of shape ``(samples,)`` by name, the mean over labels.
         """
-        two = two_classes(self.outputs.flatten(1))
-        found = metrics.ood_scores(two, _known(names)).items()
-        shape = self.outputs.shape[1:]
-        return {name: part.reshape(shape).flatten(1).mean(1) for name, part in found}
+        found = metrics.ood_scores(self._two, _known(names)).items()
+        return {name: self._shaped(part).flatten(1).mean(1) for name, part in found}
 
     def summary(self) -> dict[str, str]:
         """Return labels, confidence and what they are unsure of."""
-        held = self.labels.double().transpose(0, 1).flatten(1).mean(1)
+        confidence, labels = self._top
+        held = labels.double().transpose(0, 1).flatten(1).mean(1)
         return {
             "share of samples with each label": some(held),
-            "confidence": f"mean {float(self.confidence.mean()):.4g}, "
-            f"lowest {float(self.confidence.min()):.4g}",
-            **_uncertainties(self),
+            "confidence": _mean_and_lowest(confidence),
+            **_in_words(self._uncertainties),
         }
 
-    def _of_two(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return what a function says of every label as a choice between two."""
-        two = two_classes(self.outputs.flatten(1))
-        return function(two).reshape(self.outputs.shape[1:])
+    @property
+    def _top(self) -> tuple[Tensor, Tensor]:
+        """Confidence and answer, from one pass."""
+        confidence, chosen = ensemble_top(self._two, self.rule)
+        return self._shaped(confidence), self._shaped(chosen)
+
+    @property
+    def _uncertainties(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Total, aleatoric and epistemic, from one pass."""
+        total, epistemic = map(self._shaped, _both(self._two))
+        return total, total - epistemic, epistemic
+
+    @property
+    def _two(self) -> Tensor:
+        """Every label as a choice between two, ``(members, samples and labels, 2)``."""
+        return two_classes(self.outputs.flatten(1))
+
+    def _shaped(self, values: Tensor) -> Tensor:
+        """Return values of samples and labels as ``(samples, labels, …)``."""
+        return values.reshape(self.outputs.shape[1:])
 
 
 def _known(names: Sequence[str] | None) -> list[Score]:
@@ -357,9 +377,18 @@ def _scores(logits: Tensor, score: Score) -> Tensor:
     return metrics.ood_scores(logits, [score])[score]
 
 
-def _uncertainties(prediction: ClassPrediction | LabelPrediction) -> dict[str, str]:
-    names = ("total_uncertainty", "aleatoric", "epistemic")
-    return {
-        name.replace("_", " "): mean_and_largest(getattr(prediction, name))
-        for name in names
-    }
+def _both(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Return entropy and mutual information."""
+    found = metrics.ood_scores(logits, ["entropy", "mutual_information"])
+    return found["entropy"], found["mutual_information"]
+
+
+def _mean_and_lowest(confidence: Tensor) -> str:
+    mean, lowest = float(confidence.mean()), float(confidence.min())
+    return f"mean {mean:.4g}, lowest {lowest:.4g}"
+
+
+def _in_words(uncertainties: tuple[Tensor, ...]) -> dict[str, str]:
+    names = ("total uncertainty", "aleatoric", "epistemic")
+    values = map(mean_and_largest, uncertainties)
+    return dict(zip(names, values, strict=True))

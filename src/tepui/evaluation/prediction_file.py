@@ -20,6 +20,7 @@ from tepui.core.checks import one_of, require
 from tepui.core.extras import extra
 from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
+from tepui.core.tensor_format import read_header, read_region
 from tepui.data.arrays import Normalize
 from tepui.data.preparation import NO_LABEL
 from tepui.evaluation.shards import KIND, ShardedPredictions
@@ -36,6 +37,8 @@ NAMES = {
 FIRST = dict.fromkeys(
     ("target", "prediction", "confidence", "mean", "std", "lower", "upper")
 )
+# What is left out where no sample has a target.
+OF_TARGETS = ("target", "label_probability")
 # How numbers change with the unit that they are measured in.
 PLACES = (
     *("target", "mean", "quantiles"),
@@ -62,7 +65,9 @@ def write_predictions(
 ) -> Path:
     """Write predictions from their shards into one file.
 
-    Column ``sample`` is a sample's position, from 0 as in Python.
+    Column ``sample`` is a sample's position, from 0 as in Python. Where only some
+    samples have a label, ``target`` is -1 and ``label_probability`` NaN for the others;
+    where none has, there are no such columns.
 
     Args:
         predictions: Complete predictions, see :func:`predict_shards`; where members'
@@ -83,8 +88,8 @@ def write_predictions(
     Raises:
         FileExistsError: If it exists and ``overwrite`` is false.
         ImportError: If Parquet is asked for and pyarrow is not installed.
-        ValueError: If the ending is unknown, shards are missing, or there are outputs
-            for every pixel, which no row can hold.
+        ValueError: If the ending is unknown, shards are missing or unlike the first, or
+            there are outputs for every pixel, which no row can hold.
 
     Example:
         >>> import tempfile, tepui
@@ -105,16 +110,17 @@ def write_predictions(
     fits = len(names) in (0, predictions.samples)
     require(fits, "names", f"be one per sample ({predictions.samples})", len(names))
     about = _judged(predictions, level)
+    named = partial(_named, predictions, _any_target(predictions), units, level)
     if path.suffix == ".safetensors":
-        return _write_tensors(predictions, path, names, classes, units, level, about)
+        parts = [*map(named, predictions.shards())]
+        return _write_tensors(predictions, path, names, classes, parts, about)
     writing = _csv if path.suffix == ".csv" else partial(_parquet, about=about)
     with replacing(path) as temporary, writing(temporary) as write:
         for rows, shard in zip(_rows(predictions), predictions.shards(), strict=True):
             table: Columns = {"sample": list(rows)}
             if names:
                 table["name"] = [names[row] for row in rows]
-            found = _in_units(_named(shard, predictions, level), units)
-            write(table | _columns(found, "label" in shard, classes))
+            write(table | _columns(named(shard), "label" in shard, classes))
     return path
 
 
@@ -169,7 +175,11 @@ def _values(tensor: Tensor) -> list[Any]:
 
 
 def _named(
-    shard: Mapping[str, Tensor], predictions: ShardedPredictions, level: float
+    predictions: ShardedPredictions,
+    any_target: bool,
+    units: Normalize | None,
+    level: float,
+    shard: Mapping[str, Tensor],
 ) -> dict[str, Tensor]:
     """Return what a shard holds by plain names, with probabilities where it can."""
     found = {NAMES.get(name, name): part for name, part in shard.items()}
@@ -178,24 +188,37 @@ def _named(
         assert predictions.rule in get_args(Rule)
         rule: Any = predictions.rule
         found["probability"] = ensemble_probs(logits.float(), rule=rule)
-    if "label" in shard and bool((shard["label"] < 0).all()):
-        del found["target"], found["label_probability"]
-    elif "label" not in shard and _are_unknown(found["target"]):
-        del found["target"]
+    if not any_target:
+        found = {n: part for n, part in found.items() if n not in OF_TARGETS}
     if "unfamiliarity" in found:
         found["unfamiliar"] = unfamiliar_at(level, found["unfamiliarity"])
     order = [
         *(name for name in FIRST if name in found),
         *sorted(found.keys() - FIRST.keys()),
     ]
-    return {
+    plain = {
         name: found[name].flatten(1) if name == "quantiles" else found[name]
         for name in order
     }
+    return _in_units(plain, units)
 
 
-def _are_unknown(targets: Tensor) -> bool:
-    return not targets.is_floating_point() and bool((targets == NO_LABEL).all())
+def _any_target(predictions: ShardedPredictions) -> bool:
+    """Return whether any sample has a target, by reading those and nothing else."""
+    predictions.check_complete()
+    return any(map(_has_target, map(predictions.file, range(predictions.num_shards))))
+
+
+def _has_target(file: Path) -> bool:
+    """Return whether a shard has targets; what is wrong with it is found later."""
+    with file.open("rb") as stream:
+        header = read_header(stream, file)
+        if "label" in header.regions:
+            return bool((read_region(stream, header, "label") >= 0).any())
+        if "target" not in header.regions:
+            return False
+        targets = read_region(stream, header, "target")
+    return targets.is_floating_point() or bool((targets != NO_LABEL).any())
 
 
 def _in_units(found: dict[str, Tensor], units: Normalize | None) -> dict[str, Tensor]:
@@ -229,12 +252,9 @@ def _write_tensors(
     path: Path,
     names: Sequence[str],
     classes: Sequence[str],
-    units: Normalize | None,
-    level: float,
+    parts: Sequence[Mapping[str, Tensor]],
     about: Mapping[str, Any],
 ) -> Path:
-    shards = predictions.shards()
-    parts = [_in_units(_named(s, predictions, level), units) for s in shards]
     tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     document = {
         "task": predictions.task,
@@ -252,7 +272,7 @@ Write = Callable[[Columns], None]
 
 @contextmanager
 def _csv(path: Path) -> Iterator[Write]:
-    with path.open("w", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         begun = False
 

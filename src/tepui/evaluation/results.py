@@ -149,6 +149,9 @@ class Evaluation(ShownInNotebooks):
             "mistakes": {
                 score: item.document() for score, item in self.mistakes.items()
             },
+            "selective": {
+                score: item.document() for score, item in self.selective.items()
+            },
             "histograms": {
                 k: counts.document() for k, counts in self.histograms.items()
             },

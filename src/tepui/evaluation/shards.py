@@ -147,18 +147,28 @@ class ShardedPredictions:
             ``logits`` of shape ``(members, samples, classes)`` where they are stored.
 
         Raises:
-            ValueError: If shards are missing, or one is damaged.
+            ValueError: If shards are missing, one is damaged, or holds other numbers
+                than the first.
         """
-        missing = self.missing
-        rule = "hold all shards (predict_shards writes those that are missing)"
-        found = f"{self.num_shards - len(missing)} of {self.num_shards}"
-        require(not missing, str(self.path), rule, found)
+        self.check_complete()
+        first = None
         for number in range(self.num_shards):
             tensors, document = read_tensors(self.file(number), KIND)
             which: Any = document.get("shard")
             rule = f"be shard {number}"
             require(which == number, str(self.file(number)), rule, which)
+            found = _forms(tensors)
+            first = first or found
+            rule, unlike = "hold what the first shard holds", sorted(found ^ first)
+            require(not unlike, str(self.file(number)), rule, f"unlike it {unlike}")
             yield tensors
+
+    def check_complete(self) -> None:
+        """Raise a ``ValueError`` if shards are missing."""
+        missing = self.missing
+        rule = "hold all shards (predict_shards writes those that are missing)"
+        found = f"{self.num_shards - len(missing)} of {self.num_shards}"
+        require(not missing, str(self.path), rule, found)
 
     def statistics(self) -> dict[str, Tensor]:
         """Return the numbers of all samples, without logits.
@@ -337,6 +347,12 @@ def _promised(out: Prediction) -> dict[str, Tensor]:
         lower, upper = out.conformal_interval
         return {"conformal_lower": lower, "conformal_upper": upper}
     return {}
+
+
+def _forms(tensors: dict[str, Tensor]) -> set[str]:
+    """Return what every tensor holds of a sample; logits have members before it."""
+    first = {name: t[0] if name == "logits" else t for name, t in tensors.items()}
+    return {f"{name}: {t.dtype} {[*t.shape[1:]]}" for name, t in first.items()}
 
 
 def _begin(plan: ShardedPredictions) -> None:

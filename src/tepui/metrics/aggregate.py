@@ -88,4 +88,12 @@ def ensemble_predictions(logits: Tensor, *, rule: Rule = "probability") -> Tenso
         >>> ensemble_predictions(logits[:2], rule="vote")  # one vote each
         tensor([1])
     """
-    return map_samples(lambda chunk: chunk.ensemble_top(rule)[1], logits, rule=rule)
+    return ensemble_top(logits, rule)[1]
+
+
+def ensemble_top(logits: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
+    """Return the probability of the predicted class, and the class, from one pass."""
+    check_logits(logits, rule=rule)
+    tops = [chunk.ensemble_top(rule) for chunk in chunks_of(logits)]
+    confidence, predicted = zip(*tops, strict=True)
+    return torch.cat(confidence), torch.cat(predicted)

@@ -332,7 +332,7 @@ class UniquePredictions(SampleMean):
     labeled = False
 
     def per_sample(self, chunk: Chunk) -> Tensor:
-        """Return how many predictions of a sample differ from the first one."""
+        """Return how many classes are predicted of a sample beyond the first."""
         ordered = chunk.top[1].sort(0).values
         return (ordered[1:] != ordered[:-1]).sum(0)
 

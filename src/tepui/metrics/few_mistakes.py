@@ -73,14 +73,17 @@ def supported_inverse(logits: Tensor, labels: Tensor, rule: Rule, best: float) -
         A number between 1 and the best.
     """
     right = _expected_right(logits, rule)
+    wrong = max(len(labels) - right, _LEAST)
+    chunks = chunks_of(logits, labels)
+    weights = [_weights(chunk, rule, right, wrong) for chunk in chunks]
     low, high = 1.0, best
-    if _slope(logits, labels, rule, high, right) <= 0:
+    if _slope(logits, weights, rule, high) <= 0:
         return high
     for _ in range(_STEPS):
         if high / low < 1 + _CLOSE:
             break
         middle = math.sqrt(low * high)
-        rising = _slope(logits, labels, rule, middle, right) > 0
+        rising = _slope(logits, weights, rule, middle) > 0
         low, high = (low, middle) if rising else (middle, high)
     return low
 
@@ -91,14 +94,11 @@ def _expected_right(logits: Tensor, rule: Rule) -> float:
     return float(torch.stack(tops).sum())
 
 
-def _slope(
-    logits: Tensor, labels: Tensor, rule: Rule, beta: float, right: float
-) -> float:
+def _slope(logits: Tensor, weights: list[Tensor], rule: Rule, beta: float) -> float:
     """Return the derivative of the loss by the inverse temperature."""
-    wrong = max(len(labels) - right, _LEAST)
     parts = [
-        (_weights(chunk, rule, right, wrong) * _class_slopes(chunk, rule, beta)).sum()
-        for chunk in chunks_of(logits, labels)
+        (weight * _class_slopes(chunk, rule, beta)).sum()
+        for weight, chunk in zip(weights, chunks_of(logits), strict=True)
     ]
     return float(torch.stack(parts).sum())
 

@@ -23,7 +23,8 @@ AXES = (
 @cache
 def published() -> tuple[dict[str, Any], ...]:
     """Return every number of the three papers."""
-    text = files("tepui.papers").joinpath("published.json").read_text()
+    file = files("tepui.papers").joinpath("published.json")
+    text = file.read_text(encoding="utf-8")
     return tuple(json.loads(text))
 
 

@@ -121,7 +121,7 @@ def count_apart(found: Sequence[Difference]) -> str:
     apart = sum(each.apart for each in found)
     leave = "leaves" if apart == 1 else "leave"
     chance = CHANCE * len(found)
-    expected = f"about {chance:.0f}" if chance >= 0.5 else "less than one"
+    expected = f"about {max(1, round(chance))}" if chance >= 0.5 else "less than one"
     return (
         f"Of {len(found)} intervals {word(apart) if apart else 'none'} {leave} out "
         f"zero; chance alone would bring {expected}."

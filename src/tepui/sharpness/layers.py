@@ -36,10 +36,9 @@ from tepui.sharpness.lookups import (
     wide,
 )
 
-# Elements of all patches or products at a time; larger batches are taken in parts.
 # For so few, as in the check of a new model, no kernel is worth its compiling.
 FEW_SAMPLES = 2
-
+# Elements of all patches or products at a time; larger batches are taken in parts.
 WORKING_ELEMENTS = 2**26
 
 INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)

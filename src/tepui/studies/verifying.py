@@ -134,7 +134,7 @@ def _file(file: Path) -> Finding:
     """Return what is found in one file by its name and by what it says of itself."""
     kind = next((k for name, k in KINDS.items() if fnmatch(file.name, name)), None)
     try:
-        if file.suffix == ".jsonl":
+        if file == RunFolder(file.parent).metrics:
             kind = "log of epochs"
             read_lines(file, "epoch")
         elif file.suffix == ".json":

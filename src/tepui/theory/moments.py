@@ -260,7 +260,7 @@ def non_negative(argument: str, values: ArrayLike) -> FloatArray:
 
 def positive(argument: str, value: float) -> None:
     """Raise a ``ValueError`` unless a number is positive and finite."""
-    require(isfinite(value) and value > 0, argument, "be positive", value)
+    require(isfinite(value) and value > 0, argument, "be positive and finite", value)
 
 
 def integer_from(least: int, argument: str, value: int) -> None:

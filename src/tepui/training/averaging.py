@@ -37,7 +37,7 @@ def averaged_tensors(module: nn.Module) -> list[Tensor]:
 
 
 def start_average(module: nn.Module, progress: Tensor) -> dict[str, Tensor]:
-    """Return the initial average: the current weights, with a count of 1."""
+    """Return the initial average: the current weights, and a count of 0 after them."""
     means = (tensor.clone() for tensor in averaged_tensors(module))
     numbered = {f"mean/{number}": mean for number, mean in enumerate(means)}
     return {COUNT: torch.zeros_like(progress), **numbered}

@@ -191,7 +191,8 @@ class RunFolder:
     def append_history(self, record: EpochRecord) -> None:
         """Append the record of the epoch just ended."""
         self.check_there()
-        with writing(self.metrics), self.metrics.open("a") as file:
+        log = self.metrics
+        with writing(log), log.open("a", encoding="utf-8") as file:
             file.write(_line(record))
 
     def write_outcome(

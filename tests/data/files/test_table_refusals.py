@@ -1,9 +1,12 @@
 """What a table is refused for, one fault at a time."""
 
+import csv
+
 import pytest
 
 from table_files import NAMES, labeled, rows, written
 from tepui.data import Table
+from tepui.data.files.table_rows import read_table
 from tepui.data.preparation import preparation_of
 
 
@@ -90,6 +93,46 @@ def test_stray_quotation_marks_swallow_no_rows(text, line, tmp_path):
     path.write_text(text)
     with pytest.raises(ValueError, match=rf"line {line} of .* quotation marks"):
         Table(path, "y")
+
+
+LONG = csv.field_size_limit() + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (f"t,{LONG * 'y'}\n1,a\n2,b\n", 1),
+        (f"t,y\n1,a\n2,{LONG * 'b'}\n3,a\n", 3),
+        (f't,y\n1,a\n2,"{LONG * "b"}"\n3,a\n', 3),
+    ],
+    ids=["name", "cell", "cell in marks"],
+)
+def test_cells_that_are_too_long_are_named_as_such(text, line, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=rf"line {line} of .* characters") as found:
+        Table(path, "y")
+    said = str(found.value)
+    assert f"must be a row of cells with at most {LONG - 1} characters" in said
+    assert "quotation" not in said
+    assert len(said) < 300 + len(str(path))
+
+
+def test_a_mark_that_is_open_is_named_where_it_swallows_too_much(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('t,y\n1,a\n2,"b\n' + (LONG // 4 + 1) * "3,a\n" + "4,b\n")
+    said = f"quotation marks .*not closed within {LONG - 1} characters"
+    with pytest.raises(ValueError, match=rf"line 3 .*{said}"):
+        Table(path, "y")
+
+
+def test_a_first_line_may_be_longer_than_a_cell(tmp_path):
+    """All of it is one cell for a sign that does not part it."""
+    names = [f"{number:0200}" for number in range(LONG // 200 + 1)]
+    row = ";".join(["1"] * len(names))
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join([";".join(names), *[row] * 3]))
+    assert [*read_table(path).cells] == names
 
 
 @pytest.mark.parametrize("share", [1, 2])

@@ -21,6 +21,8 @@ from tepui.data.files.table_faults import Fault, refuse
 DELIMITERS = (",", ";", "\t")
 # Characters of a line that a message shows.
 MOST_SHOWN = 60
+# How the reader's error begins where a cell is longer than it takes.
+TOO_LONG = "field larger than field limit"
 # What stands for a value that is missing, in lower case.
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})
 
@@ -139,7 +141,7 @@ def _numbered(
     """
     reader = csv.reader(file, delimiter=delimiter, strict=True)
     rows: list[tuple[int, list[str]]] = []
-    errors: dict[int, csv.Error] = {}
+    broken: dict[int, str] = {}
     lost = 0
     while True:
         begins = reader.line_num + 1
@@ -150,22 +152,31 @@ def _numbered(
                     rows.append((reader.line_num, cells))
                 begins = reader.line_num + 1
         except csv.Error as error:
-            errors[begins] = error
-            lost += reader.line_num + 1 - begins
+            swallowed = reader.line_num + 1 - begins
+            broken[begins] = _broken_rule(str(error), swallowed)
+            lost += swallowed
             continue
-        return rows, _faults_of_marks(path, file, errors) if errors else [], lost
+        return rows, _faults_of_lines(path, file, broken) if broken else [], lost
 
 
-def _faults_of_marks(
-    path: Path, file: TextIO, errors: Mapping[int, csv.Error]
-) -> list[Fault]:
-    """Return rows whose quotation marks no reader understands, by their first lines."""
+def _broken_rule(error: str, lines: int) -> str:
+    """Return what a row should be in whose lines the reader failed."""
+    marks = "be a row whose quotation marks are closed at the ends of cells"
+    if not error.startswith(TOO_LONG):
+        return f"{marks} ({error})"
+    most = f"{csv.field_size_limit()} characters"
+    if lines == 1:
+        return f"be a row of cells with at most {most}"
+    return f"{marks} (one is not closed within {most})"
+
+
+def _faults_of_lines(path: Path, file: TextIO, rules: Mapping[int, str]) -> list[Fault]:
+    """Return rows that no reader understands, by their first lines."""
     file.seek(0)
-    rule = "be a row whose quotation marks are closed at the ends of cells"
     return [
-        Fault(path, f"{rule} ({errors[line]})", text.strip()[:MOST_SHOWN], line=line)
+        Fault(path, rules[line], text.strip()[:MOST_SHOWN], line=line)
         for line, text in enumerate(file, 1)
-        if line in errors
+        if line in rules
     ]
 
 
@@ -176,9 +187,15 @@ def _delimiter(first: str) -> str:
         >>> _delimiter('age;"height, cm";city')
         ';'
     """
-    return max(
-        DELIMITERS, key=lambda sign: len(next(csv.reader([first], delimiter=sign)))
-    )
+    return max(DELIMITERS, key=lambda sign: _parts(first, sign))
+
+
+def _parts(first: str, sign: str) -> int:
+    """Return how many names a sign makes of a line; none if one is too long."""
+    try:
+        return len(next(csv.reader([first], delimiter=sign)))
+    except csv.Error:
+        return 0
 
 
 def _faults_of_names(path: Path, names: Sequence[str]) -> list[Fault]:

@@ -325,6 +325,12 @@ def _check_free(
     """Raise if an earlier evaluation has what is asked for, or does not go with it."""
     if before is None or (changed and changed <= CALIBRATED):
         return
+    if "of" not in before:
+        raise FileExistsError(
+            f"{file} exists and does not say how it was made, as those of tepui compare "
+            "do not; add to a comparison by tepui compare with --resume (and --ood, "
+            "--metrics), or pass --overwrite to replace all of it"
+        )
     if changed == {"metrics"}:
         known = ", ".join(before["metrics"])
         raise FileExistsError(

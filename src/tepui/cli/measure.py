@@ -145,7 +145,12 @@ def _next(checkpoints: Sequence[Path]) -> str:
     if not is_saved(checkpoints):
         return f"tepui evaluate {places}, with the same --model"
     evaluated = (checkpoints[0] / EVALUATION).exists()
-    return f"tepui report {places} --open" if evaluated else f"tepui evaluate {places}"
+    if not evaluated:
+        return f"tepui evaluate {places}"
+    return (
+        f"tepui report {places} --open, for the scores; a page shows sharpness that "
+        "tepui compare --sharpness measured"
+    )
 
 
 def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:

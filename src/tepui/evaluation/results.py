@@ -203,9 +203,9 @@ def _applied_lines(evaluation: Evaluation) -> list[str]:
 def guessing_in_words(evaluation: Evaluation) -> str:
     """Return the sentence on an ensemble that a guess could well equal."""
     return (
-        f"cannot be told from guessing: {evaluation.clean.accuracy:.4g} of "
+        f"cannot be told from guessing: {100 * evaluation.clean.accuracy:.4g} % of "
         f"{evaluation.samples} clean samples are right, and always naming the most "
-        f"frequent class would get {evaluation.majority:.4g}"
+        f"frequent class would get {100 * evaluation.majority:.4g} %"
     )
 
 

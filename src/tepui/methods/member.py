@@ -14,7 +14,8 @@ class Gradient(NamedTuple):
     """A loss and its gradient.
 
     Attributes:
-        loss: Mean loss of the batch, detached.
+        loss: Mean loss of the batch at the member's weights, detached, without
+            penalties that a method adds.
         values: One tensor per trainable parameter, zero where a weight is pruned.
     """
 

@@ -176,8 +176,9 @@ def unfamiliar(group: Group) -> Parts:
         return []
     about = (
         "How well each score tells mistakes from right answers, and samples of "
-        "unfamiliar sets from test samples. No score is the best for both: confidence "
-        "or entropy find mistakes, mutual information or PDS what is unfamiliar. Each "
+        "unfamiliar sets from test samples. Confidence or entropy are meant to find "
+        "mistakes, mutual information or PDS what is unfamiliar; which of them does is "
+        "for the table to say. Each "
         "ensemble's AUPR and FPR95 are in its evaluation.json."
     )
     drawn = comparison.ood_sets if "pds" in comparison.detecting_scores else ()

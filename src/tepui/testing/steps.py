@@ -57,7 +57,7 @@ def check_gradient(checked: Subject, method: MemberMethod, phase: str) -> None:
         clean = all(p.grad is None and p.requires_grad for p in member.parameters)
         rule = "return gradients, not store them in .grad or freeze parameters"
         checked.must(rule, clean, "a changed .grad or requires_grad")
-        rule = "return the loss at the member's weights"
+        rule = "return the loss at the member's weights, without what it adds to it"
         checked.must_agree(rule, [loss], [expected], rtol=1e-4)
         detached = not any(tensor.requires_grad for tensor in (loss, *values))
         checked.must(

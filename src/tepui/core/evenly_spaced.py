@@ -26,6 +26,7 @@ def evenly_spaced(size: int, count: int) -> Tensor:
     """
     last, taken = size - 1, min(size, count)
     if last > COUNTED:
-        return torch.arange(taken) * last // max(taken - 1, 1)
+        return torch.arange(taken, device="cpu") * last // max(taken - 1, 1)
     places = torch.linspace(0, last, taken, dtype=torch.float32, device="cpu")
-    return places.long().unique()
+    rows: Tensor = places.long().unique()
+    return rows

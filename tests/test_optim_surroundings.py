@@ -208,6 +208,9 @@ def test_a_negative_rho_is_refused_wherever_it_is_given(rho):
     optimizer = SAM([weight], torch.optim.SGD, lr=0.1)
     with pytest.raises(ValueError, match=message):
         optimizer.add_param_group({"params": [nn.Parameter(weight * 1)], "rho": rho})
+    for owner in (optimizer, optimizer.base_optimizer):
+        (group,) = owner.param_groups
+        assert group["params"] == [weight]
 
 
 def test_both_passes_see_the_same_dropout_masks():

@@ -195,9 +195,10 @@ class SAM(torch.optim.Optimizer):
         Raises:
             ValueError: If its ``rho`` is negative.
         """
+        if isinstance(param_group, dict):  # else torch refuses it
+            rho = param_group.get("rho", self.defaults["rho"])
+            require(rho >= 0, "rho", "be non-negative", rho)
         super().add_param_group(param_group)
-        rho = self.param_groups[-1]["rho"]
-        require(rho >= 0, "rho", "be non-negative", rho)
 
     @torch.no_grad()
     def first_step(self, zero_grad: bool = False) -> None:

@@ -40,6 +40,37 @@ def test_other_kinds_of_images_become_color(mode, tmp_path):
     assert (decode(path) >= 254).all()
 
 
+@pytest.mark.parametrize("name", ["x.png", "x.tif", "x.pgm"])
+def test_sixteen_bits_become_eight_by_their_share_of_white(name, tmp_path):
+    ramp = np.append(np.arange(0, 65535, 97), [128, 129, 65406, 65407, 65535])
+    Image.fromarray(ramp.astype(np.uint16)[None]).save(tmp_path / name)
+    expected = [round(value * 255 / 65535) for value in ramp.tolist()]
+    assert decode(tmp_path / name, gray=True)[0, 0].tolist() == expected
+    color = decode(tmp_path / name)
+    assert color[:, 0].tolist() == [expected] * 3
+    part = decode(tmp_path / name, Frame(1), gray=True)
+    assert 120 < int(part) < 135  # the middle of the ramp
+
+
+def test_big_endian_sixteen_bits_and_other_maxima_are_read(tmp_path):
+    values = np.array([0, 250, 500, 1000], ">u2")
+    (tmp_path / "x.pgm").write_bytes(b"P5 4 1 1000\n" + values.tobytes())
+    assert decode(tmp_path / "x.pgm", gray=True)[0, 0].tolist() == [0, 64, 128, 255]
+    big = Image.frombytes("I;16B", (2, 1), np.array([257, 65535], ">u2").tobytes())
+    big.save(tmp_path / "x.tif")
+    assert decode(tmp_path / "x.tif", gray=True)[0, 0].tolist() == [1, 255]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.float32])
+@pytest.mark.parametrize("gray", [False, True])
+def test_numbers_without_a_known_white_are_refused(kind, gray, tmp_path):
+    path = tmp_path / "x.tif"
+    Image.fromarray(np.arange(64, dtype=kind).reshape(8, 8)).save(path)
+    said = r"x\.tif must be a valid image: .* 8 or 16 bits .*save.* PNG\), got '[IF]'"
+    with pytest.raises(ValueError, match=said):
+        decode(path, gray=gray)
+
+
 def test_a_frame_scales_the_shorter_side_and_cuts_the_center(tmp_path):
     pixels = np.zeros((20, 40, 3), dtype=np.uint8)
     pixels[:, 10:30] = 200  # the center, a square

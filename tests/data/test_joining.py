@@ -79,6 +79,29 @@ def test_labels_follow_the_names_of_classes(classes):
     assert [both.classes[label] for label in both.targets.tolist()] == labels
 
 
+def test_samples_without_a_label_get_none():
+    first = Arrays(torch.zeros(2, 3), [0, 1], classes=("cat", "dog"))
+    second = Arrays(torch.ones(3, 3), [-1, 0, 1], classes=("dog", "cat"))
+    assert joined([first, second]).targets.tolist() == [0, 1, -1, 1, 0]
+    pixels = torch.tensor([[[0, -100], [1, -1]]])
+    maps = [
+        Arrays(torch.zeros(1, 1, 2, 2), pixels, classes=names)
+        for names in (("cat", "dog"), ("dog", "cat"))
+    ]
+    expected = [[[0, -100], [1, -1]], [[1, -100], [0, -1]]]
+    assert joined(maps).targets.tolist() == expected
+
+
+def test_labels_that_name_no_class_are_not_renumbered():
+    for targets in ([0, 2], torch.zeros(2, 2)):
+        parts = [
+            Arrays(torch.zeros(2, 3), [0, 1], classes=("cat", "dog")),
+            Arrays(torch.zeros(2, 3), targets, classes=("dog", "cat")),
+        ]
+        with pytest.raises(ValueError, match=r"datasets\[1\] must hold labels below 2"):
+            joined(parts)
+
+
 @pytest.mark.parametrize("stored", [(True, True), (True, False), (False, True)])
 def test_what_lies_on_disk_stays_there(stored, tmp_path):
     held = [arrays(7, ("cat", "dog")), arrays(5, ("dog", "cat"), seed=1)]

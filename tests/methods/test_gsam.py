@@ -56,6 +56,31 @@ def test_orthogonal_part_of_a_multiple_is_zero():
         torch.testing.assert_close(part, torch.zeros_like(part), atol=1e-11, rtol=0)
 
 
+@pytest.mark.parametrize("size", [1e-9, 1e-7, 1e-4, 1.0, 1e4])
+def test_orthogonal_part_scales_with_the_gradient(size):
+    g = [torch.tensor([3.0, 4.0], dtype=torch.float64) * size]
+    along = [torch.tensor([2.0, 0.0], dtype=torch.float64) * size]
+    (found,) = orthogonal_part(g, along)
+    expected = torch.tensor([0.0, 4.0], dtype=torch.float64)
+    torch.testing.assert_close(found / size, expected, atol=1e-2, rtol=0)
+    if size >= 1e-7:
+        torch.testing.assert_close(found / size, expected, atol=1e-4, rtol=0)
+
+
+def test_nothing_is_along_a_gradient_of_zero():
+    g, zero = [torch.tensor([3.0, 4.0])], [torch.zeros(2)]
+    assert torch.equal(orthogonal_part(g, zero)[0], g[0])
+
+
+def test_gradients_of_usual_size_are_divided_by_their_squared_norm_to_the_bit():
+    """Runs recorded earlier go on as they began."""
+    stream = torch.Generator().manual_seed(0)
+    for size in (0.01, 1.0, 50.0):
+        g, along = (size * torch.randn(2, 30, generator=stream)).unbind()
+        scale = (g * along).sum() / (along.norm().square() + 1e-12)
+        assert torch.equal(orthogonal_part([g], [along])[0], g - along * scale)
+
+
 @pytest.mark.parametrize(("rate", "rho"), [(0.1, 0.2), (0.05, 0.125), (0.0, 0.05)])
 def test_radius_follows_the_learning_rate(rate, rho):
     member, batch = member_and_batch(rate=0.1)

@@ -106,6 +106,36 @@ def test_masked_weights_have_no_curvature():
     assert abs(measured.value - float(part.trace())) < 4 * measured.standard_error
 
 
+@pytest.mark.parametrize("which", ["LA", "SA", "LM"])
+@pytest.mark.parametrize("free_weights", [4, 9, 30])
+def test_eigenvalues_under_masks_are_those_of_the_free_weights(which, free_weights):
+    """All but one of them, so that Lanczos exhausts the space of the free weights."""
+    model, data = network(), classified()
+    chosen = torch.randperm(43, generator=torch.Generator().manual_seed(5))
+    free = torch.zeros(43, dtype=torch.bool)
+    free[chosen[:free_weights]] = True
+    sizes = [p.numel() for p in model.parameters()]
+    named = zip(model.named_parameters(), free.split(sizes), strict=True)
+    masks = {name: part.view_as(p) for (name, p), part in named}
+    exact = torch.linalg.eigvalsh(dense_hessian(model, data)[free][:, free])
+    for count in {1, 2, free_weights - 1}:
+        order = {"LA": -exact, "SA": exact, "LM": -exact.abs()}[which].argsort()
+        how = {"num_eigenvalues": count, "which": which, "tolerance": 1e-10}
+        measured = hessian_eigenvalues(model, data, masks=masks, **how)
+        values = torch.tensor([one.value for one in measured], dtype=torch.float64)
+        torch.testing.assert_close(values, exact[order[:count]], rtol=1e-7, atol=1e-9)
+
+
+def test_more_eigenvalues_than_free_weights_are_refused():
+    first = torch.zeros(5, 4, dtype=torch.bool)
+    first[0] = True
+    biases = {name: torch.zeros(n) != 0 for name, n in (("0.bias", 5), ("2.bias", 3))}
+    masks = {"0.weight": first, "2.weight": torch.zeros(3, 5) != 0, **biases}
+    rule = r"less than the number of free weights \(4\), got 4"
+    with pytest.raises(ValueError, match=rule):
+        hessian_eigenvalues(network(), classified(), masks=masks, num_eigenvalues=4)
+
+
 def test_a_linear_loss_has_no_curvature():
     model = nn.Linear(3, 1).double()
     data = Arrays(torch.ones(2, 3).double(), torch.zeros(2))
@@ -156,7 +186,7 @@ def test_the_fisher_trace_agrees_with_curvlinops():
         ),
         (
             lambda m, d: hessian_eigenvalues(m, d, num_eigenvalues=43),
-            r"num_eigenvalues must be positive and less than the number of weights",
+            "num_eigenvalues must be positive and less than the number of free",
         ),
         (lambda m, d: hessian_eigenvalues(m, d, which="XX"), "which must be one of LA"),
     ],

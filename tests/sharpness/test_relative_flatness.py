@@ -128,6 +128,38 @@ def test_labels_and_label_smoothing_do_not_matter():
     assert measured.value == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("soft", [False, True])
+def test_class_weights_weigh_the_closed_form_as_they_do_the_hessian(smoothing, soft):
+    model, data = network(), classified()
+    if soft:
+        stream = torch.Generator().manual_seed(2)
+        odds = torch.randn(15, 4, generator=stream, dtype=torch.float64)
+        data = Arrays(data.inputs, odds.softmax(1))
+    loss = CrossEntropy(smoothing, class_weights=(1.0, 5.0, 0.5, 0.0))
+    dense = relative_flatness(model, data, loss=loss, method="hessian")
+    closed = relative_flatness(model, data, loss=loss)
+    assert closed.value == pytest.approx(dense.value, rel=1e-10)
+    assert closed.value != pytest.approx(relative_flatness(model, data).value, rel=0.1)
+
+
+def test_each_sample_counts_by_the_weight_of_its_class():
+    model, data = network(), classified()
+    loss = CrossEntropy(class_weights=(1.0, 5.0, 0.5, 2.0))
+    for label, weight in enumerate(loss.class_weights):
+        alone = data.subset((data.targets == label).nonzero()[:, 0])
+        plain = relative_flatness(model, alone)
+        measured = relative_flatness(model, alone, loss=loss)
+        assert measured.value == pytest.approx(weight * plain.value, rel=1e-12)
+        error = weight * plain.standard_error
+        assert measured.standard_error == pytest.approx(error, nan_ok=True)
+
+
+def test_one_weighted_class_has_no_curvature():
+    loss = CrossEntropy(class_weights=(3.0,))
+    assert relative_flatness(network(1), classified(1), loss=loss).value == 0
+
+
 def test_confident_predictions_keep_their_digits():
     """Probabilities of 1e-12 and less, where the variance cancels in float32."""
     model, data = network(), classified()

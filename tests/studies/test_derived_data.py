@@ -134,6 +134,13 @@ def test_changes_see_floats_and_leave_labels(store):
     assert torch.equal(digits.inputs, expected)
 
 
+def test_changes_beyond_black_and_white_end_there(store):
+    for far, byte in ((1.002, 255), (7.0, 255), (-0.002, 0), (-7.0, 0)):
+        change = partial(torch.full_like, fill_value=far)
+        found = Changed(Held(), change).load(store).inputs
+        assert torch.equal(found, torch.full_like(found, byte))
+
+
 def test_misjudged_images_are_all_that_the_judge_gets_wrong(store):
     test, judge = Samples(Digits, "test", count=60), EXTRACTOR.trained_with(epochs=2)
     found, clean = Misjudged(test, judge).load(store), test.load(store)

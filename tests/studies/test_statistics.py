@@ -287,6 +287,17 @@ def test_bootstrap_is_seeded_and_has_no_width_without_spread():
     assert bootstrap_interval([2.0, 2.0]) == (2.0, 2.0)
 
 
+@pytest.mark.parametrize("resamples", [1, 2, 3, 10])
+def test_bootstrap_of_few_resamples_lies_within_the_values(resamples):
+    """Also where all of their means lie on one side of the mean."""
+    for seed in range(40):
+        how = {"resamples": resamples, "seed": seed}
+        low, high = bootstrap_interval([1.0, 3.0], **how)
+        assert 1 <= low <= high <= 3
+        low, high = bootstrap_interval([1.0, 2.0, 9.0], 0.5, **how)
+        assert 1 <= low <= high <= 9
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

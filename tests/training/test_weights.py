@@ -76,6 +76,14 @@ def test_balanced_weights_give_every_class_the_same_sum(labels):
     assert float(weights[targets].mean()) == pytest.approx(1)
 
 
+def test_balanced_weights_are_those_of_the_classes_there_are():
+    rule = "targets must hold classes below 3, of which there are so many, got 5"
+    with pytest.raises(ValueError, match=rule):
+        balanced_weights(torch.tensor([0, 5]), classes=3)
+    assert len(balanced_weights(torch.tensor([0, 5]))) == 6
+    assert len(balanced_weights(torch.tensor([0, 2]), classes=3)) == 3
+
+
 def naive(data, weights, epochs, rho=0.0):
     """Descend the weighted mean loss of all data, step by step."""
     ensemble = tepui.Ensemble.build(linear, members=2, seed=3)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.evenly_spaced import evenly_spaced
 from tepui.core.storage import raw_bytes
 from tepui.data.loading import at_rows, length
 
@@ -23,8 +24,7 @@ def fingerprint(dataset: Dataset[Any]) -> tuple[str, ...]:
         >>> same_data(fingerprint(data), fingerprint(data))
         True
     """
-    size = length(dataset)
-    rows = torch.linspace(0, size - 1, min(SAMPLES, size)).long().unique()
+    rows = evenly_spaced(length(dataset), SAMPLES)
     (batch,) = at_rows(dataset, [rows], device=torch.device("cpu"))
     inputs = batch.inputs
     parts = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]

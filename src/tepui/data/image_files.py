@@ -26,6 +26,7 @@ from tepui.core.storage import raw_bytes, read_text
 from tepui.core.types import check_fields
 from tepui.core.warning import warn
 from tepui.data.arrays import Arrays, Normalize
+from tepui.data.eight_bits import eight_bits
 from tepui.data.files.origins import require_file
 from tepui.data.stored import StoredData, whole
 
@@ -275,7 +276,7 @@ def pixels_of(
 ) -> Tensor:
     """Return an opened image as bytes ``(channels, height, width)``."""
     limits_here().check("image_pixels", image.width * image.height, "image")
-    image = image.convert("L" if gray else "RGB")
+    image = eight_bits(image).convert("L" if gray else "RGB")
     if frame is not None:
         image = _framed(image, frame)
     pixels = torch.from_numpy(np.array(image))

@@ -59,7 +59,7 @@ def joined(datasets: Sequence[Dataset[Any]]) -> Held:
         same = _read_as(datasets[number]) == _read_as(datasets[0])
         require(same, f"datasets[{number}]", rule, "another table")
     classes = _classes(parts)
-    targets = torch.cat([_targets(part, classes) for part in parts])
+    targets = torch.cat([_targets(n, part, classes) for n, part in enumerate(parts)])
     files = [part for part in parts if isinstance(part, ImageFiles)]
     if len(files) == len(parts) and len({(f.frame, f.gray) for f in files}) == 1:
         return ImageFiles(
@@ -174,11 +174,21 @@ def _classes(parts: Sequence[Held]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for part in parts for name in part.classes))
 
 
-def _targets(part: Held, classes: tuple[str, ...]) -> Tensor:
-    """Return labels by the numbers that classes have in the whole."""
+def _targets(number: int, part: Held, classes: tuple[str, ...]) -> Tensor:
+    """Return labels by the numbers that classes have in the whole.
+
+    Negative ones are no classes but say that there is no label, and stay.
+    """
     if classes[: len(part.classes)] == part.classes:
         return part.targets
-    return torch.tensor([classes.index(name) for name in part.classes])[part.targets]
+    rule = f"hold labels below {len(part.classes)}, the number of classes it names"
+    labels = part.targets
+    floats = labels.is_floating_point()
+    got = labels.dtype if floats else int(labels.max())
+    fits = not floats and int(labels.max()) < len(part.classes)
+    require(fits, f"datasets[{number}]", rule, got)
+    numbers = torch.tensor([classes.index(name) for name in part.classes])
+    return numbers[labels.clamp(min=0)].where(labels >= 0, labels)
 
 
 def _concatenated(inputs: Sequence[Inputs]) -> Inputs:

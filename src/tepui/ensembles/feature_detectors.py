@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
+from tepui.core.evenly_spaced import evenly_spaced
 from tepui.core.precision import computing_in
 from tepui.data.loading import at_rows, in_order, length
 from tepui.ensembles.base import EnsembleBase
@@ -105,8 +106,8 @@ class FeatureDetectors:
         """
         require_classes(ensemble.task, "detectors of features")
         require(num_samples > 0, "num_samples", "be positive", num_samples)
-        size, device = length(dataset), device_of(ensemble)
-        rows = torch.linspace(0, size - 1, min(size, num_samples)).long().unique()
+        device = device_of(ensemble)
+        rows = evenly_spaced(length(dataset), num_samples)
         batches = at_rows(
             dataset, rows.split(batch_size), device=device, workers=workers
         )

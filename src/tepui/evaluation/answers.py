@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import logits_shape
+from tepui.core.evenly_spaced import evenly_spaced
 from tepui.core.warning import warn
 from tepui.data.loading import at_rows, length
 from tepui.ensembles.ensemble import Ensemble
@@ -78,9 +79,7 @@ def answers_on(
     ensemble: Ensemble, data: Dataset[Any], batch_size: int = 256
 ) -> Answers:
     """Return what members say about data, of which some thousands will do."""
-    samples = length(data)
-    count = min(samples, SAMPLES)
-    rows = torch.linspace(0, samples - 1, count).round().long().split(batch_size)
+    rows = evenly_spaced(length(data), SAMPLES).split(batch_size)
     parts = []
     for batch in at_rows(data, rows, device=device_of(ensemble)):
         with evaluating(ensemble), torch.no_grad():

@@ -35,6 +35,9 @@ def balanced_weights(targets: Tensor, classes: int | None = None) -> tuple[float
     require(len(labels) > 0, "targets", "hold a label", targets)
     rule = "be positive"
     require(classes is None or classes > 0, "classes", rule, classes)
+    rule = f"hold classes below {classes}, of which there are so many"
+    known = classes is None or int(labels.max()) < classes
+    require(known, "targets", rule, int(labels.max()))
     counts = torch.bincount(labels.long().cpu().flatten(), minlength=classes or 0)
     present = int((counts > 0).sum())
     weights = (len(labels) / (present * counts.double())).where(counts > 0, 0.0)

@@ -48,7 +48,7 @@ def orthogonal_part(
     """
     products = foreach.multiply(gradients, along)
     inner = torch.stack([product.sum() for product in products]).sum()
-    scale = inner / (get_total_norm(list(along)).square() + EPSILON)
+    scale = inner / (get_total_norm(list(along)) + EPSILON).square()
     return foreach.subtract(gradients, foreach.scale(along, scale))
 
 

@@ -75,7 +75,24 @@ class Chunk:
     def mean_logits(self) -> Tensor:
         """The mean of the members' logits, finite where their sum is not."""
         limits = torch.finfo(self.logits.dtype)
-        return self.logits.mean(0).clamp_(limits.min, limits.max)
+        # Powers of two: what they scale keeps its digits.
+        power = 2.0 ** (len(self.logits) - 1).bit_length()
+        mean = (self.logits / power).mean(0) * power
+        return mean.clamp_(limits.min, limits.max)
+
+    def below_largest(self, rule: Rule) -> Tensor:
+        """Return logits less the largest of their sample, finite in any case.
+
+        Args:
+            rule: Those of the mean where members are combined by ``"logit"``, else
+                those of each member.
+
+        Returns:
+            Shape ``(members, samples, classes)``, with one member for the mean.
+        """
+        raw = self.mean_logits.unsqueeze(0) if rule == "logit" else self.logits
+        values = raw - raw.amax(-1, keepdim=True)
+        return values.clamp_(min=torch.finfo(values.dtype).min)
 
     @cached_property
     def top(self) -> tuple[Tensor, Tensor]:

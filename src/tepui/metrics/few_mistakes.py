@@ -118,8 +118,7 @@ def _weights(chunk: Chunk, rule: Rule, right: float, wrong: float) -> Tensor:
 
 def _class_slopes(chunk: Chunk, rule: Rule, beta: float) -> Tensor:
     """Return the derivative of the loss of every class, were it the label."""
-    raw = chunk.mean_logits.unsqueeze(0) if rule == "logit" else chunk.logits
-    values = raw - raw.amax(-1, keepdim=True)
+    values = chunk.below_largest(rule)
     scaled = Chunk(beta * values)
     gain = values - (scaled.probs * values).sum(-1, keepdim=True)
     return wide(-(scaled.log_probs.softmax(0) * gain).sum(0))

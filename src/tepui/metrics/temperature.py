@@ -117,9 +117,8 @@ def _derivatives(
 
 
 def _chunk_derivatives(chunk: Chunk, rule: Rule, beta: float) -> Tensor:
-    raw = chunk.logits.mean(0, keepdim=True) if rule == "logit" else chunk.logits
     # From the largest logit down: no overflow, and squares that do not cancel.
-    values = raw - raw.amax(-1, keepdim=True)
+    values = chunk.below_largest(rule)
     weights = (beta * values).exp_()
     total = weights.sum(-1)
     weights *= values
@@ -128,7 +127,8 @@ def _chunk_derivatives(chunk: Chunk, rule: Rule, beta: float) -> Tensor:
     spread = weights.sum(-1) / total - mean.square()
     index = chunk.labels.expand(len(values), -1).unsqueeze(-1)
     label_values = values.gather(-1, index)[:, :, 0]
-    share = (beta * label_values - total.log()).softmax(0)
+    lowest = torch.finfo(values.dtype).min
+    share = ((beta * label_values).clamp_(min=lowest) - total.log()).softmax(0)
     gain = label_values - mean
     slope = -(share * gain).sum(0)
     bend = -(share * (gain.square() - spread)).sum(0) + slope.square()

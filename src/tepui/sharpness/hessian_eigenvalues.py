@@ -47,7 +47,7 @@ def hessian_eigenvalues(
         model: Any module; left unchanged.
         dataset: A data set, or a loader that does not shuffle.
         loss: Returns one loss per sample.
-        num_eigenvalues: How many, fewer than there are weights.
+        num_eigenvalues: How many, fewer than there are weights that may move.
         which: The largest (``"LA"``), the smallest (``"SA"``) or the largest by
             magnitude (``"LM"``), as in ``scipy.sparse.linalg.eigsh``.
         tolerance: Relative accuracy.
@@ -76,8 +76,9 @@ def hessian_eigenvalues(
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
     weights = WeightVector(model, loss, masks=masks)
     free = weights.scale()
-    rule = f"be positive and less than the number of weights ({len(free)})"
-    few = 0 < num_eigenvalues < len(free)
+    kept = free.nonzero()[:, 0]
+    rule = f"be positive and less than the number of free weights ({len(kept)})"
+    few = 0 < num_eigenvalues < len(kept)
     require(few, "num_eigenvalues", rule, num_eigenvalues)
     settings = batches.settings(
         "hessian_eigenvalues",
@@ -87,9 +88,9 @@ def hessian_eigenvalues(
         masked=weights.masked,
     )
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
-        start = free * normal_like(free, stream)
+        start = normal_like(free, stream)[kept]
         how = num_eigenvalues, which, tolerance
-        vectors = _eigenvectors(weights, batches, free, start, *how)
+        vectors = _eigenvectors(weights, batches, kept, start, *how)
         curvatures = [curvatures_along(weights, batches, v).detach() for v in vectors]
     return tuple(mean_of(values, settings) for values in curvatures)
 
@@ -114,23 +115,32 @@ def hessian_product(weights: WeightVector, batches: Selection, way: Tensor) -> T
 def _eigenvectors(
     weights: WeightVector,
     batches: Selection,
-    free: Tensor,
+    kept: Tensor,
     start: Tensor,
     count: int,
     which: Which,
     tolerance: float,
 ) -> list[Tensor]:
-    """Return unit eigenvectors, that of the extreme eigenvalue first."""
+    """Return unit eigenvectors, that of the extreme eigenvalue first.
+
+    Lanczos iteration runs in the coordinates of the kept weights: it may not leave
+    them, as it would for vectors of the whole space once those are exhausted.
+    """
     from scipy.sparse.linalg import LinearOperator, eigsh
 
-    def product(vector: np.ndarray) -> np.ndarray:
-        way = torch.from_numpy(vector.ravel()).to(free)
-        image = free * hessian_product(weights, batches, free * way)
-        return np.asarray(without_nan(image, "weight").double().cpu().numpy())
+    def spread(vector: np.ndarray) -> Tensor:
+        way = torch.zeros_like(weights.vector)
+        way[kept] = torch.from_numpy(vector.copy()).to(way)
+        return way
 
-    size = len(free)
+    def product(vector: np.ndarray) -> np.ndarray:
+        image = hessian_product(weights, batches, spread(vector.ravel()))
+        kept_image = without_nan(image, "weight")[kept]
+        return np.asarray(kept_image.double().cpu().numpy())
+
+    size = len(kept)
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     first = start.double().cpu().numpy()
     values, vectors = eigsh(operator, count, which=which, v0=first, tol=tolerance)
     order = {"LA": -values, "SA": values, "LM": -np.abs(values)}[which].argsort()
-    return [torch.from_numpy(vectors[:, i].copy()).to(free) for i in order]
+    return [spread(vectors[:, i]) for i in order]

@@ -16,7 +16,8 @@ P_s P_{s'}) \varphi \varphi^\top]`, whatever the labels, and so
     \tfrac12 \sum_{s, s'} P_s P_{s'} \lVert w_s - w_{s'} \rVert^2,
 
 exactly, without a Hessian, in one pass. The last form has no cancellation, so that
-confident predictions keep their digits.
+confident predictions keep their digits. Class weights multiply each sample's share by
+the weight of its class, the mean weight under a target that is spread over several.
 
 Differs from the released code: the normalization of features is applied to the
 features, not to the two parameters before the last layer; the mean over samples is the
@@ -148,7 +149,28 @@ def _parts(
             for features, _, targets in passed
         ]
     distances = _squared_distances(weight)
-    return [_flatness(features, logits, distances) for features, logits, _ in passed]
+    return [
+        _flatness(features, logits, distances) * _factors(logits, targets, loss)
+        for features, logits, targets in passed
+    ]
+
+
+def _factors(logits: Tensor, targets: Tensor, loss: Loss) -> Tensor:
+    """Return what class weights multiply each sample's Hessian by.
+
+    A target's weights are in its loss where all classes are as likely, times the
+    logarithm of their number.
+
+    Example:
+        >>> weighted = CrossEntropy(class_weights=(1.0, 3.0))
+        >>> _factors(torch.zeros(2, 2), torch.tensor([0, 1]), weighted)
+        tensor([1., 3.])
+    """
+    if not isinstance(loss, CrossEntropy) or loss.class_weights is None:
+        return torch.ones((), device=logits.device)
+    # One class alone has no curvature, whatever its weight.
+    log_classes = math.log(max(logits.shape[1], 2))
+    return loss(torch.zeros_like(_wide(logits)), targets) / log_classes
 
 
 def _flatness(features: Tensor, logits: Tensor, distances: Tensor) -> Tensor:
@@ -159,10 +181,13 @@ def _flatness(features: Tensor, logits: Tensor, distances: Tensor) -> Tensor:
         >>> _flatness(torch.tensor([[3.0, 4.0]]), torch.zeros(1, 2), distances)
         tensor([25.])
     """
-    logits = logits.float() if logits.dtype.itemsize < 4 else logits
-    probs = logits.softmax(1)
+    probs = _wide(logits).softmax(1)
     variance = 0.5 * ((probs @ distances.to(probs)) * probs).sum(1)
     return features.to(probs).square().sum(1) * variance
+
+
+def _wide(logits: Tensor) -> Tensor:
+    return logits.float() if logits.dtype.itemsize < 4 else logits
 
 
 def _squared_distances(weight: Tensor) -> Tensor:

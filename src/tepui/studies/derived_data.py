@@ -151,7 +151,7 @@ class Changed(DataSource):
         assert isinstance(images.inputs, Tensor)
         full = 255 if images.inputs.dtype == torch.uint8 else 1
         changed = self.change(images.inputs.float() / full)
-        return images.like(changed.mul(255).round().byte(), images.targets)
+        return images.like(changed.clamp(0, 1).mul(255).round().byte(), images.targets)
 
 
 @final

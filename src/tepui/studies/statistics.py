@@ -170,7 +170,8 @@ def bootstrap_interval(
     Args:
         values: Two or more.
         confidence: Probability that the interval covers the mean.
-        resamples: How many samples to draw from the values.
+        resamples: How many samples to draw from the values; fewer than some hundreds
+            do not reach the interval's ends.
         seed: What they derive from.
 
     Returns:
@@ -202,7 +203,9 @@ def bootstrap_interval(
     chosen = torch.randint(count, (resamples, count), generator=draws)
     means = sample[chosen].mean(1)
     below = (means < mean).double().mean() + (means == mean).double().mean() / 2
-    bias = ndtri(float(below))
+    # Where all lie on one side, half a resample is taken to lie on the other.
+    half = 0.5 / resamples
+    bias = ndtri(min(max(float(below), half), 1 - half))
     skewness = float((away**3).sum() / (6 * (away**2).sum() ** 1.5))
     ends = []
     for probability in ((1 - confidence) / 2, (1 + confidence) / 2):

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset, Subset
 
+from tepui.core.evenly_spaced import evenly_spaced
 from tepui.data import Arrays, Batch, split
 from tepui.data.class_names import class_names
 from tepui.data.loading import in_order
@@ -48,7 +49,7 @@ def check_dataset(
     samples = _check_items(checked, dataset)
     part = dataset
     if samples > max_samples:
-        rows = torch.linspace(0, samples - 1, max_samples).round().long().tolist()
+        rows = evenly_spaced(samples, max_samples).tolist()
         part = (
             dataset.subset(rows)
             if isinstance(dataset, Arrays)

@@ -207,6 +207,17 @@ def test_classes_must_be_names_of_folders(clean, name, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.parametrize("label", [-1, 2])
+def test_images_of_no_class_have_no_folder(label, tmp_path):
+    images = Arrays(torch.zeros(2, 3, 8, 8).byte(), [0, label], classes=("a", "b"))
+    with pytest.raises(ValueError, match="layout must be arrays unless every image"):
+        write_corrupted(corrupted(images), tmp_path / "x", layout="folders")
+    assert not (tmp_path / "x").exists()
+    nameless = Arrays(torch.zeros(2, 3, 8, 8).byte(), [-1, -1])
+    with pytest.raises(ValueError, match="layout must be arrays unless every image"):
+        write_corrupted(corrupted(nameless), tmp_path / "x", layout="folders")
+
+
 def test_what_a_layout_cannot_hold_is_refused(clean, tmp_path):
     with pytest.raises(ValueError, match="severities must be 1 to 5"):
         write_corrupted(corrupted(clean, severities=(1,)), tmp_path / "x")

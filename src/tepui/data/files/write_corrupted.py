@@ -225,4 +225,8 @@ def _class_folders(dataset: Arrays) -> tuple[str, ...]:
     for name in names:
         plain = name == Path(name).name and name not in ("", ".", "..")
         require(plain, "classes", "be valid folder names", name)
+    low, high = int(dataset.targets.min()), int(dataset.targets.max())
+    rule = f"be arrays unless every image has one of {len(names)} classes"
+    known = low >= 0 and high < len(names)
+    require(known, "layout", rule, f"labels from {low} to {high}")
     return names

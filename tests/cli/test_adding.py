@@ -48,6 +48,20 @@ def test_parts_are_the_same_as_the_whole(run, tmp_path, capsys):
     assert {gallery.data for gallery in shown} == {None, "noise", "far"}
 
 
+def test_to_a_comparison_one_adds_by_comparing(tmp_path, capsys):
+    compare = ["compare", *SMALL, "--ensembles", "1", "--methods", "DeepEnsemble"]
+    compare += ["--corruptions", "none", "--sharpness", "0", "--quiet"]
+    out = tmp_path / "comparison"
+    main([*compare, "--out", str(out)])
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(out / "DeepEnsemble" / "0"), *NOISE])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "add to a comparison by tepui compare with --resume" in said
+    main([*compare, *NOISE, "--out", str(out), "--resume"])
+    assert "noise" in evaluation(out / "DeepEnsemble" / "0")["ood"]
+
+
 def test_what_is_there_is_measured_again_only_where_it_is_asked_for(run, capsys):
     words = ["evaluate", str(run), "--corruptions", "none", *NOISE]
     main(words)

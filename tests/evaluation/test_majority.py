@@ -35,5 +35,5 @@ def test_an_evaluation_says_whether_it_is_better_than_a_guess(scale, guesses):
     result = tepui.evaluate(tepui.Ensemble([member(scale)]), DATA)
     assert result.majority == result.document()["majority"] == pytest.approx(2 / 3)
     assert result.only_guesses == guesses
-    said = "always naming the most frequent class would get 0.6667"
+    said = "always naming the most frequent class would get 66.67 %"
     assert (said in str(result)) == guesses

@@ -327,9 +327,9 @@ def _check_free(
         return
     if "of" not in before:
         raise FileExistsError(
-            f"{file} exists and does not say how it was made, as those of tepui compare "
-            "do not; add to a comparison by tepui compare with --resume (and --ood, "
-            "--metrics), or pass --overwrite to replace all of it"
+            f"{file} exists and does not say how it was made, as those of tepui "
+            "compare do not; add to a comparison by tepui compare with --resume (and "
+            "--ood, --metrics), or pass --overwrite to replace all of it"
         )
     if changed == {"metrics"}:
         known = ", ".join(before["metrics"])

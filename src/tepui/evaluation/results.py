@@ -202,6 +202,7 @@ def _applied_lines(evaluation: Evaluation) -> list[str]:
 
 def guessing_in_words(evaluation: Evaluation) -> str:
     """Return the sentence on an ensemble that a guess could well equal."""
+    assert evaluation.majority is not None
     return (
         f"cannot be told from guessing: {100 * evaluation.clean.accuracy:.4g} % of "
         f"{evaluation.samples} clean samples are right, and always naming the most "

@@ -1,6 +1,7 @@
 """Models and text from the command line."""
 
 import json
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -8,7 +9,8 @@ import torch
 
 from data.mrpc_files import write
 from tepui.cli.main import main
-from tepui.models import ConvNet
+from tepui.cli.parsing import OPTIONS_OF_ROWS
+from tepui.models import MLP, ConvNet
 
 SHORT = ["--epochs", "1", "--members", "2", "--quiet"]
 
@@ -54,6 +56,15 @@ def test_models_train_by_name(tmp_path, name, options, expected):
     )
     for config in configs(tmp_path / "r"):
         assert expected.items() <= config.items()
+
+
+def test_options_that_one_default_model_has_name_it(tmp_path):
+    """Nobody writes which; the layers of a perceptron are not those of a ConvNet."""
+    out = ["--out", str(tmp_path / "r")]
+    main(["train", "--model.hidden", "[4]", *SHORT, *out])
+    assert configs(tmp_path / "r")[0]["hidden"] == [4]
+    of_rows = {option.removeprefix("--model.") for option in OPTIONS_OF_ROWS}
+    assert of_rows == {*signature(MLP).parameters} - {*signature(ConvNet).parameters}
 
 
 def test_what_is_written_of_a_model_stays(tmp_path, capsys):

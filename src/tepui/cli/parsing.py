@@ -39,7 +39,9 @@ METHOD = "--method"
 WHOLE = (GRID, "--data.ignore")
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
 _NAME = re.compile(r"[\w-]+=")
-DEFAULT_MODEL = "ConvNet"
+DEFAULT_MODEL, MODEL_OF_ROWS = "ConvNet", "MLP"
+# Written alone, these mean the model of rows, which the other does not have.
+OPTIONS_OF_ROWS = ("--model.hidden", "--model.in_features")
 # Methods of a recipe and of a calibration are words.
 WORDS_ALONE = {"reproduce": ("--methods",), "calibrate": ("--method",)}
 FLAGS = (
@@ -350,7 +352,10 @@ def _with_model(words: list[str]) -> list[str]:
         return words
     places = (n for n, option in enumerate(options) if option.startswith("--model."))
     first = next(places, len(words))
-    named = ["--model", DEFAULT_MODEL] if first < len(words) else []
+    if first == len(words):
+        return words
+    of_rows = any(option in OPTIONS_OF_ROWS for option in options)
+    named = ["--model", MODEL_OF_ROWS if of_rows else DEFAULT_MODEL]
     return [*words[:first], *named, *words[first:]]
 
 

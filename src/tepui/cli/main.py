@@ -36,6 +36,7 @@ from tepui.cli import (
 from tepui.cli.admission import admitting, check_classes, listed, named_by_user, refusal
 from tepui.cli.architecture import Architecture
 from tepui.cli.completion import EXAMPLE, Shell, script
+from tepui.cli.config_form import check_form
 from tepui.cli.console import console, plain_warnings
 from tepui.cli.expansion import check_expansion
 from tepui.cli.factories import without_factory
@@ -325,6 +326,7 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     check_no_files(options_of(words))
     check_names(words)
     check_expansion(words)
+    check_form(words)
     written, (words, factory) = words, without_factory(words)
     own = named_by_user(words)
     items = listed() | own

@@ -1,0 +1,59 @@
+"""A configuration file is refused in words of its own form."""
+
+import pytest
+
+from tepui.cli.config_form import check_form
+from tepui.cli.main import main
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", r"--config .*c.yaml must be a file of options, .* got 'nothing'"),
+        ("p0,p1\n1,2\n" * 9000, r"be a file of options.* got \"other text \('p0,p1"),
+        ("- 1\n", r"be a file of options"),
+        ("batch-size: 3\n", r"batch-size must be written batch_size in a file"),
+        (
+            "method: {class_path: SharpBalance, rho: 0.05}\n",
+            r"method must have the arguments of a class under init_args, such as "
+            r"\{class_path: SharpBalance, init_args: \{rho: 0.05\}\}, "
+            "got 'rho beside class_path'",
+        ),
+        (
+            "methods:\n- class_path: SAM\n  rho: 0.1\n  start_at: 2\n",
+            r"methods must have .* got 'rho, start_at beside class_path'",
+        ),
+        (
+            "method:\n  class_path: SED\n  init_args:\n    base: "
+            "{class_path: SAM, rho: 0.1}\n",
+            r"method must have .* \{class_path: SAM, init_args: \{rho: 0.1\}\}",
+        ),
+    ],
+)
+def test_what_is_no_file_of_options_is_named(text, said, tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=said) as caught:
+        check_form(["train", "--config", str(file)])
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "epochs: 3\nmethod: SAM\n",
+        "method: {class_path: SAM, init_args: {rho: 0.1}}\nmodel: null\n",
+        "a: [",  # for the parser to name
+        "a: !!python/name:os.system",
+    ],
+)
+def test_others_are_left_to_the_parser(text, tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text(text)
+    check_form(["train", "--config", str(file)])
+
+
+def test_a_missing_file_is_named(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--config", str(tmp_path / "c.yaml")])
+    assert f"no configuration file {tmp_path}" in capsys.readouterr().err

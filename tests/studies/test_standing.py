@@ -91,3 +91,11 @@ def timed_by(clock, shown):
         return shown[-1]
 
     return make
+
+
+def test_where_nothing_is_left_no_bar_is_shown(monkeypatch):
+    shown = []
+    monkeypatch.setattr(reproduce, "Progress", timed_by([0.0], shown))
+    with reproduce.progress_bar(0) as advance:
+        advance(0)
+    assert not shown

@@ -284,7 +284,10 @@ class _Left(ProgressColumn):
 
 @contextmanager
 def progress_bar(steps: int) -> Iterator[Advance]:
-    """Show one bar for a whole plan, with the time left."""
+    """Show one bar for a whole plan, with the time left; none for an empty one."""
+    if steps == 0:
+        yield lambda done: None
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

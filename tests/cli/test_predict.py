@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 import tepui
+from data_layouts import picture
 from tepui.cli import predict as command
 from tepui.cli.main import main
 from tepui.data import image_files
@@ -152,6 +153,27 @@ def test_images_that_cannot_be_read_are_left_out_and_named(
     expected = tepui.load(run).predict(readable).labels.tolist()
     assert [int(row["prediction"]) for row in found] == expected
     assert not (tmp_path / "a.csv.parts").exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--data.size", "6"]])
+def test_the_first_image_may_be_the_one_that_cannot_be_read(
+    options, photos, tmp_path, capsys
+):
+    for kind in ("one", "two"):
+        for number in range(3):
+            picture(tmp_path / f"classes/{kind}/{number}.png", size=(8, 8))
+    data = ["--data", "ImageFolder", "--data.path", str(tmp_path / "classes")]
+    trained = str(tmp_path / "run")
+    main(["train", *data, *options, *SMALL, "--epochs", "1", "--out", trained])
+    (photos / "0.png").write_bytes(b"no image")
+    file, model = tmp_path / "a.csv", ["--model", "MLP", "--model.hidden", "[8]"]
+    for words in ([], [*model, "--overwrite"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["predict", trained, str(photos), "--out", str(file), *words])
+        assert ended.value.code == 1
+        assert "3 of 6 images cannot be read and have no prediction" in said(capsys)[1]
+        names = [row["name"] for row in rows(file)]
+        assert names == [str(photos / f"{number}.png") for number in (2, 3, 5)]
 
 
 def test_what_was_left_out_is_known_after_a_kill(

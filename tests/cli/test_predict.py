@@ -41,6 +41,21 @@ def test_a_data_set_by_its_name(run, tmp_path, capsys):
     assert "pass --overwrite to replace it" in capsys.readouterr().err
 
 
+def test_inputs_may_follow_options(run, tmp_path):
+    numbers = tepui.data.Digits(train=False).inputs[:4].numpy()
+    np.save(tmp_path / "new.npy", numbers)
+    for number, words in enumerate(
+        (
+            [str(run), "--batch-size", "2", str(tmp_path / "new.npy")],
+            ["--probabilities", str(run), str(tmp_path / "new.npy")],
+            [str(run), "--overwrite", "digits"],
+        )
+    ):
+        file = tmp_path / f"{number}.csv"
+        main(["predict", "--out", str(file), *words])
+        assert len(rows(file)) == (360 if "digits" in words else 4)
+
+
 def test_raw_images_are_prepared_as_the_run_prepared_its_own(
     run, tmp_path, monkeypatch
 ):

@@ -1,6 +1,6 @@
 """``tepui export``: a trained ensemble as one file that other programs run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -57,7 +57,9 @@ def export(
 
     chosen = to or ("onnx" if out is None else format_by_ending(out, "--out"))
     file = run / f"ensemble{ENDINGS[chosen]}" if out is None else out
-    _check_ending(file, chosen, ENDINGS)
+    others = {*ENDINGS.values()} - {ENDINGS[chosen]}
+    ending = f"end in {ENDINGS[chosen]} with --to {chosen}"
+    require(file.suffix.lower() not in others, "--out", ending, str(file))
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
     check_run(run)
@@ -82,10 +84,3 @@ def export(
         console().print(f"its numbers are standardized: times {std:g} plus {mean:g}")
     runs = "onnxruntime.InferenceSession" if chosen == "onnx" else "torch.export.load"
     console().print(f'next: {runs}("{file}") answers without tepui')
-
-
-def _check_ending(file: Path, to: str, endings: Mapping[str, str]) -> None:
-    """Refuse a file whose ending promises the other format."""
-    others = {*endings.values()} - {endings[to]}
-    rule = f"end in {endings[to]} with --to {to}"
-    require(file.suffix.lower() not in others, "--out", rule, str(file))

@@ -133,7 +133,7 @@ def train(
         with exchange.writer_first():
             learned = cache.read(learned)
             beside = None if beside is None else cache.read(beside)
-    with resumable(folder):
+    with resumable(folder, optimizer):
         run = fit(
             ensemble.heads,
             learned,

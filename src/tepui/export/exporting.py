@@ -104,8 +104,9 @@ def export_ensemble(
     Raises:
         FileExistsError: If the file exists and ``overwrite`` is false.
         ImportError: If a library of the extra ``export`` is not installed.
-        ValueError: If the ending names no format, members cannot be exported, or the graph differs from the
-            ensemble by more than the tolerance; nothing is written then.
+        ValueError: If the ending names no format, members cannot be exported, or the
+            graph differs from the ensemble by more than the tolerance; nothing is
+            written then.
 
     Example:
         >>> import tempfile, torch

@@ -16,8 +16,8 @@ from tepui.core.per_member import for_member
 from tepui.core.provenance import masked
 from tepui.core.task import UNKNOWN
 from tepui.data.arrays import Batch
-from tepui.data.fingerprint import fingerprint
 from tepui.data.class_names import class_names
+from tepui.data.fingerprint import fingerprint
 from tepui.data.loading import in_order, targets_of
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble

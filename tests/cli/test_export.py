@@ -57,6 +57,16 @@ def test_an_ending_of_the_other_format_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_without_a_format_the_ending_decides(run, tmp_path, capsys):
+    main(["export", str(run), "--out", str(tmp_path / "one.PT2")])
+    assert torch.export.load(tmp_path / "one.PT2").module()
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["export", str(run), "--out", str(tmp_path / "two.bin")])
+    assert "--out must end in .onnx or .pt2, got" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["one.PT2"]
+
+
 def test_help_shows_an_example(capsys):
     with pytest.raises(SystemExit):
         main(["export", "--help"])

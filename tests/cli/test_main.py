@@ -283,6 +283,7 @@ def test_help_shows_the_options_that_are_taken(tmp_path, capsys):
         (["train", "--label-smoothing", "1.5"], "label_smoothing must lie in [0, 1]"),
         (["train", "--optimizer.lr", "1e30", *SMALL], "must stay finite"),
         (["train", "--seeds", "1", "2", "--members", "3"], "one seed per member (3)"),
+        (["train", "--members", "0"], "members must be positive, got 0"),
         (["compare", "--seeds", "1", "2", "3", "4"], "one seed per member (3)"),
     ],
 )

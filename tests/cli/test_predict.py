@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 import tepui
+from data_layouts import picture
 from tepui.cli import predict as command
 from tepui.cli.main import main
 from tepui.data import image_files
@@ -38,6 +39,21 @@ def test_a_data_set_by_its_name(run, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["predict", str(run), "digits", "--out", str(file)])
     assert "pass --overwrite to replace it" in capsys.readouterr().err
+
+
+def test_inputs_may_follow_options(run, tmp_path):
+    numbers = tepui.data.Digits(train=False).inputs[:4].numpy()
+    np.save(tmp_path / "new.npy", numbers)
+    for number, words in enumerate(
+        (
+            [str(run), "--batch-size", "2", str(tmp_path / "new.npy")],
+            ["--probabilities", str(run), str(tmp_path / "new.npy")],
+            [str(run), "--overwrite", "digits"],
+        )
+    ):
+        file = tmp_path / f"{number}.csv"
+        main(["predict", "--out", str(file), *words])
+        assert len(rows(file)) == (360 if "digits" in words else 4)
 
 
 def test_raw_images_are_prepared_as_the_run_prepared_its_own(
@@ -152,6 +168,27 @@ def test_images_that_cannot_be_read_are_left_out_and_named(
     expected = tepui.load(run).predict(readable).labels.tolist()
     assert [int(row["prediction"]) for row in found] == expected
     assert not (tmp_path / "a.csv.parts").exists()
+
+
+@pytest.mark.parametrize("options", [[], ["--data.size", "6"]])
+def test_the_first_image_may_be_the_one_that_cannot_be_read(
+    options, photos, tmp_path, capsys
+):
+    for kind in ("one", "two"):
+        for number in range(3):
+            picture(tmp_path / f"classes/{kind}/{number}.png", size=(8, 8))
+    data = ["--data", "ImageFolder", "--data.path", str(tmp_path / "classes")]
+    trained = str(tmp_path / "run")
+    main(["train", *data, *options, *SMALL, "--epochs", "1", "--out", trained])
+    (photos / "0.png").write_bytes(b"no image")
+    file, model = tmp_path / "a.csv", ["--model", "MLP", "--model.hidden", "[8]"]
+    for words in ([], [*model, "--overwrite"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["predict", trained, str(photos), "--out", str(file), *words])
+        assert ended.value.code == 1
+        assert "3 of 6 images cannot be read and have no prediction" in said(capsys)[1]
+        names = [row["name"] for row in rows(file)]
+        assert names == [str(photos / f"{number}.png") for number in (2, 3, 5)]
 
 
 def test_what_was_left_out_is_known_after_a_kill(

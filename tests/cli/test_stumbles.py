@@ -286,3 +286,57 @@ def test_training_names_all_images_that_cannot_be_read(tmp_path, capsys):
     said = " ".join(capsys.readouterr().err.split())
     assert "files must be images that can be read, got 3 that cannot:" in said
     assert all(f"{file} must be a valid image: " in said for file in bad)
+
+
+def refused(words, capsys):
+    """Return what is said of words that end in a refusal."""
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main([str(word) for word in words])
+    assert stop.value.code == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_options_that_hold_something_else_are_told_what_to_write(tmp_path, capsys):
+    (tmp_path / "photos").mkdir()
+    folder = ["--data", "ImageFolder", "--data.path", tmp_path / "photo"]
+    for words, told in (
+        (["--early-stopping", "7"], "must be written --early-stopping.patience 7, got"),
+        (["--early-stopping", "true"], "written --early-stopping.patience 5, got 't"),
+        (["--class-weights", "balanced"], "got 'balanced'; tepui.losses.balanced_weig"),
+        (["--device", "gpu"], "device must name a device, got 'gpu'; there is cpu"),
+        (folder, f"photo (did you mean {tmp_path / 'photos'}?)"),
+    ):
+        out = tmp_path / "run"
+        said = refused(["train", *SMALL, *words, "--out", out], capsys)
+        assert told in said
+        assert "<class" not in said
+        assert not out.exists()
+
+
+def test_a_diverged_run_is_told_to_keep_its_optimizer(tmp_path, capsys):
+    lines = [f"{n}.5,{n % 7}.25" for n in range(40)]
+    (tmp_path / "my.csv").write_text("\n".join(["size,price", *lines]))
+    data = ["--data", "Table", "--data.path", tmp_path / "my.csv"]
+    data += ["--data.target", "price", "--loss", "MSE", "--batch-size", "8"]
+    rate, out = ["--optimizer", "AdamW", "--optimizer.lr", "1e25"], tmp_path / "run"
+    said = refused(["train", *SMALL, *data, *rate, "--out", out], capsys)
+    assert "(such as --optimizer AdamW --optimizer.lr 0.001)" in said
+    assert "scale them" not in said  # a table has standardized both
+    for command in ("evaluate", "calibrate"):
+        assert "diverged and has no ensemble" in refused([command, out], capsys)
+
+
+def test_corrupted_data_are_not_blamed_for_an_image(tmp_path, capsys):
+    made = [
+        picture(tmp_path / f"photos/{part}/{kind}/{number}.png", size=(8, 8))
+        for part in ("train", "test")
+        for kind in ("cat", "dog")
+        for number in range(2)
+    ]
+    data = ["--data", "ImageFolder", "--data.path", str(tmp_path / "photos")]
+    main(["train", *SMALL, *data, "--out", str(tmp_path / "run")])
+    made[-1].write_bytes(b"no image")
+    said = refused(["evaluate", tmp_path / "run"], capsys)
+    assert f"{made[-1]} must be a valid image" in said
+    assert "--corruptions none" not in said

@@ -142,6 +142,20 @@ def test_missing_values_that_are_filled_are_said(table, capsys):
     assert " ".join(str(gaps).split()) in told
 
 
+def test_new_rows_with_gaps_are_refused_with_what_helps_there(table, capsys):
+    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
+    main(["train", *DATA, *target, *HOW, "--epochs", "1", "--out", "run"])
+    (table / "new.csv").write_text("city,age\nOslo,20\nOslo,\n")
+    with pytest.raises(SystemExit):
+        main(["predict", "run", "new.csv", "--out", "out.csv"])
+    with pytest.raises(ValueError, match="hold a value") as refused:
+        tepui.load("run").predict("new.csv")
+    for told in (capsys.readouterr().err, str(refused.value)):
+        assert "fill these cells; an ensemble that is trained with --data.missing" in (
+            " ".join(told.split())
+        )
+
+
 def test_new_rows_are_read_once_and_parts_no_more_than_needed(
     table, capsys, monkeypatch
 ):

@@ -210,6 +210,12 @@ def test_sets_hold_the_class_as_often_as_told(irises):
         made.conformal(test, np.full(len(test), "tulip"))
 
 
+def test_a_number_that_is_always_the_same_is_refused(patients):
+    X, _, y, _ = patients
+    with pytest.raises(ValueError, match="y must hold at least two different numbers"):
+        EnsembleRegressor(**SHORT).fit(X, np.full_like(y, 100.5))
+
+
 @pytest.mark.parametrize("loss", [None, GaussianNLL(), Quantiles()])
 def test_intervals_hold_the_number_as_often_as_told(patients, loss):
     X, test, y, expected = patients

@@ -140,9 +140,25 @@ def refusal(message: str) -> str | None:
     for pattern, rule in _REFUSALS.items():
         if match := pattern.search(message):
             key, name = ".".join(_KEY.findall(message)), match[1]
+            if key == "early_stopping" and (name == "true" or name.isdigit()):
+                return _patience(name)
             hint = "" if "." in name else _nearest(name)
             return f"{key or 'a name'} must {rule}, got {name!r}{hint}"
     return None
+
+
+def _patience(value: str) -> str:
+    """Return what to write for an end that is asked for without its options.
+
+    Example:
+        >>> _patience("3")
+        "--early-stopping must be written --early-stopping.patience 3, got '3'"
+    """
+    epochs = value if value.isdigit() else "5"
+    return (
+        f"--early-stopping must be written --early-stopping.patience {epochs}, got "
+        f"{value!r}"
+    )
 
 
 @cache

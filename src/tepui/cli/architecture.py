@@ -18,7 +18,6 @@ from tepui.cli.importing import imported
 from tepui.cli.parsing import known_classes, known_spelling
 from tepui.core.checks import one_of, require
 from tepui.core.task import CLASSIFICATION, UNKNOWN, Task
-from tepui.data.image_files import naming_all
 from tepui.data.loading import targets_of
 from tepui.data.prepared_like import image_shape
 from tepui.models import MLP, ConvNet
@@ -118,15 +117,13 @@ def facts_of(data: Dataset[Any], task: Task = CLASSIFICATION) -> dict[str, int]:
     facts: dict[str, int] = {}
     if (outputs := _outputs(data, task)) is not None:
         facts["num_classes"] = outputs
-    with naming_all(data):
-        first = data[0][0]
-    if isinstance(first, Tensor):
-        facts["in_features"] = prod(first.shape)
     if (shape := image_shape(data)) is not None:
         channels, height, width = shape
-        facts["in_channels"] = channels
+        facts |= {"in_features": prod(shape), "in_channels": channels}
         if height == width:
             facts["image_size"] = width
+    elif isinstance(first := data[0][0], Tensor):
+        facts["in_features"] = prod(first.shape)
     return facts
 
 

@@ -19,8 +19,7 @@ from tepui.cli.datasets import (
     place_of,
     tested_part,
 )
-from tepui.cli.members import named_ensemble
-from tepui.cli.runs_named import check_run
+from tepui.cli.members import check_places, named_ensemble
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.storage import read_document, write_document
@@ -94,7 +93,7 @@ def calibrate(
             and the calibrated scores of the run's evaluation.
     """
     _check_options(method, coverage, score, detectors, remove)
-    check_run(run)
+    check_places([run])
     check_writable(run)
     named = data_for(data, run)
     training = part(named, train=True)

@@ -193,7 +193,7 @@ def compare(
             plans["all"] = [*chain.from_iterable(plans.values())]
         terminal.print(plan_table("method", plans, store, runs=folder.parent))
         return
-    with resumable(folder):
+    with resumable(folder, optimizer):
         comparison = compare_methods(
             methods or DEFAULT_METHODS,
             factory,

@@ -22,7 +22,7 @@ from tepui.data.corruptions.copies import Corrupted
 from tepui.data.files.corrupted_files import CorruptedFiles
 from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin
-from tepui.data.image_files import ImageFiles
+from tepui.data.image_files import ImageFiles, UnreadableImageError
 from tepui.data.loading import length
 from tepui.data.prepared_like import image_shape
 from tepui.modules.features import cached_features
@@ -266,6 +266,8 @@ def corrupted_images(test: Dataset[Any], strength: str) -> Corrupted:
     """Return the corrupted copies that ``--corruptions`` asks for."""
     try:
         return corrupted(test, strength=strength)
+    except UnreadableImageError:  # without corrupted data it could not be read either
+        raise
     except ValueError as error:
         raise ValueError(
             f"{error}; pass --corruptions none to leave corrupted data out"

@@ -15,12 +15,10 @@ from tepui.ensembles.loading import preparation_in
 
 EXAMPLE = "tepui export runs/sam --to onnx --out sam.onnx"
 
-ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
-
 
 def export(
     run: Path,
-    to: Literal["onnx", "torch"] = "onnx",
+    to: Literal["onnx", "torch"] | None = None,
     out: Path | None = None,
     data: Data | None = None,
     model: Callable[[], nn.Module] | None = None,
@@ -36,7 +34,8 @@ def export(
 
     Args:
         run: The folder of a run, or of a saved ensemble.
-        to: A graph for onnxruntime and its kin, or a program of torch.export.
+        to: A graph for onnxruntime and its kin, or a program of torch.export; by
+            default the ending of --out decides, and without one onnx.
         out: The file; by default ensemble.onnx or ensemble.pt2 in the folder of the
             run.
         data: The data set on whose test part the graph is compared with the ensemble
@@ -54,9 +53,13 @@ def export(
         overwrite: Replace an existing file.
     """
     from tepui.export import export_ensemble
+    from tepui.export.exporting import ENDINGS, format_by_ending
 
-    file = run / f"ensemble{ENDINGS[to]}" if out is None else out
-    _check_ending(file, to)
+    chosen = to or ("onnx" if out is None else format_by_ending(out, "--out"))
+    file = run / f"ensemble{ENDINGS[chosen]}" if out is None else out
+    others = {*ENDINGS.values()} - {ENDINGS[chosen]}
+    ending = f"end in {ENDINGS[chosen]} with --to {chosen}"
+    require(file.suffix.lower() not in others, "--out", ending, str(file))
     if file.exists() and not overwrite:
         raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
     check_run(run)
@@ -68,7 +71,7 @@ def export(
         ensemble,
         samples,
         file,
-        to=to,
+        to=chosen,
         rule=rule,
         coverage=coverage,
         precision=precision,
@@ -79,12 +82,5 @@ def export(
     if known is not None and known.units is not None:
         (mean,), (std,) = known.units.mean, known.units.std
         console().print(f"its numbers are standardized: times {std:g} plus {mean:g}")
-    runs = "onnxruntime.InferenceSession" if to == "onnx" else "torch.export.load"
+    runs = "onnxruntime.InferenceSession" if chosen == "onnx" else "torch.export.load"
     console().print(f'next: {runs}("{file}") answers without tepui')
-
-
-def _check_ending(file: Path, to: str) -> None:
-    """Refuse a file whose ending promises the other format."""
-    others = {*ENDINGS.values()} - {ENDINGS[to]}
-    rule = f"end in {ENDINGS[to]} with --to {to}"
-    require(file.suffix.lower() not in others, "--out", rule, str(file))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tepui.core.checks import require
 from tepui.core.replacing import is_free
-from tepui.training import RankLost, TrainingDiverged, exchange_here
+from tepui.training import SGD, AdamW, RankLost, TrainingDiverged, exchange_here
 from tepui.training.member import DataNotFinite
 from tepui.training.ranks import place_of_environment
 
@@ -29,8 +29,11 @@ def folder_for(command: str, out: Path | None, resume: bool) -> Path:
 
 
 @contextmanager
-def resumable(folder: Path) -> Iterator[None]:
-    """Say how to go on if the block is stopped by a signal or a lost rank."""
+def resumable(folder: Path, optimizer: SGD | AdamW | None = None) -> Iterator[None]:
+    """Say how to go on if the block is stopped by a signal or a lost rank.
+
+    If it diverges, its optimizer is advised again, with a lower rate.
+    """
     try:
         yield
     except (KeyboardInterrupt, SystemExit, RankLost) as stop:
@@ -45,9 +48,24 @@ def resumable(folder: Path) -> Iterator[None]:
     except TrainingDiverged as error:
         raise TrainingDiverged(
             f"{error}\nthe same run would diverge again: begin another in a new folder "
-            "(--out), with a lower learning rate (such as --optimizer SGD "
-            "--optimizer.lr 0.01) or with --clip-norm 1"
+            f"(--out), with a lower learning rate (such as {_lower(optimizer)}) or "
+            "with --clip-norm 1"
         ) from error
+
+
+def _lower(optimizer: SGD | AdamW | None) -> str:
+    """Return the options of the same optimizer with a rate that rarely diverges.
+
+    Example:
+        >>> _lower(AdamW(lr=1000))
+        '--optimizer AdamW --optimizer.lr 0.001'
+        >>> _lower(SGD(lr=0.01))
+        '--optimizer SGD --optimizer.lr 0.001'
+    """
+    used = SGD() if optimizer is None else optimizer
+    rates = used.lr if isinstance(used.lr, tuple) else (used.lr,)
+    rate = min(min(rates) / 10, 0.001 if isinstance(used, AdamW) else 0.01)
+    return f"--optimizer {type(used).__name__} --optimizer.lr {rate:g}"
 
 
 def say(line: str, *, everywhere: bool = False) -> None:

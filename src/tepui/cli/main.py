@@ -54,6 +54,7 @@ from tepui.cli.parsing import (
 )
 from tepui.cli.piped import piped
 from tepui.cli.printed import first_line
+from tepui.cli.words_first import with_words_first
 from tepui.cli.written import check_written
 from tepui.core.checks import one_of, require
 from tepui.core.version import __version__
@@ -271,7 +272,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if written[0] in OF_ALL:
         build_parser().parse_args(written[:1])
     try:
-        words = with_files_first(spelled(normalized(with_data_option(written))))
+        named = with_data_option(with_words_first(normalized(written)))
+        words = with_files_first(spelled(named))
         with piped(words) as words:
             command, values = read(words)
         _check_ranks(command)

@@ -14,7 +14,7 @@ from tepui.cli.runs_named import check_run
 from tepui.core.checks import require
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.foreign_weights import ensemble_of
-from tepui.ensembles.loading import RUN, load, task_in
+from tepui.ensembles.loading import RUN, check_ended, load, task_in
 
 
 def is_saved(places: Sequence[Path]) -> bool:
@@ -23,9 +23,11 @@ def is_saved(places: Sequence[Path]) -> bool:
 
 
 def check_places(places: Sequence[Path]) -> None:
-    """Raise unless a run, or all folders or files of weights, are there."""
+    """Raise unless a run that ended, or all folders or files of weights, are there."""
     for place in places:
         check_run(place)
+    if is_saved(places):
+        check_ended(places[0])
 
 
 def extractor_of(

@@ -22,6 +22,10 @@ KINDS = {
     "tuple[float, ...]": "several numbers",
     "<class 'collections.abc.Sequence'>": "several values",
 }
+# What helps where an option was not given what it takes.
+_INSTEAD = {
+    "--class-weights": "; tepui.losses.balanced_weights returns such numbers of labels"
+}
 # Options that take a class of one's own, by its path.
 _TAKE_OWN = ("--method", "--methods", "--model", "--data")
 # Where classes lie that an option names, with arguments of their own.
@@ -184,7 +188,10 @@ def _unknown_argument(match: re.Match[str], asked: Asked) -> str:
 
 
 def _wrong_kind(match: re.Match[str], asked: Asked) -> str:
-    return _of_kinds(match.string, [match[1]], match[2])
+    # Of a list that may be left out, the parser tells why it is not null either.
+    value, _, _ = match[2].partition(" - Expected a ")
+    hint = _INSTEAD.get(_place(match.string), "")
+    return f"{_of_kinds(match.string, [match[1]], value)}{hint}"
 
 
 def _wrong_choice(match: re.Match[str], asked: Asked) -> str:

@@ -108,7 +108,9 @@ def train(
     folder = folder_for("train", out, resume)
     check_writable(folder)
     warn_of_compiling(settings["compile"], device)
-    count = members or (3 if seeds is None else len(seeds))
+    count = members
+    if count is None:
+        count = 3 if seeds is None else len(seeds)
     drawn = seed if seeds is None else seeds
     heads = Path() if extractor is None else Path(HEADS)  # where the run is kept
     learned, beside = part(data, train=True), unlabeled_data(unlabeled)
@@ -131,7 +133,7 @@ def train(
         with exchange.writer_first():
             learned = cache.read(learned)
             beside = None if beside is None else cache.read(beside)
-    with resumable(folder):
+    with resumable(folder, optimizer):
         run = fit(
             ensemble.heads,
             learned,

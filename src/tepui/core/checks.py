@@ -123,8 +123,17 @@ def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> Non
         if labels.numel() == 0:
             return
     low, high = int(labels.min()), int(labels.max())
-    rule = f"lie in [0, {classes - 1}] for {classes} outputs"
-    require(low >= 0 and high < classes, argument, rule, f"values from {low} to {high}")
+    if low >= 0 and high < classes:
+        return
+    hint = ""
+    if low < 0:
+        hint = "; labels count from 0, and -1 is that of a sample without a label"
+    elif low > 0 and high - low < classes:
+        hint = f"; labels count from 0: subtract {low} from all of them"
+    rule, values = f"lie in [0, {classes - 1}]", f"values from {low} to {high}"
+    raise ValueError(
+        f"{argument} must {rule} for {classes} outputs, got {values!r}{hint}"
+    )
 
 
 def class_mask(mask: Tensor, classes: int) -> None:

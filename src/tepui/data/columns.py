@@ -31,6 +31,11 @@ ROUNDING = 1e-12
 Missing = Literal["refuse", "fill"]
 IGNORE = "leave it out by --data.ignore"
 FILL = "--data.missing fill puts the mean of a column in the place of missing numbers"
+# The same of new rows, for an ensemble that learned from rows without gaps.
+TRAIN_TO_FILL = (
+    "fill these cells; an ensemble that is trained with --data.missing fill, or on "
+    'Table(missing="fill"), puts the mean of a column there'
+)
 
 
 @final
@@ -57,11 +62,13 @@ class Column:
             numbers[rows.missing(self.name)] = self.fill
         return numbers[:, None]
 
-    def faults(self, rows: TableRows, fills: bool, reason: str = "") -> list[Fault]:
-        """Return the cells that cannot be read."""
+    def faults(
+        self, rows: TableRows, fills: bool, reason: str, hint: str
+    ) -> list[Fault]:
+        """Return the cells that cannot be read, with a hint at what fills gaps."""
         filled = fills and (bool(self.words) or self.fill is not None)
         missing = [] if filled else rows.missing(self.name)
-        found = [rows.fault(row, self.name, "hold a value", FILL) for row in missing]
+        found = [rows.fault(row, self.name, "hold a value", hint) for row in missing]
         return found if self.words else found + no_numbers(rows, self.name, reason)
 
     def unknown_words(self, rows: TableRows) -> list[int]:
@@ -112,10 +119,12 @@ class Columns:
         read = (Column(c["name"], tuple(c["words"]), c["fill"]) for c in columns)
         return cls(tuple(read), fills)
 
-    def faults(self, rows: TableRows, reason: str = "") -> list[Fault]:
+    def faults(
+        self, rows: TableRows, reason: str = "", hint: str = FILL
+    ) -> list[Fault]:
         """Return the columns that some rows lack, and cells that cannot be read."""
         present = [column for column in self.columns if column.name in rows.cells]
-        cells = (f for c in present for f in c.faults(rows, self.fills, reason))
+        cells = (f for c in present for f in c.faults(rows, self.fills, reason, hint))
         return [*rows.absent(column.name for column in self.columns), *cells]
 
     def gaps(self, rows: TableRows) -> TableGaps:

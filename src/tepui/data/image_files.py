@@ -120,6 +120,12 @@ class ImageFiles(StoredData):
         self.frame = frame
         self.gray = gray
 
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Channels, height and width; None where only the files can tell."""
+        channels = 1 if self.gray else 3
+        return None if self.frame is None else (channels, *2 * (self.frame.size,))
+
     def raw(self, index: Tensor) -> Tensor:
         """Decode some of the images.
 

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.data.arrays import Inputs, Normalize, prepared
 from tepui.data.class_names import class_names
-from tepui.data.columns import Columns
+from tepui.data.columns import TRAIN_TO_FILL, Columns
 from tepui.data.files.table import Table
 from tepui.data.files.table_faults import refuse
 from tepui.data.files.table_gaps import TableGaps
@@ -210,7 +210,7 @@ class Preparation:
         columns = self._columns()
         assert self.normalize is not None
         read = _read(rows)
-        faults = [*read.faults, *columns.faults(read)]
+        faults = [*read.faults, *columns.faults(read, hint=TRAIN_TO_FILL)]
         broken = {fault.column for fault in faults}
         values, far = columns.standardized(read, self.normalize, broken)
         refuse([read.path], [*faults, *far])

@@ -71,6 +71,8 @@ def in_form(
 
 def image_shape(dataset: Dataset[Any]) -> tuple[int, ...] | None:
     """Return channels, height and width of a data set's images."""
+    if isinstance(dataset, ImageFiles) and dataset.shape is not None:
+        return dataset.shape
     with naming_all(dataset):
         first = dataset[0][0]
     image = isinstance(first, Tensor) and first.ndim == 3

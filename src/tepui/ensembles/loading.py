@@ -116,19 +116,26 @@ def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
     folder = Path(path)
     if not folder.is_dir():
         raise FileNotFoundError(f"no folder {folder}")
+    check_ended(folder)
     file = folder / FILE
-    if not file.exists() and (folder / DIVERGED).exists():
+    tensors, document = read_tensors(file, KIND)
+    with reading(file, "an ensemble"):
+        return _parted(tensors, document, file), document, file
+
+
+def check_ended(folder: Path) -> None:
+    """Raise if a folder is that of a run that has no ensemble, and say why."""
+    if (folder / FILE).exists():
+        return
+    if (folder / DIVERGED).exists():
         document = read_document(folder / DIVERGED, "divergence")
         raise FileNotFoundError(
             f"the run in {folder} diverged and has no ensemble ({document['reason']}); "
             f"begin another in a new folder, {document['remedy']}"
         )
-    if not file.exists() and (folder / RUN).exists():
+    if (folder / RUN).exists():
         rule = "finish it with resume=True (--resume), under the settings it began with"
         raise FileNotFoundError(f"the run in {folder} has not ended; {rule}")
-    tensors, document = read_tensors(file, KIND)
-    with reading(file, "an ensemble"):
-        return _parted(tensors, document, file), document, file
 
 
 def _parted(tensors: dict[str, Tensor], document: dict[str, Any], file: Path) -> States:

@@ -28,6 +28,7 @@ GraphPrecision = Literal["float32", "float16"]
 """What members compute in; whatever is made of their outputs is in float32."""
 
 TOLERANCES: dict[GraphPrecision, float] = {"float32": 1e-4, "float16": 2e-2}
+ENDINGS: dict[Format, str] = {"onnx": ".onnx", "torch": ".pt2"}
 _WRITERS = {"onnx": as_onnx, "torch": as_torch}
 
 
@@ -62,7 +63,7 @@ def export_ensemble(
     samples: Any,
     file: str | Path,
     *,
-    to: Format = "onnx",
+    to: Format | None = None,
     raw: bool = False,
     rule: Rule = "probability",
     coverage: float = COVERAGE,
@@ -88,7 +89,8 @@ def export_ensemble(
             what it stores, such as bytes. Of whole numbers in two axes, as of texts,
             the second may have any length where members allow it.
         file: What to write.
-        to: ``"onnx"``, or ``"torch"`` for a program of ``torch.export``.
+        to: ``"onnx"``, or ``"torch"`` for a program of ``torch.export``; by default the
+            ending of the file decides, ``.onnx`` or ``.pt2``.
         raw: Numbers that are not bytes are raw too, and prepared inside the graph.
         rule: How members are combined.
         coverage: Of intervals, unless ``Ensemble.conformal`` gave the ensemble its own.
@@ -103,8 +105,9 @@ def export_ensemble(
     Raises:
         FileExistsError: If the file exists and ``overwrite`` is false.
         ImportError: If a library of the extra ``export`` is not installed.
-        ValueError: If members cannot be exported, or the graph differs from the
-            ensemble by more than the tolerance; nothing is written then.
+        ValueError: If the ending names no format, members cannot be exported, or the
+            graph differs from the ensemble by more than the tolerance; nothing is
+            written then.
 
     Example:
         >>> import tempfile, torch
@@ -112,7 +115,7 @@ def export_ensemble(
         >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = Path(folder) / "model.pt2"
-        ...     done = export_ensemble(ensemble, torch.rand(5, 4), path, to="torch")
+        ...     done = export_ensemble(ensemble, torch.rand(5, 4), path)
         ...     program = torch.export.load(path).module()
         >>> sorted(program(torch.rand(7, 4)))
         ['confidence', 'epistemic', 'labels', 'ood_score', 'probs']
@@ -123,6 +126,7 @@ def export_ensemble(
     allowed = TOLERANCES[precision] if tolerance is None else tolerance
     require(allowed > 0, "tolerance", "be positive", allowed)
     path = Path(file)
+    chosen = format_by_ending(path, "file") if to is None else to
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; pass overwrite=True to replace it")
     given = some_samples(samples, ensemble.preparation, raw, ensemble.dtype)
@@ -131,13 +135,26 @@ def export_ensemble(
     written = graph if precision == "float32" else graph.halved()
     program = traced(written, given.of_size(max(2, len(given))))
     about = _about(graph, expected, precision)
-    content, run = _WRITERS[to](program, list(answers(expected, coverage)), about)
+    content, run = _WRITERS[chosen](program, list(answers(expected, coverage)), about)
     sizes = tuple(sorted({1, 2, len(given), len(given) + 3}))
     found = largest([_compared(graph, run, given.of_size(size)) for size in sizes])
     check_agreement(found, allowed)
     with replacing(path) as temporary:
         temporary.write_bytes(content)
     return Exported(path, found, allowed, sizes)
+
+
+def format_by_ending(file: Path, argument: str) -> Format:
+    """Return what a file's ending says it is.
+
+    Example:
+        >>> format_by_ending(Path("my.pt2"), "file")
+        'torch'
+    """
+    named = {ending: name for name, ending in ENDINGS.items()}
+    ending = file.suffix.lower()
+    require(ending in named, argument, f"end in {' or '.join(named)}", str(file))
+    return named[ending]
 
 
 def _compared(graph: Graph, run: Run, inputs: Inputs) -> dict[str, float]:

@@ -92,6 +92,8 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             X, y = validate_data(self, X, y, **CHECKED)
         X, y, weights = weighted_rows(X, y, sample_weight)
         columns = as_columns(y)
+        rule, varies = "hold at least two different numbers", columns != columns[:1]
+        require(bool(varies.any()), "y", rule, f"one in {len(y)} sample(s)")
         scaler = StandardScaler().fit(columns, sample_weight=weights)
         self.target_mean_, self.target_scale_ = scaler.mean_, scaler.scale_
         self._flat = y.ndim == 1

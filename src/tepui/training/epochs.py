@@ -31,7 +31,7 @@ from tepui.training.exchange import Exchange
 from tepui.training.interrupt import Interruption
 from tepui.training.member import DataNotFinite, TrainingDiverged, TrainingMember
 from tepui.training.member_state import document_of, restore, tensors_of
-from tepui.training.not_finite import SCALING, not_finite, not_finite_in
+from tepui.training.not_finite import not_finite, not_finite_in, scaling_advice
 from tepui.training.progress import Progress
 from tepui.training.run import EpochRecord
 from tepui.training.run_folder import RunFolder
@@ -335,8 +335,8 @@ class Training:
         self, member: TrainingMember, epoch: int
     ) -> TrainingDiverged | None:
         plan, advice = self.runner.plan, self._last_good()
-        if epoch == 0 and self.task.name in ("regression", "gaussian", "quantiles"):
-            advice += SCALING
+        if epoch == 0:
+            advice += scaling_advice(self.task, self.dataset)
         in_data = partial(not_finite_in, self.dataset)
         try:
             member.check_finite(epoch * plan.steps, plan.factor, in_data, advice)

@@ -168,6 +168,7 @@ def check_data(
     rule = "have members with equally many outputs where they meet inside the loss"
     coupled = isinstance(spec.method, CoupledMethod)
     require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
+    _check_class_weights(spec.loss, sizes, class_names(data.train))
     held = targets_of(data.train)
     classes = classes_of(sizes, few.targets if held is None else held, spec.loss)
     if data.held_out is not None:
@@ -225,6 +226,20 @@ def classes_of(sizes: Sequence[int], targets: Tensor, loss: Loss) -> int | None:
 def _classifies(loss: Loss) -> bool:
     inner = getattr(loss, "func", loss)
     return isinstance(loss, CrossEntropy) or inner is cross_entropy
+
+
+def _check_class_weights(
+    loss: Loss, sizes: Sequence[int], names: Sequence[str]
+) -> None:
+    """Refuse weights that are not one for each class, and say in which order."""
+    weights = loss.class_weights if isinstance(loss, CrossEntropy) else None
+    if weights is None:
+        return
+    for size in sizes:
+        named = len(names) == size
+        order = ", ".join(names) if named else "in the order of labels, from 0"
+        rule = f"hold one number for each of {size} classes ({order})"
+        require(len(weights) == size, "class_weights", rule, weights)
 
 
 def _check_targets(targets: Tensor, pixels: bool) -> None:

@@ -123,7 +123,10 @@ def known_device(device: str | torch.device) -> torch.device:
     try:
         place = torch.device(device)
     except RuntimeError as error:
-        raise ValueError(f"device must name a device, got {device!r}") from error
+        kinds: dict[str, Any] = {"cuda": torch.cuda, "mps": torch.backends.mps}
+        here = ["cpu", *(name for name, kind in kinds.items() if kind.is_available())]
+        told = f"got {device!r}; there is {', '.join(here)}"
+        raise ValueError(f"device must name a device, {told}") from error
     there = place.type != "cuda" or torch.cuda.is_available()
     require(there, "device", "be available, but torch sees no CUDA device", str(device))
     return place

@@ -16,13 +16,15 @@ from tepui.core.per_member import for_member
 from tepui.core.provenance import masked
 from tepui.core.task import UNKNOWN
 from tepui.data.arrays import Batch
+from tepui.data.class_names import class_names
 from tepui.data.fingerprint import fingerprint
-from tepui.data.loading import in_order
+from tepui.data.loading import in_order, targets_of
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import task_of
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
+from tepui.training.absent_classes import absent_remark
 from tepui.training.agreement import check_agreement
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
@@ -321,6 +323,9 @@ def _prepared(order: Order) -> Prepared:
     """Check that data, members and method fit, and get all of them ready."""
     ensemble, data, spec = order.ensemble, order.data, order.spec
     classes = check_data(ensemble, data, spec, order.exchange)
+    absent = absent_remark(targets_of(data.train), classes, class_names(data.train))
+    if absent is not None and order.exchange.writer:
+        remark(order.execution.progress, absent)
     workers, device = order.execution.workers, order.numerics.device
     source = source_of(data.train, spec.augment, device, workers, classes)
     unlabeled, validation = None, None

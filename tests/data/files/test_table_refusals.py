@@ -53,6 +53,7 @@ def test_what_cannot_be_read_is_named(change, options, message, tmp_path):
         (b"a,y\n1,x\n2\n", r"line 3 of .* must have 2 cells"),
         (b"\xff\xfe\x00", "must be a table in UTF-8 text"),
         (b"a,y\n1,x\n2,x\n", "must hold at least two classes"),
+        (b"a,y" + 9 * b"\n1,.5", "column 'y'.* two different numbers .* got 0.5"),
         (b"a,y\n1,x\n2,z\n", "must leave at least one row in each part"),
     ],
 )

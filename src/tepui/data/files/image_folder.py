@@ -12,6 +12,7 @@ from typing import Literal, final, get_args
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import derive
 from tepui.data.arrays import Normalize
+from tepui.data.files.origins import require_folder
 from tepui.data.image_files import IMAGENET, Frame, ImageFiles, class_folders, labeled
 
 TEST_SHARE = 0.2
@@ -78,8 +79,7 @@ class ImageFolder(ImageFiles):
 
 def _parts(folder: Path) -> tuple[Path, ...]:
     """Return the folders of the training and the test part, or one folder for both."""
-    if not folder.is_dir():
-        raise FileNotFoundError(f"path must be a folder of images, got {folder}")
+    require_folder(folder)
     train = folder / "train"
     if not train.is_dir():
         return (folder,)

@@ -7,6 +7,7 @@ cache folder serves.
 
 import os
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 ENVIRONMENT = "TEPUI_DATA"
@@ -78,3 +79,20 @@ def require_file(path: Path) -> None:
     if not path.is_file():
         beside = sorted(item.name for item in path.parent.glob("*"))[:20]
         raise FileNotFoundError(f"{path} must exist; its folder holds {beside}")
+
+
+def require_folder(path: Path) -> None:
+    """Raise a ``FileNotFoundError`` that says what a path must be, with folders near.
+
+    Example:
+        >>> require_folder(Path("no such place/photos"))
+        Traceback (most recent call last):
+        FileNotFoundError: path must be a folder of images, got no such place/photos
+    """
+    if not path.is_dir():
+        beside = [item.name for item in path.parent.glob("*") if item.is_dir()]
+        near = [
+            str(path.parent / name) for name in get_close_matches(path.name, beside)
+        ]
+        meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+        raise FileNotFoundError(f"path must be a folder of images, got {path}{meant}")

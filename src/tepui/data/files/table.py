@@ -197,6 +197,8 @@ def _read(
     scaling = columns.scaling(parts[0], broken)
     numbers = target.classes is None
     units = target.column.scaling(parts[0], broken) if numbers else None
+    if numbers and not faults:
+        faults += target.constant(parts[0])
     seen = []
     for rows in parts:
         inputs, far = columns.standardized(rows, scaling, broken)

@@ -46,6 +46,13 @@ class Target(NamedTuple):
         others = (row for row, cell in enumerate(cells) if unknown and cell in unknown)
         return found + [rows.fault(row, self.name, rule) for row in others]
 
+    def constant(self, rows: TableRows) -> list[Fault]:
+        """Return that training rows hold one number alone, if they do."""
+        numbers = {*rows.numbers(self.name).tolist()}
+        rule = "hold at least two different numbers to predict in the training rows"
+        fault = Fault(rows.path, rule, min(numbers), column=self.name)
+        return [fault] if len(numbers) == 1 else []
+
     def standardized(
         self, rows: TableRows, units: Normalize | None, broken: Collection[str]
     ) -> tuple[Tensor, list[Fault]]:

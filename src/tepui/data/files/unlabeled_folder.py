@@ -8,6 +8,7 @@ from typing import final
 
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays
+from tepui.data.files.origins import require_folder
 from tepui.data.image_files import (
     IMAGENET,
     Frame,
@@ -41,8 +42,7 @@ class UnlabeledFolder(ImageFiles):
         like: Arrays | ImageFiles | None = None,
     ) -> None:
         folder = Path(path)
-        if not folder.is_dir():
-            raise FileNotFoundError(f"path must be a folder of images, got {folder}")
+        require_folder(folder)
         files = images_in(folder)
         require(len(files) > 0, str(folder), "hold images", "none")
         if like is not None:

@@ -188,7 +188,8 @@ def test_what_varies_by_rounding_alone_does_not_vary(cells, tmp_path):
     data = Table(path, "n")
     assert data.scaling.std == (1.0,)
     assert float(data.inputs.abs().max()) <= 1e-15 * max(1, abs(float(cells[0])))
-    assert Table(path, "t", kind="numbers").units.std == (1.0,)
+    if len(cells) > 1:  # a single number to predict is refused
+        assert Table(path, "t", kind="numbers").units.std == (1.0,)
 
 
 def test_cells_of_several_lines_are_read(tmp_path):

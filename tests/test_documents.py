@@ -26,7 +26,10 @@ EXAMPLES = [pytest.param(*example, id=name) for name, example in FOUND.items()]
 # them, or why nobody does.
 FRAGMENTS = {
     "docs/clusters.md": (1, "tests/test_many_machines.py"),
-    "docs/exporting.md": (1, "goes on from the example above it; tests/elsewhere.py"),
+    "docs/exporting.md": (
+        2,
+        "go on elsewhere; tests/elsewhere.py, export/test_tables.py",
+    ),
     "docs/extending.md": (7, "tests/test_examples.py"),
     "docs/foreign_weights.md": (2, "tests/ecosystem/test_members_elsewhere.py"),
     "docs/huggingface.md": (2, "reaches the hub; tests/ecosystem has one of its own"),

@@ -183,6 +183,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:PeerWeighting exchanges nothing")
 @every_example
 def test_its_commands_run_and_what_they_name_is_recorded(file, runs, tmp_path):
     for words in commands(file):

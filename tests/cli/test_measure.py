@@ -1,15 +1,17 @@
 """``tepui measure`` on files of weights and on run folders."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
 
 import tepui
 from tepui.cli.main import main
-from tepui.core.storage import read_document, write_document
+from tepui.core.storage import read_document
+from tepui.data import Arrays
 from tepui.methods import DeepEnsemble
-from tepui.models import ConvNet
+from tepui.models import MLP, ConvNet
 from tepui.sharpness import fisher_rao
 
 
@@ -102,10 +104,10 @@ def test_nothing_is_overwritten(files, tmp_path, capsys):
 
 
 def test_a_run_on_other_data_is_not_measured_on_digits(tmp_path, capsys):
-    run = tmp_path / "run"
-    run.mkdir()
-    document = {"config": {"data": {"class": "CIFAR100"}}, "environment": {}}
-    write_document(run / "run.json", "run", document)
+    run, data = tmp_path / "run", Arrays(torch.zeros(8, 64), torch.arange(8) % 2)
+    ensemble = tepui.Ensemble.build(partial(MLP, num_classes=2), members=2, seed=0)
+    how = {"method": DeepEnsemble(), "epochs": 1, "progress": "none"}
+    tepui.fit(ensemble, data, out=run, **how)
     with pytest.raises(SystemExit):
         measured(tmp_path / "out", run)
-    assert "was trained on CIFAR100\n" in capsys.readouterr().err
+    assert "was trained on Arrays\n" in capsys.readouterr().err

@@ -138,9 +138,9 @@ def test_published_ascent_reaches_the_maximum_to_four_digits():
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match="radius must be positive, got 0"):
+    with pytest.raises(ValueError, match="radius must be positive and finite, got 0"):
         largest_rise(np.ones(2), np.ones(2), 0.0)
-    with pytest.raises(ValueError, match="radius must be positive, got -1"):
+    with pytest.raises(ValueError, match="radius must be positive and finite, got -1"):
         ascended_rise(np.ones(2), np.ones(2), -1.0, np.zeros(2))
     with pytest.raises(ValueError, match=r"eigenvalues must be non-negative.*-1\.0"):
         largest_rise(np.array([-1.0, 1.0]), np.ones(2), 1.0)

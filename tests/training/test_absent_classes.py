@@ -15,8 +15,8 @@ from tepui.training.absent_classes import absent_remark
         ([0, 1, 2], (), None),
         ([1, 2, 3], (), "labels are 1 to 3, but labels count from 0: subtract 1"),
         ([2, 3, 4], (), "labels are 2 to 4, but labels count from 0: subtract 2"),
-        ([1, 2], ("cat", "dog", "cow"), "has class 0 ('cat'): members never answer it"),
-        ([0, 2, 4], (), "has classes 1, 3: members never answer them"),
+        ([1, 2], ("cat", "dog", "cow"), "has class 0 ('cat'): members cannot learn it"),
+        ([0, 2, 4], (), "has classes 1, 3: members cannot learn them"),
         ([0, 20], (), "8, 9, 10 and 9 more: members"),
     ],
 )
@@ -69,3 +69,12 @@ def test_weights_that_do_not_fit_leave_the_folder_free(classes, order, tmp_path)
     assert order in str(error.value)
     right = tepui.losses.CrossEntropy(class_weights=(1.0, 4.0, 1.0))
     assert len(tepui.fit(ensemble, data, loss=right, **chosen).history) == 1
+
+
+def test_a_negative_label_is_refused_as_such():
+    labels = torch.tensor([0, 1, 2, -1] * 4)
+    assert absent_remark(labels, 3) is None
+    ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(3, 3), members=2, seed=0)
+    data = tepui.data.Arrays(torch.zeros(16, 3), labels)
+    with pytest.raises(ValueError, match="labels count from 0, and -1 is that of a"):
+        tepui.fit(ensemble, data, method=SAM(), epochs=1, progress="none")

@@ -1,12 +1,11 @@
 """The form of a configuration file, before the parser speaks of what it makes of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from locale import getpreferredencoding
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from tepui.cli.expansion import check_expansion, config_text
 from tepui.cli.parsing import options_of
 from tepui.core.checks import require
 
@@ -21,9 +20,10 @@ def check_form(words: Sequence[str]) -> None:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it holds no options, one with hyphens, or a class with arguments
-            beside its path.
+        ValueError: If it holds too many values, no options, one with hyphens, or a
+            class with arguments beside its path.
     """
+    check_expansion(words)
     for option, file in options_of(words):
         if option == "--config":
             _check_file(file)
@@ -31,8 +31,7 @@ def check_form(words: Sequence[str]) -> None:
 
 def _check_file(file: str) -> None:
     try:
-        # In the encoding of the parser, since what it can read is looked at.
-        text = Path(file).read_text(encoding=getpreferredencoding(False))
+        text = config_text(file)
         found = yaml.safe_load(text)
     except FileNotFoundError:
         raise FileNotFoundError(f"no configuration file {file}") from None

@@ -30,13 +30,16 @@ def check_expansion(words: Sequence[str]) -> None:
 def expanded_size(file: str) -> float:
     """Return the number of values in a file; infinite if one contains itself."""
     try:
-        # In the encoding of the parser, since what it can read is counted.
-        text = Path(file).read_text(encoding=getpreferredencoding(False))
-        return _size(yaml.compose(text, yaml.SafeLoader), {}, ())
+        return _size(yaml.compose(config_text(file), yaml.SafeLoader), {}, ())
     except (OSError, ValueError, yaml.YAMLError):
         return 0
     except RecursionError:
         return math.inf
+
+
+def config_text(file: str) -> str:
+    """Return what a file holds, read in the parser's own encoding."""
+    return Path(file).read_text(encoding=getpreferredencoding(False))
 
 
 def _size(node: object, known: dict[int, float], above: Sequence[int]) -> float:

@@ -38,7 +38,6 @@ from tepui.cli.architecture import Architecture
 from tepui.cli.completion import EXAMPLE, Shell, script
 from tepui.cli.config_form import check_form
 from tepui.cli.console import console, plain_warnings
-from tepui.cli.expansion import check_expansion
 from tepui.cli.factories import without_factory
 from tepui.cli.files_named import check_no_files
 from tepui.cli.greeting import GREETING
@@ -327,7 +326,6 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         one_of("COMMAND", words[0], COMMANDS)
     check_no_files(options_of(words))
     check_names(words)
-    check_expansion(words)
     check_form(words)
     written, (words, factory) = words, without_factory(words)
     own = named_by_user(words)

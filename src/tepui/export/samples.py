@@ -48,10 +48,10 @@ def some_samples(
         tensor([0, 1, 2, 0, 1])
     """
     data = as_data(given, preparation, dtype)
-    of_table = preparation is not None and preparation.columns is not None
-    if of_table and isinstance(given, str | Path) and isinstance(data, Tensor):
-        assert preparation is not None
-        return Samples(preparation.in_units(data[:SAMPLES]), True)
+    columns = None if preparation is None else preparation.columns
+    table = None if columns is None else preparation
+    if table and isinstance(given, str | Path) and isinstance(data, Tensor):
+        return Samples(table.in_units(data[:SAMPLES]), True)
     if isinstance(data, Tensor | dict):
         return Samples(map_inputs(lambda tensor: tensor[:SAMPLES].cpu(), data), raw)
     source: Any = data
@@ -61,10 +61,10 @@ def some_samples(
         source = source.dataset
     if isinstance(source, Arrays | StoredData) and preparation is not None:
         stored = source.raw(rows)
-        if of_table:
+        if table:
             seen = source.prepare(stored)
             assert isinstance(seen, Tensor)
-            return Samples(preparation.in_units(seen), True)
+            return Samples(table.in_units(seen), True)
         return Samples(map_inputs(lambda tensor: tensor.cpu(), stored), True)
     cpu = torch.device("cpu")
     batches = input_batches(

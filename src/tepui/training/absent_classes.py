@@ -24,9 +24,11 @@ def absent_remark(
 
     Example:
         >>> absent_remark(torch.tensor([0, 2]), 3, ("cat", "dog", "cow"))
-        "no training sample has class 1 ('dog'): members never answer it"
+        "no training sample has class 1 ('dog'): members cannot learn it"
     """
     if targets is None or classes is None or targets.ndim != 1 or len(targets) == 0:
+        return None
+    if int(targets.min()) < 0:  # which is refused where labels are read
         return None
     counts = torch.bincount(targets.long().cpu())
     absent = (counts == 0).nonzero().flatten().tolist()
@@ -43,4 +45,4 @@ def absent_remark(
     more = f" and {len(absent) - MOST} more" if absent[MOST:] else ""
     word, it = ("class", "it") if len(absent) == 1 else ("classes", "them")
     listed = f"{word} {', '.join(shown)}{more}"
-    return f"no training sample has {listed}: members never answer {it}"
+    return f"no training sample has {listed}: members cannot learn {it}"

@@ -323,11 +323,11 @@ def _prepared(order: Order) -> Prepared:
     """Check that data, members and method fit, and get all of them ready."""
     ensemble, data, spec = order.ensemble, order.data, order.spec
     classes = check_data(ensemble, data, spec, order.exchange)
+    workers, device = order.execution.workers, order.numerics.device
+    source = source_of(data.train, spec.augment, device, workers, classes)
     absent = absent_remark(targets_of(data.train), classes, class_names(data.train))
     if absent is not None and order.exchange.writer:
         remark(order.execution.progress, absent)
-    workers, device = order.execution.workers, order.numerics.device
-    source = source_of(data.train, spec.augment, device, workers, classes)
     unlabeled, validation = None, None
     if data.unlabeled is not None:
         unlabeled = source_of(data.unlabeled, spec.augment, device, workers, None)

@@ -5,12 +5,14 @@ PYTHONPATH=src:benchmarks python3 docs/make_refresh.py
 Before all blocks are complete it says how many are, and nothing else.
 """
 
+from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 
 from block_tables import Arms
 from decision_designs import DESIGNS
 from decision_runs import read
-from score_tables import row, with_interval
+from score_tables import mean_and_error, row, with_interval
 
 from tepui.studies.significance import holm
 
@@ -30,6 +32,7 @@ def main() -> None:
         arms.print_blocks()
         arms.draw(f"decision_{DESIGN.folder}.png")
         arms.end_page([(arm, DEFAULT) for arm in (REFRESHED, EARLY)])
+        print_sets(arms)
 
 
 def print_leads(arms: Arms) -> None:
@@ -41,6 +44,29 @@ def print_leads(arms: Arms) -> None:
         print(row(LABELS[arm], shown[0], f"{p:.4f}", shown[1], says))
     apart = arms.difference(EARLY, REFRESHED, "corrupted")
     print(f"\nearly less refreshed, corrupted: {with_interval(apart)}")
+
+
+def print_sets(arms: Arms) -> None:
+    """Print sizes and overlaps of the last sets, and what scoring took."""
+    print("\n" + row("arm", "share of the data", "overlap", "time spent scoring, %"))
+    for arm, label in LABELS.items():
+        found = arms.ensembles(arm)
+        sizes = [fmean(r["sets"]["sizes"]) / r["sets"]["samples"] for r in found]
+        cells = [sizes, [overlap(r["sets"]["overlaps"]) for r in found]]
+        scoring = [scoring_share(r) for r in found]
+        shown = [mean_and_error(cell, 3) for cell in cells]
+        print(row(label, *shown, mean_and_error(scoring, 1)))
+
+
+def overlap(overlaps: list[list[float]]) -> float:
+    """Return the mean over pairs of members."""
+    return fmean(overlaps[i][j] for i, j in combinations(range(len(overlaps)), 2))
+
+
+def scoring_share(result: dict) -> float:
+    """Return how much of a run's time scoring took, in percent."""
+    scoring = result["exchange_seconds"]
+    return 100 * scoring / (sum(result["epoch_seconds"]) + scoring)
 
 
 def verdicts(arms: Arms) -> dict[str, tuple[float, str]]:

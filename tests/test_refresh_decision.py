@@ -97,3 +97,27 @@ def test_the_page_names_the_epochs_at_which_samples_are_scored(make):
     assert ", ".join(map(str, scored["refreshed"])) == "20, 25, 30, 35"
     assert "| 20, 25, 30, 35 | 288 |" in page
     assert scored["early_refreshed"] == list(range(4, 40, 5))
+
+
+def test_the_page_shows_what_the_results_say(make, monkeypatch, capsys):
+    monkeypatch.setattr(make.Arms, "draw", lambda self, file: None)
+    make.main()
+    printed = capsys.readouterr().out.splitlines()
+    page = (ROOT / "docs" / "decisions" / "009_refresh.md").read_text()
+    answer = page[page.index("## Answer") :].splitlines()
+    arms = tuple(f"| {label}" for label in make.LABELS.values())
+    rows = [line.removesuffix(" |") for line in answer if line.startswith(arms)]
+    assert len(rows) == 19
+    assert [r for r in rows if not any(p.startswith(r) for p in printed)] == []
+    between = make.Arms(make.read(make.RESULTS), make.LABELS, make.DESIGN.blocks)
+    assert make.default(between) == "as it is"
+
+
+def test_overlaps_are_those_of_pairs(make):
+    found = [[1.0, 0.5, 0.6], [0.5, 1.0, 0.7], [0.6, 0.7, 1.0]]
+    assert make.overlap(found) == pytest.approx(0.6)
+
+
+def test_scoring_is_no_part_of_an_epochs_time(make):
+    found = {"exchange_seconds": 10.0, "epoch_seconds": [15.0, 25.0]}
+    assert make.scoring_share(found) == pytest.approx(20)

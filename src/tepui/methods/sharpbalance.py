@@ -103,7 +103,8 @@ class SharpBalance(ExchangingMethod):
         score: How samples are scored: by a name, or by a callable of a module and a
             data set that returns one score per sample.
         base: The sharpness-aware step; its ``rho`` is the one given here.
-        refresh_every: Score again every so many epochs after the switch.
+        refresh_every: Score again every so many epochs after the switch; five ensembles
+            could not tell whether this helps.
         stratified: Draw batches of fixed composition; else split each batch by
             membership, as published.
         off_by_one: Switch one epoch later, as the released code does.

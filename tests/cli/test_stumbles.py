@@ -18,7 +18,8 @@ from tepui.cli.main import COMMANDS, main
 from tepui.methods import SAM, SharpBalance
 from tepui.report import printed_table
 from tepui.studies import Record, Results
-from tepui.studies.comparison import Comparison, MethodResult, differing
+from tepui.studies.comparison import Comparison
+from tepui.studies.method_result import MethodResult, differing
 from tepui.training.described import to_jsonable
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--epochs", "1"]

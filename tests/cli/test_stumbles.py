@@ -98,7 +98,7 @@ def test_commands_end_in_what_to_do_next(held_out, tmp_path, monkeypatch, capsys
     for line in (
         f"written to m1 next: tepui evaluate {run}",
         f"next: tepui report {run} --open",
-        f"written to m2 next: tepui report {run} --open, for the scores; a page shows",
+        f"written to m2 next: tepui report {run} --open, which shows what",
         f"report: {run}/report.html next: open {run}/report.html in a browser",
         "written to predictions.csv",
         f'next: torch.export.load("{run}/ensemble.pt2") answers without tepui',

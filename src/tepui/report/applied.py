@@ -52,11 +52,11 @@ def _calibrated(group: Group) -> list[Markup]:
     headings = ["method", "probabilities", *(title for _, title, _, _ in SCORES)]
     about = "Calibration was fitted on held-out data and is applied by predict."
     shown = table("Before and after calibration", headings, rows, words=2)
-    harm = " ".join(filter(None, map(harm_in_words, known)))
+    harm = " ".join(filter(None, map(_harm, known)))
     return [*([lead(harm)] if harm else []), shown, note(about)]
 
 
-def harm_in_words(entry: Entry) -> str:
+def _harm(entry: Entry) -> str:
     """Return which test scores a calibration made worse, with both numbers."""
     worse = []
     for name, title, scale, digits in LOWER_IS_BETTER:
@@ -139,16 +139,14 @@ def _rows(entry: Entry, levels: list[str]) -> list[list[float]]:
 
 
 def _trained(entry: Entry, name: str) -> list[float]:
-    """Return a score without calibration, of the ensembles that have one."""
-    both = (
-        (trained.evaluation["clean"].get(name), trained.evaluation.get("applied") or {})
-        for trained in entry.result.ensembles
-    )
-    return [
-        plain
-        for plain, applied in both
-        if plain is not None and applied.get("clean", {}).get("nll") is not None
+    """Return a score without calibration, of the ensembles that were calibrated."""
+    evaluations = (trained.evaluation for trained in entry.result.ensembles)
+    values = [
+        found["clean"].get(name)
+        for found in evaluations
+        if ((found.get("applied") or {}).get("clean") or {}).get("nll") is not None
     ]
+    return [value for value in values if value is not None]
 
 
 def _cell(values: list[float], scale: float, digits: int) -> TableCell:

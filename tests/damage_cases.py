@@ -37,8 +37,9 @@ from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP
 from tepui.modules.features import cached_features
-from tepui.studies.comparison import Comparison, MethodResult, read_comparison
+from tepui.studies.comparison import Comparison, read_comparison
 from tepui.studies.gallery import read_gallery, write_gallery
+from tepui.studies.method_result import MethodResult
 from tepui.studies.results import Record, read_results, results, write_results
 from tepui.studies.trained import Trained, read_trained
 from tepui.training.run_folder import RunFolder

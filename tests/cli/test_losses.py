@@ -50,7 +50,7 @@ def test_the_task_follows_from_the_loss(loss, files):
     main(["predict", run, *data, "--out", str(table)])
     with table.open(newline="") as opened:
         columns = next(csv.reader(opened))
-    expected = "probability_0" if task == "multi_label" else "conformal_lower"
+    expected = "probability_0" if task == "multi_label" else "conformal_lower_0.8"
     assert expected in columns
     main(["export", run, *data, "--to", "torch"])
 

@@ -1,7 +1,9 @@
 """``tepui measure`` on files of weights and on run folders."""
 
 import math
+import re
 from functools import partial
+from html import unescape
 
 import pytest
 import torch
@@ -73,7 +75,7 @@ def test_a_run_folder_needs_no_model_and_parts_can_be_left_out(tmp_path):
 def test_unfamiliar_sets_are_detected_as_by_evaluate(files, tmp_path, capsys):
     words = ("--what", "ood", "--ood", "noise=UniformNoise")
     found = measured(tmp_path / "out", *files, *MODEL, *words)
-    assert set(found) == {"checkpoints", "ood"}
+    assert set(found) == {"checkpoints", "settings", "ood"}
     assert 0 <= found["ood"]["noise"]["pds"]["auroc"] <= 1
     assert "AUROC" in capsys.readouterr().out
 
@@ -111,3 +113,31 @@ def test_a_run_on_other_data_is_not_measured_on_digits(tmp_path, capsys):
     with pytest.raises(SystemExit):
         measured(tmp_path / "out", run)
     assert "was trained on Arrays\n" in capsys.readouterr().err
+
+
+def test_what_is_measured_of_a_run_stands_on_its_page(tmp_path, capsys):
+    run = tmp_path / "run"
+    tepui.Ensemble.build(lambda: ConvNet(width=2), members=2).save(run)
+    data = ("--data", "Digits")
+    main(["evaluate", str(run), *data, "--corruptions", "none"])
+    main(["report", str(run)])
+    assert ">Measures<" not in (run / "report.html").read_text()
+    words = ("--what", "sharpness,ood", "--ood", "noise=UniformNoise", "--rho", "0.25")
+    main(["measure", str(run), *data, *words, "--samples", "10"])
+    assert "next: tepui report" in capsys.readouterr().out
+    main(["measure", str(run), *data, "--what", "diversity"])
+    found = read_document(run / "measure-001" / "measure.json", "measures")
+    second = read_document(run / "measure-002" / "measure.json", "measures")
+    main(["report", str(run)])
+    page = (run / "report.html").read_text()
+    section = page.partition(">Measures</h2>")[2].partition("</section>")[0]
+    seen = " ".join(unescape(re.sub("<[^>]*>", " ", section)).split())
+    worst = found["sharpness"]["worst_case"]
+    one, two = (f"{m['value']:.4g}" for m in worst["members"])
+    assert re.search(rf"worst case {one} ± \S+ {two} ± \S+ {worst['mean']:.4g} ±", seen)
+    assert "rho 0.25" in seen
+    assert "Data Digits, rule probability, seed 0." in seen
+    assert f"noise, by PDS {found['ood']['noise']['pds']['auroc']:.4g}" in seen
+    assert f"disagreement {second['diversity']['disagreement']:.4g}" in seen
+    nlls = [f"{nll:.4g}" for nll in second["diversity"]["member_nlls"]]
+    assert f"member nlls {' '.join(nlls)}" in seen

@@ -392,6 +392,26 @@ def test_a_table_says_what_its_errors_are(capsys):
 
 
 @pytest.mark.parametrize(
+    ("item", "replaced"),
+    [
+        ("small/sharpbalance/table2", "corrupted Digits for cifar10_c"),
+        ("small/rethinking/table1", "Digits for cifar10, corrupted Digits for"),
+        ("medium/sharpbalance/table2", ""),
+        ("small/sharpbalance/figure2", ""),
+    ],
+)
+def test_a_table_says_what_its_data_were(item, replaced, capsys):
+    results = read_results(EXAMPLES.parent / "results" / item)
+    _say(results, results.item, Path("out"))
+    said = " ".join(lines(capsys).split())
+    assert (f"not the paper's data: {replaced}" in said) == bool(replaced)
+    assert ("not the paper's data" in said) == bool(replaced)
+    if item.endswith("table2"):
+        used = "corrupted Digits" if replaced else "corrupted CIFAR10"
+        assert f"dataset: cifar10_c, data: {used}," in said
+
+
+@pytest.mark.parametrize(
     ("command", "more", "shown"),
     [
         ("reproduce", [], "own_figure_of_a_test │"),

@@ -18,7 +18,8 @@ from tepui.cli.main import COMMANDS, main
 from tepui.methods import SAM, SharpBalance
 from tepui.report import printed_table
 from tepui.studies import Record, Results
-from tepui.studies.comparison import Comparison, MethodResult, differing
+from tepui.studies.comparison import Comparison
+from tepui.studies.method_result import MethodResult, differing
 from tepui.training.described import to_jsonable
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--epochs", "1"]
@@ -97,7 +98,7 @@ def test_commands_end_in_what_to_do_next(held_out, tmp_path, monkeypatch, capsys
     for line in (
         f"written to m1 next: tepui evaluate {run}",
         f"next: tepui report {run} --open",
-        f"written to m2 next: tepui report {run} --open, for the scores; a page shows",
+        f"written to m2 next: tepui report {run} --open, which shows what",
         f"report: {run}/report.html next: open {run}/report.html in a browser",
         "written to predictions.csv",
         f'next: torch.export.load("{run}/ensemble.pt2") answers without tepui',

@@ -81,13 +81,14 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
         "variances (std is the root of their sum)"
     ) in told
     assert (
-        "lower and upper: 90 % by the noise that the members predict; conformal_lower "
-        "and conformal_upper: 80 % by the held-out data of tepui calibrate"
+        "lower_0.9 and upper_0.9: 90 % by the noise that the members predict; "
+        "conformal_lower_0.8 and conformal_upper_0.8: 80 % by the held-out data of "
+        "tepui calibrate"
     ) in told
     for row, truth in zip(answers("out.csv"), (320_000, 350_000), strict=True):
         assert float(row["mean"]) == pytest.approx(truth, rel=0.05)
-        assert float(row["lower"]) < float(row["mean"]) < float(row["upper"])
-        assert float(row["conformal_lower"]) < float(row["conformal_upper"])
+        assert float(row["lower_0.9"]) < float(row["mean"]) < float(row["upper_0.9"])
+        assert float(row["conformal_lower_0.8"]) < float(row["conformal_upper_0.8"])
         spread = float(row["aleatoric"]) + float(row["epistemic"])
         assert float(row["std"]) == pytest.approx(spread**0.5, rel=1e-4)
         assert "target" not in row
@@ -97,7 +98,7 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
     )
     in_python = {name: getattr(own, name) for name in ("mean", "std", "epistemic")}
     for name, bound, conformal in bounds:
-        in_python |= {name: bound, f"conformal_{name}": conformal}
+        in_python |= {f"{name}_0.9": bound, f"conformal_{name}_0.8": conformal}
     for name, values in in_python.items():
         written = [float(row[name]) for row in answers("out.csv")]
         assert values[:, 0].tolist() == pytest.approx(written, rel=1e-4)

@@ -19,7 +19,7 @@ from tepui.core.storage import (
 )
 from tepui.data import Arrays, Normalize
 from tepui.evaluation import FeatureDetectors, predict_shards, write_predictions
-from tepui.evaluation.shards import KIND, PLAN
+from tepui.evaluation.shards import KIND, PLAN, ShardedPredictions
 from tepui.metrics import HeldOutScores
 
 X = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
@@ -148,7 +148,33 @@ def test_numbers_have_a_column_each(tmp_path):
     table = read(write_predictions(found, tmp_path / "out.csv"))
     mean = [float(value) for value in table["mean_1"]]
     assert mean == pytest.approx(ensemble.predict(X).mean[:, 1].tolist())
-    assert {"lower_0", "upper_1", "std_0", "target_1"} <= table.keys()
+    assert {"lower_0.9_0", "upper_0.9_1", "std_0", "target_1"} <= table.keys()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize("numbers", [1, 2])
+def test_columns_of_quantiles_and_bounds_carry_their_levels(ending, numbers, tmp_path):
+    levels = (0.05, 0.5, 0.95)
+    data = Arrays(X, torch.randn(20, numbers))
+    task, outputs = Task("quantiles", levels), 3 * numbers
+    ensemble = Ensemble.build(lambda: nn.Linear(4, outputs), members=2, seed=1)
+    ensemble.task = task
+    ensemble.conformal(data, coverage=0.8)
+    predict_shards(ensemble, data, tmp_path / "parts", shard_size=8)
+    found = ShardedPredictions.open(tmp_path / "parts")
+    table = read(write_predictions(found, tmp_path / f"out{ending}"))
+    out = ensemble.predict(X)
+    for number in range(numbers):
+        own = "" if numbers == 1 else f"_{number}"
+        for place, level in enumerate(levels):
+            written = [float(value) for value in table[f"quantile_{level}{own}"]]
+            assert written == pytest.approx(out.quantiles[place, :, number].tolist())
+        lower = [float(value) for value in table[f"conformal_lower_0.8{own}"]]
+        assert lower == pytest.approx(out.conformal_interval[0][:, number].tolist())
+    file = write_predictions(found, tmp_path / "out.safetensors")
+    promised = {f"conformal_{side}": [0.8] for side in ("lower", "upper")}
+    document = read_tensors(file, KIND)[1]
+    assert document["levels"] == {"quantiles": [*levels], **promised}
 
 
 def test_tensors_keep_their_shapes(tmp_path):

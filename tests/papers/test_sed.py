@@ -188,6 +188,14 @@ def test_plans_of_paper_size_need_no_files(monkeypatch, tmp_path):
     assert sizes == {5, 50}
 
 
+def test_every_set_of_the_paper_is_named_with_its_stand_in():
+    assert "stand-ins" not in table2.RECIPE.settings(PAPER)
+    used = table2.RECIPE.settings(SMOKE)["stand-ins"]
+    sets = STUDY.images(0).keys() - {"train"}
+    assert used.keys() == {*sets, "imagenet_train"}
+    assert used["imagenet_r"] == "stencils of test images of Digits"
+
+
 def test_figures_train_nothing_that_a_table_has():
     def digests(recipe):
         return {each.trial.digest for each in recipe.RECIPE.plan(SMOKE)}

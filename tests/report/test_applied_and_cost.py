@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from html import unescape
 
 import tepui
 from report_cases import comparison, shown, text
@@ -31,7 +32,7 @@ def changed(given, **fields):
 
 
 def words(html):
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", html)))
 
 
 def test_the_cost_of_a_prediction_stands_beside_the_scores():
@@ -65,6 +66,40 @@ def test_calibrated_scores_and_coverage_over_severities():
     assert "promised % clean severity 1 severity 5 sketch" in seen
     assert "coverage % 90.00 88.00 88.00 42.00 61.00" in seen
     assert "size 1.500 1.500 2.500" in seen  # of which nothing was promised
+
+
+def calibrated(**clean):
+    given = comparison()
+    own = dict(given.methods[0].ensembles[0].evaluation)
+    own["applied"] = {"clean": {**SCORES, **clean}, "severities": {}}
+    (group,) = shown(changed(given, evaluation=own)).groups
+    return words("".join(applied_parts(group)))
+
+
+def test_a_calibration_that_hurts_is_told_with_both_numbers():
+    seen = calibrated(nll=0.45, ece=0.031)
+    told = (
+        "On clean test data calibration makes A's probabilities worse: it raises NLL "
+        "from 0.400 to 0.450 and ECE from 2.00 to 3.10 % (means over two ensembles)."
+    )
+    assert 0 <= seen.find(told) < seen.index("Before and after")
+    assert "raises ECE from 2.00 to 3.10 %" in calibrated(ece=0.031)
+
+
+def test_a_calibration_that_helps_or_changes_nothing_to_see_is_not_blamed():
+    assert "worse" not in calibrated()
+    assert "worse" not in calibrated(nll=0.40004, ece=0.02)
+
+
+def test_before_and_after_are_of_the_same_ensembles():
+    given = comparison()
+    first, *others = given.methods
+    own = dict(first.ensembles[0].evaluation, applied={"clean": SCORES})
+    own["clean"] = {**own["clean"], "nll": 0.3}
+    ensembles = (replace(first.ensembles[0], evaluation=own), first.ensembles[1])
+    given = replace(given, methods=(replace(first, ensembles=ensembles), *others))
+    (group,) = shown(given).groups
+    assert "A as trained 90.00 0.300" in words("".join(applied_parts(group)))
 
 
 def test_sets_without_a_calibration_show_coverage_alone():

@@ -135,6 +135,7 @@ def test_a_study_shows_the_papers_number_beside_ours():
         at={"severity": 5},
     )
     settings = {"differs": [{"what": "digits & small nets", "why": "two cores"}]}
+    settings["trained on"] = "Digits"
     results = Results("x/figure1", "accuracy", "smoke", settings, {}, (row,))
     study = Study(Path("results"), results, "<svg><rect id='a'/></svg>")
     found = LoadedReports(
@@ -153,6 +154,7 @@ def test_a_study_shows_the_papers_number_beside_ours():
         "n",
     ]
     assert cells[7:] == ["&lt;digits&gt;", "sam", "5", "accuracy", "96.5", "97.0", "3"]
+    assert "Not the paper&#39;s data: Digits for &lt;digits&gt;." in page
     assert "What differs from the paper" in page
     assert "<dt>digits &amp; small nets</dt>" in page
     assert "<dd>two cores</dd>" in page

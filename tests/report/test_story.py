@@ -42,8 +42,9 @@ BETTER = [(a + 0.02 + n / 1000, c + n / 50) for n, (a, c) in enumerate(PLAIN)]
 def test_what_an_interval_separates_is_claimed():
     found = said(Plain=PLAIN, Better=BETTER)
     assert found.claim == (
-        "Better is 2.1 points more accurate than Plain on clean data. No other "
-        "difference in it is clear."
+        "Better is 2.1 points more accurate than Plain on clean data. For Better on "
+        "corrupted data, ensemble accuracy is not clearly different from Plain's "
+        "(95 % intervals over shared seeds)."
     )
     assert "on corrupted data Better lies 2.0 points above Plain" in found.story
     minus = "−"  # noqa: RUF001 - a minus sign
@@ -84,6 +85,55 @@ def test_other_measures_are_hints_beside_what_chance_brings():
         found.story
     )
     assert "about 1 of 12 comparisons apart, so take these as hints." in found.story
+
+
+def with_losses(rows, *losses):
+    return [(*row, loss) for row, loss in zip(rows, losses, strict=True)]
+
+
+def test_a_claim_names_what_got_clearly_worse():
+    better = with_losses(BETTER, 0.45, 0.46, 0.45)
+    claim = said(Plain=PLAIN, Better=better).claim
+    assert claim.startswith(
+        "Better is 2.1 points more accurate than Plain on clean data, but Better is "
+        "clearly worse in log loss (NLL) on clean data (0.453 against 0.400). For "
+    )
+    unclear = with_losses(BETTER, 0.45, 0.36, 0.45)
+    assert "worse" not in said(Plain=PLAIN, Better=unclear).claim
+    not_seen = with_losses(BETTER, 0.4003, 0.4002, 0.4003)
+    assert "worse" not in said(Plain=PLAIN, Better=not_seen).claim
+    gained = with_losses(BETTER, 0.35, 0.36, 0.35)
+    assert "but" not in said(Plain=PLAIN, Better=gained).claim
+
+
+def test_a_claim_of_less_accuracy_names_what_got_clearly_better():
+    better = with_losses(BETTER, 0.45, 0.46, 0.45)
+    claim = said(Better=better, Plain=PLAIN).claim
+    assert "but Plain is clearly better in log loss (NLL) on clean data" in claim
+
+
+def test_of_several_methods_each_has_its_own_reserve():
+    worse = with_losses(BETTER, 0.45, 0.46, 0.45)
+    claim = said(Plain=PLAIN, Good=BETTER, Bad=worse).claim
+    assert claim.startswith(
+        "Good is 2.1 points more accurate than Plain on clean data; Bad is 2.1 points "
+        "more accurate than Plain on clean data, but Bad is clearly worse in log loss"
+    )
+    assert "For Good on corrupted data and Bad on corrupted data, ensemble" in claim
+    many = said(Plain=PLAIN, **{f"m{n}": BETTER for n in range(4)}, Bad=worse).claim
+    assert many.endswith(
+        "m0, which is 2.1 points more accurate than Plain on clean data, but Bad is "
+        "clearly worse in log loss (NLL) on clean data (0.453 against 0.400)."
+    )
+
+
+def test_equal_accuracy_does_not_hide_what_got_worse():
+    noisy = with_losses([(0.91, 0.60), (0.90, 0.63), (0.93, 0.60)], 0.45, 0.46, 0.45)
+    assert said(Plain=PLAIN, Noisy=noisy).claim == (
+        "With three ensembles per method, ensemble accuracy cannot be told apart, on "
+        "clean data or on corrupted data, but Noisy is clearly worse in log loss (NLL) "
+        "on clean data (0.453 against 0.400)."
+    )
 
 
 def test_one_ensemble_claims_nothing():
@@ -153,7 +203,7 @@ def test_undefined_scores_are_left_out(missing):
 def test_a_comparison_is_printed_in_short():
     lines = str(comparison(Plain=PLAIN, Better=BETTER)).splitlines()
     assert lines[0] == "made up"
-    rows = [line.split() for line in lines[1:-1]]
+    rows = [line.split() for line in lines[1:-3]]
     assert rows[0] == ["clean", "individual", "accuracy", "accuracy", "nll", "ece"]
     assert rows[3][0] == "corrupted"
     assert [[*row[:1], row[2]] for row in rows if row[0] in ("Plain", "Better")] == [
@@ -162,4 +212,19 @@ def test_a_comparison_is_printed_in_short():
         ["Plain", "0.61"],
         ["Better", "0.63"],
     ]
-    assert lines[-1].strip() == "means over ensembles (3 per method)"
+    assert lines[-3].strip() == "means over ensembles (3 per method)"
+
+
+def test_a_printed_comparison_says_what_is_clear_and_what_got_worse():
+    better = with_losses(BETTER, 0.45, 0.46, 0.45)
+    lines = str(comparison(Plain=PLAIN, Better=better)).splitlines()
+    assert lines[-2].startswith("  clear differences to Plain (95 % intervals over")
+    assert lines[-1].split(": ") == [
+        "  Better on clean data",
+        "accuracy +0.021 (better), nll +0.053 (worse)",
+    ]
+    noisy = [(0.91, 0.60), (0.90, 0.63), (0.93, 0.60)]
+    last = str(comparison(Plain=PLAIN, Noisy=noisy)).splitlines()[-1]
+    assert last.startswith("  no clear differences to Plain (95 % intervals over")
+    alone = str(comparison(Plain=PLAIN[:1], Better=BETTER[:1])).splitlines()[-1]
+    assert alone.strip() == "means over ensembles (1 per method)"

@@ -132,6 +132,19 @@ def test_csv_has_a_line_per_record_and_a_column_per_coordinate():
     assert float(rows[0]["low"]) < float(rows[0]["high"])
 
 
+def test_csv_says_what_the_data_really_were():
+    settings = {"cifar10": {"trained on": "Digits"}, "stand-ins": {"mine": "noise"}}
+    named = [record(dataset=name) for name in ("cifar10", "cifar10_c", "mine", "other")]
+    text = as_csv(results("a/b", "t", "small", settings, named, CPU))
+    rows = csv.DictReader(io.StringIO(text))
+    assert [(row["dataset"], row["data"]) for row in rows] == [
+        ("cifar10", "Digits"),
+        ("cifar10_c", "corrupted Digits"),
+        ("mine", "noise"),
+        ("other", ""),
+    ]
+
+
 def test_a_record_of_a_fit_keeps_its_interval(tmp_path):
     fit = Record(
         **NAMES, method="sam", metric="beta", value=0.3, n=12, interval=(0.1, 0.5)

@@ -12,8 +12,12 @@ from tepui.training import SGD, AdamW, RankLost, TrainingDiverged, exchange_here
 from tepui.training.member import DataNotFinite
 from tepui.training.ranks import place_of_environment
 
+RUNS = Path("runs")
 
-def folder_for(command: str, out: Path | None, resume: bool) -> Path:
+
+def folder_for(
+    command: str, out: Path | None, resume: bool, within: Path = RUNS
+) -> Path:
     """Return the folder of a run: the one asked for, or the next free one.
 
     What is resumed where nothing is begins there, so that a script can ask for it each
@@ -24,7 +28,7 @@ def folder_for(command: str, out: Path | None, resume: bool) -> Path:
         if resume and is_free(out):
             say(f"nothing to continue in {out}, so this is its beginning")
         return out
-    names = (Path("runs") / f"{command}-{number:03d}" for number in count(1))
+    names = (within / f"{command}-{number:03d}" for number in count(1))
     return exchange_here().told(next(path for path in names if not path.exists()))
 
 

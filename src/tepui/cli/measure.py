@@ -13,7 +13,7 @@ from torch import nn
 from tepui.cli.console import console, table
 from tepui.cli.datasets import Data, data_for, part, place_of, unfamiliar
 from tepui.cli.evaluate import detection_table
-from tepui.cli.folders import folder_for
+from tepui.cli.folders import RUNS, folder_for
 from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import one_of, require
@@ -36,6 +36,7 @@ from tepui.sharpness import (
     relative_flatness,
     worst_case,
 )
+from tepui.studies.stored_measures import FILE, KIND
 from tepui.studies.trained import EVALUATION
 from tepui.training.run_folder import RunFolder
 
@@ -84,7 +85,8 @@ def measure(
         rule: How members are combined.
         seed: Seed of all random draws.
         device: Where to compute; a GPU if there is one.
-        out: The folder; the next free runs/measure-NNN by default.
+        out: The folder; by default the next free measure-NNN in that of a run, whose
+            page (tepui report) then shows what was measured, and for weights in runs.
     """
     kinds = [kind.strip() for kind in what.split(",")]
     for kind in kinds:
@@ -97,7 +99,8 @@ def measure(
     require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
     check_places(checkpoints)
     source = data_for(data, checkpoints[0])
-    folder = folder_for("measure", out, resume=False)
+    within = checkpoints[0] if is_saved(checkpoints) else RUNS
+    folder = folder_for("measure", out, resume=False, within=within)
     if not is_free(folder):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
     check_writable(folder)
@@ -108,7 +111,10 @@ def measure(
     ensemble = named_ensemble(checkpoints, model, models, known, extractor).to(place)
     if ensemble.preparation is not None and known is not None:
         ensemble.preparation.check_table(known)
-    document: dict[str, Any] = {"checkpoints": [str(path) for path in checkpoints]}
+    document: dict[str, Any] = {
+        "checkpoints": [str(path) for path in checkpoints],
+        "settings": {"data": type(known).__name__, "rule": rule, "seed": seed},
+    }
     if train is not None:
         with console().status("measuring sharpness"):
             measures_taken = _measures(samples, rho) | _sampling(functions, samples)
@@ -134,12 +140,12 @@ def measure(
     if "ood" in kinds:
         document["ood"] = evaluation.document()["ood"]
         console().print(detection_table(evaluation))
-    write_document(folder / "measure.json", "measures", document)
+    write_document(folder / FILE, KIND, document)
     console().print(f"written to {folder}")
-    console().print(f"next: {_next(checkpoints)}")
+    console().print(f"next: {_next(checkpoints, folder)}")
 
 
-def _next(checkpoints: Sequence[Path]) -> str:
+def _next(checkpoints: Sequence[Path], folder: Path) -> str:
     """Return what to type after a measurement."""
     places = " ".join(map(str, checkpoints))
     if not is_saved(checkpoints):
@@ -147,10 +153,9 @@ def _next(checkpoints: Sequence[Path]) -> str:
     evaluated = (checkpoints[0] / EVALUATION).exists()
     if not evaluated:
         return f"tepui evaluate {places}"
-    return (
-        f"tepui report {places} --open, for the scores; a page shows sharpness that "
-        "tepui compare --sharpness measured"
-    )
+    there = folder.resolve().parent == checkpoints[0].resolve()
+    shown = "which shows these too" if there else "which shows what lies in its folder"
+    return f"tepui report {places} --open, {shown}"
 
 
 def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:

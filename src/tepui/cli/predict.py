@@ -30,6 +30,7 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import files_of
 from tepui.ensembles.loading import preparation_in
 from tepui.evaluation.prediction_file import check_format, write_predictions
+from tepui.evaluation.sample_statistics import COVERAGE
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.metrics import ConformalIntervals, ConformalSets, FeatureScore
 from tepui.metrics.held_out_scores import LEVEL, check_level, too_few, unfamiliar_at
@@ -72,13 +73,13 @@ def predict(
         out: The file: .csv, .parquet or .safetensors. Parts that are done lie beside it
             until all are; the same command goes on after a kill. sample counts the rows
             of the file from 0, in the order of the inputs. prediction is the number of
-            a class, counted from 0, and class its name. quantiles_0 and the others
-            are in the order of their levels. Of numbers, mean, std
-            and all bounds are in the target's own unit, aleatoric and epistemic are
-            variances, in its square. lower and upper hold 90 % if the noise that
-            members predict is right; conformal_lower and conformal_upper hold what
-            tepui calibrate --coverage promised. Images that cannot be read are left out
-            and named, and the exit status is 1.
+            a class, counted from 0, and class its name. Quantiles and bounds carry
+            their levels: quantile_0.05, lower_0.9. Of numbers, mean, std and all bounds
+            are in the target's own unit, aleatoric and epistemic are variances, in its
+            square. lower_0.9 and upper_0.9 hold 90 % if the noise that members predict
+            is right; conformal_lower_… and conformal_upper_… hold what tepui calibrate
+            --coverage promised. Images that cannot be read are left out and named, and
+            the exit status is 1.
         data: A data set with options, instead of inputs, such as: --data ImageFolder
             --data.path photos
         model: The members' architecture, needed only for models tepui does not know.
@@ -191,10 +192,14 @@ def _intervals(ensemble: Ensemble) -> str:
     """Say what the intervals of numbers are, where there are some."""
     said = []
     if ensemble.task == GAUSSIAN:
-        said.append("lower and upper: 90 % by the noise that the members predict")
+        bounds = f"lower_{COVERAGE} and upper_{COVERAGE}"
+        said.append(
+            f"{bounds}: {100 * COVERAGE:g} % by the noise that the members predict"
+        )
     if isinstance(ensemble.conformity, ConformalIntervals):
-        share = f"{100 * ensemble.conformity.coverage:g} %"
-        bounds = "conformal_lower and conformal_upper"
+        level = ensemble.conformity.coverage
+        share = f"{100 * level:g} %"
+        bounds = f"conformal_lower_{level} and conformal_upper_{level}"
         said.append(f"{bounds}: {share} by the held-out data of tepui calibrate")
     return "; ".join(said)
 

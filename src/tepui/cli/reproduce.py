@@ -45,6 +45,7 @@ from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
 from tepui.studies.executors.processes import available_processors
 from tepui.studies.job import Advance, Job
 from tepui.studies.jobs import carry_out, merged
+from tepui.studies.real_data import real_data, stand_ins
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 from tepui.studies.store import IN_SILENCE, Store
@@ -183,8 +184,8 @@ def _say(results: Results, asked: str, folder: Path) -> None:
     if len(results.records) > shown:
         more = len(results.records) - shown
         console().print(f"and {more} more in {folder / 'table.md'}")
-    for name, stand_in in _stand_ins(results).items():
-        console().print(f"at this size {stand_in} stands in for {name}")
+    if replaced := stand_ins(results.settings, (r.dataset for r in results.records)):
+        console().print(f"not the paper's data: {replaced}")
     console().print(f"written to {folder}")
     if results.size.startswith("smoke"):
         console().print(NO_NUMBERS)
@@ -192,18 +193,6 @@ def _say(results: Results, asked: str, folder: Path) -> None:
         console().print(f"next: {small} for numbers that mean something")
         return
     console().print(f"next: tepui report {folder} --open, or tepui claims")
-
-
-def _stand_ins(results: Results) -> dict[str, str]:
-    """Return what is trained on in the place of the data sets of the paper."""
-    if results.size.startswith("paper"):
-        return {}
-    parts = {"the paper's data set": results.settings, **results.settings}
-    return {
-        name: str(about["trained on"])
-        for name, about in parts.items()
-        if isinstance(about, Mapping) and "trained on" in about
-    }
 
 
 def admit_modules(names: Sequence[str]) -> None:
@@ -343,6 +332,11 @@ def _on_a_screen(results: Results) -> int:
 def _table(results: Results, count: int) -> tuple[Table, Mapping[str, str]]:
     """Return the first rows of a table, and what is the same in all of them."""
     headings, *numbers = rows(results)
+    used = [real_data(results.settings, record.dataset) for record in results.records]
+    if any(used):
+        place = headings.index("dataset") + 1
+        for row, data in zip([headings, *numbers], ["data", *used], strict=True):
+            row.insert(place, data)
     title = f"{results.item} ({results.size}): {results.title}"
     cells = [[*map(_shortened, row[1:])] for row in numbers[:count]]
     names, lines, same = narrowed(headings[1:], cells, kept="ours")

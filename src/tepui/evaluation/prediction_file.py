@@ -23,6 +23,7 @@ from tepui.core.storage import write_tensors
 from tepui.core.tensor_format import read_header, read_region
 from tepui.data.arrays import Normalize
 from tepui.data.preparation import NO_LABEL
+from tepui.evaluation.sample_statistics import COVERAGE
 from tepui.evaluation.shards import KIND, ShardedPredictions
 from tepui.metrics import Rule, ensemble_probs
 from tepui.metrics.held_out_scores import LEVEL, check_level, unfamiliar_at
@@ -37,6 +38,8 @@ NAMES = {
 FIRST = dict.fromkeys(
     ("target", "prediction", "confidence", "mean", "std", "lower", "upper")
 )
+# What a column is called that holds one of several levels.
+SINGULAR = {"quantiles": "quantile"}
 # What is left out where no sample has a target.
 OF_TARGETS = ("target", "label_probability")
 # How numbers change with the unit that they are measured in.
@@ -67,7 +70,8 @@ def write_predictions(
 
     Column ``sample`` is a sample's position, from 0 as in Python. Where only some
     samples have a label, ``target`` is -1 and ``label_probability`` NaN for the others;
-    where none has, there are no such columns.
+    where none has, there are no such columns. Columns of quantiles and of bounds are
+    named by their levels: ``quantile_0.05``, ``lower_0.9``, ``conformal_upper_0.8``.
 
     Args:
         predictions: Complete predictions, see :func:`predict_shards`; where members'
@@ -110,17 +114,19 @@ def write_predictions(
     fits = len(names) in (0, predictions.samples)
     require(fits, "names", f"be one per sample ({predictions.samples})", len(names))
     about = _judged(predictions, level)
+    levels = _levels(predictions)
     named = partial(_named, predictions, _any_target(predictions), units, level)
     if path.suffix == ".safetensors":
         parts = [*map(named, predictions.shards())]
-        return _write_tensors(predictions, path, names, classes, parts, about)
+        return _write_tensors(predictions, path, names, classes, parts, levels, about)
     writing = _csv if path.suffix == ".csv" else partial(_parquet, about=about)
     with replacing(path) as temporary, writing(temporary) as write:
         for rows, shard in zip(_rows(predictions), predictions.shards(), strict=True):
             table: Columns = {"sample": list(rows)}
             if names:
                 table["name"] = [names[row] for row in rows]
-            write(table | _columns(named(shard), "label" in shard, classes))
+            choice = "label" in shard
+            write(table | _columns(named(shard), choice, classes, levels))
     return path
 
 
@@ -141,25 +147,54 @@ def _judged(predictions: ShardedPredictions, level: float) -> dict[str, Any]:
     return {} if by is None else {"unfamiliarity_by": by, "level": level}
 
 
+def _levels(predictions: ShardedPredictions) -> dict[str, Sequence[float]]:
+    """Return the levels of quantiles and bounds, which their columns are named by."""
+    promised = () if predictions.coverage is None else (predictions.coverage,)
+    return {
+        "quantiles": predictions.levels,
+        **dict.fromkeys(("lower", "upper"), (COVERAGE,)),
+        **dict.fromkeys(("conformal_lower", "conformal_upper"), promised),
+    }
+
+
 def _columns(
-    found: Mapping[str, Tensor], choice: bool, classes: Sequence[str]
+    found: Mapping[str, Tensor],
+    choice: bool,
+    classes: Sequence[str],
+    levels: Mapping[str, Sequence[float]],
 ) -> Columns:
     """Return the columns of a shard: one for every number of a sample."""
     columns: Columns = {}
     for name, tensor in found.items():
         rule = "be written to .safetensors where every pixel has an answer"
         require(tensor.ndim <= 2, "predictions", rule, tuple(tensor.shape))
-        if tensor.ndim == 1:
-            columns[name] = _values(tensor)
-            if choice and name == "prediction" and classes:
-                columns["class"] = [classes[label] for label in tensor.tolist()]
-            continue
-        count = tensor.shape[1]
-        known = len(classes) == count and name in ("probability", "in_set")
-        for number, values in enumerate(tensor.T):
-            part = classes[number] if known else number
-            columns[name if count == 1 else f"{name}_{part}"] = _values(values)
+        numbers = (tensor if tensor.ndim == 2 else tensor.unsqueeze(1)).T
+        of_classes = classes if name in ("probability", "in_set") else ()
+        titles = _titles(name, len(numbers), of_classes, levels.get(name, ()))
+        columns |= zip(titles, map(_values, numbers), strict=True)
+        if choice and name == "prediction" and classes:
+            columns["class"] = [classes[label] for label in tensor.tolist()]
     return columns
+
+
+def _titles(
+    name: str, count: int, classes: Sequence[str], levels: Sequence[float]
+) -> list[str]:
+    """Return the names of as many columns.
+
+    Example:
+        >>> _titles("quantiles", 2, (), (0.1, 0.9)), _titles("mean", 1, (), ())
+        (['quantile_0.1', 'quantile_0.9'], ['mean'])
+        >>> _titles("lower", 2, (), (0.9,)), _titles("in_set", 2, ("cat", "dog"), ())
+        (['lower_0.9_0', 'lower_0.9_1'], ['in_set_cat', 'in_set_dog'])
+    """
+    titles = [f"{SINGULAR.get(name, name)}_{level}" for level in levels] or [name]
+    if count == len(titles):
+        return titles
+    if len(classes) == count:
+        return [f"{name}_{each}" for each in classes]
+    numbers = range(count // len(titles))
+    return [f"{title}_{number}" for number in numbers for title in titles]
 
 
 def _values(tensor: Tensor) -> list[Any]:
@@ -253,6 +288,7 @@ def _write_tensors(
     names: Sequence[str],
     classes: Sequence[str],
     parts: Sequence[Mapping[str, Tensor]],
+    levels: Mapping[str, Sequence[float]],
     about: Mapping[str, Any],
 ) -> Path:
     tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
@@ -261,6 +297,9 @@ def _write_tensors(
         "members": predictions.members,
         "names": list(names),
         "classes": list(classes),
+        "levels": {
+            name: list(each) for name, each in levels.items() if name in tensors
+        },
         **about,
     }
     write_tensors(path, KIND, tensors, document)

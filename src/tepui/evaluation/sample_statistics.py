@@ -10,6 +10,7 @@ from tepui.ensembles.predicted import prediction_of
 from tepui.metrics import Rule, Score, ood_scores
 from tepui.metrics.chunks import Chunk, check_logits, chunks_of
 
+COVERAGE = 0.9  # of the interval that predicted noise gives
 UNCERTAINTIES: tuple[Score, ...] = ("pds", "entropy", "mutual_information")
 
 
@@ -84,7 +85,7 @@ def task_statistics(
         return found | {"quantiles": out.quantiles.movedim(0, -1)}
     found |= {"mean": out.mean, "std": out.std}
     if task.name == "gaussian":
-        lower, upper = out.interval(0.9)
+        lower, upper = out.interval(COVERAGE)
         found |= {"aleatoric": out.aleatoric, "lower": lower, "upper": upper}
     return found
 

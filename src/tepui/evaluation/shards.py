@@ -67,6 +67,8 @@ class ShardedPredictions:
         detectors: A hash of the detectors of features, None without any.
         unfamiliarity_by: The score by which ``unfamiliarity`` was told, None where
             nothing was held out to tell it.
+        levels: The levels of ``quantiles``; empty without any.
+        coverage: What conformal sets or intervals promise, None without any.
     """
 
     path: Path
@@ -81,6 +83,8 @@ class ShardedPredictions:
     task: str = "classification"
     detectors: str | None = None
     unfamiliarity_by: str | None = None
+    levels: tuple[float, ...] = ()
+    coverage: float | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -100,7 +104,9 @@ class ShardedPredictions:
         if not file.is_file():
             raise FileNotFoundError(f"no file {file}")
         try:
-            return cls(Path(path), **read_document(file, KIND))
+            document = read_document(file, KIND)
+            levels = tuple(document.pop("levels", ()))
+            return cls(Path(path), **document, levels=levels)
         except TypeError as error:
             raise ValueError(f"{file} must describe predictions: {error}") from error
 
@@ -265,6 +271,8 @@ def predict_shards(
         task=task.name,
         detectors=None if detectors is None else tensors_hash(detectors.tensors()),
         unfamiliarity_by=None if held is None else held.default,
+        levels=task.levels,
+        coverage=None if ensemble.conformity is None else ensemble.conformity.coverage,
     )
     check_writable(plan.path)
     _begin(plan)

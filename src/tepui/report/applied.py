@@ -10,7 +10,7 @@ from tepui.report.coverage import Covered, coverage_figure, coverage_lead
 from tepui.report.markup import TableCell, lead, note, table
 from tepui.report.measures import RMSE
 from tepui.report.tables import interval_cell
-from tepui.report.wording import DASH, opening
+from tepui.report.wording import DASH, listed, number, opening, word
 from tepui.studies import Interval, estimate, mean_interval
 from tepui.studies.load_reports import Entry, Group
 
@@ -21,6 +21,7 @@ SCORES = (
     ("ece", "ECE %", 100, 2),
     ("brier", "Brier", 1, 3),
 )
+LOWER_IS_BETTER = SCORES[1:]
 # What holds the truth, what the truth is, and what a size is.
 SETS_OF_CLASSES = ("conformal sets", "class", "how many classes a set holds")
 INTERVALS = ("conformal intervals", "number", "how wide an interval is")
@@ -39,16 +40,41 @@ def _calibrated(group: Group) -> list[Markup]:
     rows: list[list[str | TableCell]] = []
     for entry in known:
         plain = [
-            _plain(entry, name, scale, digits) for name, _, scale, digits in SCORES
+            _cell(_trained(entry, name), scale, digits)
+            for name, _, scale, digits in SCORES
         ]
         after = [
-            _after(entry, name, scale, digits) for name, _, scale, digits in SCORES
+            _cell(_values(entry, "clean", name), scale, digits)
+            for name, _, scale, digits in SCORES
         ]
         rows.append([entry.result.label, "as trained", *plain])
         rows.append([entry.result.label, "calibrated", *after])
     headings = ["method", "probabilities", *(title for _, title, _, _ in SCORES)]
     about = "Calibration was fitted on held-out data and is applied by predict."
-    return [table("Before and after calibration", headings, rows, words=2), note(about)]
+    shown = table("Before and after calibration", headings, rows, words=2)
+    harm = " ".join(filter(None, map(_harm, known)))
+    return [*([lead(harm)] if harm else []), shown, note(about)]
+
+
+def _harm(entry: Entry) -> str:
+    """Return which test scores a calibration made worse, with both numbers."""
+    worse = []
+    for name, title, scale, digits in LOWER_IS_BETTER:
+        means = (_trained(entry, name), _values(entry, "clean", name))
+        both = [round(scale * estimate(values).mean, digits) for values in means]
+        if both[1] > both[0]:
+            before, after = (number(mean, digits) for mean in both)
+            unit = " %" if scale == 100 else ""
+            worse.append(f"{title.removesuffix(unit)} from {before} to {after}{unit}")
+    if not worse:
+        return ""
+    count = len(_values(entry, "clean", "nll"))
+    mean = f" (means over {word(count)} ensembles)" if count > 1 else ""
+    return (
+        f"On clean test data calibration makes {entry.result.label}'s probabilities "
+        f"worse: it raises {listed(worse)}{mean}. Fit it on more held-out samples, or "
+        "take it back: tepui calibrate RUN --remove."
+    )
 
 
 def _covered(group: Group) -> list[Markup]:
@@ -112,14 +138,15 @@ def _rows(entry: Entry, levels: list[str]) -> list[list[float]]:
     ]
 
 
-def _plain(entry: Entry, name: str, scale: float, digits: int) -> TableCell:
-    rows = (trained.evaluation["clean"] for trained in entry.result.ensembles)
-    found = [row.get(name) for row in rows]
-    return _cell([value for value in found if value is not None], scale, digits)
-
-
-def _after(entry: Entry, name: str, scale: float, digits: int) -> TableCell:
-    return _cell(_values(entry, "clean", name), scale, digits)
+def _trained(entry: Entry, name: str) -> list[float]:
+    """Return a score without calibration, of the ensembles that were calibrated."""
+    evaluations = (trained.evaluation for trained in entry.result.ensembles)
+    values = [
+        found["clean"].get(name)
+        for found in evaluations
+        if ((found.get("applied") or {}).get("clean") or {}).get("nll") is not None
+    ]
+    return [value for value in values if value is not None]
 
 
 def _cell(values: list[float], scale: float, digits: int) -> TableCell:

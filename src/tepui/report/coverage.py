@@ -11,7 +11,7 @@ from tepui.report.measures import COVERAGE, data_name, kinds
 from tepui.report.shapes import Axis, Line, Mark, Plot, Shape, Words, look, trend
 from tepui.report.wording import number, span
 from tepui.studies import Comparison, Trained, estimate
-from tepui.studies.comparison import scores_on
+from tepui.studies.method_result import scores_on
 
 HEIGHT, TOP, BOTTOM = 190, 24, 156
 

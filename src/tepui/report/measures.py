@@ -5,11 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tepui.data.shifts import NATURAL
 from tepui.report.wording import opening
 from tepui.studies import Comparison, MethodResult, Trained
-from tepui.studies.comparison import scores_on
-from tepui.studies.contrasts import contrast, interval_of
+from tepui.studies.contrasts import contrast, interval_of, one_prediction
+from tepui.studies.method_result import scores_on
 from tepui.studies.significance import Difference
 from tepui.studies.statistics import Interval
 
@@ -62,16 +61,7 @@ class Measure:
 
     def step(self, data: str, method: MethodResult) -> float:
         """Return by how much one prediction more or less changes an accuracy."""
-        about = method.ensembles[0].evaluation
-        if self.score not in VOICES or "mean_iou" in about["clean"]:
-            return 0.0
-        copies = 1
-        if data == "shifted":
-            copies = sum(cell["severity"] != NATURAL for cell in about["cells"])
-        task = about.get("task", {}).get("name")
-        labels = about["classes"] if task == "multi_label" else 1
-        voices = 1 if self.score == "accuracy" else about["members"]
-        return float(self.scale / (about["samples"] * max(copies, 1) * labels * voices))
+        return self.scale * one_prediction(self.score, data, method)
 
     def of(self, method: MethodResult, data: str) -> Interval:
         """Return the mean over a method's ensembles with its interval."""
@@ -85,8 +75,6 @@ class Measure:
         return contrast(method, base, self.read(data), self.step(data, method))
 
 
-# Accuracies move in steps of one prediction, of the ensemble or of a member.
-VOICES = ("accuracy", "individual_accuracy", "improvement")
 ACCURACY = Measure(
     "accuracy",
     "ensemble",

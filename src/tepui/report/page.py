@@ -17,7 +17,7 @@ from tepui.core.replacing import write_bytes
 from tepui.core.storage import reading
 from tepui.report.markup import note, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
-from tepui.report.sections import DIFFERENCES, SECTIONS, Parts
+from tepui.report.sections import DIFFERENCES, MEASURES, SECTIONS, Parts
 from tepui.report.story import told
 from tepui.report.wording import TIMES
 from tepui.studies.load_reports import Group, LoadedReports, ReportSource
@@ -146,9 +146,10 @@ def _of_group(group: Group, within: str) -> list[Section]:
         for title, parts in made.items()
         if parts
     ]
-    alone = len(group.entries) == 1  # of which no difference is missing
-    expected = [title for title in made if not (alone and title == DIFFERENCES)]
-    missing = [title.lower() for title in expected if not made[title]]
+    # No page misses measures, and none of one method its differences.
+    alone = len(group.entries) == 1
+    spared = {MEASURES, DIFFERENCES} if alone else {MEASURES}
+    missing = [t.lower() for t, parts in made.items() if not (parts or t in spared)]
     if missing or group.notes:
         named = [*group.notes, *missing]
         line = f"Left out, since the data are missing or differ: {'; '.join(named)}."

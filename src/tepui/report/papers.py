@@ -9,6 +9,7 @@ from tepui.report.foreign_svg import inlined
 from tepui.report.markup import definitions, folded, note, paragraph, picture, table
 from tepui.studies.departures import departures
 from tepui.studies.load_reports import Study
+from tepui.studies.real_data import stand_ins
 from tepui.studies.results import Record
 
 MOST = 40  # rows of a table that stands open
@@ -32,11 +33,10 @@ def ours_alone(record: Record) -> tuple[str, str]:
 def study_parts(study: Study, numbers: Numbers, name: str) -> list[Markup]:
     """Return a figure or table with its numbers, as HTML of an own name on the page."""
     results = study.results
-    parts = [
-        paragraph(
-            f"{results.title}. Size: {results.size}. From {short_path(study.path)}."
-        )
-    ]
+    about = f"{results.title}. Size: {results.size}. From {short_path(study.path)}."
+    if replaced := stand_ins(results.settings, (r.dataset for r in results.records)):
+        about += f" Not the paper's data: {replaced}."
+    parts = [paragraph(about)]
     if differs := departures(results.settings):
         parts.append(folded("What differs from the paper", definitions(dict(differs))))
     if study.picture is not None:

@@ -38,6 +38,7 @@ from tepui.report.shapes import look
 from tepui.report.sharpness_map import sharpness_figure, sharpness_lead
 from tepui.report.story import contrasts_of, count_apart, told
 from tepui.report.tables import score_table
+from tepui.report.taken_measures import taken_parts
 from tepui.report.timeline import timeline_parts
 from tepui.report.unfamiliar import auroc_table, histogram_figure, unfamiliar_lead
 from tepui.report.wording import DASH, role
@@ -47,6 +48,7 @@ from tepui.studies.load_reports import Entry, Group
 Parts = Sequence[Markup]
 
 DIFFERENCES = "Differences"
+MEASURES = "Measures"
 TERMS = {
     "paired difference": "method less baseline, ensemble by ensemble with the same "
     "seeds, so that what a seed does to both cancels",
@@ -237,6 +239,7 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
     "Corruptions": corruptions,
     "Calibration": calibration,
     "Sharpness and diversity": sharpness,
+    MEASURES: taken_parts,
     "Mistakes and unfamiliar samples": unfamiliar,
     "Members": members_parts,
     "Gallery": gallery,

@@ -14,6 +14,8 @@ from tepui.report.failures import failures
 from tepui.report.measures import (
     ACCURACY,
     DER,
+    OWN_ACCURACY,
+    OWN_RMSE,
     SHARPNESS,
     Measure,
     data_name,
@@ -36,6 +38,8 @@ from tepui.studies.contrasts import ensembles_for, reach_with, seed_pairs
 from tepui.studies.load_reports import Group
 
 MOST = 3  # clauses of a sentence; more stand below it
+# Of members on their own, and not of what an ensemble answers.
+OF_MEMBERS = (OWN_ACCURACY.score, OWN_RMSE.score, "improvement")
 CHANCE = 0.05  # of comparisons that are apart without a reason
 
 
@@ -61,6 +65,19 @@ class Contrast:
         """Both ends of the interval."""
         digits = 1 if self.measure.percent else self.measure.digits
         return ends(self.found.low, self.found.high, digits, sign=True)
+
+    @property
+    def means(self) -> str:
+        """The means of both methods."""
+        found = (self.measure.of(m, self.data) for m in (self.method, self.base))
+        both = " against ".join(number(f.mean, self.measure.digits) for f in found)
+        return f"{both} %" if self.measure.percent else both
+
+    @property
+    def gain(self) -> float:
+        """The difference, below zero where it is for the worse."""
+        signs = {"higher": 1, "lower": -1, "": 0}
+        return signs[self.measure.better] * self.found.mean
 
 
 class Told(NamedTuple):
@@ -137,28 +154,80 @@ def _claim(
         return f"{beginning}, nothing here is distinguishable."
     apart = [each for each in leading if each.found.apart]
     main = leading[0].measure
-    if not apart:
-        where = " or ".join(dict.fromkeys(f"on {_on(c.data)}" for c in leading))
-        return f"{beginning}, {main.name} cannot be told apart, {where}."
+    beside = [each for each in every if _stands_beside(each, main)]
     by_method: dict[str, list[Contrast]] = {}
     for each in sorted(apart, key=lambda c: -abs(c.found.mean)):
         by_method.setdefault(each.method.label, []).append(each)
+    if not apart:
+        where = " or ".join(dict.fromkeys(f"on {_on(c.data)}" for c in leading))
+        worse = [_contrary(m.label, [], beside) for m in comparison.methods]
+        return f"{beginning}, {main.name} cannot be told apart, {where}{_but(worse)}."
     if len(by_method) > MOST:
-        return _count(comparison, by_method)
-    said = listed(_fact(label, found) for label, found in by_method.items())
-    rest = "" if len(apart) == len(leading) else " No other difference in it is clear."
-    return f"{said}.{rest}"
+        return _count(comparison, by_method, beside)
+    against = [_contrary(label, found, beside) for label, found in by_method.items()]
+    facts = [_fact(label, found) for label, found in by_method.items()]
+    both = [f + _but([c]) for f, c in zip(facts, against, strict=True)]
+    said = "; ".join(both) if any(against) else listed(facts)
+    return f"{said}.{_not_clear(leading)}"
 
 
-def _count(comparison: Comparison, by_method: Mapping[str, list[Contrast]]) -> str:
+def _stands_beside(each: Contrast, main: Measure) -> bool:
+    """Return whether a difference is clear, to be seen, and of another measure."""
+    measure = each.measure
+    another = measure.score not in (main.score, *OF_MEMBERS)
+    return another and each.found.apart and bool(round(each.found.mean, measure.digits))
+
+
+def _contrary(label: str, found: list[Contrast], beside: list[Contrast]) -> str:
+    """Return in what else a method clearly differs, contrary to what is found.
+
+    That is what is worse; of a method that is behind, what is better.
+    """
+    behind = bool(found) and all(each.gain < 0 for each in found)
+    said = [
+        f"{each.measure.name} on {_on(each.data)} ({each.means})"
+        for each in beside
+        if each.method.label == label and (each.gain > 0 if behind else each.gain < 0)
+    ]
+    how = "better" if behind else "worse"
+    return f"{label} is clearly {how} in {some(said, MOST)}" if said else ""
+
+
+def _but(said: Sequence[str]) -> str:
+    known = [*filter(None, said)]
+    return f", but {some(known, MOST)}" if known else ""
+
+
+def _not_clear(leading: list[Contrast]) -> str:
+    """Return which differences of the leading measure their intervals leave open."""
+    data: dict[str, list[str]] = {}
+    for each in leading:
+        if not each.found.apart:
+            data.setdefault(each.method.label, []).append(data_name(each.data))
+    if not data:
+        return ""
+    which = [f"{label} on {listed(names)} data" for label, names in data.items()]
+    measure, base = leading[0].measure, leading[0].base
+    return (
+        f" For {some(which, MOST)}, {measure.name} is not clearly different from "
+        f"{base.label}'s (95 % intervals over shared seeds)."
+    )
+
+
+def _count(
+    comparison: Comparison,
+    by_method: Mapping[str, list[Contrast]],
+    beside: list[Contrast],
+) -> str:
     """Return how many methods differ, and the one that differs most."""
     others = len(comparison.methods) - 1
     label, found = next(iter(by_method.items()))
     most = found[0]
+    against = [_contrary(name, own, beside) for name, own in by_method.items()]
     return (
         f"{opening(word(len(by_method)))} of {word(others)} methods differ from "
         f"{most.base.label} in {most.measure.name}, most of all "
-        f"{_who(label, most.measure)}, which is {_how([most])}."
+        f"{_who(label, most.measure)}, which is {_how([most])}{_but(against)}."
     )
 
 
@@ -229,9 +298,8 @@ def _hint(each: Contrast) -> str:
         DER.score: f"members err more {'alike' if lower else 'differently'}",
     }.get(measure.score, f"{measure.name} is {'lower' if lower else 'higher'}")
     where = "" if measure is SHARPNESS else f" on {_on(each.data)}"
-    means = [measure.of(m, each.data).mean for m in (each.method, each.base)]
-    both = " against ".join(number(mean, measure.digits) for mean in means)
-    return f"{each.method.label}'s {what}{where} ({both}; difference {each.interval})"
+    both = f"{each.means}; difference {each.interval}"
+    return f"{each.method.label}'s {what}{where} ({both})"
 
 
 def _advice(group: Group, leading: list[Contrast]) -> str:

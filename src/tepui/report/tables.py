@@ -11,8 +11,8 @@ from tepui.report.markup import TableCell, grouped_table
 from tepui.report.measures import Measure, data_name, kinds, measures_of
 from tepui.report.wording import DASH, ends, number, opening
 from tepui.studies import Comparison, Interval, MethodResult
-from tepui.studies.comparison import differing
 from tepui.studies.contrasts import leads
+from tepui.studies.method_result import differing
 
 if TYPE_CHECKING:
     from rich.table import Table

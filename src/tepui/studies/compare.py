@@ -32,7 +32,6 @@ from tepui.studies.comparison import (
     FILE,
     KIND,
     Comparison,
-    MethodResult,
     earlier_methods,
 )
 from tepui.studies.comparison_plan import (
@@ -50,6 +49,7 @@ from tepui.studies.gallery import write_gallery
 from tepui.studies.given import Given, GivenTest
 from tepui.studies.job import Job
 from tepui.studies.jobs import IN_PROCESSES, carry_out
+from tepui.studies.method_result import MethodResult
 from tepui.studies.named_store import NamedStore
 from tepui.studies.specifications import Trial
 from tepui.studies.standing import where_it_stands

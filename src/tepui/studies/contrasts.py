@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable
 from itertools import count
 
 from tepui.core.checks import require
-from tepui.studies.comparison import MethodResult
+from tepui.data.shifts import NATURAL
+from tepui.studies.method_result import MethodResult
 from tepui.studies.significance import Difference, differences, paired_difference
 from tepui.studies.statistics import Interval, mean_interval
 from tepui.studies.trained import Trained
 
 Reading = Callable[[Trained], float | None]
+VOICES = ("accuracy", "individual_accuracy", "improvement")
 MOST = 10_000  # ensembles that anybody would ask for
 
 
@@ -47,6 +49,23 @@ def contrast(
     if len(found) < 2 or not all(map(math.isfinite, found)):
         return None
     return paired_difference(first, second, step=step)
+
+
+def one_prediction(score: str, data: str, method: MethodResult) -> float:
+    """Return by how much one prediction more or less changes a score.
+
+    Accuracies move in such steps, of the ensemble or of a member; for others it is 0.
+    """
+    about = method.ensembles[0].evaluation
+    if score not in VOICES or "mean_iou" in about["clean"]:
+        return 0.0
+    copies = 1
+    if data == "shifted":
+        copies = sum(cell["severity"] != NATURAL for cell in about["cells"])
+    task = about.get("task", {}).get("name")
+    labels = about["classes"] if task == "multi_label" else 1
+    voices = 1 if score == "accuracy" else about["members"]
+    return float(1 / (about["samples"] * max(copies, 1) * labels * voices))
 
 
 def leads(

@@ -19,7 +19,8 @@ from tepui.core.storage import read_text
 from tepui.data import Table
 from tepui.data.shifts import NATURAL
 from tepui.studies.comparison import FILE as COMPARISON
-from tepui.studies.comparison import Comparison, MethodResult, read_comparison
+from tepui.studies.comparison import Comparison, read_comparison
+from tepui.studies.method_result import MethodResult
 from tepui.studies.recorded_options import data_in_words, recorded_options
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results

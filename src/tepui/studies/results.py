@@ -17,6 +17,7 @@ import torch
 from tepui.core.checks import require
 from tepui.core.provenance import with_short_paths
 from tepui.core.storage import read_document, write_document
+from tepui.studies.real_data import real_data
 from tepui.studies.specifications import Trial, digest
 from tepui.studies.statistics import estimate, t_interval
 from tepui.training.described import environment_of
@@ -284,9 +285,12 @@ def read_results(folder: str | Path) -> Results:
 
 
 def as_csv(numbers: Results) -> str:
-    """Return one line per record, with its coordinates as columns."""
+    """Return one line per record, with its coordinates as columns.
+
+    ``dataset`` is the paper's name, ``data`` what was used for it.
+    """
     axes = sorted({name for record in numbers.records for name in record.at})
-    fixed = ["item", "dataset", "architecture", "method", "metric", "unit"]
+    fixed = ["item", "dataset", "data", "architecture", "method", "metric", "unit"]
     fixed += ["value", "n", "sem", "low", "high", "config_hash", "note"]
     text = io.StringIO()
     writer = csv.DictWriter(text, [*fixed, *axes], lineterminator="\n")
@@ -294,7 +298,8 @@ def as_csv(numbers: Results) -> str:
     for record in numbers.records:
         low, high = record.interval or (None, None)
         row = {name: getattr(record, name, None) for name in fixed}
-        cells = {**row, "low": low, "high": high, **record.at}
+        data = real_data(numbers.settings, record.dataset)
+        cells = {**row, "data": data, "low": low, "high": high, **record.at}
         writer.writerow({name: _as_text(cell) for name, cell in cells.items()})
     return text.getvalue()
 

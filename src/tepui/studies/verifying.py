@@ -35,6 +35,8 @@ from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import KIND as GALLERY_KIND
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import KIND as RESULTS_KIND
+from tepui.studies.stored_measures import FILE as MEASURES
+from tepui.studies.stored_measures import KIND as MEASURES_KIND
 from tepui.studies.trained import (
     EVALUATION,
     EVALUATION_KIND,
@@ -53,7 +55,7 @@ KINDS = {
     EVALUATION: EVALUATION_KIND,
     SHARPNESS: SHARPNESS_KIND,
     "measure-*.json": SHARPNESS_KIND,
-    "measure.json": "measures",
+    MEASURES: MEASURES_KIND,
     GALLERY: GALLERY_KIND,
     COMPARISON: COMPARISON_KIND,
     RESULTS: RESULTS_KIND,

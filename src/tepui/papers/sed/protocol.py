@@ -31,6 +31,7 @@ from tepui.studies import (
     seeds,
 )
 from tepui.studies.derived_data import Features
+from tepui.studies.real_data import STAND_INS
 from tepui.training import AdamW, Constant, TrainingSpec
 
 ARCHITECTURE = "deit3_base_last2"
@@ -275,6 +276,7 @@ def settings(order: Order, **further: Any) -> dict[str, Any]:
     document["training images"] = f"{train.data.count}, half of them the extractor's"
     document["epochs of the extractor"] = train.training.epochs
     name = train.data.dataset.__name__
+    document[STAND_INS] = _data(order.size, name)
     return {**document, "differs": [*_stand_ins(order, name), TRANSDUCTIVE]}
 
 
@@ -338,6 +340,21 @@ def _stand_ins(order: Order, name: str) -> Iterator[Departure]:
         "SED trains longer by members over active members",
         "each head has as many updates as elsewhere",
     )
+
+
+def _data(size: Size, name: str) -> dict[str, str]:
+    """Return what is used for each data set of the paper."""
+    corrupted = f"test images of {name}, corrupted by tepui"
+    return {
+        "imagenet_train": f"training images of {name}",
+        "imagenet_val": f"test images of {name}",
+        "imagenet_a": f"test images of {name} that another extractor gets wrong",
+        "imagenet_r": f"stencils of test images of {name}",
+        "imagenet_c1": corrupted,
+        "imagenet_c5": corrupted,
+        "inaturalist": _others(size),
+        "openimages_o": f"inverted test images of {name}",
+    }
 
 
 def _others(size: Size) -> str:

@@ -1,5 +1,6 @@
 """Sizes mean what they say: as published, or declared with a reason."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tepui.papers.sed import protocol as sed
 from tepui.papers.sharpbalance import settings as said
 from tepui.studies.departures import departures
 from tepui.studies.price import Pricing
+from tepui.studies.real_data import STAND_INS
 from tepui.studies.results import read_results
 from tepui.studies.specifications import digest
 from tepui.studies.store import Store
@@ -216,6 +218,29 @@ def test_committed_results_hold_departures():
         found = departures(read_results(file.parent).settings)
         assert found
         assert all(departure.what and departure.why for departure in found)
+
+
+SMALL = [
+    file.parent
+    for file in sorted(RESULTS.glob("small/*/*/results.json"))
+    if "made_by" not in read_results(file.parent).settings
+]
+
+
+@pytest.mark.parametrize("folder", SMALL, ids=lambda each: "/".join(each.parts[-2:]))
+def test_committed_results_say_what_their_recipes_do_today(folder):
+    recorded = read_results(folder).settings
+    recipe = load("/".join(folder.parts[-2:]))
+    asked = Order("small", tuple(recorded["panels"]))
+    today = {"panels": list(asked.panels), **recipe.described(asked)}
+    for younger in {STAND_INS} - recorded.keys():
+        today.pop(younger, None)
+    assert as_stored(recorded) == as_stored(today)
+
+
+def as_stored(settings):
+    """Settings as files have them; on a CPU "auto" was float32."""
+    return json.loads(json.dumps(settings).replace('"auto"', '"float32"'))
 
 
 def test_precision_of_a_trial_is_that_of_its_run(tmp_path):

@@ -15,8 +15,8 @@ from tepui.cli.datasets import (
     data_for,
     held_out_part,
     learned_part,
-    part,
     place_of,
+    run_part,
     tested_part,
 )
 from tepui.cli.members import check_places, named_ensemble
@@ -95,9 +95,13 @@ def calibrate(
     _check_options(method, coverage, score, detectors, remove)
     check_places([run])
     check_writable(run)
+    own = model is not None or models is not None or extractor is not None
+    if remove and not own:  # models of one's own may be fitted to the data
+        _take_back(run, named_ensemble([run], None, None, None))
+        return
     named = data_for(data, run)
-    training = part(named, train=True)
-    ensemble = named_ensemble([run], model, models, training, extractor)
+    seen = run_part(named, run, train=held_out == "validation" or detectors)
+    ensemble = named_ensemble([run], model, models, seen, extractor)
     to_device(ensemble, torch.device(place_of(device)))
     if remove:
         _take_back(run, ensemble)
@@ -126,10 +130,10 @@ def calibrate(
         ensemble.conformal(for_sets, coverage, score, rule=rule, **how)
         said.append(f"coverage {coverage:g} on {_count(for_sets)}")
     if detectors:
-        seen = learned_part(named, run)
-        learned = FeatureDetectors.fit(ensemble, seen, held_out=whole, **how)
+        training = learned_part(named, run)
+        learned = FeatureDetectors.fit(ensemble, training, held_out=whole, **how)
         ensemble.detectors = learned
-        said.append(f"detectors of features on {_count(seen)}")
+        said.append(f"detectors of features on {_count(training)}")
     ensemble.save(run, overwrite=True)
     console().print(f"{', '.join(said)}; saved in {run}")
     for line in filter(None, gained):

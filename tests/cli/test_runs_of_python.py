@@ -23,6 +23,7 @@ class Net(nn.Sequential):
 """
 HOW = {"method": tepui.methods.DeepEnsemble(), "epochs": 20, "progress": "none"}
 FILE = ["--data", "ArrayFile", "--data.path", "mine.npz"]
+MAKE = partial(MLP, 6, (4,), 3)
 SCALE = Normalize((3.0,) * 6, (0.5,) * 6)
 
 
@@ -53,7 +54,7 @@ def arrays(here):
     return inputs, targets
 
 
-def trained(arrays, make=partial(MLP, 6, (4,), 3), normalize=None):
+def trained(arrays, make=MAKE, normalize=None):
     inputs, targets = arrays
     data = Arrays(inputs[:160], targets[:160], normalize)
     ensemble = tepui.Ensemble.build(make, members=2)
@@ -81,7 +82,7 @@ def test_data_sets_by_name_are_asked_for_by_it(arrays, capsys):
         pass
 
     inputs, targets = arrays
-    ensemble = tepui.Ensemble.build(partial(MLP, 6, (4,), 3), members=2)
+    ensemble = tepui.Ensemble.build(MAKE, members=2)
     tepui.fit(ensemble, Mine(inputs, targets), out="run", **HOW)
     assert "type --data mypackage.Mine" in refused(capsys, "evaluate", "run")
 

@@ -318,3 +318,15 @@ def test_an_unknown_keyword_is_told_where_it_belongs(keyword, meant):
     expected = rf"fit\(\) takes no keyword '{keyword}'{meant}"
     with pytest.raises(TypeError, match=expected):
         tepui.fit(None, None, **{keyword: 1})
+
+
+def test_two_classes_of_one_name_are_refused():
+    data = TensorDataset(torch.zeros(6, 4), torch.arange(6) % 3)
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=1)
+    how = {"method": DeepEnsemble(), "epochs": 1, "progress": "none"}
+    data.classes = ["cat", "dog", "cow"]
+    tepui.fit(ensemble, data, **how)
+    data.classes = ["cat", "dog", "cat"]
+    rule = "classes of dataset must have a name for each class .* got 'cat' for 0 and 2"
+    with pytest.raises(ValueError, match=rule):
+        tepui.fit(ensemble, data, **how)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.core.checks import class_indices, require
+from tepui.core.checks import class_indices, different_names, require
 from tepui.core.new_gradients import is_sharded
 from tepui.core.probabilities import warn_of_probabilities
 from tepui.core.warning import warn
@@ -160,6 +160,7 @@ def check_data(
 ) -> int | None:
     """Run every member on a few samples; return the classes that labels must fit."""
     check_task(spec)
+    different_names("classes of dataset", class_names(data.train))
     owned = exchange.owned(len(ensemble))
     modules = [ensemble.members[index] for index in owned]
     few = few_of(data.train, modules)

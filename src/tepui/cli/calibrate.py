@@ -40,6 +40,11 @@ DROPPED = (
     "probabilities; --coverage makes new ones"
 )
 
+UNCALIBRATED = (
+    "the calibration of before is dropped, since --method none leaves probabilities as "
+    "members give them"
+)
+
 
 def calibrate(
     run: Path,
@@ -110,7 +115,7 @@ def calibrate(
         _check_classes(ensemble, run, held_out)
     chosen = _method(ensemble, method, coverage)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
-    dropped = ensemble.conformity is not None and coverage is None
+    gained = _dropped(ensemble, chosen, coverage)
     ensemble.calibration = None
     if held_out == "validation":
         unseen = held_out_part(named, run, ensemble.extractor)
@@ -118,7 +123,6 @@ def calibrate(
         unseen = tested_part(named, run)
     whole = held = for_sets = _in_form_of(ensemble, unseen)
     said: list[str] = []
-    gained = [DROPPED] if dropped else []
     if chosen is not None:
         if coverage is not None:
             held, for_sets = split(held, 0.5, seed=0)
@@ -139,6 +143,16 @@ def calibrate(
     for line in filter(None, gained):
         console().print(line)
     console().print(f"next: tepui predict {run} FILES")
+
+
+def _dropped(
+    ensemble: Ensemble, method: str | None, coverage: float | None
+) -> list[str]:
+    """Return what of an earlier calibration nothing takes the place of, in words."""
+    uncalibrated = ensemble.calibration is not None and method is None
+    without_sets = ensemble.conformity is not None and coverage is None
+    said = [UNCALIBRATED] if uncalibrated else []
+    return [*said, DROPPED] if without_sets else said
 
 
 def _check_options(

@@ -205,7 +205,7 @@ def test_rows_of_several_labels_keep_the_order_of_their_classes():
         for names in (("cat", "dog"), ("dog", "cat"))
     )
     assert torch.equal(joined([alike, alike]).targets, rows.repeat(2, 1))
-    rule = r"datasets\[1\] must name its classes in the order of datasets\[0\] \(cat, d"
+    rule = r"datasets\[1\] must name all classes in one order \(cat, dog\), with"
     with pytest.raises(ValueError, match=rule):
         joined([alike, swapped])
 

@@ -39,7 +39,6 @@ DROPPED = (
     "the sets or intervals of before are dropped, since they belong to other "
     "probabilities; --coverage makes new ones"
 )
-
 UNCALIBRATED = (
     "the calibration of before is dropped, since --method none leaves probabilities as "
     "members give them"

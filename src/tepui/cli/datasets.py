@@ -110,10 +110,8 @@ def run_part(data: Data, run: Path, *, train: bool) -> Dataset[Any]:
 def normalized_for(run: Path, dataset: Dataset[Any]) -> Dataset[Any]:
     """Return arrays of a file, of which no normalization was written, with a run's."""
     known = (_recorded(run) or {}).get("normalize")
-    bare = isinstance(dataset, ArrayFile) and dataset.normalize is None
-    if known is None or not bare:
+    if not isinstance(dataset, ArrayFile) or dataset.normalize or not known:
         return dataset
-    assert isinstance(dataset, ArrayFile)
     normalize = Normalize(tuple(known["mean"]), tuple(known["std"]))
     return Arrays(dataset.inputs, dataset.targets, normalize)
 

@@ -118,9 +118,10 @@ def predict(
     gaps: tuple[str, ...] = ()
     if inputs is not None:
         samples, gaps = _read(inputs, prepared)
+    elif data is None:
+        samples = tested_part(None, run)
     else:
-        given = tested_part(None, run) if data is None else built(data)
-        samples = normalized_for(run, given)
+        samples = normalized_for(run, built(data))
     samples = samples if prepared is None else known.dataset(samples)
     if isinstance(samples, ImageFiles):
         samples = samples.in_batches()

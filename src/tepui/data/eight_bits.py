@@ -3,6 +3,7 @@
 Pillow's own conversion clips larger numbers: all but the darkest pixels become white.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,7 +63,7 @@ def _white(image: "Image.Image") -> int:
     Its MaxSampleValue may also be the largest number that one image happens to hold:
     only what is all the numbers of some bits, such as 4095, speaks for all images.
     """
-    tags = getattr(image, "tag_v2", {})
+    tags: Mapping[int, tuple[int, ...]] = getattr(image, "tag_v2", {})
     bits, largest = tags.get(BITS, (16,))[0], tags.get(LARGEST, (ALL,))[0]
     whole = isinstance(largest, int) and largest > BYTE and not largest & (largest + 1)
-    return min(2**bits - 1, largest if whole else ALL)
+    return min((1 << bits) - 1, largest if whole else ALL)

@@ -196,9 +196,9 @@ def _targets(number: int, part: Held, classes: tuple[str, ...]) -> Tensor:
     require(fits, f"datasets[{number}]", rule, got)
     one_per_class = labels.ndim == 2 and labels.shape[1] == len(part.classes)
     rule = (
-        f"name its classes in the order of datasets[0] ({', '.join(classes)}): rows of "
-        "0 and 1 for several labels cannot be told from numbers of classes, so put "
-        "their columns in that order"
+        f"name all classes in one order ({', '.join(classes)}), with a column for each "
+        "in its targets: rows of 0 and 1 for several labels cannot be told from "
+        "numbers of classes, and are not renumbered"
     )
     several = one_per_class and bool(((labels == 0) | (labels == 1)).all())
     require(not several, f"datasets[{number}]", rule, part.classes)

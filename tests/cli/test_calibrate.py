@@ -54,6 +54,18 @@ def test_what_the_run_held_out_calibrates_it(run, tmp_path, capsys):
     assert tepui.load(run).conformity.score == "threshold"
 
 
+def test_a_calibration_that_is_dropped_is_said(run, capsys):
+    words = ["calibrate", str(run), "--method", "none", "--detectors"]
+    main(words)
+    assert "calibration of before is dropped" not in capsys.readouterr().out
+    main(["calibrate", str(run)])
+    assert "calibration of before is dropped" not in capsys.readouterr().out
+    main(words)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the calibration of before is dropped, since --method none leaves" in said
+    assert tepui.load(run).calibration is None
+
+
 def test_sets_that_are_empty_or_dropped_are_said(run, tmp_path, capsys):
     main(["calibrate", str(run), "--coverage", "0.2"])
     capsys.readouterr()

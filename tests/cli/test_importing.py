@@ -34,6 +34,14 @@ def test_what_lies_in_this_folder_is_imported(here, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "lies_here")
 
 
+@pytest.mark.parametrize("work", ["raise OSError('full')", "raise SystemExit(2)"])
+def test_a_script_that_works_when_it_is_imported_is_told_so(here, tmp_path, work):
+    (tmp_path / "a_script.py").write_text(f"answer = 42\n{work}\n")
+    rule = r"--model must .* but a_script ends in an error: .*under if __name__ == "
+    with pytest.raises(ValueError, match=rule):
+        imported("--model", "a_script.answer", "a model")
+
+
 @pytest.mark.parametrize("path", ["lies_nowhere.answer", "tepui.nothing"])
 def test_what_is_not_there_is_named(here, path):
     with pytest.raises(ValueError, match=f"--model must name a class .*, got '{path}'"):

@@ -112,7 +112,7 @@ def test_a_run_on_other_data_is_not_measured_on_digits(tmp_path, capsys):
     tepui.fit(ensemble, data, out=run, **how)
     with pytest.raises(SystemExit):
         measured(tmp_path / "out", run)
-    assert "was trained on Arrays\n" in capsys.readouterr().err
+    assert "was trained on Arrays, which lie in no file" in capsys.readouterr().err
 
 
 def test_what_is_measured_of_a_run_stands_on_its_page(tmp_path, capsys):

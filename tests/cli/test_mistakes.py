@@ -98,6 +98,10 @@ SAID = {
     ),
     "train --data ImageFolder": ("--data.path must be given with --data ImageFolder"),
     "train --data ArrayFile": "--data.path must be given with --data ArrayFile",
+    "evaluate x --data ArrayFile": "--data.path must be given with --data ArrayFile",
+    "train --unlabeled ImageFolder": (
+        "--unlabeled.path must be given with --unlabeled ImageFolder"
+    ),
     "train --data my/table.csv": (
         "--data must name a data set; for this table type --data Table --data.path "
         "my/table.csv --data.target COLUMN, got 'my/table.csv'"

@@ -39,6 +39,16 @@ def test_damage_is_shown_and_the_exit_code_is_one(tmp_path, monkeypatch, capsys)
     assert "itsdigestdiffers" in shown
 
 
+def test_a_broken_file_of_others_is_named_as_foreign(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path / "run")
+    Path("run/mine.json").write_text("{not json")
+    main(["verify", "run"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "nothing is damaged" in shown
+    assert "foreign files that cannot be read: run/mine.json" in shown
+
+
 def test_nothing_to_verify_is_a_mistake(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         main(["verify", str(tmp_path / "none")])

@@ -1,7 +1,10 @@
+from functools import partial
+
+import numpy as np
 import pytest
 import torch
 
-from tepui.data import Arrays, Digits, Normalize
+from tepui.data import Arrays, ArraysOnDisk, Digits, ImageFiles, Normalize
 
 
 def _bytes():
@@ -61,6 +64,20 @@ def test_lengths_must_match():
         Arrays(torch.zeros(2, 1), torch.zeros(3))
     with pytest.raises(ValueError, match=r"inputs\['mask'\] must have as many"):
         Arrays({"x": torch.zeros(3), "mask": torch.zeros(4)}, torch.zeros(3))
+
+
+@pytest.mark.parametrize("kind", ["arrays", "disk", "files"])
+def test_two_classes_of_one_name_are_refused(kind, tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros((3, 2)))
+    make = {
+        "arrays": partial(Arrays, torch.zeros(3, 2)),
+        "disk": partial(ArraysOnDisk, tmp_path / "x.npy"),
+        "files": partial(ImageFiles, [tmp_path / "x.png"] * 3),
+    }[kind]
+    assert make(torch.arange(3), classes=("a", "b", "c")).classes == ("a", "b", "c")
+    rule = "classes must have a name for each class that no other has, got 'a' for 0 a"
+    with pytest.raises(ValueError, match=rule):
+        make(torch.arange(3), classes=("a", "b", "a"))
 
 
 def test_empty_is_refused():

@@ -187,6 +187,29 @@ def test_what_cannot_be_joined_is_said(parts, message):
         joined(parts)
 
 
+@pytest.mark.parametrize("names", [(), ("cat", "dog")])
+def test_targets_of_other_shapes_are_refused(names):
+    parts = [
+        Arrays(torch.zeros(2, 3), targets, classes=names)
+        for targets in (torch.eye(2).long(), torch.arange(2))
+    ]
+    rule = r"datasets\[1\] must have targets of shape \(2,\) per sample, as dataset"
+    with pytest.raises(ValueError, match=rule):
+        joined(parts)
+
+
+def test_rows_of_several_labels_keep_the_order_of_their_classes():
+    rows = torch.tensor([[1, 0], [1, 1]])
+    alike, swapped = (
+        Arrays(torch.zeros(2, 3), rows, classes=names)
+        for names in (("cat", "dog"), ("dog", "cat"))
+    )
+    assert torch.equal(joined([alike, alike]).targets, rows.repeat(2, 1))
+    rule = r"datasets\[1\] must name all classes in one order \(cat, dog\), with"
+    with pytest.raises(ValueError, match=rule):
+        joined([alike, swapped])
+
+
 def test_named_inputs_and_plain_tensors_are_joined():
     texts = [Arrays({"a": torch.full((n, 3), n)}, torch.arange(n)) for n in (2, 3)]
     assert torch.equal(joined(texts).inputs["a"][:, 0], torch.tensor([2, 2, 3, 3, 3]))

@@ -9,7 +9,7 @@ from tepui.core.processes import mark
 from tepui.core.storage import read_document, write_document
 from tepui.studies import verify
 from tepui.studies.comparison import read_comparison
-from tepui.studies.verifying import LEFT_OVER, UNSEALED
+from tepui.studies.verifying import FOREIGN, LEFT_OVER, UNSEALED
 
 
 def damage(folder):
@@ -71,6 +71,29 @@ def test_a_missing_part_of_a_run_is_named(whole):
 def test_a_document_under_a_known_name_must_be_sealed(whole):
     (whole / "run/run.json").write_text("{}")
     assert "must be of format" in damage(whole)["run.json"]
+
+
+@pytest.mark.parametrize("text", ["", "{not json", "\xff", '{"kind": "Pod"'])
+def test_a_broken_document_of_others_is_foreign_and_no_damage(text, whole):
+    (whole / "run/settings.json").write_bytes(text.encode("latin-1"))
+    assert damage(whole) == {}
+    assert kinds(whole)["settings.json"] == FOREIGN
+    assert kinds(whole)["mine.json"] == UNSEALED
+
+
+def test_a_document_of_others_may_have_a_kind(whole):
+    (whole / "run/pod.json").write_text('{"kind": "Pod", "apiVersion": "v1"}')
+    assert damage(whole) == {}
+    assert kinds(whole)["pod.json"] == UNSEALED
+
+
+def test_a_broken_document_of_tepui_is_damaged_under_any_name(whole):
+    text = (whole / "run/run.json").read_text()
+    for name in ("copy.json", "cost.json"):
+        (whole / "run" / name).write_text(text[:-20])
+        assert name in damage(whole)
+    (whole / "run/cost.json").write_text("")  # its name alone says whose it is
+    assert "cost.json" in damage(whole)
 
 
 def test_remains_of_killed_writers_are_shown_and_are_no_damage(whole):

@@ -12,6 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import tepui
+from tepui.core.storage import read_json
 from tepui.data import Arrays, HorizontalFlip
 from tepui.methods import SAM, SED, DeepEnsemble, MemberMethod, SharpBalance
 from training.cases import (
@@ -318,3 +319,13 @@ def test_an_unknown_keyword_is_told_where_it_belongs(keyword, meant):
     expected = rf"fit\(\) takes no keyword '{keyword}'{meant}"
     with pytest.raises(TypeError, match=expected):
         tepui.fit(None, None, **{keyword: 1})
+
+
+def test_two_classes_of_one_name_get_columns_of_their_own(tmp_path):
+    data = TensorDataset(torch.zeros(6, 4), torch.arange(6) % 3)
+    data.classes = ["crane", "heron", "crane"]
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=1)
+    how = {"method": DeepEnsemble(), "epochs": 1, "progress": "none"}
+    tepui.fit(ensemble, data, out=tmp_path, **how)
+    recorded = read_json(tmp_path / "run.json")
+    assert recorded["data"]["classes"] == ["crane", "heron", "crane (2)"]

@@ -15,8 +15,8 @@ from tepui.cli.datasets import (
     data_for,
     held_out_part,
     learned_part,
-    part,
     place_of,
+    run_part,
     tested_part,
 )
 from tepui.cli.members import check_places, named_ensemble
@@ -38,6 +38,10 @@ PROBABILITIES = (None, "classification", "multi_label")
 DROPPED = (
     "the sets or intervals of before are dropped, since they belong to other "
     "probabilities; --coverage makes new ones"
+)
+UNCALIBRATED = (
+    "the calibration of before is dropped, since --method none leaves probabilities as "
+    "members give them"
 )
 
 
@@ -95,9 +99,13 @@ def calibrate(
     _check_options(method, coverage, score, detectors, remove)
     check_places([run])
     check_writable(run)
+    own = model is not None or models is not None or extractor is not None
+    if remove and not own:  # models of one's own may be fitted to the data
+        _take_back(run, named_ensemble([run], None, None, None))
+        return
     named = data_for(data, run)
-    training = part(named, train=True)
-    ensemble = named_ensemble([run], model, models, training, extractor)
+    seen = run_part(named, run, train=held_out == "validation" or detectors)
+    ensemble = named_ensemble([run], model, models, seen, extractor)
     to_device(ensemble, torch.device(place_of(device)))
     if remove:
         _take_back(run, ensemble)
@@ -106,7 +114,7 @@ def calibrate(
         _check_classes(ensemble, run, held_out)
     chosen = _method(ensemble, method, coverage)
     how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
-    dropped = ensemble.conformity is not None and coverage is None
+    gained = _dropped(ensemble, chosen, coverage)
     ensemble.calibration = None
     if held_out == "validation":
         unseen = held_out_part(named, run, ensemble.extractor)
@@ -114,7 +122,6 @@ def calibrate(
         unseen = tested_part(named, run)
     whole = held = for_sets = _in_form_of(ensemble, unseen)
     said: list[str] = []
-    gained = [DROPPED] if dropped else []
     if chosen is not None:
         if coverage is not None:
             held, for_sets = split(held, 0.5, seed=0)
@@ -126,15 +133,25 @@ def calibrate(
         ensemble.conformal(for_sets, coverage, score, rule=rule, **how)
         said.append(f"coverage {coverage:g} on {_count(for_sets)}")
     if detectors:
-        seen = learned_part(named, run)
-        learned = FeatureDetectors.fit(ensemble, seen, held_out=whole, **how)
+        training = learned_part(named, run)
+        learned = FeatureDetectors.fit(ensemble, training, held_out=whole, **how)
         ensemble.detectors = learned
-        said.append(f"detectors of features on {_count(seen)}")
+        said.append(f"detectors of features on {_count(training)}")
     ensemble.save(run, overwrite=True)
     console().print(f"{', '.join(said)}; saved in {run}")
     for line in filter(None, gained):
         console().print(line)
     console().print(f"next: tepui predict {run} FILES")
+
+
+def _dropped(
+    ensemble: Ensemble, method: str | None, coverage: float | None
+) -> list[str]:
+    """Return what of an earlier calibration nothing takes the place of, in words."""
+    uncalibrated = ensemble.calibration is not None and method is None
+    without_sets = ensemble.conformity is not None and coverage is None
+    said = [UNCALIBRATED] if uncalibrated else []
+    return [*said, DROPPED] if without_sets else said
 
 
 def _check_options(

@@ -13,10 +13,19 @@ from torch.utils.data import Dataset
 
 from tepui import data as datasets
 from tepui.cli.folders import say
-from tepui.cli.parsing import OOD, SHIFTED, known_spelling
+from tepui.cli.parsing import OOD, SHIFTED, known_classes, known_spelling
 from tepui.cli.remembered import PLACES, remembered_data
 from tepui.core.checks import one_of, require
-from tepui.data import Digits, corrupted, corrupted_files, prepared_like, to_arrays
+from tepui.data import (
+    ArrayFile,
+    Arrays,
+    Digits,
+    Normalize,
+    corrupted,
+    corrupted_files,
+    prepared_like,
+    to_arrays,
+)
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.corruptions.copies import Corrupted
 from tepui.data.files.corrupted_files import CorruptedFiles
@@ -34,6 +43,8 @@ Data = Callable[[], Dataset[Any]]
 
 DATA = "--data"
 UNLABELED = "--unlabeled"
+# Classes of data that are made of tensors, and named by no path.
+IN_MEMORY = ("Arrays", "TensorDataset")
 # Where a run that trains heads alone keeps their run, and what they learn from.
 HEADS = "heads"
 FEATURES = "features"
@@ -69,18 +80,45 @@ def data_for(data: Data | None, run: Path) -> Data:
     rule = f"be given, since {run} does not say what it was trained on"
     require(recorded is not None, "--data", rule, None)
     assert recorded is not None
-    rule = f"be given, since {run} was trained on {recorded['class']}"
-    require(recorded["class"] == Digits.__name__, "--data", rule, None)
+    name = recorded["class"]
+    rule = f"be given, since {run} was trained on {name}{_how_named(name)}"
+    require(name == Digits.__name__, "--data", rule, None)
     return Digits
+
+
+def _how_named(name: str) -> str:
+    """Return how a data set that Python was given is named on the command line."""
+    if name in IN_MEMORY:
+        return (
+            ", which lie in no file: write them with numpy.savez as x_train, y_train, "
+            "x_test and y_test, and type --data ArrayFile --data.path FILE.npz"
+        )
+    known = name in {kind.__name__ for kind in known_classes()[DATA]}
+    package = "" if known else "mypackage."
+    return f": type --data {package}{name.rpartition('.')[2]}"
+
+
+def run_part(data: Data, run: Path, *, train: bool) -> Dataset[Any]:
+    """Return one part of a data set, of the classes that a run learned."""
+    dataset = normalized_for(run, part(data, train=train))
+    if (recorded := _recorded(run)) is not None:
+        classes = tuple(recorded.get("classes", ()))
+        same_classes(DATA, class_names(dataset), classes, str(run))
+    return dataset
+
+
+def normalized_for(run: Path, dataset: Dataset[Any]) -> Dataset[Any]:
+    """Return arrays of a file, of which no normalization was written, with a run's."""
+    known = (_recorded(run) or {}).get("normalize")
+    if not isinstance(dataset, ArrayFile) or dataset.normalize or not known:
+        return dataset
+    normalize = Normalize(tuple(known["mean"]), tuple(known["std"]))
+    return Arrays(dataset.inputs, dataset.targets, normalize)
 
 
 def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
     """Return the test part of the data set a run is evaluated on."""
-    test = part(data_for(data, run), train=False)
-    if (recorded := _recorded(run)) is not None:
-        classes = tuple(recorded.get("classes", ()))
-        same_classes("--data", class_names(test), classes, str(run))
-    return test
+    return run_part(data_for(data, run), run, train=False)
 
 
 def held_out_part(
@@ -96,7 +134,8 @@ def held_out_part(
     rule = f"be test, since {run} has held out nothing (tepui train --validation 0.2)"
     require(expected is not None, "--held-out", rule, "validation")
     assert expected is not None
-    whole, rule = part(data, train=True), f"be the data set that {run} was trained on"
+    whole = run_part(data, run, train=True)
+    rule = f"be the data set that {run} was trained on"
     count, held = length(whole), expected["samples"]
     same = count == held + recorded["data"]["samples"]
     require(same, "--data", rule, f"{count} samples")
@@ -112,7 +151,7 @@ def held_out_part(
 
 def learned_part(data: Data, run: Path) -> Dataset[Any]:
     """Return the training part without what a run held out of it."""
-    whole = part(data, train=True)
+    whole = run_part(data, run, train=True)
     recorded = recorded_training(run)
     if (held := recorded.get("validation")) is None:
         return whole

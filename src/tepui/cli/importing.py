@@ -31,3 +31,9 @@ def imported(option: str, path: str, kind: str) -> Any:
         raise ValueError(
             f"{option} must name {kind} that can be imported, got {path!r} ({error})"
         ) from error
+    except (ValueError, OSError, SystemExit) as error:
+        raise ValueError(
+            f"{option} must name {kind} that can be imported, but {module} ends in an "
+            f"error: {error}; what a script does, beside what it defines, belongs "
+            'under if __name__ == "__main__"'
+        ) from error

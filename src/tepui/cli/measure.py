@@ -11,7 +11,7 @@ from rich.table import Table
 from torch import nn
 
 from tepui.cli.console import console, table
-from tepui.cli.datasets import Data, data_for, part, place_of, unfamiliar
+from tepui.cli.datasets import Data, data_for, place_of, run_part, unfamiliar
 from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import RUNS, folder_for
 from tepui.cli.members import check_places, is_saved, named_ensemble
@@ -105,8 +105,9 @@ def measure(
         raise FileExistsError(f"{folder} is not empty; choose another folder")
     check_writable(folder)
     place = place_of(device)
-    train = part(source, train=True) if "sharpness" in kinds else None
-    test = part(source, train=False) if {"diversity", "ood"} & {*kinds} else None
+    run, tested = checkpoints[0], bool({"diversity", "ood"} & {*kinds})
+    train = run_part(source, run, train=True) if "sharpness" in kinds else None
+    test = run_part(source, run, train=False) if tested else None
     known = train if test is None else test
     ensemble = named_ensemble(checkpoints, model, models, known, extractor).to(place)
     if ensemble.preparation is not None and known is not None:

@@ -278,11 +278,11 @@ _MESSAGES: dict[re.Pattern[str], Callable[[re.Match[str], Asked], str]] = {
     re.compile(r"Option '(\w+)' is not accepted"): _unknown_argument,
     re.compile(r"Expected a (<class '[\w.]+'>)\. Got value: (.*)"): _wrong_kind,
     re.compile(r"Expected a typing.Literal\[(.*?)\]\. Got value: (.*)"): _wrong_choice,
-    re.compile(r"Subtypes: \[(.*)\] Errors: .* Given value: (.*)"): _none_of_kinds,
     re.compile(
-        r"Parser key .*arguments are required: ([\w, ]+)\. "
-        r"Got value: Namespace\(class_path='([\w.]+)'"
+        r"Parser key .*arguments are required: ([\w, ]+?)"
+        r"(?:\. Got| - Expected a .* Given) value: Namespace\(class_path='([\w.]+)'"
     ): _missing_argument,
+    re.compile(r"Subtypes: \[(.*)\] Errors: .* Given value: (.*)"): _none_of_kinds,
     re.compile(r"arguments are required: (?:\w+\.)?(\w+)"): _missing_word,
     re.compile(r"argument (--[\w.]+): expected .*argument"): _missing_value,
 }

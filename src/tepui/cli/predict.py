@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.cli.console import console, counted
-from tepui.cli.datasets import Data, built, place_of, recorded_training, tested_part
+from tepui.cli.datasets import (
+    Data,
+    built,
+    normalized_for,
+    place_of,
+    recorded_training,
+    tested_part,
+)
 from tepui.cli.files_named import READ, check_no_table
 from tepui.cli.members import named_ensemble
 from tepui.cli.mistakes import nearest
@@ -112,8 +119,10 @@ def predict(
     gaps: tuple[str, ...] = ()
     if inputs is not None:
         samples, gaps = _read(inputs, prepared)
+    elif data is None:
+        samples = tested_part(None, run)
     else:
-        samples = tested_part(None, run) if data is None else built(data)
+        samples = normalized_for(run, built(data))
     samples = samples if prepared is None else known.dataset(samples)
     if isinstance(samples, ImageFiles):
         samples = samples.in_batches()

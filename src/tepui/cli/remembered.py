@@ -6,6 +6,7 @@ configuration; a class or function of the user's own is never imported for a fol
 sake, and a message says what to write instead.
 """
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,9 +21,13 @@ from tepui.cli.admission import admitting, check_classes, listed
 from tepui.cli.architecture import Architecture
 from tepui.core.storage import write_document
 from tepui.studies.recorded_options import FILE, KIND, recorded_options
+from tepui.training.run_folder import RunFolder
 
 # Arguments that name places, which are found from anywhere once they are absolute.
 PLACES = ("path", "root")
+# What a class that a file names is called, and packages whose classes need arguments.
+_TYPE = re.compile(r"parts of type (\S+),")
+_NOT_THEIRS = ("torch", "tepui")
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -71,8 +76,26 @@ def in_options(error: ValueError, run: Path) -> ValueError:
     if option is None or not rest:
         return error
     recorded = recorded_options(run).get(option.removeprefix("--"))
-    named = f", as {_words(option, recorded)}" if recorded else ""
-    return ValueError(f"{option} must be given{named}: {rest}")
+    if recorded:
+        named = f"as {_words(option, recorded)}"
+    else:
+        named = f"such as {option} {_likely_path(rest, run)}"
+    return ValueError(f"{option} must be given, {named}: {rest}")
+
+
+def _likely_path(said: str, run: Path) -> str:
+    """Return the path by which a class that is said to be unknown may be imported."""
+    found = _TYPE.search(said)
+    module, _, name = ("" if found is None else found[1]).rpartition(".")
+    if not name.isidentifier() or module.partition(".")[0] in ("", *_NOT_THEIRS):
+        return "mypackage.make_net"
+    if module != "__main__":
+        return f"{module}.{name}"
+    folder = RunFolder(run)
+    written = folder.recorded()["environment"]["command"] if folder.started else ""
+    script = Path(written.partition(" ")[0])
+    known = script.suffix == ".py" and script.stem.isidentifier()
+    return f"{script.stem if known else 'mypackage'}.{name}"
 
 
 def described(

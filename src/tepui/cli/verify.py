@@ -14,7 +14,7 @@ from tepui.cli.parsing import known_spelling
 from tepui.cli.runs_named import check_there
 from tepui.data.files.installing import located
 from tepui.data.files.record import RECORD
-from tepui.studies.verifying import Finding
+from tepui.studies.verifying import FOREIGN, Finding
 from tepui.studies.verifying import verify as findings_in
 
 EXAMPLE = "tepui verify runs/digits"
@@ -56,6 +56,9 @@ def _shown(findings: Sequence[Finding], title: str) -> int:
         terminal.print(table("damaged", ("file", "what is wrong"), rows))
     else:
         terminal.print("nothing is damaged")
+    foreign = [str(finding.file) for finding in findings if finding.kind == FOREIGN]
+    if foreign:
+        terminal.print(f"{FOREIGN}: {', '.join(foreign)}")
     return len(damaged)
 
 

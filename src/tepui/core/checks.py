@@ -1,6 +1,6 @@
 """Argument checks; every message names argument, rule and value."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 import torch
@@ -71,6 +71,24 @@ def not_among(argument: str, values: Iterable[str], known: Iterable[str]) -> str
 
     given = ", ".join(map(shown, values))
     return f"{argument} must be one of {', '.join(names)}, got {given}"
+
+
+def different_names(argument: str, names: Sequence[str]) -> None:
+    """Raise a ``ValueError`` if two classes have one name.
+
+    Example:
+        >>> different_names("classes", ("cat", "dog", "cat"))
+        Traceback (most recent call last):
+        ValueError: classes must have a name for each class that no other has, got 'cat' for 0 and 2
+    """  # noqa: E501 - a doctest must show the whole message
+    seen: dict[str, int] = {}
+    for number, name in enumerate(names):
+        first = seen.setdefault(name, number)
+        if first != number:
+            raise ValueError(
+                f"{argument} must have a name for each class that no other has, got "
+                f"{name!r} for {first} and {number}"
+            )
 
 
 def have_values() -> bool:

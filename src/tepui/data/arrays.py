@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.checks import have_values, require
+from tepui.core.checks import different_names, have_values, require
 from tepui.core.types import check_types
 
 Inputs = Tensor | Mapping[str, Tensor]
@@ -231,6 +231,7 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
             require(len(tensor) == len(targets), name, rule, len(tensor))
         require(len(targets) > 0, "dataset", "hold at least one sample", 0)
         check_types(type(self), {"normalize": self.normalize, "classes": self.classes})
+        different_names("classes", self.classes)
         object.__setattr__(self, "inputs", inputs)
         object.__setattr__(self, "targets", targets)
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, final, get_args
 import torch
 from torch import Tensor
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import different_names, one_of, require
 from tepui.core.storage import raw_bytes
 from tepui.data.arrays import Arrays, Inputs, Normalize
 from tepui.data.stored import StoredRows
@@ -66,6 +66,7 @@ class ArraysOnDisk(StoredRows):
         channels: Channels = "first",
     ) -> None:
         one_of("channels", channels, get_args(Channels))
+        different_names("classes", classes)
         self.targets = _targets(targets)
         self.normalize, self.classes, self.channels = normalize, classes, channels
         self._named = isinstance(inputs, Mapping)

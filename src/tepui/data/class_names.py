@@ -11,9 +11,24 @@ from tepui.data.stored import whole
 
 
 def class_names(dataset: Dataset[Any]) -> tuple[str, ...]:
-    """Return the names of a data set's classes, from its attribute ``classes``."""
-    names = getattr(whole(dataset), "classes", ())
-    return tuple(map(str, names)) if isinstance(names, list | tuple) else ()
+    """Return the names of a data set's classes, from its attribute ``classes``.
+
+    A name that an earlier class has too gets its class's number, such as the second
+    crane of ImageNet.
+
+    Example:
+        >>> class Cranes(Dataset):
+        ...     classes = ["crane", "heron", "crane"]
+        >>> class_names(Cranes())
+        ('crane', 'heron', 'crane (2)')
+    """
+    given = getattr(whole(dataset), "classes", ())
+    names = list(map(str, given)) if isinstance(given, list | tuple) else []
+    first = {name: number for number, name in reversed([*enumerate(names)])}
+    return tuple(
+        name if first[name] == number else f"{name} ({number})"
+        for number, name in enumerate(names)
+    )
 
 
 def class_subset(dataset: Dataset[Any]) -> Tensor | None:

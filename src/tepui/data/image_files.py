@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tepui.core.checks import require
+from tepui.core.checks import different_names, require
 from tepui.core.limits import limits_here
 from tepui.core.listed import listed
 from tepui.core.storage import raw_bytes, read_text
@@ -112,6 +112,7 @@ class ImageFiles(StoredData):
         labels = torch.as_tensor(targets)
         whole = not (labels.is_floating_point() or labels.is_complex())
         require(whole, "targets", "be integers", labels.dtype)
+        different_names("classes", classes)
         self.files = tuple(files)
         self._whole = self.files  # with those of other parts, which are read next
         self.targets = labels.to(torch.int64)

@@ -37,8 +37,9 @@ def joined(datasets: Sequence[Dataset[Any]]) -> Held:
         The samples, in order.
 
     Raises:
-        ValueError: If the sets are normalized differently, only some name their
-            classes, or one is of another kind.
+        ValueError: If the sets are normalized differently, their targets have other
+            shapes, only some name their classes, or one is of another kind; or if rows
+            of several labels would have to be renumbered.
 
     Example:
         >>> labels = torch.tensor([0, 1])
@@ -59,7 +60,13 @@ def joined(datasets: Sequence[Dataset[Any]]) -> Held:
         same = _read_as(datasets[number]) == _read_as(datasets[0])
         require(same, f"datasets[{number}]", rule, "another table")
     classes = _classes(parts)
-    targets = torch.cat([_targets(n, part, classes) for n, part in enumerate(parts)])
+    renumbered = [_targets(n, part, classes) for n, part in enumerate(parts)]
+    for number, labels in enumerate(renumbered):
+        shape = tuple(renumbered[0].shape[1:])
+        rule = f"have targets of shape {shape} per sample, as datasets[0]"
+        same = tuple(labels.shape[1:]) == shape
+        require(same, f"datasets[{number}]", rule, tuple(labels.shape[1:]))
+    targets = torch.cat(renumbered)
     files = [part for part in parts if isinstance(part, ImageFiles)]
     if len(files) == len(parts) and len({(f.frame, f.gray) for f in files}) == 1:
         return ImageFiles(
@@ -187,6 +194,14 @@ def _targets(number: int, part: Held, classes: tuple[str, ...]) -> Tensor:
     got = labels.dtype if floats else int(labels.max())
     fits = not floats and int(labels.max()) < len(part.classes)
     require(fits, f"datasets[{number}]", rule, got)
+    one_per_class = labels.ndim == 2 and labels.shape[1] == len(part.classes)
+    rule = (
+        f"name all classes in one order ({', '.join(classes)}), with a column for each "
+        "in its targets: rows of 0 and 1 for several labels cannot be told from "
+        "numbers of classes, and are not renumbered"
+    )
+    several = one_per_class and bool(((labels == 0) | (labels == 1)).all())
+    require(not several, f"datasets[{number}]", rule, part.classes)
     numbers = torch.tensor([classes.index(name) for name in part.classes])
     return numbers[labels.clamp(min=0)].where(labels >= 0, labels)
 

@@ -1,10 +1,13 @@
 """The data of a test that is described, loaded or made once."""
 
+from dataclasses import replace
 from typing import Any
 
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.data import Arrays, Corrupted, corrupted, prepared_like
+from tepui.data.corruptions.copies import KEPT_BYTES
 from tepui.data.files.corrupted_files import CorruptedFiles
 from tepui.data.image_files import ImageFiles
 from tepui.studies.given import Copies, GivenTest
@@ -12,7 +15,11 @@ from tepui.studies.specifications import DataStore, EvaluationSpec
 
 
 class LoadedTests:
-    """The tests of a store; corrupted copies stay where there is room for them."""
+    """The tests of a store; corrupted copies stay where there is room for them.
+
+    On the host all tests share the room that the copies of one may take: those that
+    come first have it.
+    """
 
     def __init__(self) -> None:
         self._copies: dict[str, Corrupted] = {}
@@ -39,11 +46,23 @@ class LoadedTests:
                 released.like = test
             return released
         if spec.digest not in self._copies:
-            self._copies[spec.digest] = corrupted(
+            copies = corrupted(
                 test,
                 types=spec.types,
                 severities=spec.severities,
                 strength=spec.strength,
                 keep=True,
             ).made_on(store.device)
+            taken = sum(_bytes_kept(each) for each in self._copies.values())
+            if taken + _bytes_kept(copies) > KEPT_BYTES:
+                copies = replace(copies, keep=False)
+            self._copies[spec.digest] = copies
         return self._copies[spec.digest]
+
+
+def _bytes_kept(copies: Corrupted) -> int:
+    """Return how much of the host's memory copies may take; those of a GPU none."""
+    on_host = copies.keep and copies.dataset.device.type == "cpu"
+    images = copies.dataset.inputs
+    assert isinstance(images, Tensor), "images are one tensor"
+    return len(copies) * images.numel() if on_host else 0

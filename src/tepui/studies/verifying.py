@@ -26,6 +26,7 @@ from tepui.data.files.record import KIND as DATA_SET
 from tepui.data.files.record import RECORD, check_record
 from tepui.data.files.write_corrupted import KIND as CORRUPTIONS
 from tepui.data.files.write_corrupted import MANIFEST
+from tepui.ensembles.loading import DIVERGED
 from tepui.evaluation.shards import KIND as PREDICTIONS
 from tepui.evaluation.shards import PLAN
 from tepui.studies.comparison import FILE as COMPARISON
@@ -38,6 +39,8 @@ from tepui.studies.results import KIND as RESULTS_KIND
 from tepui.studies.stored_measures import FILE as MEASURES
 from tepui.studies.stored_measures import KIND as MEASURES_KIND
 from tepui.studies.trained import (
+    COST,
+    COST_KIND,
     EVALUATION,
     EVALUATION_KIND,
     SHARPNESS,
@@ -52,6 +55,10 @@ KINDS = {
     "outcome.json": "outcome",
     "tracking.json": "tracking",
     "options.json": "options",
+    "estimator.json": "estimator",
+    "left_out.json": "images left out",
+    DIVERGED: "divergence",
+    COST: COST_KIND,
     EVALUATION: EVALUATION_KIND,
     SHARPNESS: SHARPNESS_KIND,
     "measure-*.json": SHARPNESS_KIND,
@@ -66,6 +73,7 @@ KINDS = {
     RECORD: DATA_SET,
 }
 UNSEALED = "files without a digest"
+FOREIGN = "foreign files that cannot be read"
 LEFT_OVER = "remains of killed writers, which the next one removes"
 
 
@@ -92,7 +100,7 @@ def verify(path: str | Path) -> list[Finding]:
 
     Returns:
         What was found, in the order of the files; ``damage`` is None where a file is
-        as it was written.
+        as it was written, or of others.
 
     Raises:
         FileNotFoundError: If there is nothing.
@@ -140,10 +148,11 @@ def _file(file: Path) -> Finding:
             kind = "log of epochs"
             read_lines(file, "epoch")
         elif file.suffix == ".json":
-            kind = kind or _kind_of_document(file)
-            if kind is not None:
-                read_document(file, kind)
-                _check_named(file, kind)
+            if kind is None and not _is_sealed(file):
+                return Finding(file, _kind_of_foreign(file))
+            kind = kind or str(read_json(file).get("kind"))
+            read_document(file, kind)
+            _check_named(file, kind)
         elif file.suffix == ".safetensors":
             kind = _kind_of_tensors(file)
             if kind is not None:
@@ -153,11 +162,20 @@ def _file(file: Path) -> Finding:
         return Finding(file, kind or f"{file.suffix} file", str(error))
 
 
-def _kind_of_document(file: Path) -> str | None:
-    """Return the kind that a document claims; None if it is not sealed."""
-    document = read_json(file)
-    sealed = isinstance(document, dict) and {"kind", "sha256"} & document.keys()
-    return str(document.get("kind")) if sealed else None
+def _is_sealed(file: Path) -> bool:
+    """Return whether a document begins as those that tepui writes, whole or damaged."""
+    with file.open("rb") as stream:
+        begins = stream.read(200)
+    return begins.startswith(b"{") and b'"kind"' in begins and b'"sha256"' in begins
+
+
+def _kind_of_foreign(file: Path) -> str:
+    """Return what a document of others is."""
+    try:
+        read_json(file)
+    except ValueError:
+        return FOREIGN
+    return UNSEALED
 
 
 def _kind_of_tensors(file: Path) -> str | None:

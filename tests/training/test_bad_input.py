@@ -328,4 +328,4 @@ def test_two_classes_of_one_name_get_columns_of_their_own(tmp_path):
     how = {"method": DeepEnsemble(), "epochs": 1, "progress": "none"}
     tepui.fit(ensemble, data, out=tmp_path, **how)
     recorded = read_json(tmp_path / "run.json")
-    assert recorded["data"]["classes"] == ["crane", "heron", "crane (2)"]
+    assert recorded["config"]["data"]["classes"] == ["crane", "heron", "crane (2)"]

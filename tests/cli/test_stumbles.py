@@ -191,6 +191,23 @@ def test_only_what_differs_is_named_when_a_run_is_resumed(tmp_path, capsys):
     assert "{" not in said
 
 
+def test_another_number_of_members_is_said_when_a_run_is_resumed(tmp_path, capsys):
+    words = ["train", *SMALL, "--out", str(tmp_path / "run"), "--resume"]
+    main(words)
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main([*words, "--members", "3", "--batch-size", "32"])
+    said = capsys.readouterr().err
+    assert "members must be what the run in" in said
+    assert "was started with (2) to resume it, got 3; so must batch_size; give" in said
+    assert "or begin another run in a new folder" in said
+    with pytest.raises(SystemExit):
+        main([*words, "--model.hidden", "[4]"])
+    said = capsys.readouterr().err
+    assert "started with ({'config': {'hidden': [8]" in said
+    assert "layers" not in said
+
+
 def test_a_diverged_run_says_what_to_do(tmp_path, capsys):
     rate = ["--optimizer", "SGD", "--optimizer.lr", "1e30"]
     with pytest.raises(SystemExit):

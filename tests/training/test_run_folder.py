@@ -104,7 +104,7 @@ def same_loss(outputs, targets):
         ("deterministic", False, True, r"deterministic .*\(False\).*got True"),
         ("cpu_kernels", None, "native", r"cpu_kernels .*\(None\).*got 'native'"),
         ("seed", [1, 2], [1, 3], r"seeds .*\[1, 2\].*\[1, 3\]"),
-        ("members", 1, 2, r"models must be what"),
+        ("members", 1, 2, r"members must be what"),
         ("factory", noisy_net, convnet, "models .*Sequential.*ConvNet"),
     ],
 )

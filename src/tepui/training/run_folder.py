@@ -2,7 +2,6 @@
 
 import errno
 import json
-import reprlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from typing import Any
 
 import torch
 
-from tepui.core.agreement import apart
 from tepui.core.lease import LEASE, Lease, leased
 from tepui.core.precision import Precision
 from tepui.core.replacing import is_unfinished, write_bytes, writing
@@ -29,12 +27,8 @@ from tepui.training.checkpoint import Checkpoint, named_stop, timeline_in
 from tepui.training.described import environment_of
 from tepui.training.member import TrainingDiverged
 from tepui.training.run import EpochRecord
+from tepui.training.same_settings import check_settings
 from tepui.training.timeline import Span
-
-# How values are shown in messages: not longer than one can read.
-SHOWN = reprlib.Repr()
-SHOWN.maxlist = SHOWN.maxdict = 6
-SHOWN.maxstring = 70
 
 
 class RunFolder:
@@ -81,17 +75,7 @@ class RunFolder:
                 f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
                 "or choose another folder"
             )
-        begun = self.recorded()["config"]
-        names = sorted(begun.keys() | config.keys())
-        other = [name for name in names if begun.get(name) != config.get(name)]
-        if other:
-            name, *more = other
-            then, now = map(SHOWN.repr, apart(begun.get(name), config.get(name)))
-            raise ValueError(
-                f"{name} must be what the run in {self.path} was started with ({then}) "
-                f"to resume it, got {now}"
-                + (f"; so must {', '.join(more)}" if more else "")
-            )
+        check_settings(self.recorded()["config"], config, self.path)
 
     @contextmanager
     def claimed(self, config: dict[str, Any], *, resume: bool) -> Iterator[None]:

@@ -68,14 +68,14 @@ def known_classes() -> dict[str, list[type]]:
     from tepui.cli import wrapped  # takes a while, and help does without
 
     ways = _classes(methods, methods.Method)
-    # Those are made of what only Python can hand over.
-    others = (data.ArraysOnDisk, data.HuggingFace, data.Texts)
+    others = (data.ArraysOnDisk, data.HuggingFace, data.Texts)  # Python's alone
     sets = [kind for kind in _classes(data, Dataset) if kind not in others]
     # The columns of another table would be standardized by its own rows.
     beside = [kind for kind in sets if kind is not data.Table]
     shapes = _classes(schedule, schedule.Schedule)
     return {
         "--data": [kind for kind in sets if "train" in _options(kind)],
+        "--validation": [kind for kind in sets if _is_labeled(kind)],
         # Complete ones, not the bases that others fill.
         "--unlabeled": [kind for kind in beside if hasattr(kind, "__final__")],
         "--model": _classes(models, models.Model) + _classes(wrapped, Module),

@@ -169,6 +169,8 @@ def compare(
         with exchange.writer_first():
             learned, spec = cache.read(train), on_features(on_images, cache)
             beside = None if unlabeled is None else cache.read(unlabeled)
+            if isinstance(validation := training.get("validation"), Dataset):
+                training |= {"validation": cache.read(validation)}
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = jobs_of(methods, factory, data, spec, sharpness, seeds, members, training)
     model = _check_test(next(iter(plan.values())).trial, learned, test)
@@ -183,7 +185,7 @@ def compare(
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "threads": None,  # which the first run of the comparison decides
-        **{n: to_jsonable(item) for n, item in training.items() if n != "callbacks"},
+        **{n: _shown(item) for n, item in training.items() if n != "callbacks"},
     }
     results = earlier_methods(folder, labels(methods), settings)
     store = store_of(folder, place, plan, training, logits_in)
@@ -234,6 +236,12 @@ def _remarks(methods: Sequence[Method], members: int) -> Iterator[str]:
     for label, method in zip(labels(methods), methods, strict=True):
         if (text := method.remark(members)) is not None:
             yield f"{label}: {text}"
+
+
+def _shown(argument: Any) -> Any:
+    """Return an argument as a comparison records it; of data, what identifies them."""
+    data = isinstance(argument, Dataset)
+    return data_identity(argument) if data else to_jsonable(argument)
 
 
 def _require_free(folder: Path, resume: bool) -> None:

@@ -70,7 +70,8 @@ def in_words(
         "--epohcs must be an option of tepui train (did you mean '--epochs'?)"
     """
     words = _innermost(" ".join(message.split()))
-    asked = Asked(command, [_typed(each) for each in options], classes, commands)
+    typed = [_typed(each) for each in options if not each.endswith(".help")]
+    asked = Asked(command, typed, classes, commands)
     for pattern, say in _MESSAGES.items():
         if match := pattern.search(words):
             return say(match, asked)

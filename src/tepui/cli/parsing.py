@@ -18,16 +18,18 @@ from tepui.cli.mistakes import check_known
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
+from tepui.losses.classification import BALANCED
 from tepui.training import SGD, AdamW, schedule
 
 KnownLoss = CrossEntropy | BinaryCrossEntropy | MSE | GaussianNLL | Quantiles
 """The losses that say what outputs mean."""
 
 OF_FUNCTIONS = ("--metrics", "--measures", "--models")
+# A number for each class, or one word.
+WEIGHTS = ("--class_weights", "--loss.class_weights")
 LISTS = (
-    *("--seeds", "--methods", "--augment", "--types", "--class_weights", "--track"),
-    *("--loss.class_weights", "--loss.levels"),
-    *OF_FUNCTIONS,
+    *("--seeds", "--methods", "--augment", "--types", "--track", "--loss.levels"),
+    *(*WEIGHTS, *OF_FUNCTIONS),
 )
 OOD = "--ood"
 SHIFTED = "--shifted"
@@ -45,21 +47,9 @@ OPTIONS_OF_ROWS = ("--model.hidden", "--model.in_features")
 # Methods of a recipe and of a calibration are words.
 WORDS_ALONE = {"reproduce": ("--methods",), "calibrate": ("--method",)}
 FLAGS = (
-    "--resume",
-    "--quiet",
-    "--open",
-    "--overwrite",
-    "--deterministic",
-    "--compile",
-    "--offload",
-    "--list",
-    "--dry_run",
-    "--json",
-    "--whole_paths",
-    "--markdown",
-    "--probabilities",
-    "--detectors",
-    "--remove",
+    *("--resume", "--quiet", "--open", "--overwrite", "--deterministic", "--compile"),
+    *("--offload", "--list", "--dry_run", "--json", "--whole_paths", "--markdown"),
+    *("--probabilities", "--detectors", "--remove"),
 )
 
 
@@ -145,6 +135,8 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             values.append(rest.popleft())
         if word in WHOLE:
             words += [word, json.dumps(values)]
+        elif values == [BALANCED] and word in WEIGHTS:
+            words += [word, *values]
         elif word in LISTS:
             items = [item for value in values for item in items_in(value)]
             words += [word, f"[{', '.join(configured(items, word))}]"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 from torch.utils.data import Dataset
@@ -54,7 +54,7 @@ def train(
     optimizer: SGD | AdamW | None = None,
     loss: KnownLoss | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
-    class_weights: list[float] | None = None,
+    class_weights: list[float] | Literal["balanced"] | None = None,
     validation: float | Data | None = None,
     unlabeled: Data | None = None,
     extractor: str | None = None,
@@ -87,7 +87,7 @@ def train(
         label_smoothing: Share of each target spread over all classes by CrossEntropy;
             one value, or one per member.
         class_weights: A factor on the loss of every class by CrossEntropy, such as:
-            --class-weights 1 4
+            --class-weights 1 4; or balanced, for classes that count the same in all.
         validation: Share of the training data to hold out for validation, or a data
             set of its own, such as: --validation ImageFolder --validation.path held_out
             (all of its images; of a table all rows, of others the test part).

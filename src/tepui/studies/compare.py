@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.core.replacing import is_free
+from tepui.core.free_folder import is_free
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_document
 from tepui.data import Corrupted
@@ -250,7 +250,7 @@ def _shown(argument: Any) -> Any:
 
 
 def _require_free(folder: Path, resume: bool) -> None:
-    if not resume and not is_free(folder):
+    if not resume and not is_free(folder, kept=(FEATURES,)):
         raise FileExistsError(
             f"{folder} is not empty; pass resume=True (--resume) to continue it, or "
             "choose another folder"

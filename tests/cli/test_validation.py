@@ -97,7 +97,14 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
             [*OWN[:3], "train.csv", *OWN[4:]],
             "--validation must be other data than --data",
         ),
-        ([*OWN[:5], "size"], "--validation.target must be left out, or that of --data"),
+        (
+            [*OWN, "--validation.missing", "fill"],
+            "--validation.missing must be left out: columns are read as those of --data",
+        ),
+        (
+            [*OWN[:5], "size"],
+            "--validation.target must be that of --data (sold), got 'size'",
+        ),
     ],
 )
 def test_what_cannot_be_validated_on_is_refused(words, said, capsys):

@@ -326,8 +326,8 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         one_of("COMMAND", words[0], COMMANDS)
     check_no_files(options_of(words))
     check_names(words)
-    words = with_calls(words)
-    written, (words, factory) = words, without_factory(words)
+    written, words = words, with_calls(words)
+    words, factory = without_factory(words)
     own = named_by_user(words)
     items = listed() | own
     with admitting(items):

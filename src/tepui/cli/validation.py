@@ -54,15 +54,15 @@ def _rows(
     rule = "be no table where --data is none"
     if not isinstance(learned, Table):
         raise ValueError(f"{OPTION} must {rule}, got {given['path']!r}")
-    for name, default in (
-        ("target", None),
-        ("ignore", ()),
-        ("kind", None),
-        ("missing", "refuse"),
-    ):
-        value, known = given[name], of_data[name]
-        rule = f"be left out, or that of --data ({known})"
-        same = value in (known, default)
+    rule = f"be that of --data ({learned.target})"
+    same = given["target"] == learned.target
+    require(same, f"{OPTION}.target", rule, given["target"])
+    for name, default in (("ignore", ()), ("kind", None), ("missing", "refuse")):
+        value, rule = (
+            given.get(name),
+            "be left out: columns are read as those of --data",
+        )
+        same = value in (None, default, of_data.get(name))
         require(same, f"{OPTION}.{name}", rule, value)
     return learned.rows_of(given["path"])
 

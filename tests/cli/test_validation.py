@@ -99,7 +99,7 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
         ),
         (
             [*OWN, "--validation.missing", "fill"],
-            "--validation.missing must be left out: columns are read as those of --data",
+            "--validation.missing must be left out: columns are read as those",
         ),
         (
             [*OWN[:5], "size"],

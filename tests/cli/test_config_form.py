@@ -20,6 +20,19 @@ from tepui.cli.main import main
             "got 'rho beside class_path'",
         ),
         (
+            "method.rho: 0.1\n",
+            r"method.rho must be nested in a file, such as method: \{class_path: \w+, "
+            r"init_args: \{rho: 0.1\}\}",
+        ),
+        (
+            "method: SharpBalance\nmethod.rho: 0.1\n",
+            r"such as method: \{class_path: SharpBalance, init_args: \{rho: 0.1\}\}",
+        ),
+        (
+            "early_stopping.patience: 3\n",
+            r"be nested in a file, such as early_stopping: \{patience: 3\}",
+        ),
+        (
             "methods:\n- class_path: SAM\n  rho: 0.1\n  start_at: 2\n",
             r"methods must have .* got 'rho, start_at beside class_path'",
         ),

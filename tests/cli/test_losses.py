@@ -8,6 +8,8 @@ import pytest
 
 import tepui
 from tepui.cli.main import main
+from tepui.data import Digits
+from tepui.losses import balanced_weights
 
 MLP = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
 CASES = {
@@ -118,6 +120,21 @@ def test_weights_of_classes_need_no_brackets(files):
     config = json.loads((files / "run" / "run.json").read_text())["config"]
     expected = [1.0, 2.0, *[1.0] * 7, 3.0]
     assert config["loss"]["class_weights"] == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--class-weights", "balanced"],
+        ["--class-weights=balanced"],
+        ["--loss", "CrossEntropy", "--loss.class-weights", "balanced"],
+    ],
+)
+def test_classes_are_balanced_by_a_word(files, words):
+    main(["train", *MLP, "--epochs", "1", *words, "--out", str(files / "run")])
+    config = json.loads((files / "run" / "run.json").read_text())["config"]
+    expected = balanced_weights(Digits().targets)
+    assert config["loss"]["class_weights"] == pytest.approx(expected)
 
 
 def test_words_that_fit_no_loss_are_refused(files, capsys):

@@ -192,6 +192,23 @@ def test_only_what_differs_is_named_when_a_run_is_resumed(tmp_path, capsys):
     assert "{" not in said
 
 
+def test_another_number_of_members_is_said_when_a_run_is_resumed(tmp_path, capsys):
+    words = ["train", *SMALL, "--out", str(tmp_path / "run"), "--resume"]
+    main(words)
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main([*words, "--members", "3", "--batch-size", "32"])
+    said = capsys.readouterr().err
+    assert "members must be what the run in" in said
+    assert "was started with (2) to resume it, got 3; so must batch_size; give" in said
+    assert "or begin another run in a new folder" in said
+    with pytest.raises(SystemExit):
+        main([*words, "--model.hidden", "[4]"])
+    said = capsys.readouterr().err
+    assert "started with ({'config': {'hidden': [8]" in said
+    assert "layers" not in said
+
+
 def test_a_diverged_run_says_what_to_do(tmp_path, capsys):
     rate = ["--optimizer", "SGD", "--optimizer.lr", "1e30"]
     with pytest.raises(SystemExit):
@@ -304,7 +321,7 @@ def test_options_that_hold_something_else_are_told_what_to_write(tmp_path, capsy
     for words, told in (
         (["--early-stopping", "7"], "must be written --early-stopping.patience 7, got"),
         (["--early-stopping", "true"], "written --early-stopping.patience 5, got 't"),
-        (["--class-weights", "balanced"], "got 'balanced'; tepui.losses.balanced_weig"),
+        (["--class-weights", "balance"], "got 'balance'; balanced, alone, takes such"),
         (["--device", "gpu"], "device must name a device, got 'gpu'; there is cpu"),
         (folder, f"photo (did you mean {tmp_path / 'photos'}?)"),
     ):
@@ -341,3 +358,21 @@ def test_corrupted_data_are_not_blamed_for_an_image(tmp_path, capsys):
     said = refused(["evaluate", tmp_path / "run"], capsys)
     assert f"{made[-1]} must be a valid image" in said
     assert "--corruptions none" not in said
+
+
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_a_corrected_command_runs_in_the_folder_of_the_refused_one(
+    command, held_out, tmp_path, capsys
+):
+    words = [command, "--members", "2", "--epochs", "1", "--quiet"]
+    words += ["--extractor", str(held_out), "--out", str(tmp_path / "out")]
+    if command == "compare":
+        words += ["--ensembles", "1", "--corruptions", "none", "--methods", "SAM"]
+    with pytest.raises(SystemExit):
+        main([*words, "--class-weights", "1", "2"])
+    assert "class_weights must hold one number for each" in capsys.readouterr().err
+    main(words)
+    assert (
+        f"in {tmp_path}" in "".join(capsys.readouterr().out.split("\n"))
+        or (tmp_path / "out" / "comparison.json").is_file()
+    )

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from tepui.core import replacing as module
+from tepui.core.free_folder import is_free
 from tepui.core.processes import is_over, mark
 from tepui.core.replacing import (
     ABANDONED,
     check_writable,
-    is_free,
     remove_remains,
     replacing,
     write_bytes,
@@ -173,7 +173,14 @@ def test_what_is_unfinished_does_not_fill_a_folder(tmp_path):
     assert is_free(tmp_path / "nowhere")
     for of in (mark(), "00000000-7-7"):  # of a writer that lives, and of another host
         remains(tmp_path, of)
+    (tmp_path / "SAM" / ".0.lease").mkdir(parents=True)
+    (tmp_path / "SAM" / ".0.lease" / "1").touch()
     assert is_free(tmp_path)
+    (tmp_path / "features").mkdir()
+    (tmp_path / "features" / "of.safetensors").touch()
+    assert is_free(tmp_path, kept=("features",))
+    assert not is_free(tmp_path)
+    shutil.rmtree(tmp_path / "features")
     (tmp_path / ".other.tmp").touch()
     assert not is_free(tmp_path)
 

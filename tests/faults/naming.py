@@ -416,6 +416,9 @@ def _smuggled(draw, words, key, takes, name):
             [_spec(draw, name), _spec(draw, name)],
             {"class_path": host, "init_args": name},
             {"class_path": host, "init_args": [name]},
+            f"{name}()",
+            [f"{name}(path='trace')"],
+            f"{host}(hidden={name}())",
         ]
     )
     return _file(words, name, _dumped(draw, _document(key, takes, hidden)))

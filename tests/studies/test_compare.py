@@ -440,3 +440,25 @@ def test_metrics_are_checked_before_anything_is_trained(tmp_path):
     with pytest.raises(ValueError, match="metrics must have other names"):
         small(tmp_path / "run", metrics={"nll": mean_margin})
     assert not (tmp_path / "run").exists()
+
+
+def every_logit(logits, labels):
+    return logits
+
+
+def by_labels(logits, labels):
+    return {"cat": 0.0}[len(labels)]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ({"every": every_logit}, r"metrics\['every'\] must return a scalar"),
+        ({"one": by_labels}, r"metrics\['one'\] must be a function of .* KeyError"),
+        ({"error": tepui.metrics.rmse}, "targets"),
+    ],
+)
+def test_metrics_are_computed_once_before_anything_is_trained(tmp_path, metrics, said):
+    with pytest.raises(ValueError, match=said):
+        small(tmp_path / "run", metrics=metrics)
+    assert not (tmp_path / "run").exists()

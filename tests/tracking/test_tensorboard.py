@@ -3,6 +3,7 @@ import sys
 
 import pytest
 
+import tepui
 from tepui.tracking import TensorBoard
 from training.cases import StoppedError, fitted, images, one_thread, stop_after
 
@@ -63,3 +64,20 @@ def test_a_run_without_a_folder_needs_one_for_its_events():
     pytest.importorskip("tensorboard")
     with pytest.raises(ValueError, match="folder must be given where the run has no"):
         fitted(images(), callbacks=[TensorBoard()])
+
+
+def test_a_run_that_fails_before_its_first_epoch_leaves_no_files(tmp_path):
+    pytest.importorskip("tensorboard")
+
+    class Fails(tepui.Callback):
+        def on_start(self, config):
+            raise ConnectionError("nobody answers")
+
+    shared = tmp_path / "shared"
+    fitted(images(), callbacks=[TensorBoard(shared)])
+    before = {*shared.iterdir()}
+    for board in (TensorBoard(), TensorBoard(shared)):
+        with pytest.raises(ConnectionError):
+            fitted(images(), out=tmp_path / "run", callbacks=[board, Fails()])
+    assert {*shared.iterdir()} == before
+    fitted(images(), out=tmp_path / "run")

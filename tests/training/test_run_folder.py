@@ -104,7 +104,7 @@ def same_loss(outputs, targets):
         ("deterministic", False, True, r"deterministic .*\(False\).*got True"),
         ("cpu_kernels", None, "native", r"cpu_kernels .*\(None\).*got 'native'"),
         ("seed", [1, 2], [1, 3], r"seeds .*\[1, 2\].*\[1, 3\]"),
-        ("members", 1, 2, r"models must be what"),
+        ("members", 1, 2, r"members must be what"),
         ("factory", noisy_net, convnet, "models .*Sequential.*ConvNet"),
     ],
 )
@@ -308,3 +308,70 @@ def test_the_room_for_a_checkpoint_is_foreseen(optimizer, keep, tmp_path, monkey
     fitted(images(32, 8), ConvNet, out=tmp_path, **how)
     written = sum(f.stat().st_size for f in (tmp_path / "checkpoint").iterdir())
     assert 0.9 * written < asked[0] < 2.1 * written
+
+
+class FailsAtFirst(tepui.Callback):
+    """Fails before the first step, as a tracker without a connection does."""
+
+    def on_start(self, config):
+        raise ConnectionError("nobody answers")
+
+
+class Torn(Plain):
+    """Fails to give one of its samples."""
+
+    def __getitem__(self, index):
+        if index == 20:
+            raise OSError("sample 20 cannot be read")
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize(
+    ("error", "how"),
+    [
+        (ConnectionError, {"callbacks": [FailsAtFirst()]}),
+        (OSError, {"data": Torn(images())}),
+    ],
+    ids=["tracker", "data"],
+)
+def test_an_error_before_anything_came_of_it_leaves_a_folder_free(
+    tmp_path, error, how, resume
+):
+    given = {"data": Plain(images()), **how}
+    with pytest.raises(error):
+        fitted(given.pop("data"), out=tmp_path / "run", resume=resume, **given)
+    again = fitted(images(), out=tmp_path / "run", epochs=1)
+    assert_same_runs(again, fitted(images(), epochs=1))
+
+
+def test_an_error_leaves_alone_what_it_did_not_make(tmp_path):
+    fitted(images(), out=tmp_path / "run", stop_after=1)
+    before = files(tmp_path / "run")
+    with pytest.raises(ConnectionError):
+        fitted(images(), out=tmp_path / "run", resume=True, callbacks=[FailsAtFirst()])
+    after = files(tmp_path / "run")
+    names = {file for file in before if ".lease" not in file.parts}
+    assert {file: after[file] for file in names} == {n: before[n] for n in names}
+
+    class Noted(FailsAtFirst):
+        def on_start(self, config):
+            (tmp_path / "noted" / "note.txt").write_text("mine")
+            super().on_start(config)
+
+    with pytest.raises(ConnectionError):
+        fitted(images(), out=tmp_path / "noted", callbacks=[Noted()])
+    assert (tmp_path / "noted" / "note.txt").read_text() == "mine"
+    with pytest.raises(FileExistsError, match="out must be a new or empty folder"):
+        fitted(images(), out=tmp_path / "noted")
+
+
+def test_a_folder_that_was_taken_over_is_left_alone(tmp_path):
+    class TakenOver(FailsAtFirst):
+        def on_start(self, config):
+            (tmp_path / ".lease" / "2").write_text("of another process")
+            super().on_start(config)
+
+    with pytest.raises(ConnectionError):
+        fitted(images(), out=tmp_path, callbacks=[TakenOver()])
+    assert RunFolder(tmp_path).started

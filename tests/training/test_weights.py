@@ -237,3 +237,40 @@ def test_bad_sample_weights_are_refused(weights, message):
 def test_bad_class_weights_are_refused(weights, message):
     with pytest.raises(ValueError, match=message):
         fitted(images(), loss=CrossEntropy(class_weights=weights))
+
+
+def test_balanced_weights_are_those_of_what_members_learn_from(tmp_path):
+    data = images().subset(torch.tensor([0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 4, 5]))
+    word = CrossEntropy(class_weights="balanced")
+    told = CrossEntropy(class_weights=balanced_weights(data.targets))
+    run = fitted(data, loss=word, out=tmp_path)
+    assert_same_bits(run.ensemble, fitted(data, loss=told).ensemble)
+    counts = torch.bincount(data.targets).tolist()
+    recorded = json.loads((tmp_path / "run.json").read_text())["config"]["loss"]
+    assert recorded["class_weights"] == [12 / (3 * count) for count in counts]
+    fitted(data, loss=word, out=tmp_path, resume=True)
+    held_out = fitted(data, loss=word, validation=0.25)
+    learned, _ = split(data, 0.25, seed=0)
+    told = CrossEntropy(class_weights=balanced_weights(learned.targets))
+    expected = fitted(data, loss=told, validation=0.25)
+    assert_same_bits(held_out.ensemble, expected.ensemble)
+
+
+def test_what_cannot_be_balanced_is_refused():
+    word = CrossEntropy(class_weights="balanced")
+    data = images().subset(torch.nonzero(torch.arange(24) % 3 != 1)[:, 0])
+    rule = "class_weights must be numbers where no training sample has class 1, got"
+    with pytest.raises(ValueError, match=rule):
+        fitted(data, loss=word)
+    named = Arrays(data.inputs, data.targets, classes=("cat", "dog", "cow"))
+    with pytest.raises(ValueError, match=r"no training sample has class 1 \('dog'\)"):
+        fitted(named, loss=word)
+    soft = Arrays(data.inputs, torch.full((len(data), 3), 1 / 3))
+    with pytest.raises(ValueError, match="class_weights must be left out where target"):
+        fitted(soft, loss=word)
+    with pytest.raises(ValueError, match="labels are not held in memory"):
+        fitted(Plain(images()), loss=word)
+    with pytest.raises(ValueError, match="class_weights must be numbers where no data"):
+        word(torch.zeros(1, 3), torch.tensor([0]))
+    with pytest.raises(ValueError, match="class_weights must be"):
+        CrossEntropy(class_weights="balance")

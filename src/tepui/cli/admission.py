@@ -42,7 +42,7 @@ from tepui.training import SGD, AdamW, EarlyStopping, Schedule
 LOSSES = get_args(KnownLoss)
 BASES = (Method, Schedule, Augmentation, SGD, AdamW, *LOSSES, Dataset, Module)
 # Options whose value is called later, so that a function may take a class's place.
-MADE_LATER = ("--model", "--data", "--unlabeled", *NAMED)
+MADE_LATER = ("--model", "--data", "--validation", "--unlabeled", *NAMED)
 
 _CLASS_PATH = re.compile(r"class_path[\"']?\s*:\s*[\"']?([\w.]+)")
 # What a parser says of a name that it refuses, and the rule in our words.

@@ -13,13 +13,13 @@ from tepui.cli.console import console, counted
 from tepui.cli.datasets import (
     Data,
     data_for,
-    held_out_part,
     learned_part,
     place_of,
     run_part,
     tested_part,
 )
 from tepui.cli.members import check_places, named_ensemble
+from tepui.cli.validation import held_out_part
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.storage import read_document, write_document
@@ -76,8 +76,8 @@ def calibrate(
         models: One architecture per member instead, where they differ.
         extractor: What made the extractor that members share, needed only where it is
             your own: as --extractor of tepui train named it.
-        held_out: Which data members have not seen: what the run held out of its
-            training part (tepui train --validation 0.2), or the test part, which then
+        held_out: Which data members have not seen: what the run was validated on
+            (tepui train --validation), or the test part, which then
             tests nothing any more.
         method: How probabilities are calibrated; temperature by default, none (with
             --coverage or --detectors) to leave them as members give them. Numbers have

@@ -29,6 +29,7 @@ from tepui.cli.parsing import KnownLoss
 from tepui.cli.plan_table import plan_table
 from tepui.cli.remembered import remember
 from tepui.cli.tracking import TrackerName, trackers_named
+from tepui.cli.validation import validation_data
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
@@ -65,13 +66,14 @@ def compare(
     optimizer: SGD | AdamW | None = None,
     loss: KnownLoss | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
-    class_weights: list[float] | None = None,
+    class_weights: list[float] | Literal["balanced"] | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None,
     shifted: dict[str, Data] | None = None,
     ood: dict[str, Data] | None = None,
     metrics: list[str] | None = None,
     logits_in: LogitType = "float32",
     sharpness: int = 100,
+    validation: float | Data | None = None,
     unlabeled: Data | None = None,
     extractor: str | None = None,
     device: str | None = None,
@@ -112,7 +114,10 @@ def compare(
         label_smoothing: Share of each target spread over all classes by CrossEntropy;
             one value, or one per member.
         class_weights: A factor on the loss of every class by CrossEntropy, such as:
-            --class-weights 1 4
+            --class-weights 1 4; or balanced, for classes that count the same in all.
+        validation: Share of the training data to hold out for validation, or a data
+            set of its own, such as: --validation ImageFolder --validation.path held_out
+            (all of its images; of a table all rows, of others the test part).
         unlabeled: Data for the members of A2D and DivDis to disagree on.
         corruptions: Which benchmark's corruption strengths to test under, or none;
             CIFAR's by default for images.
@@ -172,6 +177,7 @@ def compare(
     both: dict[str, Any] = {
         "shifted": shifts,
         "ood": unfamiliar(ood, test),
+        "validation": validation_data(validation, data, train),
         "unlabeled": unlabeled_data(unlabeled),
         "members": members,
         "ensembles": ensembles,
@@ -215,7 +221,7 @@ def compare(
         )
     if not exchange_here().writer:
         return
-    remember(folder, data, model, extractor)
+    remember(folder, data, model, extractor, validation)
     loaded = load_reports([folder])
     terminal.print(printed_table(comparison))
     for group in loaded.groups:

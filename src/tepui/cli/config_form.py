@@ -1,12 +1,14 @@
 """The form of a configuration file, before the parser speaks of what it makes of it."""
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from tepui.cli.expansion import check_expansion, config_text
-from tepui.cli.parsing import options_of
+from tepui.cli.parsing import known_classes, options_of
+from tepui.cli.piped import OPTION
 from tepui.core.checks import require
 
 ARGUMENTS = "init_args"
@@ -20,12 +22,12 @@ def check_form(words: Sequence[str]) -> None:
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it holds too many values, no options, one with hyphens, or a
-            class with arguments beside its path.
+        ValueError: If it holds too many values, no options, one with hyphens or dots,
+            or a class with arguments beside its path.
     """
     check_expansion(words)
     for option, file in options_of(words):
-        if option == "--config":
+        if option == OPTION:
             _check_file(file)
 
 
@@ -39,12 +41,26 @@ def _check_file(file: str) -> None:
         return
     rule = "be a file of options, one a line (epochs: 3)"
     held = "nothing" if found is None else f"other text ({text[:20].strip()!r} …)"
-    require(isinstance(found, Mapping), f"--config {file}", rule, held)
+    require(isinstance(found, Mapping), f"{OPTION} {file}", rule, held)
     for name in (str(name) for name in found):
         rule = f"be written {name.replace('-', '_')} in a file"
         require("-" not in name, name, rule, name)
+        _check_nested(name, found)
     for place, value in _mappings(found, ""):
         _check_class(place, value)
+
+
+def _check_nested(name: str, found: Mapping[str, Any]) -> None:
+    """Refuse an argument that stands behind a dot, not inside what it belongs to."""
+    option, dot, argument = name.partition(".")
+    if not dot:
+        return
+    form = f"{{{argument}: {found[name]}}}"
+    if known := known_classes().get(f"--{option}"):
+        takes = (k for k in known if argument in inspect.signature(k).parameters)
+        kind = found.get(option, next(takes, known[0]).__name__)
+        form = f"{{class_path: {kind}, {ARGUMENTS}: {form}}}"
+    require(False, name, f"be nested in a file, such as {option}: {form}", name)
 
 
 def _check_class(place: str, value: Mapping[str, Any]) -> None:

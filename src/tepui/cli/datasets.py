@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
-from torch import nn
 from torch.utils.data import Dataset
 
 from tepui import data as datasets
@@ -34,8 +33,6 @@ from tepui.data.files.origins import Origin
 from tepui.data.image_files import ImageFiles, UnreadableImageError
 from tepui.data.loading import length
 from tepui.data.prepared_like import image_shape
-from tepui.modules.features import cached_features
-from tepui.training.described import data_identity
 from tepui.training.inputs import divided
 from tepui.training.run_folder import RunFolder
 
@@ -63,7 +60,7 @@ def warn_of_compiling(compile: bool | None, device: str | None) -> None:
 
 def part(data: Data, *, train: bool) -> Dataset[Any]:
     """Return one part of a data set."""
-    written = _options_of(data).get("part")
+    written = options_given(data).get("part")
     rule = "be left out: what is trained on must not be tested on"
     require(written != "all", "--data.part", rule, written)
     with _as_typed(data):
@@ -119,34 +116,6 @@ def normalized_for(run: Path, dataset: Dataset[Any]) -> Dataset[Any]:
 def tested_part(data: Data | None, run: Path) -> Dataset[Any]:
     """Return the test part of the data set a run is evaluated on."""
     return run_part(data_for(data, run), run, train=False)
-
-
-def held_out_part(
-    data: Data, run: Path, extractor: nn.Module | None = None
-) -> Dataset[Any]:
-    """Return what a run held out of its training part for validation.
-
-    Of heads it recorded the features, which tell whether data are the same, too.
-    """
-    folder = RunFolder(run if extractor is None else run / HEADS)
-    recorded = folder.recorded()["config"] if folder.started else {}
-    expected = recorded.get("validation")
-    rule = f"be test, since {run} has held out nothing (tepui train --validation 0.2)"
-    require(expected is not None, "--held-out", rule, "validation")
-    assert expected is not None
-    whole = run_part(data, run, train=True)
-    rule = f"be the data set that {run} was trained on"
-    count, held = length(whole), expected["samples"]
-    same = count == held + recorded["data"]["samples"]
-    require(same, "--data", rule, f"{count} samples")
-    _, unseen = divided(whole, held / count)
-    learned = unseen
-    if extractor is not None:
-        features = cached_features(extractor, whole, run / FEATURES)
-        _, learned = divided(features, held / count)
-    same = data_identity(learned) == expected
-    require(same, "--data", rule, "others, or changed ones")
-    return unseen
 
 
 def learned_part(data: Data, run: Path) -> Dataset[Any]:
@@ -205,7 +174,7 @@ def corrupted_copies(
     published = published_corruptions()
     name = known_spelling(place, published)
     one_of("--shifted, if not a folder,", name, published)
-    origin, root = published[name], _options_of(data).get("root")
+    origin, root = published[name], options_given(data).get("root")
     folder = origin.find(root) or located(name, origin, None)
     return corrupted_files(folder, like)
 
@@ -230,7 +199,7 @@ def built(
 
     What is wrong with it is said of the option, with its own name where it has one.
     """
-    taken = _options_of(data)
+    taken = options_given(data)
     options: dict[str, Any] = {"train": False} if "train" in taken else {}
     if whole and "part" in taken:
         options["part"] = "all"
@@ -258,7 +227,7 @@ def _as_typed(data: Data, option: str = DATA) -> Iterator[None]:
     try:
         yield
     except (ValueError, FileNotFoundError) as error:
-        said, options = str(error), _options_of(data)
+        said, options = str(error), options_given(data)
         owner = f"{option}: " if " " in option else f"{option}."
         named = {f"{name} ": f"{owner}{name} " for name in options}
         named |= {
@@ -288,7 +257,7 @@ def _begun_as(line: str, named: Mapping[str, str]) -> str:
     return f"{indent}{named[begins]}{words.removeprefix(begins)}"
 
 
-def _options_of(data: Data | None) -> dict[str, Any]:
+def options_given(data: Data | None) -> dict[str, Any]:
     """Return the options that a data set of the command line was given."""
     return data.keywords if isinstance(data, partial) else {}
 

@@ -12,7 +12,9 @@ from tepui.data.image_files import SUFFIXES
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx", ".json", ".jsonl")
 READ = (".csv", ".tsv")
 ARRAYS = (".npz", ".npy")
-_OPTIONS = ("--data", "--unlabeled")
+VALIDATION = "--validation"
+_LABELED = ("--data", VALIDATION)
+_OPTIONS = (*_LABELED, "--unlabeled")
 
 
 def check_no_files(pairs: Sequence[tuple[str, str]]) -> None:
@@ -24,6 +26,7 @@ def check_no_files(pairs: Sequence[tuple[str, str]]) -> None:
     Raises:
         ValueError: If one does; the message holds the options to type.
     """
+    _check_one_validation(pairs)
     for option, value in pairs:
         if option in _OPTIONS and _is_place(value):
             rule = f"name a data set; for this {_kind(value)} {_instead(option, value)}"
@@ -47,6 +50,25 @@ def check_no_table(inputs: Path) -> None:
     require(suffix != ".npz", "inputs", rule, str(inputs))
 
 
+def _check_one_validation(pairs: Sequence[tuple[str, str]]) -> None:
+    """Raise if both a share of the training data and other data are to validate."""
+    given = [(option, value) for option, value in pairs if _is_of_validation(option)]
+    shares = [
+        value for option, value in given if option == VALIDATION and _is_number(value)
+    ]
+    rule = "be a share of the training data, or other data, not both"
+    both = bool(shares) and len(shares) < len(given)
+    require(not both, VALIDATION, rule, " ".join(f"{o} {v}" for o, v in given))
+
+
+def _is_of_validation(option: str) -> bool:
+    return option == VALIDATION or option.startswith(f"{VALIDATION}.")
+
+
+def _is_number(value: str) -> bool:
+    return value.replace(".", "", 1).isdecimal()
+
+
 def _is_place(value: str) -> bool:
     known = Path(value).suffix.lower() in (*TABLES, *ARRAYS, *SUFFIXES)
     here = Path(value).is_dir() and not hasattr(tepui.data, value)
@@ -61,12 +83,12 @@ def _kind(value: str) -> str:
 
 def _instead(option: str, value: str) -> str:
     kind, path = _kind(value), Path(value)
-    if kind == "table" and option == "--data":
+    if kind == "table" and option in _LABELED:
         saved = (
             "" if path.suffix.lower() in READ else f"save it as {path.stem}.csv and "
         )
         file = path.with_suffix(".csv") if saved else path
-        return f"{saved}type --data Table --data.path {file} --data.target COLUMN"
+        return f"{saved}type {option} Table {option}.path {file} {option}.target COLUMN"
     if kind == "table":
         arrays = f"{path.stem}.npz"
         return (
@@ -76,5 +98,5 @@ def _instead(option: str, value: str) -> str:
     if kind == "file of arrays":
         return f"type {option} ArrayFile {option}.path {value}"
     folder = value if kind == "folder" else str(path.parent)
-    name = "ImageFolder" if option == "--data" else "UnlabeledFolder"
+    name = "ImageFolder" if option in _LABELED else "UnlabeledFolder"
     return f"type {option} {name} {option}.path {folder}"

@@ -1,7 +1,6 @@
 """The loss that options of the command line describe."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from torch.utils.data import Dataset
 
@@ -14,11 +13,12 @@ from tepui.losses import CrossEntropy
 def loss_named(
     loss: KnownLoss | None,
     label_smoothing: float | tuple[float, ...],
-    class_weights: Sequence[float] | None,
+    class_weights: list[float] | Literal["balanced"] | None,
 ) -> KnownLoss:
     """Return the loss that was named, or a cross-entropy with these options."""
     if loss is None:
-        weights = None if class_weights is None else tuple(class_weights)
+        given = class_weights
+        weights = tuple(given) if isinstance(given, list) else given
         return CrossEntropy(label_smoothing, weights)
     for option, value in (
         ("label-smoothing", label_smoothing or None),

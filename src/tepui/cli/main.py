@@ -36,7 +36,7 @@ from tepui.cli import (
 from tepui.cli.admission import admitting, check_classes, listed, named_by_user, refusal
 from tepui.cli.architecture import Architecture
 from tepui.cli.completion import EXAMPLE, Shell, script
-from tepui.cli.config_form import check_form
+from tepui.cli.config_calls import with_calls
 from tepui.cli.console import console, plain_warnings
 from tepui.cli.factories import without_factory
 from tepui.cli.files_named import check_no_files
@@ -326,8 +326,8 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         one_of("COMMAND", words[0], COMMANDS)
     check_no_files(options_of(words))
     check_names(words)
-    check_form(words)
-    written, (words, factory) = words, without_factory(words)
+    written, words = words, with_calls(words)
+    words, factory = without_factory(words)
     own = named_by_user(words)
     items = listed() | own
     with admitting(items):

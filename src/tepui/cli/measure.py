@@ -17,7 +17,8 @@ from tepui.cli.folders import RUNS, folder_for
 from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.core.checks import one_of, require
-from tepui.core.replacing import check_writable, is_free, write_bytes
+from tepui.core.free_folder import is_free
+from tepui.core.replacing import check_writable, write_bytes
 from tepui.core.storage import write_document
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.measure import EnsembleMeasurement

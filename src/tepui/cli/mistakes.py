@@ -23,9 +23,7 @@ KINDS = {
     "<class 'collections.abc.Sequence'>": "several values",
 }
 # What helps where an option was not given what it takes.
-_INSTEAD = {
-    "--class-weights": "; tepui.losses.balanced_weights returns such numbers of labels"
-}
+_INSTEAD = {"--class-weights": "; balanced, alone, takes such numbers from the labels"}
 # Options that take a class of one's own, by its path.
 _TAKE_OWN = ("--method", "--methods", "--model", "--data")
 # Where classes lie that an option names, with arguments of their own.
@@ -70,7 +68,8 @@ def in_words(
         "--epohcs must be an option of tepui train (did you mean '--epochs'?)"
     """
     words = _innermost(" ".join(message.split()))
-    asked = Asked(command, [_typed(each) for each in options], classes, commands)
+    typed = [_typed(each) for each in options if not each.endswith(".help")]
+    asked = Asked(command, typed, classes, commands)
     for pattern, say in _MESSAGES.items():
         if match := pattern.search(words):
             return say(match, asked)

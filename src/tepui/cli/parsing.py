@@ -18,16 +18,18 @@ from tepui.cli.mistakes import check_known
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
+from tepui.losses.classification import BALANCED
 from tepui.training import SGD, AdamW, schedule
 
 KnownLoss = CrossEntropy | BinaryCrossEntropy | MSE | GaussianNLL | Quantiles
 """The losses that say what outputs mean."""
 
 OF_FUNCTIONS = ("--metrics", "--measures", "--models")
+# A number for each class, or one word.
+WEIGHTS = ("--class_weights", "--loss.class_weights")
 LISTS = (
-    *("--seeds", "--methods", "--augment", "--types", "--class_weights", "--track"),
-    *("--loss.class_weights", "--loss.levels"),
-    *OF_FUNCTIONS,
+    *("--seeds", "--methods", "--augment", "--types", "--track", "--loss.levels"),
+    *(*WEIGHTS, *OF_FUNCTIONS),
 )
 OOD = "--ood"
 SHIFTED = "--shifted"
@@ -45,21 +47,9 @@ OPTIONS_OF_ROWS = ("--model.hidden", "--model.in_features")
 # Methods of a recipe and of a calibration are words.
 WORDS_ALONE = {"reproduce": ("--methods",), "calibrate": ("--method",)}
 FLAGS = (
-    "--resume",
-    "--quiet",
-    "--open",
-    "--overwrite",
-    "--deterministic",
-    "--compile",
-    "--offload",
-    "--list",
-    "--dry_run",
-    "--json",
-    "--whole_paths",
-    "--markdown",
-    "--probabilities",
-    "--detectors",
-    "--remove",
+    *("--resume", "--quiet", "--open", "--overwrite", "--deterministic", "--compile"),
+    *("--offload", "--list", "--dry_run", "--json", "--whole_paths", "--markdown"),
+    *("--probabilities", "--detectors", "--remove"),
 )
 
 
@@ -68,14 +58,14 @@ def known_classes() -> dict[str, list[type]]:
     from tepui.cli import wrapped  # takes a while, and help does without
 
     ways = _classes(methods, methods.Method)
-    # Those are made of what only Python can hand over.
-    others = (data.ArraysOnDisk, data.HuggingFace, data.Texts)
+    others = (data.ArraysOnDisk, data.HuggingFace, data.Texts)  # Python's alone
     sets = [kind for kind in _classes(data, Dataset) if kind not in others]
     # The columns of another table would be standardized by its own rows.
     beside = [kind for kind in sets if kind is not data.Table]
     shapes = _classes(schedule, schedule.Schedule)
     return {
         "--data": [kind for kind in sets if "train" in _options(kind)],
+        "--validation": [kind for kind in sets if _is_labeled(kind)],
         # Complete ones, not the bases that others fill.
         "--unlabeled": [kind for kind in beside if hasattr(kind, "__final__")],
         "--model": _classes(models, models.Model) + _classes(wrapped, Module),
@@ -130,7 +120,7 @@ def normalized(arguments: Sequence[str]) -> list[str]:
         has_names = first.startswith("{") or _NAME.match(first)
         is_place = word == SHIFTED and not has_names
         if word == METHOD and is_call(first):
-            words += [word, *_configured([first], word)]
+            words += [word, *configured([first], word)]
             if not equals:
                 rest.popleft()
             continue
@@ -145,9 +135,11 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             values.append(rest.popleft())
         if word in WHOLE:
             words += [word, json.dumps(values)]
+        elif values == [BALANCED] and word in WEIGHTS:
+            words += [word, *values]
         elif word in LISTS:
-            items = [item for value in values for item in _items(value)]
-            words += [word, f"[{', '.join(_configured(items, word))}]"]
+            items = [item for value in values for item in items_in(value)]
+            words += [word, f"[{', '.join(configured(items, word))}]"]
         else:
             require(len(values) > 0, word, _WRITTEN, "nothing")
             for name, content in chain.from_iterable(_sets(v, word) for v in values):
@@ -188,7 +180,7 @@ def named_set(text: str, option: str = OOD) -> tuple[str, Any]:
     return name, {"class_path": kind, "init_args": {takes[0]: folder}}
 
 
-def _configured(items: Sequence[str], option: str) -> list[str]:
+def configured(items: Sequence[str], option: str) -> list[str]:
     """Return the items of a list, where one has arguments as a configuration's."""
     if not any(map(is_call, items)):
         return list(items)
@@ -280,7 +272,7 @@ def spelled(arguments: Sequence[str]) -> list[str]:
         ['train', '--data', 'Digits', '--methods', '[SAM, GSAM]']
     """
     words = list(arguments)
-    names = _names_for(arguments)
+    names = names_for(arguments)
     for position, word in enumerate(arguments):
         option, equals, value = word.partition("=")
         if option not in names or option in NAMED:
@@ -295,7 +287,7 @@ def spelled(arguments: Sequence[str]) -> list[str]:
 
 def check_names(arguments: Sequence[str]) -> None:
     """Raise if an option names an unknown class; the message lists the known ones."""
-    names = _names_for(arguments)
+    names = names_for(arguments)
     for option, value in options_of(arguments):
         for name in class_names(option, value) if option in names else ():
             if name.isidentifier():
@@ -328,7 +320,7 @@ def class_names(option: str, value: str) -> list[str]:
         ['SAM', 'mine.Way']
     """
     if option not in NAMED:
-        return _items(value)
+        return items_in(value)
     if not value.startswith("{"):
         return []
     return [
@@ -337,7 +329,7 @@ def class_names(option: str, value: str) -> list[str]:
     ]
 
 
-def _names_for(arguments: Sequence[str]) -> dict[str, list[str]]:
+def names_for(arguments: Sequence[str]) -> dict[str, list[str]]:
     """Return what options can name; some commands have methods that are no classes."""
     names = known_names()
     for option in WORDS_ALONE.get(arguments[0] if arguments else "", ()):
@@ -362,7 +354,7 @@ def _with_model(words: list[str]) -> list[str]:
 def _value_spelled(value: str, names: Sequence[str]) -> str:
     if "{" in value:
         return value
-    items = ", ".join(known_spelling(item, names) for item in _items(value))
+    items = ", ".join(known_spelling(item, names) for item in items_in(value))
     return f"[{items}]" if value.startswith("[") else items
 
 
@@ -373,7 +365,7 @@ def _underscored(word: str) -> str:
     return f"--{option.replace('-', '_')}{equals}{value}"
 
 
-def _items(text: str) -> list[str]:
+def items_in(text: str) -> list[str]:
     """Split a list written with brackets, commas or blanks; leave mappings whole."""
     if "{" in text:
         return [text.strip().removeprefix("[").removesuffix("]")]

@@ -22,7 +22,7 @@ def piped(words: Sequence[str]) -> Iterator[list[str]]:
         ...     words
         ['train', '--config', 'my.yaml']
     """
-    parted = [part for word in words for part in _parted(word)]
+    parted = [part for word in words for part in apart(word)]
     places = [
         place
         for place in range(1, len(parted))
@@ -46,7 +46,12 @@ def piped(words: Sequence[str]) -> Iterator[list[str]]:
         yield [str(file) if place in places else word for place, word in pairs]
 
 
-def _parted(word: str) -> list[str]:
-    """Return option and value where one word holds both."""
+def apart(word: str) -> list[str]:
+    """Return option and value where one word holds both.
+
+    Example:
+        >>> apart("--config=my.yaml"), apart("--epochs=3")
+        (['--config', 'my.yaml'], ['--epochs=3'])
+    """
     option, _, value = word.partition("=")
     return [option, value] if option == OPTION and value else [word]

@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 
 from tepui.cli.admission import admitting, check_classes, listed
 from tepui.cli.architecture import Architecture
+from tepui.core.checks import require
 from tepui.core.storage import write_document
 from tepui.studies.recorded_options import FILE, KIND, recorded_options
 from tepui.training.run_folder import RunFolder
@@ -28,6 +29,8 @@ PLACES = ("path", "root")
 # What a class that a file names is called, and packages whose classes need arguments.
 _TYPE = re.compile(r"parts of type (\S+),")
 _NOT_THEIRS = ("torch", "tepui")
+# Arguments that say which part of a data set is meant, which commands choose.
+OF_PARTS = frozenset({"train"})
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -36,15 +39,17 @@ def remember(
     data: Callable[..., Any],
     model: Callable[..., Any] | None,
     extractor: str | None,
+    validation: object = None,
 ) -> None:
     """Write down by which options a run was trained, or weights were evaluated."""
     made_by, free = model, frozenset[str]()
     if isinstance(model, Architecture):
         made_by, free = model.factory, model.free
     document = {
-        "data": described(data, frozenset({"train"})),
+        "data": described(data, OF_PARTS),
         "model": None if made_by is None else described(made_by, free),
         "extractor": extractor,
+        "validation": described(validation, OF_PARTS) if callable(validation) else None,
     }
     write_document(folder / FILE, KIND, document)
 
@@ -63,6 +68,21 @@ def remembered_data(run: Path) -> Callable[[], Dataset[Any]] | None:
             f"--data must be given, since {run} belongs to a data set of your own: "
             f"{_words('--data', recorded)}"
         )
+    return _built(recorded)
+
+
+def remembered_validation(run: Path) -> Callable[[], Dataset[Any]] | None:
+    """Return the data set of its own that a run was validated on, if one was named.
+
+    Raises:
+        ValueError: If it is of the user's own.
+    """
+    recorded = recorded_options(run).get("validation")
+    if recorded is None:
+        return None
+    known = recorded["class_path"] in listed()
+    rule = f"be test, since {run} was validated on a data set of your own"
+    require(known, "--held-out", rule, "validation")
     return _built(recorded)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.table import Table
 from torch import nn
@@ -57,7 +57,7 @@ def sweep(
     optimizer: SGD | AdamW | None = None,
     loss: KnownLoss | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
-    class_weights: list[float] | None = None,
+    class_weights: list[float] | Literal["balanced"] | None = None,
     held_out: float = 0.1,
     ensembles: int = 1,
     out: Path = Path("sweeps"),
@@ -101,7 +101,8 @@ def sweep(
             which scores is chosen; CrossEntropy by default.
         label_smoothing: Share of each target spread over all classes by CrossEntropy
             there; one value, or one per member.
-        class_weights: A factor on the loss of every class by CrossEntropy there.
+        class_weights: A factor on the loss of every class by CrossEntropy there, or
+            balanced.
         held_out: Share of the training data to score on.
         ensembles: Repetitions of each combination, of a recipe at most its own.
         out: Folder of the results, one inside it for each recipe and the names in the

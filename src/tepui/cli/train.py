@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
+from torch.utils.data import Dataset
 
 from tepui.cli.architecture import fitted
 from tepui.cli.console import console, counted
@@ -23,6 +24,7 @@ from tepui.cli.loss import check_loss_given, loss_named
 from tepui.cli.parsing import KnownLoss
 from tepui.cli.remembered import remember
 from tepui.cli.tracking import TrackerName, trackers_named
+from tepui.cli.validation import validation_data
 from tepui.core.checks import require
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
@@ -52,8 +54,8 @@ def train(
     optimizer: SGD | AdamW | None = None,
     loss: KnownLoss | None = None,
     label_smoothing: float | tuple[float, ...] = 0.0,
-    class_weights: list[float] | None = None,
-    validation: float | None = None,
+    class_weights: list[float] | Literal["balanced"] | None = None,
+    validation: float | Data | None = None,
     unlabeled: Data | None = None,
     extractor: str | None = None,
     device: str | None = None,
@@ -85,8 +87,10 @@ def train(
         label_smoothing: Share of each target spread over all classes by CrossEntropy;
             one value, or one per member.
         class_weights: A factor on the loss of every class by CrossEntropy, such as:
-            --class-weights 1 4
-        validation: Share of the training data to hold out for validation.
+            --class-weights 1 4; or balanced, for classes that count the same in all.
+        validation: Share of the training data to hold out for validation, or a data
+            set of its own, such as: --validation ImageFolder --validation.path held_out
+            (all of its images; of a table all rows, of others the test part).
         unlabeled: Data for members to disagree on (A2D, DivDis), whose labels are not
             read, such as: --unlabeled UnlabeledFolder --unlabeled.path photos. Only
             labeled samples of the same kind can tell whether that helps there.
@@ -115,12 +119,13 @@ def train(
     heads = Path() if extractor is None else Path(HEADS)  # where the run is kept
     learned, beside = part(data, train=True), unlabeled_data(unlabeled)
     check_loss_given(loss, learned)
+    unseen = validation_data(validation, data, learned)
     if extractor is None:
         factory = fitted(model, learned, task_of(minimized))
         ensemble = Ensemble.build(factory, count, drawn)
     else:
         exchange = exchange_here()
-        require_free(folder, resume)
+        require_free(folder, resume, FEATURES)
         exchange.wait()  # from now on the folder is ours
         augment = settings["augment"]
         require(not augment, "--augment", "be left out with --extractor", augment)
@@ -133,6 +138,7 @@ def train(
         with exchange.writer_first():
             learned = cache.read(learned)
             beside = None if beside is None else cache.read(beside)
+            unseen = cache.read(unseen) if isinstance(unseen, Dataset) else unseen
     with resumable(folder, optimizer):
         run = fit(
             ensemble.heads,
@@ -141,7 +147,7 @@ def train(
             epochs=epochs,
             loss=minimized,
             optimizer=optimizer or SGD(),
-            validation=validation,
+            validation=unseen,
             unlabeled=beside,
             device=device,
             callbacks=trackers_named(track),
@@ -152,7 +158,7 @@ def train(
             **settings,
         )
     if exchange_here().writer:
-        remember(folder, data, model, extractor)
+        remember(folder, data, model, extractor, validation)
     done = f"stopped after {len(run.history)} of {epochs} epochs"
     if len(run.history) < epochs and run.stopped_by is None:
         console().print(f"{done}; continue with --resume --out {folder}")

@@ -68,11 +68,6 @@ def is_unfinished(path: Path) -> bool:
     return _REMAINS.fullmatch(path.name) is not None
 
 
-def is_free(folder: Path) -> bool:
-    """Whether there is no such folder, or nothing in it but what is unfinished."""
-    return not folder.exists() or all(map(is_unfinished, folder.iterdir()))
-
-
 def remains_in(folder: Path) -> Iterator[Path]:
     """Yield what writers that are no more left in a folder."""
     with os.scandir(folder) as entries:

@@ -16,7 +16,6 @@ from tepui.evaluation.task_scores import (
     TaskScores,
     means,
     score_names,
-    taken_names,
 )
 from tepui.metrics import Reliability, Rule
 
@@ -61,7 +60,6 @@ class Scores(TaskScores):
 
 
 SCORE_NAMES = score_names(Scores)
-TAKEN_NAMES = taken_names(Scores)
 
 
 def scores(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar, final
+from typing import ClassVar, Literal, final
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,9 @@ from tepui.core.per_member import per_member, require_each
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.core.types import NEWER, check_fields
 from tepui.losses.base import check_outputs
+
+BALANCED = "balanced"
+ClassWeights = tuple[float, ...] | Literal["balanced"]
 
 
 def cross_entropy(
@@ -88,19 +91,20 @@ class CrossEntropy:
     Attributes:
         label_smoothing: Share of the target spread evenly over all classes; one value,
             or one per member.
-        class_weights: A factor on the loss of every class, such as
-            :func:`balanced_weights` of the training labels; none by default.
+        class_weights: A factor on the loss of every class; none by default.
+            ``"balanced"`` lets ``fit`` take :func:`balanced_weights` of what members
+            learn from.
     """
 
     label_smoothing: float | tuple[float, ...] = per_member(0.0)
-    class_weights: tuple[float, ...] | None = field(default=None, metadata=NEWER)
+    class_weights: ClassWeights | None = field(default=None, metadata=NEWER)
     task: ClassVar[Task] = CLASSIFICATION
 
     def __post_init__(self) -> None:
         check_fields(self)
         smoothing, rule = self.label_smoothing, "lie in [0, 1]"
         require_each(lambda s: 0 <= s <= 1, "label_smoothing", rule, smoothing)
-        if self.class_weights is not None:
+        if self.class_weights not in (None, BALANCED):
             weights = tuple(map(float, self.class_weights))
             rule = "be numbers that are not negative, some of them positive"
             fits = min(weights, default=-1.0) >= 0 and max(weights) > 0
@@ -110,8 +114,19 @@ class CrossEntropy:
     def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
         """Return one loss per sample."""
         assert isinstance(self.label_smoothing, float | int), "resolve with for_member"
-        smoothing, weights = self.label_smoothing, self.class_weights
-        return cross_entropy(outputs, targets, smoothing, weights)
+        return cross_entropy(outputs, targets, self.label_smoothing, self.factors)
+
+    @property
+    def factors(self) -> tuple[float, ...] | None:
+        """The factor of every class, None where there are none.
+
+        Raises:
+            ValueError: If they are to be balanced, which only ``fit`` does.
+        """
+        if isinstance(self.class_weights, str):
+            rule = "be numbers where no data say what balances classes, as in fit"
+            raise ValueError(f"class_weights must {rule}, got {self.class_weights!r}")
+        return self.class_weights
 
 
 @lru_cache(maxsize=32)

@@ -26,7 +26,7 @@ from tepui.models import MLP
 from tepui.sklearn.rows import Rows
 from tepui.sklearn.stored import read_estimator, write_estimator
 from tepui.sklearn.words import words_named
-from tepui.training import AdamW, Cosine, fit
+from tepui.training import AdamW, Cosine, EarlyStopping, fit
 from tepui.training.optimizer import Optimizer
 from tepui.training.schedule import Schedule
 
@@ -57,6 +57,9 @@ class EnsembleEstimator(BaseEstimator, ABC):
         loss: Loss | None = None,
         optimizer: Optimizer | None = None,
         schedule: Schedule | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 5,
         random_state: Any = None,
         device: str | torch.device = "cpu",
     ) -> None:
@@ -69,6 +72,9 @@ class EnsembleEstimator(BaseEstimator, ABC):
         self.loss = loss
         self.optimizer = optimizer
         self.schedule = schedule
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.patience = patience
         self.random_state = random_state
         self.device = device
 
@@ -162,8 +168,17 @@ class EnsembleEstimator(BaseEstimator, ABC):
             unfamiliar_at(level, torch.from_numpy(self.unfamiliarity(X, score)))
         )
 
-    def _train(self, X: Array, targets: Tensor, weights: Array | None) -> Self:
-        """Let a new ensemble learn from checked data."""
+    def _train(
+        self,
+        X: Array,
+        targets: Tensor,
+        weights: Array | None,
+        class_factors: Array | None = None,
+    ) -> Self:
+        """Let a new ensemble learn from checked data.
+
+        Weights are those of samples; factors of their classes count in the loss alone.
+        """
         inputs = torch.tensor(X)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         factory = partial(self._member, inputs.dtype)
@@ -176,7 +191,8 @@ class EnsembleEstimator(BaseEstimator, ABC):
             epochs=self.epochs,
             batch_size=min(self.batch_size, len(inputs)),
             loss=self._loss,
-            sample_weights=_factors(weights),
+            sample_weights=_factors(weights, class_factors),
+            **self._ending,
             optimizer=AdamW(lr=0.005) if self.optimizer is None else self.optimizer,
             schedule=Cosine() if self.schedule is None else self.schedule,
             device=self.device,
@@ -187,6 +203,16 @@ class EnsembleEstimator(BaseEstimator, ABC):
         self.ensemble_ = ensemble.eval()
         self.rows_ = Rows.fit(self._prepared(inputs))
         return self
+
+    @property
+    def _ending(self) -> dict[str, Any]:
+        """What ``fit`` is told of a run that may end before its last epoch."""
+        if not self.early_stopping:
+            return {}
+        share, rule = self.validation_fraction, "lie in (0, 1)"
+        require(0 < share < 1, "validation_fraction", rule, share)
+        stopping = EarlyStopping(patience=self.patience)
+        return {"validation": share, "early_stopping": stopping, "keep": "best"}
 
     @property
     @abstractmethod
@@ -259,9 +285,13 @@ def _normalization(X: Array, weights: Array | None) -> Normalize:
     return Normalize(tuple(scaler.mean_.tolist()), tuple(scaler.scale_.tolist()))
 
 
-def _factors(weights: Array | None) -> Tensor | None:
-    """Return weights with a mean of one, which do what repeated samples would."""
-    return None if weights is None else torch.tensor(weights / weights.mean())
+def _factors(weights: Array | None, class_factors: Array | None) -> Tensor | None:
+    """Return factors with a mean of one, which do what repeated samples would."""
+    if weights is None or class_factors is None:
+        factors = class_factors if weights is None else weights
+    else:
+        factors = weights * class_factors
+    return None if factors is None else torch.tensor(factors / factors.mean())
 
 
 def as_array(values: Tensor) -> Array:

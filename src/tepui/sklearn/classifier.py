@@ -1,25 +1,31 @@
 """A classifier of scikit-learn that is an ensemble."""
 
-from typing import Any, Self, final
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self, final
 
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tepui.core.checks import require
 from tepui.core.task import CLASSIFICATION
 from tepui.losses import CrossEntropy, Loss, task_of
+from tepui.methods.base import Method
 from tepui.metrics import CalibrationMethod, Score, SetScore
 from tepui.sklearn.base import (
     FLOATS,
     Array,
     EnsembleEstimator,
+    ModelFactory,
     as_array,
     weighted_rows,
 )
 from tepui.sklearn.words import words_named
+from tepui.training.optimizer import Optimizer
+from tepui.training.schedule import Schedule
 
 
 @final
@@ -42,6 +48,12 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         loss: Of classes; None is ``CrossEntropy()``.
         optimizer: None is ``AdamW(lr=0.005)``.
         schedule: Learning rate over time; None is ``Cosine()``.
+        class_weight: How much classes count: ``"balanced"``, so that all count the same
+            in sum, or a dict of classes to numbers, where those left out have 1.
+        early_stopping: Hold out rows and end once ``patience`` epochs in a row did not
+            lower the loss on them; every network keeps its best weights.
+        validation_fraction: Share of the rows that ``early_stopping`` holds out.
+        patience: Epochs without a gain after which ``early_stopping`` ends.
         random_state: An integer, for the same networks at every ``fit``; None or a
             ``RandomState``.
         device: Where to train and predict.
@@ -65,6 +77,43 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
 
     classes_: Array
 
+    def __init__(
+        self,
+        members: int = 5,
+        *,
+        method: Method | None = None,
+        model: ModelFactory | None = None,
+        hidden: Sequence[int] = (64, 64),
+        epochs: int = 50,
+        batch_size: int = 128,
+        loss: Loss | None = None,
+        optimizer: Optimizer | None = None,
+        schedule: Schedule | None = None,
+        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        patience: int = 5,
+        random_state: Any = None,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        super().__init__(
+            members,
+            method=method,
+            model=model,
+            hidden=hidden,
+            epochs=epochs,
+            batch_size=batch_size,
+            loss=loss,
+            optimizer=optimizer,
+            schedule=schedule,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            patience=patience,
+            random_state=random_state,
+            device=device,
+        )
+        self.class_weight = class_weight
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train the ensemble anew.
 
@@ -83,7 +132,11 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         self.classes_, numbers = np.unique(y, return_inverse=True)
         rule = "hold at least two classes"
         require(len(self.classes_) > 1, "y", rule, f"{len(self.classes_)} class")
-        return self._train(X, torch.from_numpy(numbers), weights)
+        factors = None
+        if self.class_weight is not None:
+            about = {"classes": self.classes_, "y": y}
+            factors = compute_class_weight(self.class_weight, **about)[numbers]
+        return self._train(X, torch.from_numpy(numbers), weights, factors)
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class of each sample.

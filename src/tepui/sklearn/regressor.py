@@ -47,6 +47,10 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             has one per level.
         optimizer: None is ``AdamW(lr=0.005)``.
         schedule: Learning rate over time; None is ``Cosine()``.
+        early_stopping: Hold out rows and end once ``patience`` epochs in a row did not
+            lower the loss on them; every network keeps its best weights.
+        validation_fraction: Share of the rows that ``early_stopping`` holds out.
+        patience: Epochs without a gain after which ``early_stopping`` ends.
         random_state: An integer, for the same networks at every ``fit``; None or a
             ``RandomState``.
         device: Where to train and predict.

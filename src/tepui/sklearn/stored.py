@@ -27,6 +27,7 @@ from tepui.training import SGD, AdamW, Constant, Cosine, MultiStep
 FILE = "estimator.json"
 KIND = "estimator"
 OWN = "own"  # marks what is code of the user's
+PAIRS = "pairs"  # marks a dict, whose keys JSON would turn into texts
 
 KNOWN: dict[str, type] = {
     kind.__name__: kind
@@ -133,6 +134,9 @@ def described(value: Any) -> Any:
         return str(value)
     if isinstance(value, list | tuple):
         return [described(item) for item in value]
+    if isinstance(value, dict):
+        pairs = value.items()
+        return {PAIRS: [[described(key), described(item)] for key, item in pairs]}
     kind = type(value)
     if KNOWN.get(kind.__name__) is not kind:
         return {OWN: f"{kind.__module__}.{kind.__qualname__}"}
@@ -148,6 +152,8 @@ def restored(argument: str, value: Any, file: Path) -> Any:
         return tuple(restored(argument, item, file) for item in value)
     if not isinstance(value, dict):
         return value
+    if PAIRS in value:
+        return dict(restored(argument, pair, file) for pair in value[PAIRS])
     rule = f"be given: {file} does not hold code of your own"
     require(OWN not in value, argument, rule, value.get(OWN))
     one_of(f"{argument} in {file}", value["class"], KNOWN)

@@ -17,16 +17,20 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.core.replacing import is_free
+from tepui.core.free_folder import is_free
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_document
 from tepui.data import Corrupted
+from tepui.data.loading import targets_of
 from tepui.data.shifts import Cell, Shifts
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric
+from tepui.evaluation.rehearsal import rehearse
 from tepui.evaluation.stored_logits import LOGITS, LogitType
+from tepui.losses import task_of
 from tepui.methods import Method
 from tepui.models.split import frozen
+from tepui.modules.running import evaluating, forward
 from tepui.modules.state import description
 from tepui.studies.comparison import (
     FILE,
@@ -107,7 +111,8 @@ def compare(
         ood: Unfamiliar data by name; images are brought to the form of the test data
             by :func:`tepui.data.prepared_like`.
         metrics: Metrics of your own by name, as for :func:`tepui.evaluate`; the table
-            and the report show them beside the other scores. A resumed comparison
+            and the report show them beside the other scores. Each is computed once, of
+            random outputs, before anything is trained. A resumed comparison
             takes them anew from the logits it stored.
         sharpness: Options of :func:`tepui.sharpness.worst_case`, such as
             ``{"num_samples": 100}``, to measure members on training data; None does
@@ -169,9 +174,11 @@ def compare(
         with exchange.writer_first():
             learned, spec = cache.read(train), on_features(on_images, cache)
             beside = None if unlabeled is None else cache.read(unlabeled)
+            if isinstance(validation := training.get("validation"), Dataset):
+                training |= {"validation": cache.read(validation)}
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = jobs_of(methods, factory, data, spec, sharpness, seeds, members, training)
-    model = _check_test(next(iter(plan.values())).trial, learned, test)
+    model = _check_test(next(iter(plan.values())).trial, learned, on_images)
     settings = {
         "members": members,
         "ensembles": ensembles,
@@ -183,7 +190,7 @@ def compare(
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "threads": None,  # which the first run of the comparison decides
-        **{n: to_jsonable(item) for n, item in training.items() if n != "callbacks"},
+        **{n: _shown(item) for n, item in training.items() if n != "callbacks"},
     }
     results = earlier_methods(folder, labels(methods), settings)
     store = store_of(folder, place, plan, training, logits_in)
@@ -236,8 +243,14 @@ def _remarks(methods: Sequence[Method], members: int) -> Iterator[str]:
             yield f"{label}: {text}"
 
 
+def _shown(argument: Any) -> Any:
+    """Return an argument as a comparison records it; of data, what identifies them."""
+    data = isinstance(argument, Dataset)
+    return data_identity(argument) if data else to_jsonable(argument)
+
+
 def _require_free(folder: Path, resume: bool) -> None:
-    if not resume and not is_free(folder):
+    if not resume and not is_free(folder, kept=(FEATURES,)):
         raise FileExistsError(
             f"{folder} is not empty; pass resume=True (--resume) to continue it, or "
             "choose another folder"
@@ -251,14 +264,18 @@ def _kept(shifts: Shifts, device: torch.device) -> Shifts:
     return replace(shifts, copies=replace(shifts.copies, keep=True).made_on(device))
 
 
-def _check_test(trial: Trial, train: Dataset[Any], test: Dataset[Any]) -> str:
-    """Refuse test labels that members cannot give; return what members are."""
+def _check_test(trial: Trial, train: Dataset[Any], spec: GivenTest) -> str:
+    """Refuse a test that members cannot be put to; return what members are."""
     ensemble = Ensemble.build(trial.model, len(trial.seeds), trial.seeds)
-    members = [*ensemble.members]
+    members, loss = [*ensemble.members], trial.training.loss
     few = few_of(train, members)
-    sizes = output_sizes(members, few, trial.training.loss)
-    classes = classes_of(sizes, few.targets, trial.training.loss)
-    check_labels("test", test, classes, train)
+    sizes = output_sizes(members, few, loss)
+    classes = classes_of(sizes, few.targets, loss)
+    check_labels("test", spec.test, classes, train)
+    with evaluating(members[0]), torch.no_grad():
+        given = forward(members[0], few.inputs)
+    shape = len(members), *given.shape[1:]
+    rehearse(spec.metrics, task_of(loss), shape, targets_of(spec.test))
     return type(members[0]).__qualname__
 
 

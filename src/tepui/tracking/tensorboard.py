@@ -1,7 +1,9 @@
 """A run's figures as files that TensorBoard shows."""
 
 import json
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, final
 
@@ -27,6 +29,7 @@ class TensorBoard(Callback):
         extra("tensorboard", "track")
         self._folder = folder
         self._writer: Any = None
+        self._new: list[Path] = []  # files that say nothing of an epoch yet
 
     def on_start(self, config: Mapping[str, Any]) -> None:
         """Open an event file and write down what was asked for."""
@@ -35,8 +38,11 @@ class TensorBoard(Callback):
         folder, out = self._folder, config["out"]
         rule = "be given where the run has no folder (out)"
         require(folder is not None or out is not None, "folder", rule, folder)
-        place = Path(out) / "tensorboard" if folder is None else folder
+        place = Path(out) / "tensorboard" if folder is None else Path(folder)
+        own = f"events.out.tfevents.*.{os.getpid()}.*"
+        before = {*place.glob(own)}
         self._writer = SummaryWriter(str(place))
+        self._new = [*{*place.glob(own)} - before]
         self._writer.add_text("config", _as_code(shown(config)))
 
     def on_epoch(self, record: EpochRecord) -> None:
@@ -44,14 +50,19 @@ class TensorBoard(Callback):
         for name, value in figures(record).items():
             self._writer.add_scalar(name, value, record.epoch)
         self._writer.flush()
+        self._new = []
 
     def on_end(self, run: Run) -> None:
         """Close the event file."""
         self._close()
 
     def on_error(self, error: BaseException) -> None:
-        """Close the event file."""
+        """Close the event file, and remove it if it says nothing of an epoch."""
         self._close()
+        for file in self._new:
+            file.unlink(missing_ok=True)
+            with suppress(OSError):  # other files are in it
+                file.parent.rmdir()
 
     def _close(self) -> None:
         if self._writer is not None:

@@ -232,7 +232,7 @@ def _check_class_weights(
     loss: Loss, sizes: Sequence[int], names: Sequence[str]
 ) -> None:
     """Refuse weights that are not one for each class, and say in which order."""
-    weights = loss.class_weights if isinstance(loss, CrossEntropy) else None
+    weights = loss.factors if isinstance(loss, CrossEntropy) else None
     if weights is None:
         return
     for size in sizes:

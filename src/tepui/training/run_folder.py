@@ -2,20 +2,19 @@
 
 import errno
 import json
-import reprlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from tepui.core.agreement import apart
-from tepui.core.lease import LEASE, Lease, leased
+from tepui.core.free_folder import is_free
+from tepui.core.lease import LEASE, Lease, LeaseLostError, leased
 from tepui.core.precision import Precision
-from tepui.core.replacing import is_unfinished, write_bytes, writing
+from tepui.core.replacing import write_bytes, writing
 from tepui.core.storage import (
     read_document,
     read_lines,
@@ -29,12 +28,8 @@ from tepui.training.checkpoint import Checkpoint, named_stop, timeline_in
 from tepui.training.described import environment_of
 from tepui.training.member import TrainingDiverged
 from tepui.training.run import EpochRecord
+from tepui.training.same_settings import check_settings
 from tepui.training.timeline import Span
-
-# How values are shown in messages: not longer than one can read.
-SHOWN = reprlib.Repr()
-SHOWN.maxlist = SHOWN.maxdict = 6
-SHOWN.maxstring = 70
 
 
 class RunFolder:
@@ -69,9 +64,8 @@ class RunFolder:
         """Check that a run may begin here, or that the one begun here is the same."""
         config = json.loads(json.dumps(config))
         if not self.started:
-            files = self.path.iterdir() if self.path.exists() else ()
             # A kill before the run was written down may leave a temporary file.
-            if not all(file.name == LEASE or is_unfinished(file) for file in files):
+            if not is_free(self.path):
                 raise FileExistsError(
                     f"out must be a new or empty folder, got {self.path}"
                 )
@@ -81,30 +75,21 @@ class RunFolder:
                 f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
                 "or choose another folder"
             )
-        begun = self.recorded()["config"]
-        names = sorted(begun.keys() | config.keys())
-        other = [name for name in names if begun.get(name) != config.get(name)]
-        if other:
-            name, *more = other
-            then, now = map(SHOWN.repr, apart(begun.get(name), config.get(name)))
-            raise ValueError(
-                f"{name} must be what the run in {self.path} was started with ({then}) "
-                f"to resume it, got {now}"
-                + (f"; so must {', '.join(more)}" if more else "")
-            )
+        check_settings(self.recorded()["config"], config, self.path)
 
     @contextmanager
     def claimed(self, config: dict[str, Any], *, resume: bool) -> Iterator[None]:
         """Keep other processes out of the folder, from its first file to its last.
 
-        If the run diverges, its last file says so.
+        If the run diverges, its last file says so. If it fails before anything came of
+        it, the folder is free again for the next try.
 
         Raises:
             LeaseHeldError: If one that lives is training in it.
         """
         with leased(self.path / LEASE, wait=False) as lease:
             self.check(config, resume=resume)  # another may have begun meanwhile
-            self._lease = lease
+            self._lease, new = lease, not self.started
             self.divergence.unlink(missing_ok=True)
             try:
                 yield
@@ -113,8 +98,24 @@ class RunFolder:
                 document = {"reason": str(error), "remedy": error.remedy}
                 write_document(self.divergence, "divergence", document)
                 raise
+            except Exception:
+                if new:
+                    self._give_up()
+                raise
             finally:
                 self._lease = None
+
+    def _give_up(self) -> None:
+        """Remove what says that a run began, if it is this one and nothing came of it.
+
+        No other file is touched. A folder that another process has taken over, or that
+        is gone, is left alone.
+        """
+        if not self.checkpoint.exists() and self.epochs_done == 0:
+            with suppress(LeaseLostError, OSError):
+                self.check_there()
+                self.metrics.unlink(missing_ok=True)  # which is empty
+                self.description.unlink()
 
     def check_there(self) -> None:
         """Raise if the folder was removed or taken over since the run began in it."""

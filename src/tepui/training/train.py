@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
 from tepui.training.absent_classes import absent_remark
 from tepui.training.agreement import check_agreement
+from tepui.training.balancing import balanced
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
 from tepui.training.callbacks import Callbacks, Told
@@ -119,6 +121,7 @@ def train(
     data = divide(
         dataset, validation, unlabeled, spec.method, len(ensemble), sample_weights
     )
+    spec = replace(spec, loss=balanced(spec.loss, data.train, ensemble.members[0]))
     folder = None if out is None else RunFolder(out)
     threads = _threads_of(folder if resume else None, branch_from)
     numerics = numerics_of(

@@ -8,7 +8,7 @@ means and standard deviations, comes from the training rows alone.
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, final, get_args
+from typing import NamedTuple, Self, final, get_args
 
 from torch import Tensor
 
@@ -105,6 +105,36 @@ class Table(MadeArrays):
         object.__setattr__(self, "units", read.units)
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "gaps", read.columns.gaps(part.rows))
+
+    def rows_of(self, path: str | Path) -> Self:
+        """Return all rows of another file, read as those of this table.
+
+        Words, means and standard deviations are those of this table's training rows:
+        validation data in a file of their own mean what training data mean.
+
+        Args:
+            path: A ``.csv`` file with the same columns, the target among them; others
+                are ignored.
+
+        Returns:
+            The rows, in their order.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If columns are missing, or lines, cells or targets cannot be
+                read; the message names all of them.
+        """
+        check_types(Table.rows_of, {"path": path})
+        rows = read_table(Path(path))
+        target = Target(self.target, self.classes or None)
+        faults = [*rows.faults, *target.faults(rows), *self.columns.faults(rows)]
+        broken = {fault.column for fault in faults}
+        inputs, far = self.columns.standardized(rows, self.scaling, broken)
+        targets, far_targets = target.standardized(rows, self.units, broken)
+        refuse([rows.path], faults + far + far_targets)
+        part = self.like(inputs, targets)
+        object.__setattr__(part, "gaps", self.columns.gaps(rows))
+        return part
 
     def __repr__(self) -> str:
         names = [column.name for column in self.columns.columns]

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.core.free_folder import is_free
 from tepui.core.processes import mark
 from tepui.core.replacing import (
     check_writable,
-    is_free,
     remove_remains,
     replacing,
     write_bytes,

@@ -1,0 +1,105 @@
+"""What members are validated on: a share of the training data, or data of their own."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from torch import nn
+from torch.utils.data import Dataset
+
+from tepui.cli.datasets import FEATURES, HEADS, Data, built, options_given, run_part
+from tepui.cli.files_named import VALIDATION as OPTION
+from tepui.cli.remembered import OF_PARTS, described, remembered_validation
+from tepui.core.checks import require
+from tepui.data import Table, prepared_like
+from tepui.data.loading import length
+from tepui.modules.features import cached_features
+from tepui.training.described import data_identity
+from tepui.training.inputs import divided
+from tepui.training.run_folder import RunFolder
+
+_TABLE = f"{Table.__module__}.{Table.__qualname__}"
+
+
+def validation_data(
+    validation: float | Data | None, data: Data, learned: Dataset[Any]
+) -> Dataset[Any] | float | None:
+    """Return what is asked for: a share, or other data as the training data are read.
+
+    Args:
+        validation: A share; or what makes a data set, of which the test part is taken,
+            and of images in a folder and of a table all.
+        data: What makes the training data.
+        learned: The training data.
+
+    Raises:
+        ValueError: If it would be the training data's own test part, or a table that
+            has other columns.
+    """
+    if validation is None or isinstance(validation, float | int):
+        return validation
+    made_by = described(validation, OF_PARTS)
+    rule = "be other data than --data, whose test part is kept for the last word"
+    same = made_by is not None and made_by == described(data, OF_PARTS)
+    require(not same, OPTION, rule, "the same")
+    if made_by is None or made_by["class_path"] != _TABLE:
+        return prepared_like(built(validation, whole=True, option=OPTION), learned)
+    return _rows(options_given(validation), options_given(data), learned)
+
+
+def _rows(
+    given: Mapping[str, Any], of_data: Mapping[str, Any], learned: Dataset[Any]
+) -> Table:
+    """Return the rows of another table, by the columns of the training data."""
+    rule = "be no table where --data is none"
+    if not isinstance(learned, Table):
+        raise ValueError(f"{OPTION} must {rule}, got {given['path']!r}")
+    rule = f"be that of --data ({learned.target})"
+    same = given["target"] == learned.target
+    require(same, f"{OPTION}.target", rule, given["target"])
+    for name, default in (("ignore", ()), ("kind", None), ("missing", "refuse")):
+        value, rule = (
+            given.get(name),
+            "be left out: columns are read as those of --data",
+        )
+        same = value in (None, default, of_data.get(name))
+        require(same, f"{OPTION}.{name}", rule, value)
+    return learned.rows_of(given["path"])
+
+
+def held_out_part(
+    data: Data, run: Path, extractor: nn.Module | None = None
+) -> Dataset[Any]:
+    """Return what a run was validated on: other data, or a share of its training part.
+
+    Of heads it recorded the features, which tell whether data are the same, too.
+    """
+    folder = RunFolder(run if extractor is None else run / HEADS)
+    recorded = folder.recorded()["config"] if folder.started else {}
+    expected = recorded.get("validation")
+    rule = f"be test, since {run} has held out nothing (tepui train --validation 0.2)"
+    require(expected is not None, "--held-out", rule, "validation")
+    assert expected is not None
+    whole = run_part(data, run, train=True)
+    rule = f"be the data set that {run} was trained on"
+    if (other := remembered_validation(run)) is not None:
+        unseen = cast(Dataset[Any], validation_data(other, data, whole))
+        seen = unseen if extractor is None else _features(extractor, unseen, run)
+        same = data_identity(seen) == expected
+        rule = f"be test, since the data that {run} was validated on were changed"
+        require(same, "--held-out", rule, "validation")
+        return unseen
+    count, held = length(whole), expected["samples"]
+    same = count == held + recorded["data"]["samples"]
+    require(same, "--data", rule, f"{count} samples")
+    _, unseen = divided(whole, held / count)
+    learned = unseen
+    if extractor is not None:
+        _, learned = divided(_features(extractor, whole, run), held / count)
+    same = data_identity(learned) == expected
+    require(same, "--data", rule, "others, or changed ones")
+    return unseen
+
+
+def _features(extractor: nn.Module, data: Dataset[Any], run: Path) -> Dataset[Any]:
+    return cached_features(extractor, data, run / FEATURES)

@@ -1,0 +1,125 @@
+"""Validation data that the command line names: a share, or data of their own."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+from data_layouts import picture
+from tepui.cli.main import main
+from tepui.cli.validation import validation_data
+from tepui.data import ImageFolder, Table
+from tepui.training.run_folder import RunFolder
+
+HOW = ["--members", "2", "--epochs", "9", "--batch-size", "8", "--quiet"]
+DATA = ["--data", "Table", "--data.path", "train.csv", "--data.target", "sold"]
+OWN = ["--validation", "Table", "--validation.path", "later.csv"]
+OWN += ["--validation.target", "sold"]
+
+
+def write_rows(file, count, shift):
+    rows = [
+        f"{n % 7 + shift},{['red', 'blue'][n % 2]},{n % 7 // 3}" for n in range(count)
+    ]
+    file.write_text("\n".join(["size,color,sold", *rows]))
+
+
+@pytest.fixture(autouse=True)
+def tables(tmp_path, monkeypatch):
+    """Two files of rows, the later ones of another mean."""
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "train.csv", 60, 0)
+    write_rows(tmp_path / "later.csv", 30, 0.5)
+
+
+def refused(words, capsys):
+    with pytest.raises(SystemExit):
+        main(words)
+    return " ".join(capsys.readouterr().err.split())
+
+
+def recorded(folder="run"):
+    return RunFolder(folder).recorded()["config"]
+
+
+def test_rows_of_another_file_are_read_by_the_columns_of_a_table():
+    learned = Table("train.csv", "sold")
+    later = learned.rows_of("later.csv")
+    assert (len(later), later.classes) == (30, ("0", "1", "2"))
+    sizes = torch.arange(30) % 7 + 0.5
+    mean, std = learned.scaling.mean[0], learned.scaling.std[0]
+    torch.testing.assert_close(later.inputs[:, 0], (sizes - mean) / std)
+    assert later.targets.tolist() == [n % 7 // 3 for n in range(30)]
+    with pytest.raises(ValueError, match="class of the training rows"):
+        Table("train.csv", "size", kind="classes").rows_of("later.csv")
+
+
+@pytest.mark.filterwarnings("ignore:temperature")
+def test_a_run_is_validated_and_calibrated_on_another_table(capsys):
+    main(["train", *DATA, *HOW, *OWN, "--keep", "best", "--out", "run"])
+    assert recorded()["validation"]["samples"] == 30
+    assert recorded()["data"]["samples"] == 48  # nothing is held out of them
+    assert "next: tepui calibrate run" in capsys.readouterr().out
+    main(["calibrate", "run"])
+    assert "calibration on 30 samples" in capsys.readouterr().out
+    write_rows(Path("later.csv"), 29, 0.5)
+    assert "validated on were changed" in refused(["calibrate", "run"], capsys)
+
+
+def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images():
+    for part, count, size in (("photos", 10, (8, 8)), ("later", 3, (12, 9))):
+        for shade, kind in enumerate(("cat", "dog")):
+            for n in range(count):
+                picture(Path(part, kind, f"{n}.png"), (99 * shade, n, 0), size)
+    data = partial(ImageFolder, "photos", size=8)
+    found = validation_data(
+        partial(ImageFolder, part="split", path="later"), data, data()
+    )
+    assert len(found) == 6
+    assert found[0][0].shape == (3, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--validation", "0.2", *OWN],
+            "must be a share of the training data, or other",
+        ),
+        (["--validation", "0.2", *OWN[2:]], "or other data, not both"),
+        (
+            ["--validation", "later.csv"],
+            "type --validation Table --validation.path later",
+        ),
+        (
+            [*OWN[:3], "train.csv", *OWN[4:]],
+            "--validation must be other data than --data",
+        ),
+        (
+            [*OWN, "--validation.missing", "fill"],
+            "--validation.missing must be left out: columns are read as those",
+        ),
+        (
+            [*OWN[:5], "size"],
+            "--validation.target must be that of --data (sold), got 'size'",
+        ),
+    ],
+)
+def test_what_cannot_be_validated_on_is_refused(words, said, capsys):
+    assert said in refused(["train", *DATA, *HOW, *words, "--out", "run"], capsys)
+
+
+def test_a_table_is_no_validation_of_images(capsys):
+    said = refused(["train", *HOW, *OWN, "--out", "run"], capsys)
+    assert "--validation must be no table where --data is none" in said
+
+
+def test_a_comparison_validates_every_run_on_the_same_data(tmp_path):
+    words = [*DATA, *HOW, *OWN, "--ensembles", "1", "--methods", "DeepEnsemble", "SAM"]
+    main(["compare", *words, "--early-stopping.patience", "1", "--out", "both"])
+    for method in ("DeepEnsemble", "SAM"):
+        assert recorded(f"both/{method}/0")["validation"]["samples"] == 30
+    settings = json.loads((tmp_path / "both" / "comparison.json").read_text())
+    assert settings["settings"]["validation"]["samples"] == 30

@@ -122,6 +122,18 @@ def test_methods_are_compared_on_one_extractor(body, tmp_path):
     assert (out / "report.html").read_bytes() == before
 
 
+@pytest.mark.parametrize("command", ["calibrate", "evaluate", "measure", "export"])
+def test_heads_of_a_comparison_are_no_whole_ensemble(body, tmp_path, capsys, command):
+    out = tmp_path / "run"
+    compared(body, out)
+    words = ["--to", "onnx"] if command == "export" else []
+    with pytest.raises(SystemExit):
+        main([command, str(out / "A2D" / "0"), *words])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "whose members are heads alone" in said
+    assert said.endswith(f"tepui train --extractor {body}")
+
+
 GUEST = """
 import torch
 from torch import nn

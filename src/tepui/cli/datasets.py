@@ -1,6 +1,7 @@
 """Data sets named on the command line: parts, corrupted copies, unfamiliar ones."""
 
 import inspect
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -33,6 +34,7 @@ from tepui.data.files.origins import Origin
 from tepui.data.image_files import ImageFiles, UnreadableImageError
 from tepui.data.loading import length
 from tepui.data.prepared_like import image_shape
+from tepui.studies.recorded_options import extractor_of_comparison
 from tepui.training.inputs import divided
 from tepui.training.run_folder import RunFolder
 
@@ -69,6 +71,12 @@ def part(data: Data, *, train: bool) -> Dataset[Any]:
 
 def data_for(data: Data | None, run: Path) -> Data:
     """Return the data set to use with a run: the one named, its own, or digits."""
+    if (extractor := extractor_of_comparison(run)) is not None:
+        raise ValueError(
+            f"RUN must be a whole ensemble, got {run}, whose members are heads alone: "
+            "they learned from features of the comparison's extractor. Train what you "
+            f"want to use by tepui train --extractor {shlex.quote(extractor)}"
+        )
     if data is not None:
         return data
     if (own := remembered_data(run)) is not None:

@@ -13,11 +13,21 @@ KIND = "options"
 
 def recorded_options(run: Path) -> dict[str, Any]:
     """Return what is written down of a run: beside it, or beside its comparison."""
+    if (run / FILE).is_file():
+        return read_document(run / FILE, KIND)
+    return _options_of_comparison(run)
+
+
+def extractor_of_comparison(run: Path) -> str | None:
+    """Return on whose features a run of a comparison learned; it holds heads alone."""
+    whole = (run / FILE).is_file()
+    return None if whole else _options_of_comparison(run).get("extractor")
+
+
+def _options_of_comparison(run: Path) -> dict[str, Any]:
     above = run.absolute().parent.parent
-    for folder in (run, above) if (above / COMPARISON).is_file() else (run,):
-        if (folder / FILE).is_file():
-            return read_document(folder / FILE, KIND)
-    return {}
+    known = all((above / name).is_file() for name in (COMPARISON, FILE))
+    return read_document(above / FILE, KIND) if known else {}
 
 
 def data_in_words(options: Mapping[str, Any]) -> str | None:

@@ -156,11 +156,12 @@ class Preparation:
             return dataset
         return in_form(dataset, self.shape, self.normalize)
 
-    def check_table(self, dataset: Dataset[Any]) -> None:
+    def check_table(self, dataset: Dataset[Any], argument: str = "dataset") -> None:
         """Check that a table's numbers mean what those of the training rows meant.
 
         Args:
             dataset: Any data set; those that are no :class:`~tepui.data.Table` pass.
+            argument: What it is called in a message.
 
         Raises:
             ValueError: If it is a table that was standardized in another way.
@@ -170,10 +171,11 @@ class Preparation:
         theirs = dataset.columns, dataset.scaling, dataset.units
         same = theirs == (self.columns, self.normalize, self.units)
         rule = (
-            "be standardized by the rows that the ensemble learned from (a folder with "
-            "these as train.csv, and the new ones as test.csv, is)"
+            "be standardized by the rows that the ensemble learned from (as rows_of of "
+            "their Table does, or a folder with these as train.csv and the new ones as "
+            "test.csv)"
         )
-        require(same, "dataset", rule, "a table with other training rows")
+        require(same, argument, rule, "a table with other training rows")
 
     def texts(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Inputs:
         """Return texts as numbers.

@@ -13,7 +13,9 @@ from tepui.core.probabilities import warn_of_probabilities
 from tepui.core.warning import warn
 from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.data.class_names import class_names, same_classes
+from tepui.data.files.table import Table
 from tepui.data.loading import as_arrays, in_order, length, targets_of
+from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import (
@@ -133,6 +135,8 @@ def divide(
         return RunData(*parts, unlabeled, weights)
     if validation is not None:
         length(validation, "validation")
+        if isinstance(dataset, Table) and (known := preparation_of(dataset)):
+            known.check_table(validation, "validation")
     return RunData(dataset, validation, unlabeled, weights)
 
 

@@ -166,6 +166,18 @@ def test_an_ensemble_reads_tables_by_itself(table_file, tmp_path):
         kept.preparation.dataset(Table(table_file, "price"))
 
 
+def test_validation_rows_are_standardized_as_the_training_rows(table_file, tmp_path):
+    train = Table(table_file, "sold", ignore=("price",))
+    later = written(tmp_path / "later.csv", rows()[:30])
+    ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(5, 2), members=1, seed=0)
+    how = {"method": tepui.methods.DeepEnsemble(), "epochs": 1, "progress": "none"}
+    for known in (train.rows_of(later), Table(table_file, "sold", False, ("price",))):
+        tepui.fit(ensemble, train, validation=known, **how)
+    other = Table(later, "sold", ignore=("price",))
+    with pytest.raises(ValueError, match="validation must be standardized by the rows"):
+        tepui.fit(ensemble, train, validation=other, **how)
+
+
 def test_numbers_are_rounded_only_when_they_are_standardized(tmp_path):
     for first, step in ((1_700_000_000, 1), (0, 1e39), (1e300, 1e306)):
         cells = [first + step * row for row in range(100)]

@@ -166,6 +166,19 @@ def test_an_ensemble_reads_tables_by_itself(table_file, tmp_path):
         kept.preparation.dataset(Table(table_file, "price"))
 
 
+@pytest.mark.parametrize("day", ["2024-05-{:02d}", "{}.5.24", "5/{:02d}/2024 10:30"])
+def test_dates_are_said_to_be_words(tmp_path, day):
+    cells = [day.format(1 + row % 9) for row in range(60)]
+    path = labeled(tmp_path, cells)
+    with pytest.warns(UserWarning, match="dates are read as words.* write 't'"):
+        Table(path, "y")
+    Table(path, "y", train=False)
+
+
+def test_words_with_a_date_among_them_are_no_dates(tmp_path):
+    Table(labeled(tmp_path, ["2024-05-01", "later"] * 30), "y")
+
+
 def test_validation_rows_are_standardized_as_the_training_rows(table_file, tmp_path):
     train = Table(table_file, "sold", ignore=("price",))
     later = written(tmp_path / "later.csv", rows()[:30])

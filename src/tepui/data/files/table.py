@@ -18,6 +18,7 @@ from tepui.core.types import check_types
 from tepui.data.arrays import Normalize
 from tepui.data.columns import Columns, Missing
 from tepui.data.files.image_folder import TEST_SHARE
+from tepui.data.files.table_dates import warn_of_dates
 from tepui.data.files.table_faults import Fault, refuse
 from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import TableRows, read_table
@@ -98,6 +99,8 @@ class Table(MadeArrays):
         files = _files(Path(path))
         _check_named(files, target, ignore)
         read = _read(files, target, ignore, kind, missing)
+        if train:
+            warn_of_dates(read.columns.columns)
         part = read.learned if train else read.tested
         super().__init__(part.inputs, part.targets, classes=read.target.classes or ())
         object.__setattr__(self, "columns", read.columns)

@@ -11,12 +11,14 @@ import pytest
 import torch
 
 import tepui
+from tepui.core.free_folder import is_free
 from tepui.core.lease import LeaseHeldError
 from tepui.core.processes import mark
 from tepui.data import Arrays, Normalize, RandomCrop
 from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.models import ConvNet
+from tepui.tracking.identity import remember
 from tepui.training import SGD, AdamW
 from tepui.training.checkpoint import write_member
 from tepui.training.run_folder import RunFolder
@@ -362,8 +364,19 @@ def test_an_error_leaves_alone_what_it_did_not_make(tmp_path):
     with pytest.raises(ConnectionError):
         fitted(images(), out=tmp_path / "noted", callbacks=[Noted()])
     assert (tmp_path / "noted" / "note.txt").read_text() == "mine"
-    with pytest.raises(FileExistsError, match="out must be a new or empty folder"):
-        fitted(images(), out=tmp_path / "noted")
+    fitted(images(), out=tmp_path / "noted", resume=True)
+
+
+def test_a_run_that_fails_at_first_is_forgotten_by_its_trackers(tmp_path):
+    class Tracked(FailsAtFirst):
+        def on_start(self, config):
+            remember(config, "wandb", "id of a run there")
+            super().on_start(config)
+
+    with pytest.raises(ConnectionError):
+        fitted(images(), out=tmp_path, callbacks=[Tracked()])
+    assert is_free(tmp_path)
+    fitted(images(), out=tmp_path)
 
 
 def test_a_folder_that_was_taken_over_is_left_alone(tmp_path):

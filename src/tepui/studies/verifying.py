@@ -46,14 +46,14 @@ from tepui.studies.trained import (
     SHARPNESS,
     SHARPNESS_KIND,
 )
-from tepui.training.run_folder import RunFolder
+from tepui.training.run_folder import TRACKING, RunFolder
 
 # What lies under these names is tepui's, and must be sealed.
 KINDS = {
     "run.json": "run",
     "checkpoint.json": "checkpoint",
     "outcome.json": "outcome",
-    "tracking.json": "tracking",
+    TRACKING: "tracking",
     "options.json": "options",
     "estimator.json": "estimator",
     "left_out.json": "images left out",

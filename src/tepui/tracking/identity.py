@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from tepui.core.storage import read_document, write_document
+from tepui.training.run_folder import TRACKING
 
-FILE = "tracking.json"
 KIND = "tracking"
 
 
@@ -39,11 +39,11 @@ def remember(config: Mapping[str, Any], tracker: str, name: str) -> None:
     """Note in the run folder, if there is one, what a tracker calls the run."""
     if config["out"] is not None:
         known = _known(config) | {tracker: name}
-        write_document(Path(config["out"]) / FILE, KIND, {"runs": known})
+        write_document(Path(config["out"]) / TRACKING, KIND, {"runs": known})
 
 
 def _known(config: Mapping[str, Any]) -> dict[str, Any]:
-    file = None if config["out"] is None else Path(config["out"]) / FILE
+    file = None if config["out"] is None else Path(config["out"]) / TRACKING
     if file is None or not file.exists():
         return {}
     return dict(read_document(file, KIND)["runs"])

@@ -31,6 +31,9 @@ from tepui.training.run import EpochRecord
 from tepui.training.same_settings import check_settings
 from tepui.training.timeline import Span
 
+# What trackers call the run.
+TRACKING = "tracking.json"
+
 
 class RunFolder:
     """A run folder on disk."""
@@ -108,14 +111,15 @@ class RunFolder:
     def _give_up(self) -> None:
         """Remove what says that a run began, if it is this one and nothing came of it.
 
-        No other file is touched. A folder that another process has taken over, or that
-        is gone, is left alone.
+        Where callbacks of others left something, the run stays, to be resumed. A folder
+        that another process has taken over, or that is gone, is left alone.
         """
-        if not self.checkpoint.exists() and self.epochs_done == 0:
-            with suppress(LeaseLostError, OSError):
+        own = (self.metrics, self.path / TRACKING, self.description)
+        with suppress(LeaseLostError, OSError):
+            if self.epochs_done == 0 and is_free(self.path, [f.name for f in own]):
                 self.check_there()
-                self.metrics.unlink(missing_ok=True)  # which is empty
-                self.description.unlink()
+                for file in own:
+                    file.unlink(missing_ok=True)
 
     def check_there(self) -> None:
         """Raise if the folder was removed or taken over since the run began in it."""

@@ -154,7 +154,7 @@ def train(
         log.info("the run in %s is already finished", folder.path)
         order.place(range(len(ensemble)))
         return finished(ensemble, folder)
-    with told.told_of_errors(), exchange.attending():
+    with exchange.attending():
         if not alone:
             asked = {
                 "out": str(out),
@@ -164,7 +164,8 @@ def train(
             check_agreement(exchange, config | asked, ensemble, data.train)
         run = _carried_out(order, config, told, clock)
         if exchange.writer:
-            told.end(run)
+            with told.told_of_errors():
+                told.end(run)
     if exchange.writer and run.history:
         last = last_losses(run, data, spec)
         warn_of_members(run, spec, last)
@@ -226,7 +227,7 @@ def _carried_out(
     clock: Clock,
 ) -> Run:
     """Train from where the run stands to its end, and conclude it."""
-    with ExitStack() as claim:
+    with ExitStack() as claim, callbacks.told_of_errors():
         training = _trained(order, config, callbacks, clock, claim)
         with clock.during("finishing"):
             _reunite(order)

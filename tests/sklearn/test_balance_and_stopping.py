@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tepui
 from tepui.sklearn import EnsembleClassifier, EnsembleRegressor
 
 SHORT = {"members": 2, "epochs": 20, "hidden": (8,), "random_state": 0}
@@ -37,20 +38,40 @@ def test_weights_of_classes_and_of_samples_multiply(rare):
     np.testing.assert_allclose(again.fit(X, y, weights).predict_proba(X), first)
 
 
-@pytest.mark.parametrize("weight", ["balance", {"other": 2.0}])
-def test_weights_of_unknown_classes_are_refused(rare, weight):
-    with pytest.raises(ValueError, match="class_weight"):
+@pytest.mark.parametrize(
+    ("weight", "said"),
+    [
+        ("balance", 'class_weight must be "balanced", or numbers by class'),
+        ({"other": 2.0}, r"class_weight must name classes of y .* got \['other'\]"),
+    ],
+)
+def test_weights_of_unknown_classes_are_refused(rare, weight, said):
+    with pytest.raises(ValueError, match=said):
         EnsembleClassifier(**SHORT, class_weight=weight).fit(*rare)
 
 
 def test_weights_of_classes_are_saved(rare, tmp_path):
     X, y = rare
     numbers = (y == "rare").astype(int)
-    made = EnsembleClassifier(**SHORT, class_weight={0: 1.0, 1: 4.0}).fit(X, numbers)
+    told = {"class_weight": {0: 1.0, 1: 4.0}, "early_stopping": tepui.EarlyStopping()}
+    made = EnsembleClassifier(**SHORT, **told).fit(X, numbers)
     made.save(tmp_path)
     loaded = EnsembleClassifier.load(tmp_path)
     assert loaded.get_params() == made.get_params()
     assert loaded.class_weight == {0: 1.0, 1: 4.0}
+
+
+def test_validation_counts_classes_as_training_does(rare):
+    X, y = rare
+    how = {**SHORT, "early_stopping": True}
+    named = EnsembleClassifier(**how, class_weight="balanced").fit(X, y)
+    weights = (200 / (2 * 180), 200 / (2 * 20))
+    loss = tepui.losses.CrossEntropy(class_weights=weights)
+    told = EnsembleClassifier(**how, loss=loss).fit(X, y)
+    first, second = (each.history_[0].validation_loss for each in (named, told))
+    assert first == pytest.approx(second)
+    with pytest.raises(ValueError, match="class_weight must be None beside a loss"):
+        EnsembleClassifier(**how, loss=loss, class_weight="balanced").fit(X, y)
 
 
 @pytest.mark.parametrize("kind", [EnsembleClassifier, EnsembleRegressor])
@@ -58,9 +79,14 @@ def test_a_run_without_gain_ends_early(rare, kind):
     X, _ = rare
     noise = np.random.default_rng(1).integers(0, 2, len(X)).astype(float)
     long = {**SHORT, "epochs": 200, "optimizer": None}
-    stopped = kind(**long, early_stopping=True, patience=2).fit(X, noise)
+    patient = kind(**long, early_stopping=True).fit(X, noise)
+    told = tepui.EarlyStopping(patience=2)
+    stopped = kind(**long, early_stopping=told).fit(X, noise)
+    assert len(stopped.history_) < len(patient.history_)
     assert len(stopped.history_) < 200
     losses = [np.mean(record.validation_loss) for record in stopped.history_]
     assert np.argmin(losses) == len(losses) - 3
+    with pytest.raises(ValueError, match="early_stopping must be True, False or a"):
+        kind(**SHORT, early_stopping=3).fit(X, noise)
     with pytest.raises(ValueError, match="validation_fraction must lie in"):
         kind(**SHORT, early_stopping=True, validation_fraction=1.0).fit(X, noise)

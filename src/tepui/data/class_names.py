@@ -13,22 +13,21 @@ from tepui.data.stored import whole
 def class_names(dataset: Dataset[Any]) -> tuple[str, ...]:
     """Return the names of a data set's classes, from its attribute ``classes``.
 
-    A name that an earlier class has too gets its class's number, such as the second
-    crane of ImageNet.
+    Of several names of a class, as torchvision's ImageNet has them, the first is taken.
+    A name that an earlier class has too gets its class's number.
 
     Example:
-        >>> class Cranes(Dataset):
-        ...     classes = ["crane", "heron", "crane"]
-        >>> class_names(Cranes())
+        >>> class Birds(Dataset):
+        ...     classes = [("crane", "bird"), "heron", "crane"]
+        >>> class_names(Birds())
         ('crane', 'heron', 'crane (2)')
     """
     given = getattr(whole(dataset), "classes", ())
-    names = list(map(str, given)) if isinstance(given, list | tuple) else []
-    first = {name: number for number, name in reversed([*enumerate(names)])}
-    return tuple(
-        name if first[name] == number else f"{name} ({number})"
-        for number, name in enumerate(names)
-    )
+    names: list[str] = []
+    for number, name in enumerate(given if isinstance(given, list | tuple) else ()):
+        first = str(name[0] if isinstance(name, tuple) and name else name)
+        names.append(f"{first} ({number})" if first in names else first)
+    return tuple(names)
 
 
 def class_subset(dataset: Dataset[Any]) -> Tensor | None:

@@ -22,6 +22,7 @@ SCORES = (
     ("brier", "Brier", 1, 3),
 )
 LOWER_IS_BETTER = SCORES[1:]
+LIKELIHOOD = "nll"  # which says whether probabilities got worse as a whole
 # What holds the truth, what the truth is, and what a size is.
 SETS_OF_CLASSES = ("conformal sets", "class", "how many classes a set holds")
 INTERVALS = ("conformal intervals", "number", "how wide an interval is")
@@ -57,23 +58,23 @@ def _calibrated(group: Group) -> list[Markup]:
 
 
 def _harm(entry: Entry) -> str:
-    """Return which test scores a calibration made worse, with both numbers."""
-    worse = []
+    """Return whether a calibration made the likelihood worse, with both numbers."""
+    found = {}
     for name, title, scale, digits in LOWER_IS_BETTER:
         means = (_trained(entry, name), _values(entry, "clean", name))
         both = [round(scale * estimate(values).mean, digits) for values in means]
         if both[1] > both[0]:
             before, after = (number(mean, digits) for mean in both)
             unit = " %" if scale == 100 else ""
-            worse.append(f"{title.removesuffix(unit)} from {before} to {after}{unit}")
-    if not worse:
+            found[name] = f"{title.removesuffix(unit)} from {before} to {after}{unit}"
+    if LIKELIHOOD not in found:
         return ""
-    count = len(_values(entry, "clean", "nll"))
+    count = len(_values(entry, "clean", LIKELIHOOD))
     mean = f" (means over {word(count)} ensembles)" if count > 1 else ""
     return (
         f"On clean test data calibration makes {entry.result.label}'s probabilities "
-        f"worse: it raises {listed(worse)}{mean}. Fit it on more held-out samples, or "
-        "take it back: tepui calibrate RUN --remove."
+        f"worse: it raises {listed(found.values())}{mean}. Fit it on more held-out "
+        "samples, or take it back: tepui calibrate RUN --remove."
     )
 
 

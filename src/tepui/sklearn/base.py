@@ -57,9 +57,8 @@ class EnsembleEstimator(BaseEstimator, ABC):
         loss: Loss | None = None,
         optimizer: Optimizer | None = None,
         schedule: Schedule | None = None,
-        early_stopping: bool = False,
+        early_stopping: bool | EarlyStopping = False,
         validation_fraction: float = 0.1,
-        patience: int = 5,
         random_state: Any = None,
         device: str | torch.device = "cpu",
     ) -> None:
@@ -74,7 +73,6 @@ class EnsembleEstimator(BaseEstimator, ABC):
         self.schedule = schedule
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
-        self.patience = patience
         self.random_state = random_state
         self.device = device
 
@@ -169,16 +167,9 @@ class EnsembleEstimator(BaseEstimator, ABC):
         )
 
     def _train(
-        self,
-        X: Array,
-        targets: Tensor,
-        weights: Array | None,
-        class_factors: Array | None = None,
+        self, X: Array, targets: Tensor, weights: Array | None, loss: Loss
     ) -> Self:
-        """Let a new ensemble learn from checked data.
-
-        Weights are those of samples; factors of their classes count in the loss alone.
-        """
+        """Let a new ensemble learn from checked data."""
         inputs = torch.tensor(X)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         factory = partial(self._member, inputs.dtype)
@@ -190,8 +181,8 @@ class EnsembleEstimator(BaseEstimator, ABC):
             method=method,
             epochs=self.epochs,
             batch_size=min(self.batch_size, len(inputs)),
-            loss=self._loss,
-            sample_weights=_factors(weights, class_factors),
+            loss=loss,
+            sample_weights=_factors(weights),
             **self._ending,
             optimizer=AdamW(lr=0.005) if self.optimizer is None else self.optimizer,
             schedule=Cosine() if self.schedule is None else self.schedule,
@@ -207,11 +198,15 @@ class EnsembleEstimator(BaseEstimator, ABC):
     @property
     def _ending(self) -> dict[str, Any]:
         """What ``fit`` is told of a run that may end before its last epoch."""
-        if not self.early_stopping:
+        given = self.early_stopping
+        known = isinstance(given, bool | np.bool_ | EarlyStopping)
+        rule = "be True, False or a tepui.EarlyStopping"
+        require(known, "early_stopping", rule, given)
+        if not given:
             return {}
         share, rule = self.validation_fraction, "lie in (0, 1)"
         require(0 < share < 1, "validation_fraction", rule, share)
-        stopping = EarlyStopping(patience=self.patience)
+        stopping = given if isinstance(given, EarlyStopping) else EarlyStopping()
         return {"validation": share, "early_stopping": stopping, "keep": "best"}
 
     @property
@@ -285,13 +280,9 @@ def _normalization(X: Array, weights: Array | None) -> Normalize:
     return Normalize(tuple(scaler.mean_.tolist()), tuple(scaler.scale_.tolist()))
 
 
-def _factors(weights: Array | None, class_factors: Array | None) -> Tensor | None:
+def _factors(weights: Array | None) -> Tensor | None:
     """Return factors with a mean of one, which do what repeated samples would."""
-    if weights is None or class_factors is None:
-        factors = class_factors if weights is None else weights
-    else:
-        factors = weights * class_factors
-    return None if factors is None else torch.tensor(factors / factors.mean())
+    return None if weights is None else torch.tensor(weights / weights.mean())
 
 
 def as_array(values: Tensor) -> Array:

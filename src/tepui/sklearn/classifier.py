@@ -1,12 +1,11 @@
 """A classifier of scikit-learn that is an ensemble."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Self, final
+from collections.abc import Sequence
+from typing import Any, Self, final
 
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -23,7 +22,9 @@ from tepui.sklearn.base import (
     as_array,
     weighted_rows,
 )
+from tepui.sklearn.class_weights import ClassWeight, weighted
 from tepui.sklearn.words import words_named
+from tepui.training.early_stopping import EarlyStopping
 from tepui.training.optimizer import Optimizer
 from tepui.training.schedule import Schedule
 
@@ -50,10 +51,10 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         schedule: Learning rate over time; None is ``Cosine()``.
         class_weight: How much classes count: ``"balanced"``, so that all count the same
             in sum, or a dict of classes to numbers, where those left out have 1.
-        early_stopping: Hold out rows and end once ``patience`` epochs in a row did not
-            lower the loss on them; every network keeps its best weights.
+        early_stopping: Hold out rows and end once five epochs in a row did not lower
+            the loss on them, or as a :class:`tepui.EarlyStopping` says; every network
+            keeps its best weights.
         validation_fraction: Share of the rows that ``early_stopping`` holds out.
-        patience: Epochs without a gain after which ``early_stopping`` ends.
         random_state: An integer, for the same networks at every ``fit``; None or a
             ``RandomState``.
         device: Where to train and predict.
@@ -89,10 +90,9 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         loss: Loss | None = None,
         optimizer: Optimizer | None = None,
         schedule: Schedule | None = None,
-        class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
-        early_stopping: bool = False,
+        class_weight: ClassWeight | None = None,
+        early_stopping: bool | EarlyStopping = False,
         validation_fraction: float = 0.1,
-        patience: int = 5,
         random_state: Any = None,
         device: str | torch.device = "cpu",
     ) -> None:
@@ -108,7 +108,6 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
             schedule=schedule,
             early_stopping=early_stopping,
             validation_fraction=validation_fraction,
-            patience=patience,
             random_state=random_state,
             device=device,
         )
@@ -132,11 +131,9 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         self.classes_, numbers = np.unique(y, return_inverse=True)
         rule = "hold at least two classes"
         require(len(self.classes_) > 1, "y", rule, f"{len(self.classes_)} class")
-        factors = None
-        if self.class_weight is not None:
-            about = {"classes": self.classes_, "y": y}
-            factors = compute_class_weight(self.class_weight, **about)[numbers]
-        return self._train(X, torch.from_numpy(numbers), weights, factors)
+        about = self.class_weight, self.classes_, numbers, weights
+        loss = weighted(self._loss, *about)
+        return self._train(X, torch.from_numpy(numbers), weights, loss)
 
     def predict(self, X: Any) -> Array:
         """Return the most probable class of each sample.

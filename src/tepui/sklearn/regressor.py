@@ -47,10 +47,10 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             has one per level.
         optimizer: None is ``AdamW(lr=0.005)``.
         schedule: Learning rate over time; None is ``Cosine()``.
-        early_stopping: Hold out rows and end once ``patience`` epochs in a row did not
-            lower the loss on them; every network keeps its best weights.
+        early_stopping: Hold out rows and end once five epochs in a row did not lower
+            the loss on them, or as a :class:`tepui.EarlyStopping` says; every network
+            keeps its best weights.
         validation_fraction: Share of the rows that ``early_stopping`` holds out.
-        patience: Epochs without a gain after which ``early_stopping`` ends.
         random_state: An integer, for the same networks at every ``fit``; None or a
             ``RandomState``.
         device: Where to train and predict.
@@ -101,7 +101,7 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
         scaler = StandardScaler().fit(columns, sample_weight=weights)
         self.target_mean_, self.target_scale_ = scaler.mean_, scaler.scale_
         self._flat = y.ndim == 1
-        return self._train(X, self._standardized(columns, X), weights)
+        return self._train(X, self._standardized(columns, X), weights, self._loss)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the mean over networks; of quantiles, the median.

@@ -22,7 +22,7 @@ from tepui.ensembles.ensemble import FILE as ENSEMBLE
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.loading import load
 from tepui.sklearn.rows import Rows, read_rows, write_rows
-from tepui.training import SGD, AdamW, Constant, Cosine, MultiStep
+from tepui.training import SGD, AdamW, Constant, Cosine, EarlyStopping, MultiStep
 
 FILE = "estimator.json"
 KIND = "estimator"
@@ -34,7 +34,7 @@ KNOWN: dict[str, type] = {
     for kind in (
         *(getattr(methods, name) for name in methods.__all__),
         *(losses.CrossEntropy, losses.MSE, losses.GaussianNLL, losses.Quantiles),
-        *(SGD, AdamW, Constant, Cosine, MultiStep),
+        *(SGD, AdamW, Constant, Cosine, MultiStep, EarlyStopping),
     )
     if isinstance(kind, type) and is_dataclass(kind)
 }

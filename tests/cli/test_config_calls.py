@@ -54,3 +54,11 @@ def test_a_file_runs_no_code_by_such_words(tmp_path, monkeypatch, capsys, text, 
         main(["train", "--config=c.yaml", "--out", "run"])
     assert said in " ".join(capsys.readouterr().err.split())
     assert [file.name for file in tmp_path.iterdir()] == ["c.yaml"]
+
+
+def test_a_comma_that_parts_a_list_is_said_to(tmp_path):
+    text = "methods: [DeepEnsemble, SAM(rho=0.1, adaptive=True)]"
+    with pytest.raises(ValueError, match=r"--methods must be in quotes in a file"):
+        values(tmp_path, text)
+    quoted = 'methods: [DeepEnsemble, "SAM(rho=0.1, adaptive=True)"]'
+    assert values(tmp_path, quoted)["methods"][1] == SAM(rho=0.1, adaptive=True)

@@ -16,6 +16,7 @@ from tepui.cli.config_form import check_form
 from tepui.cli.expansion import config_text
 from tepui.cli.parsing import LISTS, METHOD, configured, items_in, names_for
 from tepui.cli.piped import OPTION, apart
+from tepui.core.checks import require
 
 
 def with_calls(words: Sequence[str]) -> list[str]:
@@ -67,6 +68,8 @@ def _is_call(item: object) -> bool:
 
 
 def _mapping(word: str, option: str) -> Mapping[str, Any]:
+    rule = 'be in quotes in a file, "NAME(argument=value, ...)": a comma parts a list'
+    require(word.count("(") == word.count(")"), option, rule, word)
     (text,) = configured([word], option)
     mapping: Mapping[str, Any] = json.loads(text)
     return mapping

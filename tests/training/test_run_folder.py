@@ -367,6 +367,28 @@ def test_an_error_leaves_alone_what_it_did_not_make(tmp_path):
     fitted(images(), out=tmp_path / "noted", resume=True)
 
 
+def test_a_run_that_was_killed_at_first_gives_way_to_another(tmp_path):
+    class Killed(BaseException):
+        pass
+
+    class KilledAtFirst(tepui.Callback):
+        def on_start(self, config):
+            raise Killed  # which no handler of errors catches
+
+    def killed(out):
+        with pytest.raises(Killed):
+            fitted(images(), out=out, callbacks=[KilledAtFirst()])
+        assert RunFolder(out).started
+
+    killed(tmp_path / "bare")
+    fitted(images(), out=tmp_path / "bare", epochs=1)
+    assert RunFolder(tmp_path / "bare").recorded()["config"]["epochs"] == 1
+    killed(tmp_path / "used")
+    (tmp_path / "used" / "note.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match="holds a run"):
+        fitted(images(), out=tmp_path / "used", epochs=1)
+
+
 def test_a_run_that_fails_at_first_is_forgotten_by_its_trackers(tmp_path):
     class Tracked(FailsAtFirst):
         def on_start(self, config):

@@ -73,6 +73,8 @@ class RunFolder:
                     f"out must be a new or empty folder, got {self.path}"
                 )
             return
+        if not resume and self._is_bare:  # of a run that was killed at first
+            return
         if not resume:
             raise FileExistsError(
                 f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
@@ -92,7 +94,10 @@ class RunFolder:
         """
         with leased(self.path / LEASE, wait=False) as lease:
             self.check(config, resume=resume)  # another may have begun meanwhile
-            self._lease, new = lease, not self.started
+            self._lease = lease
+            if not resume:
+                self._forget()
+            new = not self.started
             self.divergence.unlink(missing_ok=True)
             try:
                 yield
@@ -114,12 +119,25 @@ class RunFolder:
         Where callbacks of others left something, the run stays, to be resumed. A folder
         that another process has taken over, or that is gone, is left alone.
         """
-        own = (self.metrics, self.path / TRACKING, self.description)
         with suppress(LeaseLostError, OSError):
-            if self.epochs_done == 0 and is_free(self.path, [f.name for f in own]):
+            if self._is_bare:
                 self.check_there()
-                for file in own:
-                    file.unlink(missing_ok=True)
+                self._forget()
+
+    @property
+    def _begun_files(self) -> tuple[Path, ...]:
+        """What lies here before anything came of a run, the file that names it last."""
+        return self.metrics, self.path / TRACKING, self.description
+
+    @property
+    def _is_bare(self) -> bool:
+        """Whether nothing lies here but that a run began."""
+        names = [file.name for file in self._begun_files]
+        return self.epochs_done == 0 and is_free(self.path, names)
+
+    def _forget(self) -> None:
+        for file in self._begun_files:
+            file.unlink(missing_ok=True)
 
     def check_there(self) -> None:
         """Raise if the folder was removed or taken over since the run began in it."""

@@ -122,6 +122,7 @@ LABELS = torch.arange(30) % 5
     [
         (lambda x, y: of_four(x, y[:5]), "ValueError: class 4 needs two samples"),
         (divided, "ZeroDivisionError"),
+        (lambda x, y: torch.linalg.inv(torch.zeros(2, 2))[0, 0], "LinAlgError"),
         (lambda x, y: np.linalg.inv(np.zeros((2, 2)))[0, 0], "LinAlgError: Singular"),
     ],
 )

@@ -21,12 +21,13 @@ from tepui.evaluation.task_scores import taken_names
 # So many random numbers are drawn, but for a few samples in any case.
 MOST = 2**26
 FEWEST = 3
+SINGULAR: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 # What a metric that is right may raise of some values and not of others.
-OF_VALUES = (ValueError, ArithmeticError, torch.linalg.LinAlgError)
+OF_VALUES = (ValueError, ArithmeticError, SINGULAR)
 OURS = Path(__file__).parents[1]
 
 
-class MetricFailed(Exception):
+class OwnError(Exception):
     """The function of a metric raised the error that is this one's cause."""
 
 
@@ -70,7 +71,7 @@ def rehearse(
     for name, metric in metrics.items():
         try:
             metric_values({name: _told_apart(metric)}, drawn, labels)
-        except MetricFailed as failed:
+        except OwnError as failed:
             error = failed.__cause__
             assert isinstance(error, Exception)
             words = f"{type(error).__name__}: {error}"
@@ -92,7 +93,7 @@ def _told_apart(metric: Metric) -> Metric:
         try:
             return metric(outputs, labels)
         except Exception as error:  # of the user's own code
-            raise MetricFailed from error
+            raise OwnError from error
 
     return value
 

@@ -54,7 +54,9 @@ def _first_rows(targets: Tensor, task: Task) -> Tensor:
         places = run.cpu().long() - lowest
         first.scatter_reduce_(0, places.flatten(), rows.flatten(), "amin")
         start += len(run)
-    return first[first < size].unique()
+    rows = first[first < size].unique()
+    assert isinstance(rows, Tensor)
+    return rows
 
 
 def _numbered(targets: Tensor, task: Task) -> Tensor | None:

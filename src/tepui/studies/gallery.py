@@ -60,8 +60,8 @@ def write_gallery(
 ) -> None:
     """Write the galleries of the data sets whose logits lie in a folder.
 
-    Those of the unfamiliar sets that are ``kept`` stay as they are. There are none where
-    members do not choose one class for each sample.
+    Those of the unfamiliar sets that are ``kept`` stay as they are. There are none
+    where members do not choose one class for each sample.
     """
     if not chooses_classes(folder):
         write_document(folder / FILE, KIND, {"galleries": []})

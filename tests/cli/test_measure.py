@@ -124,10 +124,14 @@ def test_what_is_measured_of_a_run_stands_on_its_page(tmp_path, capsys):
     assert ">Measures<" not in (run / "report.html").read_text()
     words = ("--what", "sharpness,ood", "--ood", "noise=UniformNoise", "--rho", "0.25")
     main(["measure", str(run), *data, *words, "--samples", "10"])
-    assert "next: tepui report" in capsys.readouterr().out
+    said = " ".join(capsys.readouterr().out.split())
+    assert "next: tepui report" in said
+    assert said.endswith("which shows these too")
     main(["measure", str(run), *data, "--what", "diversity"])
     found = read_document(run / "measure-001" / "measure.json", "measures")
     second = read_document(run / "measure-002" / "measure.json", "measures")
+    (run / "x").mkdir()
+    (run / "x" / "measure.json").write_text('{"of": "somebody else"}')
     main(["report", str(run)])
     page = (run / "report.html").read_text()
     section = page.partition(">Measures</h2>")[2].partition("</section>")[0]
@@ -141,3 +145,15 @@ def test_what_is_measured_of_a_run_stands_on_its_page(tmp_path, capsys):
     assert f"disagreement {second['diversity']['disagreement']:.4g}" in seen
     nlls = [f"{nll:.4g}" for nll in second["diversity"]["member_nlls"]]
     assert f"member nlls {' '.join(nlls)}" in seen
+
+
+def test_measures_elsewhere_are_not_said_to_be_shown(tmp_path, capsys):
+    run = tmp_path / "run"
+    tepui.Ensemble.build(lambda: ConvNet(width=2), members=2).save(run)
+    data = ("--data", "Digits")
+    main(["evaluate", str(run), *data, "--corruptions", "none"])
+    measured(run / "mine", run, *data, "--what", "diversity")
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.endswith("which shows what lies in its folders measure-*")
+    main(["report", str(run)])
+    assert ">Measures<" not in (run / "report.html").read_text()

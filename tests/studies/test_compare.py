@@ -462,3 +462,18 @@ def test_metrics_are_computed_once_before_anything_is_trained(tmp_path, metrics,
     with pytest.raises(ValueError, match=said):
         small(tmp_path / "run", metrics=metrics)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_metric_that_fails_on_random_outputs_alone_is_a_warning(tmp_path):
+    calls = []
+
+    def later(logits, labels):
+        calls.append(len(labels))
+        if len(calls) == 1:
+            raise ValueError("not of these")
+        return 0.5
+
+    only = {"ensembles": 1, "methods": METHODS[:1]}
+    with pytest.warns(UserWarning, match=r"metrics\['later'\] .*: not of these"):
+        found = small(tmp_path / "run", metrics={"later": later}, **only)
+    assert found.methods[0].score("clean", "later").mean == 0.5

@@ -37,7 +37,7 @@ from tepui.sharpness import (
     relative_flatness,
     worst_case,
 )
-from tepui.studies.stored_measures import FILE, KIND
+from tepui.studies.stored_measures import FILE, FOLDERS, KIND
 from tepui.studies.trained import EVALUATION
 from tepui.training.run_folder import RunFolder
 
@@ -155,9 +155,9 @@ def _next(checkpoints: Sequence[Path], folder: Path) -> str:
     evaluated = (checkpoints[0] / EVALUATION).exists()
     if not evaluated:
         return f"tepui evaluate {places}"
-    there = folder.resolve().parent == checkpoints[0].resolve()
-    shown = "which shows these too" if there else "which shows what lies in its folder"
-    return f"tepui report {places} --open, {shown}"
+    there = folder.resolve() in checkpoints[0].resolve().glob(FOLDERS)
+    what = "these too" if there else f"what lies in its folders {FOLDERS}"
+    return f"tepui report {places} --open, which shows {what}"
 
 
 def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:

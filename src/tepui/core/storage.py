@@ -112,6 +112,13 @@ def read_document(path: Path, kind: str) -> dict[str, Any]:
     return unseal(kind, read_json(path), str(path))
 
 
+def is_sealed(path: Path) -> bool:
+    """Return whether a file begins as sealed documents do, whole or damaged."""
+    with path.open("rb") as stream:
+        begins = stream.read(200)
+    return begins.startswith(b"{") and b'"kind"' in begins and b'"sha256"' in begins
+
+
 def sealed_line(kind: str, document: Mapping[str, Any]) -> str:
     """Return a sealed document as one line of a log."""
     return json.dumps(seal(kind, document)) + "\n"

@@ -1,20 +1,34 @@
 """Metrics of one's own, computed once before anything is trained for them."""
 
+import math
 from collections.abc import Mapping
+from pathlib import Path
+from traceback import walk_tb
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tepui.core.evenly_spaced import evenly_spaced
 from tepui.core.seeding import generator
 from tepui.core.task import CLASSIFICATION, Task
+from tepui.core.warning import warn
 from tepui.evaluation.custom_metrics import Metric, check_metrics, metric_values
+from tepui.evaluation.rows_of_classes import rows_of_classes
 from tepui.evaluation.scores import Scores
 from tepui.evaluation.task_examiner import KINDS
 from tepui.evaluation.task_scores import taken_names
 
-# So many labels are enough to be of all classes, and few enough for any memory.
-MOST = 2000
+# So many random numbers are drawn, but for a few samples in any case.
+MOST = 2**26
+FEWEST = 3
+SINGULAR: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
+# What a metric that is right may raise of some values and not of others.
+OF_VALUES = (ValueError, ArithmeticError, SINGULAR)
+OURS = Path(__file__).parents[1]
+
+
+class OwnError(Exception):
+    """The function of a metric raised the error that is this one's cause."""
 
 
 def rehearse(
@@ -23,7 +37,9 @@ def rehearse(
     outputs: tuple[int, ...],
     targets: Tensor | None,
 ) -> None:
-    """Raise if a metric could not be computed of what an ensemble will give.
+    """Raise if a metric cannot be computed of what an ensemble will give.
+
+    Where it fails on random outputs, but might not on others, that is a warning.
 
     Args:
         metrics: The metrics by name.
@@ -33,7 +49,8 @@ def rehearse(
             checked.
 
     Raises:
-        ValueError: If a name is that of a score, or a metric fails on random outputs.
+        ValueError: If a name is that of a score, a metric does not fit outputs and
+            targets, or it returns something other than a scalar.
 
     Example:
         >>> labels = torch.tensor([0, 1])
@@ -43,20 +60,59 @@ def rehearse(
     """  # noqa: E501 - a doctest must show the whole message
     choice = task == CLASSIFICATION and len(outputs) == 2
     check_metrics(metrics, taken_names(Scores if choice else KINDS[task.name]))
-    if targets is None:
+    if targets is None or not metrics:
         return
-    labels = targets[evenly_spaced(len(targets), MOST)]
     members, *others = outputs
+    count = max(FEWEST, MOST // math.prod(outputs))
+    labels = targets[rows_of_classes(targets, task, count)].cpu()
     draws = generator(0, "rehearsal")
     drawn = torch.randn(members, len(labels), *others, generator=draws)
+    given = f"outputs {tuple(drawn.shape)} and labels {tuple(labels.shape)}"
     for name, metric in metrics.items():
         try:
-            metric_values({name: metric}, drawn, labels)
-        except ValueError:
-            raise
+            metric_values({name: _told_apart(metric)}, drawn, labels)
+        except OwnError as failed:
+            error = failed.__cause__
+            assert isinstance(error, Exception)
+            words = f"{type(error).__name__}: {error}"
+            if _never_fits(error, whole=len(labels) == len(targets)):
+                raise ValueError(
+                    f"metrics[{name!r}] must be a function of {given}, but it fails: "
+                    f"{words}"
+                ) from error
+            warn(
+                f"metrics[{name!r}] fails on random {given}, and if it does so on "
+                f"those of trained members the comparison will stop there: {words}"
+            )
+
+
+def _told_apart(metric: Metric) -> Metric:
+    """Return a metric whose own errors are told from those about what it returns."""
+
+    def value(outputs: Tensor, labels: Tensor) -> Any:
+        try:
+            return metric(outputs, labels)
         except Exception as error:  # of the user's own code
-            given = f"outputs {tuple(drawn.shape)} and labels {tuple(labels.shape)}"
-            raise ValueError(
-                f"metrics[{name!r}] must be a function of {given}, but it fails: "
-                f"{type(error).__name__}: {error}"
-            ) from error
+            raise OwnError from error
+
+    return value
+
+
+def _never_fits(error: Exception, *, whole: bool) -> bool:
+    """Return whether a metric fails on any outputs, as far as its error tells.
+
+    A call that is wrong and what tepui's own functions refuse do not depend on values;
+    any other error may come of samples that were left out.
+    """
+    if isinstance(error, TypeError) or _raised_here(error):
+        return True
+    return whole and not isinstance(error, OF_VALUES)
+
+
+def _raised_here(error: Exception) -> bool:
+    """Return whether a function of tepui refused what a metric gave to it."""
+    *_, (frame, _) = walk_tb(error.__traceback__)
+    file = Path(frame.f_code.co_filename)
+    # This one's frame is the last where the metric itself has none: it is built in.
+    ours = file.is_relative_to(OURS) and file != Path(__file__)
+    return ours and isinstance(error, ValueError)

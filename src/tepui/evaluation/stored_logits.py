@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import labels_match, logits_shape, require
-from tepui.core.storage import read_tensors
+from tepui.core.storage import read_tensors, tensors_document
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.core.tensor_stream import TensorStream, writing_tensors
 from tepui.data.shifts import Cell
+from tepui.data.stored_array import StoredArray
 from tepui.metrics import Rule, pairwise_disagreement
 
 LogitType = Literal["float32", "float16", "none"]
@@ -101,6 +102,13 @@ def read_logits(folder: str | Path) -> StoredLogits:
         rule = f"{file} must hold an evaluation's logits"
         raise ValueError(f"{rule}, but: {error!r}") from error
     return StoredLogits(rule, clean, shifted, ood, task)
+
+
+def chooses_classes(folder: Path) -> bool:
+    """Return whether the logits in a folder choose one class for each sample."""
+    file = folder / LOGITS
+    clean = StoredArray.open(file, "logits/clean")
+    return "task" not in tensors_document(file) and len(clean.shape) == 3
 
 
 def within(logits: Tensor, dtype: torch.dtype) -> Tensor:

@@ -112,7 +112,8 @@ def compare(
             by :func:`tepui.data.prepared_like`.
         metrics: Metrics of your own by name, as for :func:`tepui.evaluate`; the table
             and the report show them beside the other scores. Each is computed once, of
-            random outputs, before anything is trained. A resumed comparison
+            random outputs, before anything is trained: one that cannot fit is refused,
+            and an error that may depend on values is a warning. A resumed comparison
             takes them anew from the logits it stored.
         sharpness: Options of :func:`tepui.sharpness.worst_case`, such as
             ``{"num_samples": 100}``, to measure members on training data; None does

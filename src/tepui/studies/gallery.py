@@ -18,6 +18,7 @@ from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
 from tepui.data.stored import StoredData, whole
 from tepui.evaluation.logit_runs import LogitRuns
+from tepui.evaluation.stored_logits import chooses_classes
 from tepui.metrics import pds
 
 FILE = "gallery.json"
@@ -59,8 +60,12 @@ def write_gallery(
 ) -> None:
     """Write the galleries of the data sets whose logits lie in a folder.
 
-    Those of the unfamiliar sets that are ``kept`` stay as they are.
+    Those of the unfamiliar sets that are ``kept`` stay as they are. There are none
+    where members do not choose one class for each sample.
     """
+    if not chooses_classes(folder):
+        write_document(folder / FILE, KIND, {"galleries": []})
+        return
     stay = [asdict(gallery) for gallery in read_gallery(folder) if gallery.data in kept]
     sets: list[tuple[str | None, Dataset[Any]]] = [(None, test), *ood.items()]
     galleries = [

@@ -16,6 +16,7 @@ from tepui.core.lease import LEASE
 from tepui.core.replacing import remains_in
 from tepui.core.storage import (
     check_tensors,
+    is_sealed,
     read_document,
     read_json,
     read_lines,
@@ -36,8 +37,6 @@ from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import KIND as GALLERY_KIND
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import KIND as RESULTS_KIND
-from tepui.studies.stored_measures import FILE as MEASURES
-from tepui.studies.stored_measures import KIND as MEASURES_KIND
 from tepui.studies.trained import (
     COST,
     COST_KIND,
@@ -62,7 +61,6 @@ KINDS = {
     EVALUATION: EVALUATION_KIND,
     SHARPNESS: SHARPNESS_KIND,
     "measure-*.json": SHARPNESS_KIND,
-    MEASURES: MEASURES_KIND,
     GALLERY: GALLERY_KIND,
     COMPARISON: COMPARISON_KIND,
     RESULTS: RESULTS_KIND,
@@ -148,7 +146,7 @@ def _file(file: Path) -> Finding:
             kind = "log of epochs"
             read_lines(file, "epoch")
         elif file.suffix == ".json":
-            if kind is None and not _is_sealed(file):
+            if kind is None and not is_sealed(file):
                 return Finding(file, _kind_of_foreign(file))
             kind = kind or str(read_json(file).get("kind"))
             read_document(file, kind)
@@ -160,13 +158,6 @@ def _file(file: Path) -> Finding:
         return Finding(file, kind or UNSEALED)
     except (OSError, ValueError) as error:
         return Finding(file, kind or f"{file.suffix} file", str(error))
-
-
-def _is_sealed(file: Path) -> bool:
-    """Return whether a document begins as those that tepui writes, whole or damaged."""
-    with file.open("rb") as stream:
-        begins = stream.read(200)
-    return begins.startswith(b"{") and b'"kind"' in begins and b'"sha256"' in begins
 
 
 def _kind_of_foreign(file: Path) -> str:

@@ -76,7 +76,7 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
         for shade, kind in enumerate(("cat", "dog")):
             for n in range(count):
                 picture(Path(part, kind, f"{n}.png"), (99 * shade, n, 0), size)
-    data = partial(ImageFolder, "photos", size=8)
+    data = partial(ImageFolder, path="photos", size=8)
     found = validation_data(
         partial(ImageFolder, part="split", path="later"), data, data()
     )
@@ -168,6 +168,18 @@ def test_the_same_data_are_recognized_however_prepared(
     }
     data = partial(kind, **plain.get(kind, {}))
     assert same_data(partial(kind, **options), data)
+
+
+def test_a_part_of_a_folder_of_images_is_no_other_data(tmp_path):
+    for part in ("train", "test", "val"):
+        (tmp_path / "photos" / part).mkdir(parents=True)
+    whole = partial(ImageFolder, path="photos")
+    for part in ("train", "test"):
+        inside = partial(ImageFolder, path=f"photos/{part}")
+        assert same_data(inside, whole)
+        assert same_data(whole, inside)
+    assert not same_data(partial(ImageFolder, path="photos/val"), whole)
+    assert not same_data(inside, partial(ImageFolder, path="photos/train"))
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,21 @@ from typing import Any
 
 from tepui.cli.admission import listed
 from tepui.cli.remembered import OF_PARTS, PLACES, described
+from tepui.data import ImageFolder
+from tepui.data.files.image_folder import part_folders
 from tepui.data.files.origins import Origin
 
 # MRPC's choice between two test parts, of which none holds rows of the other.
 _CHOICES = ("test",)
 # What commands choose, of classes whose other options may all choose samples.
 _CHOSEN = OF_PARTS | {"part"}
+_IMAGES = f"{ImageFolder.__module__}.{ImageFolder.__qualname__}"
 
 
 def same_data(first: Any, second: Any) -> bool:
     """Return whether two data sets are of one class and lie in one place.
 
+    A folder of images and one of its two parts share images, and count as the same.
     How samples are prepared, such as their size or the columns left out, makes no other
     data. Of a class of one's own any option may, since nothing is known of it.
 
@@ -34,8 +38,12 @@ def same_data(first: Any, second: Any) -> bool:
         False
     """
     names = [described(each, _CHOSEN) for each in (first, second)]
-    one, other = (None if name is None else _identity(name) for name in names)
-    return one is not None and one == other
+    if None in names:
+        return False
+    (kind, one), (of, other) = (_identity(name) for name in names if name is not None)
+    if kind == of == _IMAGES:
+        return bool(_folders(one["path"]) & _folders(other["path"]))
+    return (kind, one) == (of, other)
 
 
 def _identity(name: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -57,3 +65,11 @@ def _resolved(place: str | None, origin: Origin | None) -> Path | None:
     if found is None and place is None:
         return None
     return Path(found or place or "").resolve()
+
+
+def _folders(path: Path) -> set[Path]:
+    """Return a folder of images with those of its parts."""
+    try:
+        return {path, *(part.resolve() for part in part_folders(path))}
+    except FileNotFoundError:  # which is said where images are read
+        return {path}

@@ -21,12 +21,38 @@ from tepui.cli.main import main
         ),
         (
             "method.rho: 0.1\n",
-            r"method.rho must be nested in a file, such as method: \{class_path: \w+, "
-            r"init_args: \{rho: 0.1\}\}",
+            r"method.rho must be nested in a file, such as method: "
+            r"\{class_path: CLASS, init_args: \{rho: 0.1\}\}",
         ),
         (
             "method: SharpBalance\nmethod.rho: 0.1\n",
             r"such as method: \{class_path: SharpBalance, init_args: \{rho: 0.1\}\}",
+        ),
+        (
+            "method.base.rho: 0.1\n",
+            r"such as method: \{class_path: CLASS, init_args: \{base: "
+            r"\{class_path: CLASS, init_args: \{rho: 0.1\}\}\}\}, got",
+        ),
+        (
+            "method: {class_path: SharpBalance}\nmethod.init_args.base.rho: 0.1\n",
+            r"such as method: \{class_path: SharpBalance, init_args: \{base: "
+            r"\{class_path: CLASS, init_args: \{rho: 0.1\}\}\}\}, got",
+        ),
+        (
+            "method.base.class_path: SAM\n",
+            r"\{class_path: CLASS, init_args: \{base: \{class_path: SAM\}\}\}, got",
+        ),
+        (
+            "data.target: sold\n",
+            r"such as data: \{class_path: Table, init_args: \{target: sold\}\}, got",
+        ),
+        (
+            "methods.rho: 0.1\n",
+            r"such as methods: \[\{class_path: CLASS, init_args: \{rho: 0.1\}\}\], got",
+        ),
+        (
+            "ood.far.path: pictures\n",
+            r"ood: \{far: \{class_path: CLASS, init_args: \{path: pictures\}\}\}, got",
         ),
         (
             "early_stopping.patience: 3\n",
@@ -56,6 +82,7 @@ def test_what_is_no_file_of_options_is_named(text, said, tmp_path):
     [
         "epochs: 3\nmethod: SAM\n",
         "method: {class_path: SAM, init_args: {rho: 0.1}}\nmodel: null\n",
+        "init_args: 3\n",  # no option, which the parser says
         "a: [",  # for the parser to name
         "a: !!python/name:os.system",
     ],

@@ -57,6 +57,18 @@ SAID = {
     "train --method Mine": "--method must .* 'Mine'; .* path, such as mypackage.Mine",
     "compare --methods SAM(rho=0.1) Mine": "--methods must .*, such as mypackage.Mine",
     "train --method SAN": r"--method must .*, got 'SAN' \(did you mean 'S.*\?\)",
+    "train --validation fractions.Fraction": (
+        r"--validation must be a number or a data set by its name, or by the path of a "
+        r"class of yours \(a torch Dataset\) or null, got 'fractions.Fraction'"
+    ),
+    "train --data fractions.Fraction": (
+        r"--data must be a data set by its name, or by the path of a class of yours "
+        r"\(a torch Dataset\), got 'fractions.Fraction'"
+    ),
+    "train --model fractions.Fraction": (
+        r"--model must be a model by its name, or by the path of a class of yours "
+        r"\(a torch Module\) or null, got 'fractions.Fraction'"
+    ),
     "train --optimizer Mine": "--optimizer must be one of SGD, AdamW, got 'Mine'",
     "train --epochs x": "--epochs must be a whole number, got 'x'",
     "train --members": "--members must be followed by a value",

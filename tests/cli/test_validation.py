@@ -1,16 +1,19 @@
 """Validation data that the command line names: a share, or data of their own."""
 
 import json
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from torch.utils.data import Dataset
 
 from data_layouts import picture
 from tepui.cli.main import main
+from tepui.cli.same_data import same_data
 from tepui.cli.validation import validation_data
-from tepui.data import ImageFolder, Table
+from tepui.data import CIFAR10, CIFAR100, MRPC, ArrayFile, Digits, ImageFolder, Table
 from tepui.training.run_folder import RunFolder
 
 HOW = ["--members", "2", "--epochs", "9", "--batch-size", "8", "--quiet"]
@@ -73,7 +76,7 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
         for shade, kind in enumerate(("cat", "dog")):
             for n in range(count):
                 picture(Path(part, kind, f"{n}.png"), (99 * shade, n, 0), size)
-    data = partial(ImageFolder, "photos", size=8)
+    data = partial(ImageFolder, path="photos", size=8)
     found = validation_data(
         partial(ImageFolder, part="split", path="later"), data, data()
     )
@@ -98,6 +101,10 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
             "--validation must be other data than --data",
         ),
         (
+            ["--data.ignore", "color", *OWN[:3], "./train.csv", *OWN[4:]],
+            "--validation must be other data than --data",
+        ),
+        (
             [*OWN, "--validation.missing", "fill"],
             "--validation.missing must be left out: columns are read as those",
         ),
@@ -109,6 +116,89 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
 )
 def test_what_cannot_be_validated_on_is_refused(words, said, capsys):
     assert said in refused(["train", *DATA, *HOW, *words, "--out", "run"], capsys)
+
+
+@dataclass
+class Rows(Dataset):
+    """A class of one's own, of which any option may choose samples."""
+
+    path: str = "rows"
+    year: int = 2025
+    part: str = "split"
+
+
+def installed(folder):
+    """Return a data folder in which CIFAR-10 seems to be."""
+    Path(folder, CIFAR10.origin.folders[0]).mkdir(parents=True)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (ImageFolder, {"path": "photos"}),
+        (ImageFolder, {"path": "photos", "size": 16, "mean": (0.5,) * 3}),
+        (ImageFolder, {"path": "linked", "part": "all"}),
+        (ImageFolder, {"path": Path("later", "..", "photos")}),
+        (Table, {"path": "train.csv", "target": "sold", "ignore": ("color",)}),
+        (Table, {"path": "linked.csv", "target": "size", "missing": "fill"}),
+        (ArrayFile, {"path": "./a.npz", "channels": "last"}),
+        (Digits, {}),
+        (CIFAR10, {"root": None, "download": True}),
+        (CIFAR10, {"root": "default"}),
+        (CIFAR10, {"root": "default/cifar-10-batches-py"}),
+        (CIFAR100, {"root": None}),  # which is nowhere
+        (MRPC, {"length": 64}),
+        (Rows, {"path": "elsewhere/../rows", "part": "all"}),
+    ],
+)
+def test_the_same_data_are_recognized_however_prepared(
+    kind, options, tmp_path, monkeypatch
+):
+    for name in ("photos", "later"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "linked").symlink_to(tmp_path / "photos")
+    (tmp_path / "linked.csv").symlink_to(tmp_path / "train.csv")
+    monkeypatch.setenv("TEPUI_DATA", str(installed(tmp_path / "default")))
+    plain = {
+        ImageFolder: {"path": "photos", "train": True},
+        Table: {"path": "train.csv", "target": "sold"},
+        ArrayFile: {"path": "a.npz"},
+        Rows: {"path": "rows", "part": "split"},
+    }
+    data = partial(kind, **plain.get(kind, {}))
+    assert same_data(partial(kind, **options), data)
+
+
+def test_a_part_of_a_folder_of_images_is_no_other_data(tmp_path):
+    for part in ("train", "test", "val"):
+        (tmp_path / "photos" / part).mkdir(parents=True)
+    whole = partial(ImageFolder, path="photos")
+    for part in ("train", "test"):
+        inside = partial(ImageFolder, path=f"photos/{part}")
+        assert same_data(inside, whole)
+        assert same_data(whole, inside)
+    assert not same_data(partial(ImageFolder, path="photos/val"), whole)
+    assert not same_data(inside, partial(ImageFolder, path="photos/train"))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (partial(ImageFolder, path="photos"), partial(ImageFolder, path="later")),
+        (partial(ArrayFile, path="a.npz"), partial(ArrayFile, path="b.npz")),
+        (partial(CIFAR10, root="default"), partial(CIFAR10, root="mine")),
+        (partial(CIFAR10, root="default"), partial(CIFAR100, root="default")),
+        (partial(MRPC, test="official"), partial(MRPC, test="validation")),
+        (partial(Rows, year=2025), partial(Rows, year=2026)),
+        (Digits, partial(CIFAR10, root=None)),
+        (lambda: Digits(), lambda: Digits()),  # of which nothing is known
+    ],
+)
+def test_other_data_are_no_same_data(first, second, tmp_path):
+    for folder in ("default", "mine"):
+        installed(tmp_path / folder)
+    assert not same_data(first, second)
 
 
 def test_a_table_is_no_validation_of_images(capsys):

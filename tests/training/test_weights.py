@@ -256,6 +256,30 @@ def test_balanced_weights_are_those_of_what_members_learn_from(tmp_path):
     assert_same_bits(held_out.ensemble, expected.ensemble)
 
 
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (
+            [5] * 12,
+            "labels must lie in .* got 'values from 5 to 5'; .* subtract 5 from",
+        ),
+        ([0, 1, 2, -1] * 3, "got 'values from -1 to 2'; labels count from 0, and -1"),
+    ],
+)
+@pytest.mark.parametrize("weights", [None, "balanced"])
+def test_labels_of_no_class_are_named_before_their_balance(labels, message, weights):
+    data = Arrays(images().inputs[:12], torch.tensor(labels))
+    with pytest.raises(ValueError, match=message):
+        fitted(data, loss=CrossEntropy(class_weights=weights))
+
+
+def test_the_smallest_label_that_is_no_class_is_named():
+    with pytest.raises(ValueError, match=r"targets must hold classes, .*, got -3$"):
+        balanced_weights(torch.tensor([0, -1, -3]))
+    with pytest.raises(ValueError, match=r"targets must hold classes, .*float32"):
+        balanced_weights(torch.tensor([0.0]))
+
+
 def test_what_cannot_be_balanced_is_refused():
     word = CrossEntropy(class_weights="balanced")
     data = images().subset(torch.nonzero(torch.arange(24) % 3 != 1)[:, 0])
@@ -268,6 +292,9 @@ def test_what_cannot_be_balanced_is_refused():
     soft = Arrays(data.inputs, torch.full((len(data), 3), 1 / 3))
     with pytest.raises(ValueError, match="class_weights must be left out where target"):
         fitted(soft, loss=word)
+    numbers = Arrays(data.inputs, torch.rand(len(data), 1))
+    with pytest.raises(ValueError, match="MSE, GaussianNLL or Quantiles fit numbers"):
+        fitted(numbers, loss=word)
     with pytest.raises(ValueError, match="labels are not held in memory"):
         fitted(Plain(images()), loss=word)
     with pytest.raises(ValueError, match="class_weights must be numbers where no data"):

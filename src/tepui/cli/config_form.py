@@ -7,12 +7,15 @@ from typing import Any
 import yaml
 
 from tepui.cli.expansion import check_expansion, config_text
-from tepui.cli.parsing import known_classes, options_of
+from tepui.cli.parsing import LISTS, NAMED, known_classes, options_of
 from tepui.cli.piped import OPTION
 from tepui.core.checks import require
 
 ARGUMENTS = "init_args"
-OF_CLASSES = ("class_path", ARGUMENTS, "dict_kwargs")
+CLASS_PATH = "class_path"
+OF_CLASSES = (CLASS_PATH, ARGUMENTS, "dict_kwargs")
+# Stands for a class that cannot be known.
+_ANY = "CLASS"
 
 
 def check_form(words: Sequence[str]) -> None:
@@ -52,25 +55,68 @@ def _check_file(file: str) -> None:
 
 def _check_nested(name: str, found: Mapping[str, Any]) -> None:
     """Refuse an argument that stands behind a dot, not inside what it belongs to."""
-    option, dot, argument = name.partition(".")
-    if not dot:
+    option, *parts = name.split(".")
+    inner = [part for part in parts if part != ARGUMENTS]
+    if not inner:
         return
-    form = f"{{{argument}: {found[name]}}}"
-    if known := known_classes().get(f"--{option}"):
-        takes = (k for k in known if argument in inspect.signature(k).parameters)
-        kind = found.get(option, next(takes, known[0]).__name__)
-        form = f"{{class_path: {kind}, {ARGUMENTS}: {form}}}"
+    typed = f"--{option}"
+    if typed not in known_classes():
+        form = _inside(inner, found[name])
+    elif typed in NAMED:
+        label, *inner = inner
+        form = f"{{{label}: {_of_class(inner, found[name], _ANY)}}}"
+    else:
+        form = _of_class(inner, found[name], _kind(option, inner[0], found))
+    form = f"[{form}]" if typed in LISTS else form
     require(False, name, f"be nested in a file, such as {option}: {form}", name)
+
+
+def _inside(names: Sequence[str], value: object) -> str:
+    """Return how a value is written inside mappings, each in the one before.
+
+    Example:
+        >>> _inside(["a", "b"], 1)
+        '{a: {b: 1}}'
+    """
+    if not names:
+        return str(value)
+    return f"{{{names[0]}: {_inside(names[1:], value)}}}"
+
+
+def _of_class(names: Sequence[str], value: object, kind: str) -> str:
+    """Return how a value is written as an argument of a class inside classes.
+
+    Example:
+        >>> _of_class(["rho"], 0.1, "SAM")
+        '{class_path: SAM, init_args: {rho: 0.1}}'
+    """
+    if not names:
+        return str(value)
+    if names[0] == CLASS_PATH:
+        return f"{{{CLASS_PATH}: {value}}}"
+    form = f"{{{names[0]}: {_of_class(names[1:], value, _ANY)}}}"
+    return f"{{{CLASS_PATH}: {kind}, {ARGUMENTS}: {form}}}"
+
+
+def _kind(option: str, argument: str, found: Mapping[str, Any]) -> str:
+    """Return the class that a file names, or the only one that takes an argument."""
+    named = found.get(option)
+    if isinstance(named, Mapping):
+        named = named.get(CLASS_PATH)
+    if isinstance(named, str):
+        return named
+    known = known_classes()[f"--{option}"]
+    takes = [k for k in known if argument in inspect.signature(k).parameters]
+    return takes[0].__name__ if len(takes) == 1 else _ANY
 
 
 def _check_class(place: str, value: Mapping[str, Any]) -> None:
     """Refuse a class whose arguments stand beside its path."""
     beside = [str(name) for name in value if name not in OF_CLASSES]
-    if "class_path" in value and beside:
-        kind, first = value["class_path"], value[beside[0]]
-        example = f"{{class_path: {kind}, {ARGUMENTS}: {{{beside[0]}: {first}}}}}"
+    if CLASS_PATH in value and beside:
+        example = _of_class(beside[:1], value[beside[0]], value[CLASS_PATH])
         rule = f"have the arguments of a class under {ARGUMENTS}, such as {example}"
-        require(False, place, rule, f"{', '.join(beside)} beside class_path")
+        require(False, place, rule, f"{', '.join(beside)} beside {CLASS_PATH}")
 
 
 def _mappings(value: object, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

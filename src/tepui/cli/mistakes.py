@@ -21,6 +21,12 @@ KINDS = {
     "<class 'NoneType'>": "null",
     "tuple[float, ...]": "several numbers",
     "<class 'collections.abc.Sequence'>": "several values",
+    "collections.abc.Callable[[], torch.utils.data.dataset.Dataset[typing.Any]]": (
+        "a data set by its name, or by the path of a class of yours (a torch Dataset)"
+    ),
+    "collections.abc.Callable[[], torch.nn.modules.module.Module]": (
+        "a model by its name, or by the path of a class of yours (a torch Module)"
+    ),
 }
 # What helps where an option was not given what it takes.
 _INSTEAD = {"--class-weights": "; balanced, alone, takes such numbers from the labels"}
@@ -201,8 +207,12 @@ def _wrong_choice(match: re.Match[str], asked: Asked) -> str:
 
 
 def _none_of_kinds(match: re.Match[str], asked: Asked) -> str:
-    kinds = re.findall(r"<class '\w+'>|[\w.]+(?:\[[^\]]*\])?", match[1])
+    kinds = re.findall(rf"<class '\w+'>|{_CALLABLE}|[\w.]+(?:\[[^\]]*\])?", match[1])
     return _of_kinds(match.string, kinds, match[2])
+
+
+def _of_no_kind(match: re.Match[str], asked: Asked) -> str:
+    return _of_kinds(match.string, [match[1]], match[2])
 
 
 def _of_kinds(message: str, kinds: Sequence[str], value: str) -> str:
@@ -262,6 +272,7 @@ def _typed(option: str) -> str:
     return option.replace("_", "-")
 
 
+_CALLABLE = r"collections\.abc\.Callable\[\[\], [\w.]+(?:\[[\w.]+\])?\]"
 _QUOTED = re.compile(r"'([^']*)'")
 _REFUSED = re.compile(r"^Does not validate .* Errors: - (.+?) - Expected a <class")
 _COMMAND = re.compile(r"Subcommand '(\w+)'|arguments are required: (\w+)\.(?=\w)")
@@ -282,6 +293,7 @@ _MESSAGES: dict[re.Pattern[str], Callable[[re.Match[str], Asked], str]] = {
         r"(?:\. Got| - Expected a .* Given) value: Namespace\(class_path='([\w.]+)'"
     ): _missing_argument,
     re.compile(r"Subtypes: \[(.*)\] Errors: .* Given value: (.*)"): _none_of_kinds,
+    re.compile(rf"Type ({_CALLABLE}) expects .* Expected '([\w.]+)'"): _of_no_kind,
     re.compile(r"arguments are required: (?:\w+\.)?(\w+)"): _missing_word,
     re.compile(r"argument (--[\w.]+): expected .*argument"): _missing_value,
 }

@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 from tepui.cli.datasets import FEATURES, HEADS, Data, built, options_given, run_part
 from tepui.cli.files_named import VALIDATION as OPTION
 from tepui.cli.remembered import OF_PARTS, described, remembered_validation
+from tepui.cli.same_data import same_data
 from tepui.core.checks import require
 from tepui.data import Table, prepared_like
 from tepui.data.loading import length
@@ -38,10 +39,9 @@ def validation_data(
     """
     if validation is None or isinstance(validation, float | int):
         return validation
-    made_by = described(validation, OF_PARTS)
     rule = "be other data than --data, whose test part is kept for the last word"
-    same = made_by is not None and made_by == described(data, OF_PARTS)
-    require(not same, OPTION, rule, "the same")
+    require(not same_data(validation, data), OPTION, rule, "the same")
+    made_by = described(validation, OF_PARTS)
     if made_by is None or made_by["class_path"] != _TABLE:
         return prepared_like(built(validation, whole=True, option=OPTION), learned)
     return _rows(options_given(validation), options_given(data), learned)

@@ -31,8 +31,10 @@ def balanced_weights(targets: Tensor, classes: int | None = None) -> tuple[float
     labels = targets[targets != UNLABELED]
     whole = not (targets.is_floating_point() or targets.is_complex())
     rule = "hold classes, integers from 0 on"
-    require(whole and bool((labels >= 0).all()), "targets", rule, targets.dtype)
+    require(whole, "targets", rule, targets.dtype)
     require(len(labels) > 0, "targets", "hold a label", targets)
+    lowest = int(labels.min())
+    require(lowest >= 0, "targets", rule, lowest)
     rule = "be positive"
     require(classes is None or classes > 0, "classes", rule, classes)
     rule = f"hold classes below {classes}, of which there are so many"

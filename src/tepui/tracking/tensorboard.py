@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, final
 
@@ -30,6 +32,7 @@ class TensorBoard(Callback):
         self._folder = folder
         self._writer: Any = None
         self._new: list[Path] = []  # files that say nothing of an epoch yet
+        self._made = False  # whether their folder was not there before
 
     def on_start(self, config: Mapping[str, Any]) -> None:
         """Open an event file and write down what was asked for."""
@@ -39,8 +42,10 @@ class TensorBoard(Callback):
         rule = "be given where the run has no folder (out)"
         require(folder is not None or out is not None, "folder", rule, folder)
         place = Path(out) / "tensorboard" if folder is None else Path(folder)
-        own = f"events.out.tfevents.*.{os.getpid()}.*"
-        before = {*place.glob(own)}
+        # Another machine that writes here may have a process of the same number.
+        host = escape(socket.gethostname())
+        own = f"events.out.tfevents.*.{host}.{os.getpid()}.*"
+        before, self._made = {*place.glob(own)}, not place.exists()
         self._writer = SummaryWriter(str(place))
         self._new = [*{*place.glob(own)} - before]
         self._writer.add_text("config", _as_code(shown(config)))
@@ -61,8 +66,9 @@ class TensorBoard(Callback):
         self._close()
         for file in self._new:
             file.unlink(missing_ok=True)
-            with suppress(OSError):  # other files are in it
-                file.parent.rmdir()
+            if self._made:
+                with suppress(OSError):  # other files are in it
+                    file.parent.rmdir()
 
     def _close(self) -> None:
         if self._writer is not None:

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.core.checks import UNLABELED, require
+from tepui.core.checks import UNLABELED, class_indices, require
 from tepui.data.class_names import class_names
 from tepui.data.loading import targets_of
 from tepui.losses import CrossEntropy, Loss, balanced_weights
@@ -34,9 +34,10 @@ def balanced(loss: Loss, data: Dataset[Any], member: nn.Module) -> Loss:
     rule = "be numbers where labels are not held in memory (or use Arrays)"
     require(labels is not None, _NAME, rule, BALANCED)
     assert labels is not None
+    classes = output_width(member, few_of(data, [member]), loss)
     rule = "be left out where targets are probabilities"
     require(not labels.is_floating_point(), _NAME, rule, BALANCED)
-    classes = output_width(member, few_of(data, [member]).inputs)
+    class_indices(labels, classes)
     if absent := _absent(labels, classes, class_names(data)):
         rule = f"be numbers where no training sample has {', '.join(absent)}"
         require(False, _NAME, rule, BALANCED)

@@ -69,7 +69,7 @@ def last_losses(run: Run, data: RunData, spec: TrainingSpec) -> LastLosses:
     if not any(several):
         return LastLosses(None, None)
     first = run.ensemble.members[0]
-    outputs = output_width(first, few_of(data.train, [first]).inputs)
+    outputs = output_width(first, few_of(data.train, [first]), spec.loss)
     targets = targets_of(data.train)
 
     def beside(losses: list[float] | None) -> Losses | None:

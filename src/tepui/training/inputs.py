@@ -296,9 +296,10 @@ def output_sizes(modules: Sequence[nn.Module], few: Batch, loss: Loss) -> list[i
     return [_width(item) for item in outputs]
 
 
-def output_width(module: nn.Module, inputs: Inputs) -> int:
-    """Return how many outputs a module has for each of some samples."""
-    (outputs,) = _outputs([module], inputs)
+def output_width(module: nn.Module, few: Batch, loss: Loss) -> int:
+    """Return how many outputs a module has, whose targets fit the loss."""
+    (outputs,) = _outputs([module], few.inputs)
+    _check_outputs(outputs, few.targets, loss)
     return _width(outputs)
 
 

@@ -53,7 +53,7 @@ class ImageFolder(ImageFiles):
     ) -> None:
         one_of("part", part, get_args(Part))
         folder = Path(path)
-        parts = _parts(folder)
+        parts = part_folders(folder)
         names = [item.name for item in class_folders(parts[0])]
         numbers = {name: number for number, name in enumerate(names)}
         chosen_parts = parts if part == "all" else (parts[0] if train else parts[-1],)
@@ -77,7 +77,7 @@ class ImageFolder(ImageFiles):
         self._whole = tuple(every)
 
 
-def _parts(folder: Path) -> tuple[Path, ...]:
+def part_folders(folder: Path) -> tuple[Path, ...]:
     """Return the folders of the training and the test part, or one folder for both."""
     require_folder(folder)
     train = folder / "train"

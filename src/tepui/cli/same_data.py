@@ -1,0 +1,75 @@
+"""Whether two data sets of the command line are the same data, however prepared."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tepui.cli.admission import listed
+from tepui.cli.remembered import OF_PARTS, PLACES, described
+from tepui.data import ImageFolder
+from tepui.data.files.image_folder import part_folders
+from tepui.data.files.origins import Origin
+
+# MRPC's choice between two test parts, of which none holds rows of the other.
+_CHOICES = ("test",)
+# What commands choose, of classes whose other options may all choose samples.
+_CHOSEN = OF_PARTS | {"part"}
+_IMAGES = f"{ImageFolder.__module__}.{ImageFolder.__qualname__}"
+
+
+def same_data(first: Any, second: Any) -> bool:
+    """Return whether two data sets are of one class and lie in one place.
+
+    A folder of images and one of its two parts share images, and count as the same.
+    How samples are prepared, such as their size or the columns left out, makes no other
+    data. Of a class of one's own any option may, since nothing is known of it.
+
+    Args:
+        first: What makes a data set.
+        second: What makes another.
+
+    Example:
+        >>> from functools import partial
+        >>> from tepui.data import ImageFolder
+        >>> small = partial(ImageFolder, path="photos", size=8)
+        >>> same_data(small, partial(ImageFolder, path="other/../photos"))
+        True
+        >>> same_data(small, partial(ImageFolder, path="other"))
+        False
+    """
+    names = [described(each, _CHOSEN) for each in (first, second)]
+    if None in names:
+        return False
+    (kind, one), (of, other) = (_identity(name) for name in names if name is not None)
+    if kind == of == _IMAGES:
+        return bool(_folders(one["path"]) & _folders(other["path"]))
+    return (kind, one) == (of, other)
+
+
+def _identity(name: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the class, and the options that say which data are meant."""
+    path, options = name["class_path"], name["init_args"]
+    kind = listed().get(path)
+    if kind is not None:
+        options = {key: options.get(key) for key in (*PLACES, *_CHOICES)}
+    origin: Origin | None = getattr(kind, "origin", None)
+    return path, {
+        key: _resolved(value, origin) if key in PLACES else value
+        for key, value in options.items()
+    }
+
+
+def _resolved(place: str | None, origin: Origin | None) -> Path | None:
+    """Return where data lie; published ones are also found where none is named."""
+    found = None if origin is None else origin.find(place)
+    if found is None and place is None:
+        return None
+    return Path(found or place or "").resolve()
+
+
+def _folders(path: Path) -> set[Path]:
+    """Return a folder of images with those of its parts."""
+    try:
+        return {path, *(part.resolve() for part in part_folders(path))}
+    except FileNotFoundError:  # which is said where images are read
+        return {path}

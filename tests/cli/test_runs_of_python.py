@@ -161,3 +161,17 @@ def test_a_model_of_torchs_own_classes_is_asked_for_as_a_function(arrays, capsys
     trained(arrays, lambda: nn.Sequential(nn.Linear(6, 3)))
     said = refused(capsys, "evaluate", "run", *FILE)
     assert "such as --model mypackage.make_net: " in said
+
+
+def test_validation_data_of_python_are_asked_for_as_a_test_part(arrays, capsys):
+    inputs, targets = arrays
+    ensemble = tepui.Ensemble.build(MAKE, members=2)
+    own = Arrays(inputs[160:], targets[160:])
+    data = Arrays(inputs[:160], targets[:160])
+    tepui.fit(ensemble, data, validation=own, out="run", **{**HOW, "epochs": 1})
+    with pytest.raises(SystemExit):
+        main(["calibrate", "run", *FILE])
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--held-out must be test, since run was validated on data that it" in said
+    assert "with these 80 samples as its test part" in said
+    main(["calibrate", "run", "--held-out", "test", *FILE])

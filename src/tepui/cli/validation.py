@@ -90,6 +90,10 @@ def held_out_part(
         require(same, "--held-out", rule, "validation")
         return unseen
     count, held = length(whole), expected["samples"]
+    elsewhere = f"be test, since {run} was validated on data that it does not name"
+    own = f"--data with these {held} samples as its test part"
+    apart = count == recorded["data"]["samples"]
+    require(not apart, "--held-out", f"{elsewhere} (give {own})", "validation")
     same = count == held + recorded["data"]["samples"]
     require(same, "--data", rule, f"{count} samples")
     _, unseen = divided(whole, held / count)

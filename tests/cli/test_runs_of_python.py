@@ -168,7 +168,7 @@ def test_validation_data_of_python_are_asked_for_as_a_test_part(arrays, capsys):
     ensemble = tepui.Ensemble.build(MAKE, members=2)
     own = Arrays(inputs[160:], targets[160:])
     data = Arrays(inputs[:160], targets[:160])
-    tepui.fit(ensemble, data, validation=own, out="run", **{**HOW, "epochs": 1})
+    tepui.fit(ensemble, data, validation=own, out="run", **HOW)
     with pytest.raises(SystemExit):
         main(["calibrate", "run", *FILE])
     said = " ".join(capsys.readouterr().err.split())

@@ -25,6 +25,7 @@ from tepui.core.replacing import check_writable
 from tepui.core.storage import read_document, write_document
 from tepui.core.task import CLASSIFICATION
 from tepui.data import split
+from tepui.data.fingerprint import fingerprint
 from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
@@ -42,6 +43,11 @@ DROPPED = (
 UNCALIBRATED = (
     "the calibration of before is dropped, since --method none leaves probabilities as "
     "members give them"
+)
+
+ON_TEST = (
+    "scores on the test part are from now on of the samples that this was fitted on, "
+    "and say nothing of new ones"
 )
 
 
@@ -137,6 +143,9 @@ def calibrate(
         learned = FeatureDetectors.fit(ensemble, training, held_out=whole, **how)
         ensemble.detectors = learned
         said.append(f"detectors of features on {_count(training)}")
+    if chosen is not None or coverage is not None:
+        ensemble.calibrated_on = fingerprint(unseen)  # all of it, where it was divided
+        gained += [ON_TEST] if held_out == "test" else []
     ensemble.save(run, overwrite=True)
     console().print(f"{', '.join(said)}; saved in {run}")
     for line in filter(None, gained):

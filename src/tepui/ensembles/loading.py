@@ -192,6 +192,7 @@ def _take_meaning(
         if scored is not None:
             found = HeldOutScores(states["held_out_scores"], scored["default"])
             ensemble.held_out_scores = found
+        ensemble.calibrated_on = tuple(document.get("calibrated_on", ()))
     except (KeyError, TypeError, ValueError) as error:
         rule = f"{file} must say how its ensemble is calibrated"
         raise ValueError(f"{rule}, but: {error!r}") from error

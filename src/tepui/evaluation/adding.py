@@ -11,6 +11,8 @@ from typing import Any
 from tepui.data.shifts import NATURAL
 
 COPIES = "corrupted copies"
+# Of what is applied: whether it was fitted on the very test data.
+FITTED_ON_TEST = "fitted_on_test"
 # What a document says of corrupted copies, and of what they were made.
 _OF_COPIES = ("shifted", "severities")
 _ABOUT_COPIES = ("cells", "strength", "seed", "copies")
@@ -58,6 +60,16 @@ def without_applied(document: Mapping[str, Any]) -> dict[str, Any]:
     if "of" in kept:
         kept["of"] = {k: v for k, v in kept["of"].items() if k != "calibration"}
     return kept
+
+
+def fitted_on_test(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an evaluation that says that its test data are those of the calibration.
+
+    Example:
+        >>> fitted_on_test({"applied": {"clean": {}}})
+        {'applied': {'clean': {}, 'fitted_on_test': True}}
+    """
+    return {**document, "applied": {**document["applied"], FITTED_ON_TEST: True}}
 
 
 def added(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tepui.evaluation.adding import FITTED_ON_TEST
 from tepui.report.coverage import Covered, coverage_figure, coverage_lead
 from tepui.report.markup import TableCell, lead, note, table
 from tepui.report.measures import RMSE
@@ -30,7 +31,24 @@ SETS = (("coverage", "coverage %", 100, 2), ("size", "size", 1, 3))
 
 def applied_parts(group: Group) -> list[Markup]:
     """Return tables of calibrated scores and of coverage, where there are any."""
-    return [*_calibrated(group), *_covered(group)]
+    parts = [*_calibrated(group), *_covered(group)]
+    fitted = [entry.result.label for entry in group.entries if _fitted_on_test(entry)]
+    return [lead(of_fitted_samples(listed(fitted))), *parts] if fitted else parts
+
+
+def of_fitted_samples(names: str) -> str:
+    """Return what scores on the samples of a calibration are worth, in words."""
+    return (
+        f"What tepui calibrate taught {names} was fitted on these very test samples: "
+        "scores with it, and the coverage of sets or intervals, are of the samples it "
+        "was fitted on and say nothing of new ones. For scores that do, calibrate on "
+        "held-out data (tepui train --validation), and evaluate again."
+    )
+
+
+def _fitted_on_test(entry: Entry) -> bool:
+    evaluations = (trained.evaluation for trained in entry.result.ensembles)
+    return any((own.get("applied") or {}).get(FITTED_ON_TEST) for own in evaluations)
 
 
 def _calibrated(group: Group) -> list[Markup]:
@@ -50,7 +68,9 @@ def _calibrated(group: Group) -> list[Markup]:
         rows.append([entry.result.label, "as trained", *plain])
         rows.append([entry.result.label, "calibrated", *after])
     headings = ["method", "probabilities", *(title for _, title, _, _ in SCORES)]
-    about = "Calibration was fitted on held-out data and is applied by predict."
+    about = "Calibration is applied by predict."
+    if not any(map(_fitted_on_test, known)):
+        about = "Calibration was fitted on held-out data and is applied by predict."
     shown = table("Before and after calibration", headings, rows, words=2)
     harm = " ".join(filter(None, map(_harm, known)))
     return [*([lead(harm)] if harm else []), shown, note(about)]

@@ -28,6 +28,7 @@ from tepui.training.checkpoint import Checkpoint, named_stop, timeline_in
 from tepui.training.described import environment_of
 from tepui.training.member import TrainingDiverged
 from tepui.training.run import EpochRecord
+from tepui.training.run_end import RunEnd
 from tepui.training.same_settings import check_settings
 from tepui.training.timeline import Span
 
@@ -222,6 +223,16 @@ class RunFolder:
         document = read_document(self.result, "outcome")
         with reading(self.result, "the outcome of a run"):
             return tuple(document["best_epochs"]), dict(document["summary"])
+
+    def end(self) -> RunEnd:
+        """Return how the run ended; what is not over has trained its epochs so far."""
+        done = self.epochs_done
+        if not self.result.is_file():
+            return RunEnd(done)
+        document = read_document(self.result, "outcome")
+        with reading(self.result, "the end of a run"):
+            best = tuple(map(int, document["best_epochs"]))
+            return RunEnd.of(done, document.get("stopped_by"), best)
 
     def timeline(self) -> tuple[Span, ...]:
         """Return where the time went until the last checkpoint, or in all."""

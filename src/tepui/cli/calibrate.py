@@ -29,7 +29,8 @@ from tepui.data.fingerprint import fingerprint
 from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
-from tepui.evaluation.adding import without_applied
+from tepui.evaluation.adding import calibrated_since, without_applied
+from tepui.evaluation.ensemble_digest import calibration_digest
 from tepui.studies.calibration_gain import gain_of
 from tepui.studies.trained import EVALUATION, EVALUATION_KIND
 from tepui.training.prepare import to_device
@@ -150,7 +151,19 @@ def calibrate(
     console().print(f"{', '.join(said)}; saved in {run}")
     for line in filter(None, gained):
         console().print(line)
-    console().print(f"next: tepui predict {run} FILES")
+    outdated = _mark_outdated(run / EVALUATION, ensemble)
+    then = f"evaluate {run}" if outdated else f"predict {run} FILES"
+    console().print(f"next: tepui {then}")
+
+
+def _mark_outdated(file: Path, ensemble: Ensemble) -> bool:
+    """Let an evaluation say that what an ensemble gives has changed; whether it has."""
+    document = read_document(file, EVALUATION_KIND) if file.exists() else {}
+    if "of" not in document:  # those of a comparison are not made again by evaluate
+        return False
+    changed: bool = document["of"].get("calibration") != calibration_digest(ensemble)
+    write_document(file, EVALUATION_KIND, calibrated_since(document, changed))
+    return changed
 
 
 def _dropped(

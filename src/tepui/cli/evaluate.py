@@ -54,10 +54,10 @@ from tepui.evaluation.adding import (
     without_applied,
 )
 from tepui.evaluation.cost import prediction_cost
+from tepui.evaluation.ensemble_digest import calibration_digest
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.logit_identity import told_apart_by
 from tepui.evaluation.results import Evaluation, guessing_in_words
-from tepui.evaluation.shards import ensemble_digest
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.applied import of_fitted_samples
 from tepui.report.measures import shown_name
@@ -315,10 +315,9 @@ def _beside(
 
 def _digests(ensemble: Ensemble) -> dict[str, Any]:
     """Return what tells weights apart, and beside them what is done to outputs."""
-    digests = {"ensemble": weights_digest(ensemble)}
-    if ensemble.calibration is not None or ensemble.conformity is not None:
-        digests["calibration"] = ensemble_digest(ensemble)
-    return digests
+    calibrated = calibration_digest(ensemble)
+    known = {} if calibrated is None else {"calibration": calibrated}
+    return {"ensemble": weights_digest(ensemble), **known}
 
 
 def _changed(

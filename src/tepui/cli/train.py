@@ -126,7 +126,7 @@ def train(
         ensemble = Ensemble.build(factory, count, drawn)
     else:
         exchange = exchange_here()
-        require_free(folder, resume, FEATURES)
+        require_free(folder, resume, FEATURES, heads)
         exchange.wait()  # from now on the folder is ours
         augment = settings["augment"]
         require(not augment, "--augment", "be left out with --extractor", augment)

@@ -18,6 +18,7 @@ from tepui.core.checks import require
 from tepui.core.storage import read_text
 from tepui.data import Table
 from tepui.data.shifts import NATURAL
+from tepui.ensembles.loading import check_ended
 from tepui.studies.comparison import FILE as COMPARISON
 from tepui.studies.comparison import Comparison, read_comparison
 from tepui.studies.method_result import MethodResult
@@ -354,7 +355,8 @@ def _relabeled(entry: Entry, place: str) -> Entry:
 
 
 def _remedy(folder: Path) -> str:
-    if (folder / RunFolder(folder).description.name).is_file():
+    if RunFolder(folder).started:
+        check_ended(folder)  # else there is nothing to evaluate
         return (
             f"{folder} holds a run that was not evaluated (no {EVALUATION}); "
             f"evaluate it with: tepui evaluate {folder}"

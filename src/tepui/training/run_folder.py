@@ -23,7 +23,7 @@ from tepui.core.storage import (
     write_document,
 )
 from tepui.ensembles.ensemble import FILE
-from tepui.ensembles.loading import DIVERGED, RUN
+from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
 from tepui.training.checkpoint import Checkpoint, named_stop, timeline_in
 from tepui.training.described import environment_of
 from tepui.training.member import TrainingDiverged
@@ -75,6 +75,8 @@ class RunFolder:
                 )
             return
         if not resume:
+            if diverged := divergence_in(self.path):
+                raise FileExistsError(diverged)
             raise FileExistsError(
                 f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
                 "or choose another folder"

@@ -211,6 +211,58 @@ def test_a_run_that_held_nothing_out_says_so(tmp_path, capsys):
     assert tepui.load(tmp_path).calibration is not None
 
 
+def test_an_evaluation_before_the_calibration_says_so(run, capsys):
+    def after(*words):
+        capsys.readouterr()
+        main([*words[:1], str(run), *words[1:]])
+        return " ".join(capsys.readouterr().out.split())
+
+    def page():
+        after("report")
+        return " ".join((run / "report.html").read_text().split())
+
+    outdated = "tepui calibrate changed DeepEnsemble after this evaluation"
+    assert f"next: tepui predict {run} FILES" in after("calibrate")
+    after("evaluate", "--corruptions", "none")
+    assert f"next: tepui predict {run} FILES" in after("calibrate")  # the same again
+    assert outdated not in page()
+    assert f"next: tepui evaluate {run}" in after("calibrate", "--method", "vector")
+    assert outdated in page()
+    assert f"next: tepui predict {run} FILES" in after("calibrate")  # as evaluated
+    assert outdated not in page()
+    after("calibrate", "--method", "vector")
+    after("evaluate", "--corruptions", "none")
+    assert outdated not in page()
+    assert f"next: tepui evaluate {run}" in after("calibrate")
+    after("calibrate", "--remove")
+    assert outdated not in page()
+
+
+@pytest.mark.parametrize("more", [[], ["--coverage", "0.8"]])
+def test_scores_on_the_samples_of_the_calibration_are_called_so(run, more, capsys):
+    def told(*words):
+        main(["calibrate", str(run), *more, *words])
+        calibrated = " ".join(capsys.readouterr().out.split())
+        main(["evaluate", str(run), "--corruptions", "none"])
+        evaluated = " ".join(capsys.readouterr().out.split())
+        main(["report", str(run)])
+        page = " ".join((run / "report.html").read_text().split())
+        return calibrated, evaluated, page
+
+    vouched = "Calibration was fitted on held-out data and is applied by predict."
+    calibrated, evaluated, page = told()
+    assert "say nothing of new ones" not in calibrated + evaluated + page
+    assert vouched in page
+    calibrated, evaluated, page = told("--held-out", "test")
+    assert "scores on the test part are from now on of the samples" in calibrated
+    for said in (evaluated, page):
+        assert "was fitted on these very test samples" in said
+        assert "say nothing of new ones" in said
+    assert vouched not in page
+    *_, page = told()
+    assert "these very test samples" not in page
+
+
 def test_other_data_than_those_of_the_run_are_refused(run, tmp_path, capsys):
     pixels = np.zeros((30, 8, 8), dtype=np.uint8)
     labels = np.arange(30) % 10

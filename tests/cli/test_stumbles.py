@@ -216,14 +216,33 @@ def test_a_diverged_run_says_what_to_do(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "must stay finite" in said
     assert "begin another in a new folder (--out), with a lower learning rate" in said
-    for command in ("predict", "evaluate"):
-        with pytest.raises(SystemExit):
-            main([command, str(tmp_path / "run")])
-        said = capsys.readouterr().err
+    corrected = ["train", *SMALL, "--out"]
+    for words in (["predict"], ["evaluate"], ["report"], corrected):
+        said = refused([*words, tmp_path / "run"], capsys)
         assert "diverged and has no ensemble (" in said
         assert "must stay finite" in said
-        assert "with a lower learning rate or clip_norm=1 (--clip-norm 1)" in said
+        assert "begin another in a new folder, with a lower learning rate or " in said
+        assert "clip_norm=1 (--clip-norm 1)" in said
         assert "resume" not in said
+        assert "tepui evaluate" not in said
+
+
+def test_heads_that_diverged_are_not_offered_to_be_resumed(tmp_path, capsys):
+    main(["train", *SMALL, "--quiet", "--out", str(tmp_path / "body")])
+    heads = ["train", "--extractor", tmp_path / "body", "--epochs", "1"]
+    heads += ["--out", tmp_path / "run"]
+    refused([*heads, "--optimizer", "SGD", "--optimizer.lr", "1e30"], capsys)
+    said = refused(heads, capsys)
+    assert "diverged and has no ensemble (" in said
+    assert "resume" not in said
+
+
+def test_a_run_that_has_not_ended_is_not_to_be_evaluated(tmp_path, capsys):
+    stopped = ["--epochs", "2", "--stop-after", "1", "--out", str(tmp_path / "run")]
+    main(["train", *SMALL, *stopped])
+    said = refused(["report", tmp_path / "run"], capsys)
+    assert "has not ended; finish it with resume=True (--resume)" in said
+    assert "tepui evaluate" not in said
 
 
 def test_a_resumed_comparison_keeps_its_methods(tmp_path, capsys):

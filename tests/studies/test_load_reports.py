@@ -251,9 +251,14 @@ def test_an_ensemble_that_was_not_trained_here_has_its_folders_name(tmp_path):
     ("spoil", "error", "message"),
     [
         (
-            lambda f: (f / "evaluation.json").unlink(),
+            lambda f: (f / "evaluation.json").rename(f / "ensemble.safetensors"),
             FileNotFoundError,
             "not evaluated",
+        ),
+        (
+            lambda f: (f / "evaluation.json").unlink(),
+            FileNotFoundError,
+            "has not ended",
         ),
         (
             lambda f: write_document(f / "evaluation.json", "evaluation", {}),

@@ -25,10 +25,12 @@ from tepui.core.replacing import check_writable
 from tepui.core.storage import read_document, write_document
 from tepui.core.task import CLASSIFICATION
 from tepui.data import split
+from tepui.data.fingerprint import fingerprint
 from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
-from tepui.evaluation.adding import without_applied
+from tepui.evaluation.adding import calibrated_since, without_applied
+from tepui.evaluation.ensemble_digest import calibration_digest
 from tepui.studies.calibration_gain import gain_of
 from tepui.studies.trained import EVALUATION, EVALUATION_KIND
 from tepui.training.prepare import to_device
@@ -42,6 +44,11 @@ DROPPED = (
 UNCALIBRATED = (
     "the calibration of before is dropped, since --method none leaves probabilities as "
     "members give them"
+)
+
+ON_TEST = (
+    "scores on the test part are from now on of the samples that this was fitted on, "
+    "and say nothing of new ones"
 )
 
 
@@ -137,11 +144,26 @@ def calibrate(
         learned = FeatureDetectors.fit(ensemble, training, held_out=whole, **how)
         ensemble.detectors = learned
         said.append(f"detectors of features on {_count(training)}")
+    if chosen is not None or coverage is not None:
+        ensemble.calibrated_on = fingerprint(unseen)  # all of it, where it was divided
+        gained += [ON_TEST] if held_out == "test" else []
     ensemble.save(run, overwrite=True)
     console().print(f"{', '.join(said)}; saved in {run}")
     for line in filter(None, gained):
         console().print(line)
-    console().print(f"next: tepui predict {run} FILES")
+    outdated = _mark_outdated(run / EVALUATION, ensemble)
+    then = f"evaluate {run}" if outdated else f"predict {run} FILES"
+    console().print(f"next: tepui {then}")
+
+
+def _mark_outdated(file: Path, ensemble: Ensemble) -> bool:
+    """Let an evaluation say that what an ensemble gives has changed; whether it has."""
+    document = read_document(file, EVALUATION_KIND) if file.exists() else {}
+    if "of" not in document:  # those of a comparison are not made again by evaluate
+        return False
+    changed: bool = document["of"].get("calibration") != calibration_digest(ensemble)
+    write_document(file, EVALUATION_KIND, calibrated_since(document, changed))
+    return changed
 
 
 def _dropped(

@@ -40,17 +40,26 @@ from tepui.core.replacing import check_writable
 from tepui.core.storage import read_document, write_document
 from tepui.core.task import CLASSIFICATION
 from tepui.data.arrays import Normalize
+from tepui.data.fingerprint import fingerprint, same_data
 from tepui.data.preparation import preparation_of
 from tepui.data.shifts import Shifts
 from tepui.ensembles.digests import weights_digest
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.adding import COPIES, added, is_on, sets_in, without_applied
+from tepui.evaluation.adding import (
+    COPIES,
+    added,
+    fitted_on_test,
+    is_on,
+    sets_in,
+    without_applied,
+)
 from tepui.evaluation.cost import prediction_cost
+from tepui.evaluation.ensemble_digest import calibration_digest
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.logit_identity import told_apart_by
 from tepui.evaluation.results import Evaluation, guessing_in_words
-from tepui.evaluation.shards import ensemble_digest
 from tepui.evaluation.stored_logits import LogitType
+from tepui.report.applied import of_fitted_samples
 from tepui.report.measures import shown_name
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
@@ -202,7 +211,12 @@ def evaluate(
         return
     kept = [] if before is None else [n for n in before["ood"] if n not in asked]
     _write_for_report(folder, ensemble, test, sets or {}, kept, logits_in)
-    document = {"about": about, "of": of, **evaluation.document()}
+    seen = evaluation.applied is not None and same_data(
+        ensemble.calibrated_on, fingerprint(test)
+    )
+    found = evaluation.document()
+    found = fitted_on_test(found) if seen else found
+    document = {"about": about, "of": of, **found}
     if before is not None:
         document = added(before, document)
     write_document(file, EVALUATION_KIND, document)
@@ -219,6 +233,8 @@ def evaluate(
     for sentence in (gain_sentence(evaluation), shift_sentence(evaluation)):
         if sentence:
             terminal.print(sentence)
+    if seen:
+        terminal.print(of_fitted_samples("the ensemble"))
     if evaluation.only_guesses:
         terminal.print(guessing_in_words(evaluation))
     terminal.print(f"written to {file}{_beside(document, asked, changed)}")
@@ -299,10 +315,9 @@ def _beside(
 
 def _digests(ensemble: Ensemble) -> dict[str, Any]:
     """Return what tells weights apart, and beside them what is done to outputs."""
-    digests = {"ensemble": weights_digest(ensemble)}
-    if ensemble.calibration is not None or ensemble.conformity is not None:
-        digests["calibration"] = ensemble_digest(ensemble)
-    return digests
+    calibrated = calibration_digest(ensemble)
+    known = {} if calibrated is None else {"calibration": calibrated}
+    return {"ensemble": weights_digest(ensemble), **known}
 
 
 def _changed(

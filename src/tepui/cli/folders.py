@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tepui.core.checks import require
 from tepui.core.free_folder import is_free
+from tepui.ensembles.loading import divergence_in
 from tepui.training import SGD, AdamW, RankLost, TrainingDiverged, exchange_here
 from tepui.training.member import DataNotFinite
 from tepui.training.ranks import place_of_environment
@@ -78,9 +79,11 @@ def say(line: str, *, everywhere: bool = False) -> None:
         sys.stderr.write(f"tepui: {line}\n")
 
 
-def require_free(folder: Path, resume: bool, kept: str) -> None:
+def require_free(folder: Path, resume: bool, kept: str, heads: Path) -> None:
     """Raise if a new run's folder holds something already but what is kept there."""
     if not resume and not is_free(folder, (kept,)):
+        if diverged := divergence_in(folder / heads):
+            raise FileExistsError(diverged)
         raise FileExistsError(
             f"{folder} is not empty; pass --resume to continue the run in it, or "
             "choose another folder"

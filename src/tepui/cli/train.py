@@ -37,6 +37,7 @@ from tepui.methods import DeepEnsemble, Method
 from tepui.studies.extracted import FeatureCache
 from tepui.training import SGD, AdamW, exchange_here, fit
 from tepui.training.progress import Style
+from tepui.training.run import Run
 from tepui.training.timeline import in_words
 
 EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
@@ -125,7 +126,7 @@ def train(
         ensemble = Ensemble.build(factory, count, drawn)
     else:
         exchange = exchange_here()
-        require_free(folder, resume, FEATURES)
+        require_free(folder, resume, FEATURES, heads)
         exchange.wait()  # from now on the folder is ours
         augment = settings["augment"]
         require(not augment, "--augment", "be left out with --extractor", augment)
@@ -167,10 +168,20 @@ def train(
         ensemble.save(folder, overwrite=True)
     if run.stopped_by is not None:
         console().print(f"{done} by {run.stopped_by}", markup=False)
-    losses = ", ".join(f"{loss:.4f}" for loss in run.history[-1].trained)
-    console().print(f"trained {counted(count, 'member')} (loss {losses}) in {folder}")
+    console().print(f"trained {counted(count, 'member')} ({_losses(run)}) in {folder}")
     if run.timeline:
         console().print(f"time: {in_words(run.timeline)}")
     chooses = task_of(minimized) == Task("classification")
     then = "calibrate" if chooses and validation is not None else "evaluate"
     console().print(f"next: tepui {then} {folder}")
+
+
+def _losses(run: Run) -> str:
+    """Return the losses of the epochs whose weights were kept, and which these are."""
+    kept = run.end.kept
+    losses = run.kept_losses() if kept else run.history[-1].loss
+    said = ", ".join(f"{loss:.4f}" for loss in losses if loss is not None)
+    if not kept:
+        return f"loss {said}"
+    epochs = ", ".join(map(str, kept))
+    return f"loss {said} in epochs {epochs}, whose weights are kept as the best"

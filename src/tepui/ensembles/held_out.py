@@ -41,6 +41,7 @@ class HeldOut(NamedTuple):
     outputs: Tensor
     targets: Tensor
     task: Task
+    hashes: tuple[str, ...] = ()  # by which the data are known again
 
 
 def held_out(
@@ -52,7 +53,8 @@ def held_out(
     workers: int,
 ) -> HeldOut:
     """Return outputs and targets; warn if members were trained on these data."""
-    if same_data(trained_on, fingerprint(dataset)):
+    hashes = fingerprint(dataset)
+    if same_data(trained_on, hashes):
         warn(
             "dataset holds the training data, on which members are surer than on "
             "others; take data that they have not seen",
@@ -63,7 +65,8 @@ def held_out(
             outputs.append(ensemble(batch.inputs).float())
         targets.append(batch.targets)
     whole = torch.cat(outputs, dim=1)
-    return HeldOut(whole, torch.cat(targets), settled(task, tuple(whole.shape)))
+    meant = settled(task, tuple(whole.shape))
+    return HeldOut(whole, torch.cat(targets), meant, hashes)
 
 
 def fitted_calibration(

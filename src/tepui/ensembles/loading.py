@@ -127,15 +127,26 @@ def check_ended(folder: Path) -> None:
     """Raise if a folder is that of a run that has no ensemble, and say why."""
     if (folder / FILE).exists():
         return
-    if (folder / DIVERGED).exists():
-        document = read_document(folder / DIVERGED, "divergence")
-        raise FileNotFoundError(
-            f"the run in {folder} diverged and has no ensemble ({document['reason']}); "
-            f"begin another in a new folder, {document['remedy']}"
-        )
+    if diverged := divergence_in(folder):
+        raise FileNotFoundError(diverged)
     if (folder / RUN).exists():
         rule = "finish it with resume=True (--resume), under the settings it began with"
         raise FileNotFoundError(f"the run in {folder} has not ended; {rule}")
+
+
+def divergence_in(folder: Path) -> str:
+    """Return why the run in a folder has no ensemble, and what to do; empty if it may.
+
+    Only a run that diverged has none for good.
+    """
+    if (folder / FILE).exists() or not (folder / DIVERGED).exists():
+        return ""
+    document = read_document(folder / DIVERGED, "divergence")
+    with reading(folder / DIVERGED, "why a run diverged"):
+        return (
+            f"the run in {folder} diverged and has no ensemble ({document['reason']}); "
+            f"begin another in a new folder, {document['remedy']}"
+        )
 
 
 def _parted(tensors: dict[str, Tensor], document: dict[str, Any], file: Path) -> States:
@@ -192,6 +203,7 @@ def _take_meaning(
         if scored is not None:
             found = HeldOutScores(states["held_out_scores"], scored["default"])
             ensemble.held_out_scores = found
+        ensemble.calibrated_on = tuple(document.get("calibrated_on", ()))
     except (KeyError, TypeError, ValueError) as error:
         rule = f"{file} must say how its ensemble is calibrated"
         raise ValueError(f"{rule}, but: {error!r}") from error

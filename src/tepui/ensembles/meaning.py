@@ -44,6 +44,7 @@ class Meaning:
     held_out_scores: HeldOutScores | None = None
     detectors: FeatureDetectors | None = None
     trained_on: tuple[str, ...] = ()
+    calibrated_on: tuple[str, ...] = ()
 
 
 class Meaningful(EnsembleBase):
@@ -83,6 +84,7 @@ class Meaningful(EnsembleBase):
         self._meaning.calibration = calibration
         self._meaning.conformity = None
         self._meaning.held_out_scores = None
+        self._meaning.calibrated_on = ()
 
     @property
     def conformity(self) -> Conformity | None:
@@ -130,6 +132,19 @@ class Meaningful(EnsembleBase):
     @trained_on.setter
     def trained_on(self, hashes: Sequence[str]) -> None:
         self._meaning.trained_on = tuple(hashes)
+
+    @property
+    def calibrated_on(self) -> tuple[str, ...]:
+        """By what the data of :meth:`calibrate` and :meth:`conformal` are known again.
+
+        Scores on the same data are of samples that these were fitted on. Empty before
+        them, and in files of earlier versions.
+        """
+        return self._meaning.calibrated_on
+
+    @calibrated_on.setter
+    def calibrated_on(self, hashes: Sequence[str]) -> None:
+        self._meaning.calibrated_on = tuple(hashes)
 
     def calibrate(
         self,
@@ -181,6 +196,7 @@ class Meaningful(EnsembleBase):
             )
         self.calibration = fitted_calibration(held, method, rule)
         self.held_out_scores = fitted_scores(held, self.calibration)
+        self.calibrated_on = held.hashes
         return self.calibration
 
     def conformal(
@@ -235,9 +251,11 @@ class Meaningful(EnsembleBase):
         one_of("rule", rule, get_args(Rule))
         self._check_rule(rule)
         held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
+        before = () if self.calibration is None else self.calibrated_on
         self.conformity = fitted_conformity(
             held, coverage, score, rule, seed, self.calibration
         )
+        self.calibrated_on = (*before, *held.hashes)
         self.held_out_scores = fitted_scores(held, self.calibration)
         return self.conformity
 
@@ -284,6 +302,8 @@ def learned_of(ensemble: Meaningful) -> tuple[dict[str, Any], dict[str, Tensor]]
     if scores is not None:
         document["held_out_scores"] = {"default": scores.default}
         tensors |= _named("held_out_scores", scores.quantiles)
+    if ensemble.calibrated_on:
+        document["calibrated_on"] = list(ensemble.calibrated_on)
     return document, tensors
 
 

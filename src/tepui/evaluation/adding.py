@@ -11,6 +11,10 @@ from typing import Any
 from tepui.data.shifts import NATURAL
 
 COPIES = "corrupted copies"
+# Of what is applied: whether it was fitted on the very test data.
+FITTED_ON_TEST = "fitted_on_test"
+# Whether tepui calibrate changed the ensemble after it was evaluated.
+CALIBRATED_SINCE = "calibrated_since"
 # What a document says of corrupted copies, and of what they were made.
 _OF_COPIES = ("shifted", "severities")
 _ABOUT_COPIES = ("cells", "strength", "seed", "copies")
@@ -46,6 +50,18 @@ def is_on(
     return same and {*asked} <= {*sets_in(document)}
 
 
+def calibrated_since(document: Mapping[str, Any], changed: bool) -> dict[str, Any]:
+    """Return an evaluation that says whether its ensemble was calibrated after it.
+
+    Example:
+        >>> outdated = calibrated_since({"clean": {}}, True)
+        >>> outdated, calibrated_since(outdated, False)
+        ({'clean': {}, 'calibrated_since': True}, {'clean': {}})
+    """
+    kept = {name: part for name, part in document.items() if name != CALIBRATED_SINCE}
+    return {**kept, CALIBRATED_SINCE: True} if changed else kept
+
+
 def without_applied(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return an evaluation without what calibration and conformal sets gave.
 
@@ -54,10 +70,21 @@ def without_applied(document: Mapping[str, Any]) -> dict[str, Any]:
         >>> without_applied({"of": of, "clean": {}, "applied": {}})
         {'of': {'rule': 'probability'}, 'clean': {}}
     """
-    kept = {name: part for name, part in document.items() if name != "applied"}
+    of_calibration = ("applied", CALIBRATED_SINCE)
+    kept = {name: part for name, part in document.items() if name not in of_calibration}
     if "of" in kept:
         kept["of"] = {k: v for k, v in kept["of"].items() if k != "calibration"}
     return kept
+
+
+def fitted_on_test(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an evaluation that says that its test data are those of the calibration.
+
+    Example:
+        >>> fitted_on_test({"applied": {"clean": {}}})
+        {'applied': {'clean': {}, 'fitted_on_test': True}}
+    """
+    return {**document, "applied": {**document["applied"], FITTED_ON_TEST: True}}
 
 
 def added(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

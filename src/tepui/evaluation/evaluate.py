@@ -35,6 +35,7 @@ from tepui.evaluation.dataset_logits import (
     task_on,
 )
 from tepui.evaluation.dead_members import warn_of_dead_members
+from tepui.evaluation.ensemble_digest import ensemble_digest
 from tepui.evaluation.examiner import Batches, Examiner, Labeled
 from tepui.evaluation.feature_scores import watching
 from tepui.evaluation.kept_logits import KeptLogits
@@ -42,7 +43,7 @@ from tepui.evaluation.logit_identity import told_apart_by, written
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.scores import Scores
-from tepui.evaluation.shards import data_digest, ensemble_digest
+from tepui.evaluation.shards import data_digest
 from tepui.evaluation.shared_batches import Processes, shared_logit_batches
 from tepui.evaluation.stored_logits import LOGITS, LogitType, storing_logits
 from tepui.evaluation.task_examiner import KINDS, TaskExaminer

@@ -38,6 +38,7 @@ from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.predicted import calibrated, prediction_of
 from tepui.ensembles.prediction import Prediction
 from tepui.evaluation.dataset_logits import logit_batches, task_on
+from tepui.evaluation.ensemble_digest import ensemble_digest
 from tepui.evaluation.feature_scores import scores_of, watching
 from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
 from tepui.evaluation.stored_logits import TYPES, LogitType, within
@@ -373,22 +374,6 @@ def _begin(plan: ShardedPredictions) -> None:
     for name, value in document.items():
         rule = f"be what {plan.path} was begun with ({begun[name]!r}) to go on there"
         require(begun[name] == value, name, rule, value)
-
-
-def ensemble_digest(ensemble: Ensemble) -> str:
-    """Return a hash of all weights, and of what is done to outputs."""
-    tensors = dict(ensemble.state_dict())
-    calibration, conformity = ensemble.calibration, ensemble.conformity
-    if ensemble.held_out_scores is not None:
-        quantiles = ensemble.held_out_scores.quantiles.items()
-        tensors |= {f"held out {n}": tensor for n, tensor in quantiles}
-    if calibration is not None:
-        about = f"{calibration.method} by {calibration.rule}"
-        tensors |= {f"{about} {n}": t for n, t in calibration.tensors().items()}
-    if conformity is not None:
-        about = str(conformity.document())
-        tensors |= {f"{about} {n}": t for n, t in conformity.tensors().items()}
-    return tensors_hash(tensors)
 
 
 def data_digest(dataset: Dataset[Any]) -> str:

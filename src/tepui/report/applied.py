@@ -6,6 +6,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tepui.core.provenance import short_path
+from tepui.evaluation.adding import CALIBRATED_SINCE, FITTED_ON_TEST
 from tepui.report.coverage import Covered, coverage_figure, coverage_lead
 from tepui.report.markup import TableCell, lead, note, table
 from tepui.report.measures import RMSE
@@ -31,7 +33,44 @@ SETS = (("coverage", "coverage %", 100, 2), ("size", "size", 1, 3))
 
 def applied_parts(group: Group) -> list[Markup]:
     """Return tables of calibrated scores and of coverage, where there are any."""
-    return [*_calibrated(group), *_covered(group)]
+    parts = [*_calibrated(group), *_covered(group)]
+    fitted = [entry.result.label for entry in group.entries if _fitted_on_test(entry)]
+    said = [of_fitted_samples(listed(fitted))] if fitted else []
+    said += _calibrated_since(group)
+    return [*map(lead, said), *parts]
+
+
+def _calibrated_since(group: Group) -> list[str]:
+    """Return of which ensembles scores are those before they were calibrated."""
+    changed = [
+        (entry.result.label, trained.folder)
+        for entry in group.entries
+        for trained in entry.result.ensembles
+        if trained.evaluation.get(CALIBRATED_SINCE)
+    ]
+    if not changed:
+        return []
+    labels = listed(dict.fromkeys(label for label, _ in changed))
+    folders = listed(f"tepui evaluate {short_path(folder)}" for _, folder in changed)
+    return [
+        f"tepui calibrate changed {labels} after this evaluation, which shows nothing "
+        f"of it yet; to see what it gives: {folders}."
+    ]
+
+
+def of_fitted_samples(names: str) -> str:
+    """Return what scores on the samples of a calibration are worth, in words."""
+    return (
+        f"What tepui calibrate taught {names} was fitted on these very test samples: "
+        "scores with it, and the coverage of sets or intervals, are of the samples it "
+        "was fitted on and say nothing of new ones. For scores that do, calibrate on "
+        "held-out data (tepui train --validation), and evaluate again."
+    )
+
+
+def _fitted_on_test(entry: Entry) -> bool:
+    evaluations = (trained.evaluation for trained in entry.result.ensembles)
+    return any((own.get("applied") or {}).get(FITTED_ON_TEST) for own in evaluations)
 
 
 def _calibrated(group: Group) -> list[Markup]:
@@ -51,7 +90,9 @@ def _calibrated(group: Group) -> list[Markup]:
         rows.append([entry.result.label, "as trained", *plain])
         rows.append([entry.result.label, "calibrated", *after])
     headings = ["method", "probabilities", *(title for _, title, _, _ in SCORES)]
-    about = "Calibration was fitted on held-out data and is applied by predict."
+    about = "Calibration is applied by predict."
+    if not any(map(_fitted_on_test, known)):
+        about = "Calibration was fitted on held-out data and is applied by predict."
     shown = table("Before and after calibration", headings, rows, words=2)
     harm = " ".join(filter(None, map(_harm, known)))
     return [*([lead(harm)] if harm else []), shown, note(about)]

@@ -17,6 +17,7 @@ from tepui.core.replacing import write_bytes
 from tepui.core.storage import reading
 from tepui.report.markup import note, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
+from tepui.report.run_ends import epochs_of, kept_fact
 from tepui.report.sections import DIFFERENCES, MEASURES, SECTIONS, Parts
 from tepui.report.story import told
 from tepui.report.wording import TIMES
@@ -187,7 +188,8 @@ def _facts(group: Group) -> list[str]:
         shared("data"),
         shared("model"),
         f"{members}{ensembles} {unit}{each}",
-        f"{shared('epochs')} epochs" if shared("epochs") else "",
+        epochs_of(group.entries, " epochs"),
+        kept_fact(group.entries),
         f"{shared('samples')} training samples" if shared("samples") else "",
     ]
     return [fact for fact in facts if fact]

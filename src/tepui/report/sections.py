@@ -31,6 +31,7 @@ from tepui.report.reliability import (
     reliability_figure,
     reliability_lead,
 )
+from tepui.report.run_ends import epochs_of, kept_of
 from tepui.report.scores import scores_figure, scores_lead
 from tepui.report.sets import sets_parts
 from tepui.report.severity import severity_figure, severity_lead
@@ -249,8 +250,10 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
 
 
 def _origins(entries: Sequence[Entry]) -> Markup:
+    kept = any(end.kept for entry in entries for end in entry.ends)
     titles = ["method", "from", "data", "model", "members"]
-    titles += ["ensembles", "epochs", "samples"]
+    titles += ["ensembles", "samples", "epochs"]
+    titles += ["weights kept after"] if kept else []
     lines = [
         [
             entry.result.label,
@@ -260,7 +263,9 @@ def _origins(entries: Sequence[Entry]) -> Markup:
                 for name in ("data", "model", "members")
             ),
             str(len(entry.result.ensembles)),
-            *(_known(entry.training.get(name)) for name in ("epochs", "samples")),
+            _known(entry.training.get("samples")),
+            epochs_of([entry]) or DASH,
+            *([kept_of(entry)] if kept else []),
         ]
         for entry in entries
     ]

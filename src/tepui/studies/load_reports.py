@@ -18,6 +18,7 @@ from tepui.core.checks import require
 from tepui.core.storage import read_text
 from tepui.data import Table
 from tepui.data.shifts import NATURAL
+from tepui.ensembles.loading import check_ended
 from tepui.studies.comparison import FILE as COMPARISON
 from tepui.studies.comparison import Comparison, read_comparison
 from tepui.studies.method_result import MethodResult
@@ -26,6 +27,7 @@ from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 from tepui.studies.trained import EVALUATION, read_trained
 from tepui.training.run import EpochRecord
+from tepui.training.run_end import RunEnd
 from tepui.training.run_folder import RunFolder
 from tepui.training.timeline import Span
 
@@ -62,6 +64,8 @@ class Entry:
     histories: tuple[tuple[EpochRecord, ...], ...]
     # where the time of each ensemble went; empty where that was not recorded
     timelines: tuple[tuple[Span, ...], ...]
+    # how the training of each ensemble ended; empty where that is not known
+    ends: tuple[RunEnd, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -179,6 +183,7 @@ def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]
             training,
             tuple(run.history() for run in runs),
             tuple(run.timeline() for run in runs),
+            tuple(run.end() for run in runs if run.started),
         )
         # A comparison's method is whole: nothing is added to its repetitions.
         entries.append((f"{folder.resolve()}/{method.label}", entry))
@@ -210,7 +215,8 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     key = json.dumps(same, sort_keys=True) if config else str(folder.resolve())
     title = f"{label} in {folder.name}"
     source = ReportSource(folder, title, config, environment)
-    times = (run.history(),), (run.timeline(),)
+    ends = (run.end(),) if run.started else ()
+    times = (run.history(),), (run.timeline(),), ends
     return source, (key, Entry(result, (folder,), training, *times))
 
 
@@ -258,6 +264,7 @@ def _joined(first: Entry, second: Entry) -> Entry:
         first.training,
         first.histories + second.histories,
         first.timelines + second.timelines,
+        first.ends + second.ends,
     )
 
 
@@ -348,7 +355,8 @@ def _relabeled(entry: Entry, place: str) -> Entry:
 
 
 def _remedy(folder: Path) -> str:
-    if (folder / RunFolder(folder).description.name).is_file():
+    if RunFolder(folder).started:
+        check_ended(folder)  # else there is nothing to evaluate
         return (
             f"{folder} holds a run that was not evaluated (no {EVALUATION}); "
             f"evaluate it with: tepui evaluate {folder}"

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.ensembles.ensemble import Ensemble
+from tepui.training.run_end import RunEnd
 from tepui.training.timeline import Span
 
 
@@ -86,6 +87,18 @@ class Run(ShownInNotebooks):
     timeline: tuple[Span, ...] = ()
     stopped_by: str | None = None
 
+    @property
+    def end(self) -> RunEnd:
+        """How it ended: after how many epochs, by whom, and with which weights."""
+        return RunEnd.of(len(self.history), self.stopped_by, self.best_epochs)
+
+    def kept_losses(self) -> tuple[float | None, ...]:
+        """Return each member's training loss in the epoch whose weights it kept."""
+        return tuple(
+            self.history[epochs - 1].loss[place]
+            for place, epochs in enumerate(self.end.kept)
+        )
+
     def __str__(self) -> str:
         task = self.ensemble.task
         title = (
@@ -109,6 +122,9 @@ class Run(ShownInNotebooks):
             }.items():
                 if values:
                     facts[name] = _per_member(values)
+            if self.end.kept:
+                epochs = " ".join(map(str, self.end.kept))
+                facts["weights kept"] = f"after epochs {epochs}"
             seconds = sum(record.seconds for record in self.history)
             facts["time in steps"] = f"{seconds:.4g} s"
         if self.path is not None:

@@ -23,11 +23,12 @@ from tepui.core.storage import (
     write_document,
 )
 from tepui.ensembles.ensemble import FILE
-from tepui.ensembles.loading import DIVERGED, RUN
+from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
 from tepui.training.checkpoint import Checkpoint, named_stop, timeline_in
 from tepui.training.described import environment_of
 from tepui.training.member import TrainingDiverged
 from tepui.training.run import EpochRecord
+from tepui.training.run_end import RunEnd
 from tepui.training.same_settings import check_settings
 from tepui.training.timeline import Span
 
@@ -76,6 +77,8 @@ class RunFolder:
         if not resume and self._is_bare:  # of a run that was killed at first
             return
         if not resume:
+            if diverged := divergence_in(self.path):
+                raise FileExistsError(diverged)
             raise FileExistsError(
                 f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
                 "or choose another folder"
@@ -240,6 +243,16 @@ class RunFolder:
         document = read_document(self.result, "outcome")
         with reading(self.result, "the outcome of a run"):
             return tuple(document["best_epochs"]), dict(document["summary"])
+
+    def end(self) -> RunEnd:
+        """Return how the run ended; what is not over has trained its epochs so far."""
+        done = self.epochs_done
+        if not self.result.is_file():
+            return RunEnd(done)
+        document = read_document(self.result, "outcome")
+        with reading(self.result, "the end of a run"):
+            best = tuple(map(int, document["best_epochs"]))
+            return RunEnd.of(done, document.get("stopped_by"), best)
 
     def timeline(self) -> tuple[Span, ...]:
         """Return where the time went until the last checkpoint, or in all."""

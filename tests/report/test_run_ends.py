@@ -1,0 +1,95 @@
+"""How long runs were trained and which weights they kept, on page and terminal."""
+
+import re
+from dataclasses import replace
+from html import unescape
+
+import pytest
+
+from report_cases import comparison, shown, text
+from tepui.cli.main import main
+from tepui.report.run_ends import epochs_of, kept_fact, kept_of
+from tepui.training.run_end import RunEnd
+from tepui.training.run_folder import RunFolder
+
+SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+# No epoch gains so much: the run stops after its second.
+STOPPED = ["--epochs", "6", "--validation", "0.3"]
+STOPPED += ["--early-stopping.patience", "1", "--early-stopping.min-delta", "1e6"]
+
+
+def words(html):
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", html)))
+
+
+def entries(*ends_of_methods):
+    (group,) = shown(comparison()).groups
+    pairs = zip(group.entries, ends_of_methods, strict=True)
+    return [replace(entry, ends=ends) for entry, ends in pairs]
+
+
+def test_a_run_that_was_stopped_says_so_everywhere(tmp_path, capsys):
+    run = tmp_path / "run"
+    main(["train", *SMALL, *STOPPED, "--keep", "best", "--out", str(run)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "stopped after 2 of 6 epochs by EarlyStopping" in said
+    folder = RunFolder(run)
+    first, second = folder.end().kept
+    losses = (folder.history()[first - 1].loss[0], folder.history()[second - 1].loss[1])
+    shown_losses = ", ".join(f"{loss:.4f}" for loss in losses)
+    assert f"(loss {shown_losses} in epochs {first}, {second}, whose weights" in said
+    main(["evaluate", str(run), "--corruptions", "none"])
+    main(["report", str(run)])
+    page = words((run / "report.html").read_text())
+    assert "2 of 6 epochs (stopped by EarlyStopping)" in page
+    assert f"weights kept after {first} and {second} epochs" in page
+    assert "epochs weights kept after" in page  # headings of a table
+    assert f"2 of 6 (stopped by EarlyStopping) {first} and {second}" in page
+
+
+def test_a_run_that_trained_all_epochs_says_their_number(tmp_path, capsys):
+    run = tmp_path / "run"
+    main(["train", *SMALL, "--epochs", "1", "--out", str(run)])
+    assert "weights" not in capsys.readouterr().out
+    main(["evaluate", str(run), "--corruptions", "none"])
+    main(["report", str(run)])
+    page = words((run / "report.html").read_text())
+    assert " 1 epochs" in page
+    assert "stopped by" not in page
+    assert "kept after" not in page
+
+
+def test_the_page_of_a_comparison_says_it(tmp_path):
+    both = tmp_path / "both"
+    methods = ["--methods", "DeepEnsemble", "SAM", "--corruptions", "none"]
+    main(["compare", *SMALL, *STOPPED, *methods, "--out", str(both)])
+    page = words((both / "report.html").read_text())
+    assert "2 of 6 epochs (stopped by EarlyStopping)" in page
+    assert page.count("2 of 6 (stopped by EarlyStopping)") == 2
+
+
+def test_ensembles_that_ended_apart_are_told_by_what_they_share():
+    early = RunEnd(2, "EarlyStopping", (1, 2))
+    first, second = entries((early, RunEnd(4)), (RunEnd(3, "Mine"),))
+    assert (
+        epochs_of([first]) == "2 to 4 of 4 (1 of 2 ensembles stopped by EarlyStopping)"
+    )
+    assert epochs_of([second], " epochs") == "3 of 4 epochs (stopped by Mine)"
+    told = "2 to 4 of 4 (2 of 3 ensembles stopped by EarlyStopping and Mine)"
+    assert epochs_of([first, second]) == told
+    assert kept_of(first) == "1 and 2"
+    assert kept_fact([second]) == ""
+    assert kept_fact([first, second]).startswith("of some ensembles weights of each")
+
+
+def test_plans_that_differ_or_are_unknown_are_not_told_as_one():
+    first, second = entries((), ())
+    assert epochs_of([first, second]) == "4"
+    assert epochs_of([first, replace(second, training={"epochs": 5})]) == ""
+    assert epochs_of([replace(second, training={})]) == ""
+
+
+@pytest.mark.parametrize("best", [(), (0, 3)])
+def test_a_page_of_old_results_needs_no_ends(best):
+    assert RunEnd.of(4, None, best).kept == tuple(epoch + 1 for epoch in best)
+    assert "4 epochs" in words(text(shown(comparison())))

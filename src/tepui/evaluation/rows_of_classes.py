@@ -27,7 +27,7 @@ def rows_of_classes(targets: Tensor, task: Task, count: int) -> Tensor:
 
     Example:
         >>> rows_of_classes(torch.tensor([0, 0, 0, 1, 0, 0, 0]), CLASSIFICATION, 4)
-        tensor([0, 3, 4, 6])
+        tensor([0, 2, 3, 6])
     """
     size = len(targets)
     if size <= count:

@@ -123,7 +123,8 @@ def _check_labels(checked: Subject, dataset: Dataset[Any], labels: Tensor) -> in
     checked.must("count labels from 0", low >= 0, low)
     names, given = class_names(dataset), getattr(dataset, "classes", ())
     checked.must("name classes in a tuple or list", len(names) == len(given), given)
-    checked.must("give classes different names", len({*names}) == len(names), names)
+    different = len({*map(str, given)}) == len(given)
+    checked.must("give classes different names", different, given)
     fits = not names or high < len(names)
     checked.must(f"have labels below its {len(names)} classes", fits, high)
     return len(names) or high + 1

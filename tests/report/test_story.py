@@ -100,6 +100,10 @@ def test_a_claim_names_what_got_clearly_worse():
     )
     unclear = with_losses(BETTER, 0.45, 0.36, 0.45)
     assert "worse" not in said(Plain=PLAIN, Better=unclear).claim
+    chance = with_losses(BETTER, 0.45, 0.47, 0.46)  # apart, but not of so many
+    found = said(Plain=PLAIN, Better=chance)
+    assert "worse" not in found.claim
+    assert "Better's log loss (NLL) is higher on clean data" in found.story
     not_seen = with_losses(BETTER, 0.4003, 0.4002, 0.4003)
     assert "worse" not in said(Plain=PLAIN, Better=not_seen).claim
     gained = with_losses(BETTER, 0.35, 0.36, 0.35)
@@ -120,7 +124,10 @@ def test_of_several_methods_each_has_its_own_reserve():
         "more accurate than Plain on clean data, but Bad is clearly worse in log loss"
     )
     assert "For Good on corrupted data and Bad on corrupted data, ensemble" in claim
-    many = said(Plain=PLAIN, **{f"m{n}": BETTER for n in range(4)}, Bad=worse).claim
+    four = {f"m{n}": BETTER for n in range(4)}
+    assert "but" not in said(Plain=PLAIN, **four, Bad=worse).claim  # of so many
+    worse = with_losses(BETTER, 0.453, 0.454, 0.453)
+    many = said(Plain=PLAIN, **four, Bad=worse).claim
     assert many.endswith(
         "m0, which is 2.1 points more accurate than Plain on clean data, but Bad is "
         "clearly worse in log loss (NLL) on clean data (0.453 against 0.400)."

@@ -36,6 +36,7 @@ from tepui.report.wording import (
 from tepui.studies import Comparison, Difference, MethodResult, estimate
 from tepui.studies.contrasts import ensembles_for, reach_with, seed_pairs
 from tepui.studies.load_reports import Group
+from tepui.studies.significance import holm
 
 MOST = 3  # clauses of a sentence; more stand below it
 # Of members on their own, and not of what an ensemble answers.
@@ -154,7 +155,7 @@ def _claim(
         return f"{beginning}, nothing here is distinguishable."
     apart = [each for each in leading if each.found.apart]
     main = leading[0].measure
-    beside = [each for each in every if _stands_beside(each, main)]
+    beside = _clear_beside(every, main)
     by_method: dict[str, list[Contrast]] = {}
     for each in sorted(apart, key=lambda c: -abs(c.found.mean)):
         by_method.setdefault(each.method.label, []).append(each)
@@ -171,11 +172,22 @@ def _claim(
     return f"{said}.{_not_clear(leading)}"
 
 
-def _stands_beside(each: Contrast, main: Measure) -> bool:
-    """Return whether a difference is clear, to be seen, and of another measure."""
-    measure = each.measure
-    another = measure.score not in (main.score, *OF_MEMBERS)
-    return another and each.found.apart and bool(round(each.found.mean, measure.digits))
+def _clear_beside(every: list[Contrast], main: Measure) -> list[Contrast]:
+    """Return the differences of other measures that are to be seen and clear.
+
+    There are many, of which chance makes some stand apart: what stands in a headline is
+    so by a test that is corrected for their number.
+    """
+    left_out = (main.score, *OF_MEMBERS)
+    others = [each for each in every if each.measure.score not in left_out]
+    corrected = holm([each.found.p for each in others])
+    return [
+        each
+        for each, p in zip(others, corrected, strict=True)
+        if p <= CHANCE
+        and each.found.apart
+        and round(each.found.mean, each.measure.digits) != 0
+    ]
 
 
 def _contrary(label: str, found: list[Contrast], beside: list[Contrast]) -> str:

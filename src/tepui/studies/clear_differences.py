@@ -43,9 +43,10 @@ def clear_lines(
             if said:
                 lines.append(f"  {method.label} on {shown} data: {', '.join(said)}")
     if known:
+        beside = "; chance alone brings one in twenty" if lines else ""
         yield (
             f"  {'clear' if lines else 'no clear'} differences to {base.label} "
-            "(95 % intervals over ensembles of the same seeds)"
+            f"(95 % intervals over ensembles of the same seeds{beside})"
         )
     yield from lines
 

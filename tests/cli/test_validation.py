@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 
 from data_layouts import picture
 from tepui.cli.main import main
-from tepui.cli.same_data import same_data
+from tepui.cli.same_source import same_source
 from tepui.cli.validation import validation_data
 from tepui.data import CIFAR10, CIFAR100, MRPC, ArrayFile, Digits, ImageFolder, Table
 from tepui.training.run_folder import RunFolder
@@ -167,7 +167,7 @@ def test_the_same_data_are_recognized_however_prepared(
         Rows: {"path": "rows", "part": "split"},
     }
     data = partial(kind, **plain.get(kind, {}))
-    assert same_data(partial(kind, **options), data)
+    assert same_source(partial(kind, **options), data)
 
 
 def test_a_part_of_a_folder_of_images_is_no_other_data(tmp_path):
@@ -176,10 +176,10 @@ def test_a_part_of_a_folder_of_images_is_no_other_data(tmp_path):
     whole = partial(ImageFolder, path="photos")
     for part in ("train", "test"):
         inside = partial(ImageFolder, path=f"photos/{part}")
-        assert same_data(inside, whole)
-        assert same_data(whole, inside)
-    assert not same_data(partial(ImageFolder, path="photos/val"), whole)
-    assert not same_data(inside, partial(ImageFolder, path="photos/train"))
+        assert same_source(inside, whole)
+        assert same_source(whole, inside)
+    assert not same_source(partial(ImageFolder, path="photos/val"), whole)
+    assert not same_source(inside, partial(ImageFolder, path="photos/train"))
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_part_of_a_folder_of_images_is_no_other_data(tmp_path):
 def test_other_data_are_no_same_data(first, second, tmp_path):
     for folder in ("default", "mine"):
         installed(tmp_path / folder)
-    assert not same_data(first, second)
+    assert not same_source(first, second)
 
 
 def test_a_table_is_no_validation_of_images(capsys):

@@ -160,6 +160,11 @@ def member_of(module, *, rate=0.1, samples=24, **how):
     return MemberPasses(module, **how)
 
 
+def files(folder):
+    """Return what lies in a folder, by path."""
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 def fitted(data, factory=noisy_net, *, members=2, seed=3, **how):
     """Train a fresh ensemble and return the run."""
     ensemble = tepui.Ensemble.build(factory, members=members, seed=seed)

@@ -13,6 +13,7 @@ from training.cases import (
     assert_same_runs,
     convnet,
     copied,
+    files,
     fitted,
     images,
     linear,
@@ -36,10 +37,6 @@ def killed_and_resumed(data, out, *epochs, **how):
         with pytest.raises(StoppedError):
             fitted(data, out=out, resume=True, callbacks=[stop_after(epoch)], **how)
     return fitted(data, out=out, resume=True, **how)
-
-
-def files(folder):
-    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)

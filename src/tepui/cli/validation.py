@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 from tepui.cli.datasets import FEATURES, HEADS, Data, built, options_given, run_part
 from tepui.cli.files_named import VALIDATION as OPTION
 from tepui.cli.remembered import OF_PARTS, described, remembered_validation
-from tepui.cli.same_data import same_data
+from tepui.cli.same_source import same_source
 from tepui.core.checks import require
 from tepui.data import Table, prepared_like
 from tepui.data.loading import length
@@ -40,7 +40,7 @@ def validation_data(
     if validation is None or isinstance(validation, float | int):
         return validation
     rule = "be other data than --data, whose test part is kept for the last word"
-    require(not same_data(validation, data), OPTION, rule, "the same")
+    require(not same_source(validation, data), OPTION, rule, "the same")
     made_by = described(validation, OF_PARTS)
     if made_by is None or made_by["class_path"] != _TABLE:
         return prepared_like(built(validation, whole=True, option=OPTION), learned)

@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from tepui.core.checks import require
-from tepui.losses import CrossEntropy, Loss
+from tepui.losses import CrossEntropy, Loss, balanced_weights
 from tepui.losses.classification import BALANCED
 
 ClassWeight = Mapping[Any, float] | Literal["balanced"]
@@ -51,6 +52,6 @@ def weighted(
     else:
         rule = f'be "{BALANCED}", or numbers by class'
         require(class_weight == BALANCED, "class_weight", rule, class_weight)
-        factors = len(numbers) / (len(classes) * np.bincount(numbers))
+        factors = np.array(balanced_weights(torch.from_numpy(numbers), len(classes)))
     mean = np.average(factors[numbers], weights=weights)
     return replace(loss, class_weights=tuple((factors / mean).tolist()))

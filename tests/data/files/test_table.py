@@ -176,7 +176,10 @@ def test_dates_are_said_to_be_words(tmp_path, day):
 
 
 def test_words_with_a_date_among_them_are_no_dates(tmp_path):
-    Table(labeled(tmp_path, ["2024-05-01", "later"] * 30), "y")
+    (column,) = Table(
+        labeled(tmp_path, ["2024-05-01", "later"] * 30), "y"
+    ).columns.columns
+    assert column.words == ("2024-05-01", "later")
 
 
 def test_validation_rows_are_standardized_as_the_training_rows(table_file, tmp_path):

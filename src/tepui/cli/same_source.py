@@ -17,7 +17,7 @@ _CHOSEN = OF_PARTS | {"part"}
 _IMAGES = f"{ImageFolder.__module__}.{ImageFolder.__qualname__}"
 
 
-def same_data(first: Any, second: Any) -> bool:
+def same_source(first: Any, second: Any) -> bool:
     """Return whether two data sets are of one class and lie in one place.
 
     A folder of images and one of its two parts share images, and count as the same.
@@ -32,9 +32,9 @@ def same_data(first: Any, second: Any) -> bool:
         >>> from functools import partial
         >>> from tepui.data import ImageFolder
         >>> small = partial(ImageFolder, path="photos", size=8)
-        >>> same_data(small, partial(ImageFolder, path="other/../photos"))
+        >>> same_source(small, partial(ImageFolder, path="other/../photos"))
         True
-        >>> same_data(small, partial(ImageFolder, path="other"))
+        >>> same_source(small, partial(ImageFolder, path="other"))
         False
     """
     names = [described(each, _CHOSEN) for each in (first, second)]

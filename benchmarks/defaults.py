@@ -188,7 +188,8 @@ def run(arguments: argparse.Namespace) -> None:
     methods, name = chosen(arguments), arguments.job
     if arguments.candidates:
         words = re.findall(r"[\w.=-]+", " ".join(arguments.candidates))
-        name = "_".join([arguments.job, "candidates", *words])
+        kind = "alone" if arguments.alone else "candidates"
+        name = "_".join([arguments.job, kind, *words])
     for_unlabeled = any(method.needs_unlabeled for method in methods)
     given = {"epochs": arguments.epochs} if arguments.epochs else {}
     training = {"batch_size": 128, **job.training, **given}
@@ -221,13 +222,14 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def chosen(arguments: argparse.Namespace) -> list[Method]:
-    """Return former defaults, or candidates beside a deep ensemble."""
+    """Return former defaults, or candidates, mostly beside a deep ensemble."""
     if not arguments.candidates:
         return list(DEFAULTS)
     several = [*DEFAULTS, *chain.from_iterable(CANDIDATES.values())]
     by_name = {named(method): [method] for method in several}
     lists = [{**CANDIDATES, **by_name}[name] for name in arguments.candidates]
-    return [DEFAULTS[0], *chain.from_iterable(lists)]
+    beside = [] if arguments.alone else [DEFAULTS[0]]
+    return [*beside, *chain.from_iterable(lists)]
 
 
 def named(method: Method) -> str:
@@ -264,6 +266,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     theirs = "train candidates of these methods, or values such as 'SAM(rho=0.02)'"
     parser.add_argument("--candidates", nargs="+", help=theirs)
+    alone = "without deep ensembles beside the candidates"
+    parser.add_argument("--alone", action="store_true", help=alone)
     parser.add_argument("--ensembles", type=int)
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--width", type=int)

@@ -241,6 +241,7 @@ def test_a_name_tells_radius_and_weights_whatever_the_defaults(scripts):
     ("given", "methods"),
     [
         (["--candidates", "SAM"], ["DeepEnsemble()", "SAM(rho=0.02)"]),
+        (["--alone", "--candidates", "SAM"], ["SAM(rho=0.02)"]),
         (
             ["--candidates", "A2D(weight=0.1)", "SED(weight=0.003, active=3)", "SAM"],
             [

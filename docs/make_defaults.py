@@ -20,7 +20,10 @@ RESULTS = HERE / "results" / "decisions" / "010_defaults"
 JOBS = ("cifar10", "features", "flights")
 # Its runs had BatchNorm's statistics of unlabeled samples too.
 OLD_STATISTICS = "cifar10_candidates_A2D_DivDis"
+# In its runs members of SED, A2D and DivDis took steps that were too short.
+HALF_STEPS = "cifar10"
 MORE_SEEDS = "cifar10_deep_ensembles"
+FIRST = 5  # ensembles of each method on the images
 PLAIN = "DeepEnsemble()"
 NO_HARM, HURTS, OPEN = "no harm", "hurts", "open"
 
@@ -45,11 +48,7 @@ class Pair(NamedTuple):
 
 
 def main() -> None:
-    files = {job: sorted(RESULTS.glob(f"{job}*.json")) for job in JOBS}
-    methods = {
-        job: {file.stem: read_json(file)["methods"] for file in found}
-        for job, found in files.items()
-    }
+    methods = {job: runs_of(job) for job in JOBS}
     pairs = {job: pairs_of(list(each.values())) for job, each in methods.items()}
     for several in (DEFAULTS[1:], chain.from_iterable(CANDIDATES.values())):
         print_jobs(pairs, [named(method) for method in several])
@@ -58,12 +57,34 @@ def main() -> None:
         names = [named(method) for method in several]
         if all(each in job for job in pairs.values() for each in names):
             print(f"{name}: {by_rule_2(names, pairs)} by rule 2")
-    print_new_less_old(methods["cifar10"][OLD_STATISTICS], pairs["cifar10"])
-    print_less_all(methods["cifar10"][MORE_SEEDS][PLAIN], pairs["cifar10"])
+    images = methods["cifar10"]
+    print_new_less_old(images[OLD_STATISTICS], pairs["cifar10"], "A2D(weight=0.003)")
+    print_new_less_old(images[HALF_STEPS], pairs["cifar10"], "SED(weight=0.1)")
+    print_less_all(images[MORE_SEEDS][PLAIN], pairs["cifar10"])
+    for run in images.values():
+        print_more_pairs(run)
     for each in methods.values():
         for stem, found in each.items():
             print(f"\n{stem}")
             print_job(found)
+
+
+def runs_of(job: str) -> dict[str, dict[str, Found]]:
+    """Return what is in a job's files; methods trained alone get deep ensembles."""
+    files = sorted(RESULTS.glob(f"{job}*.json"))
+    runs = {file.stem: read_json(file)["methods"] for file in files}
+    return {stem: beside_plain(run, runs.get(MORE_SEEDS)) for stem, run in runs.items()}
+
+
+def beside_plain(
+    methods: Mapping[str, Found], more: Mapping[str, Found] | None
+) -> dict[str, Found]:
+    """Return methods next to as many deep ensembles of the same seeds."""
+    if PLAIN in methods or more is None:
+        return dict(methods)
+    count = len(next(iter(methods.values()))["accuracy"])
+    keys = ("accuracy", "shifted_accuracy", "nll", "shifted_nll", "members")
+    return {PLAIN: {key: more[PLAIN][key][:count] for key in keys}, **methods}
 
 
 def pairs_of(runs: Sequence[Mapping[str, Found]]) -> dict[str, Pair]:
@@ -96,9 +117,9 @@ def print_jobs(pairs: Mapping[str, Mapping[str, Pair]], names: Sequence[str]) ->
 
 
 def print_new_less_old(
-    old: Mapping[str, Found], pairs: Mapping[str, Pair], name: str = "A2D(weight=0.003)"
+    old: Mapping[str, Found], pairs: Mapping[str, Pair], name: str
 ) -> None:
-    """Print how runs with mended statistics differ from the old ones."""
+    """Print how runs after something was mended differ from the old ones."""
     print(f"\n`{name}`, new less old")
     for place, score in SCORES.items():
         print(row(place, with_interval(lead(pairs[name].found, old[name], score))))
@@ -121,6 +142,24 @@ def print_less_all(all_plain: Found, pairs: Mapping[str, Pair]) -> None:
         alone = unpaired(points(pair.found, shift), points(all_plain, shift))
         by_pair = with_interval(lead(*pair, shift))
         print(row(f"`{name}`", by_pair, with_interval(alone)))
+
+
+def print_more_pairs(methods: Mapping[str, Found]) -> None:
+    """Print methods of more seeds less deep ensembles, the first five apart."""
+    for name, pair in pairs_of([methods]).items():
+        if len(pair.found["accuracy"]) <= FIRST:
+            continue
+        print(f"\n`{name}`: {standing(*pair)} with all")
+        for place, score in SCORES.items():
+            both = points(pair.found, score), points(pair.plain, score)
+            parts = {
+                "first": [part[:FIRST] for part in both],
+                "others": [part[FIRST:] for part in both],
+                "all": both,
+            }
+            for which, (mine, theirs) in parts.items():
+                cell = with_interval(paired_difference(mine, theirs))
+                print(row(place, f"{which} {len(mine)}", cell))
 
 
 def unpaired(first: Sequence[float], second: Sequence[float]) -> Difference:

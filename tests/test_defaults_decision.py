@@ -146,6 +146,37 @@ def test_new_runs_are_less_old_ones_of_the_same_seeds(scripts, capsys):
         assert line.endswith(f"| {shown(mean, *interval)} |")
 
 
+def test_methods_trained_alone_are_read_next_to_deep_ensembles_of_their_seeds(scripts):
+    make = scripts["make_defaults"]
+    more = {make.PLAIN: {name: [*each, *each] for name, each in PLAIN.items()}}
+    alone = {"SED()": found(lead=-0.6)}
+    assert make.beside_plain(alone, more) == {make.PLAIN: PLAIN, **alone}
+    whole = {make.PLAIN: found(), **alone}
+    assert make.beside_plain(whole, more) == whole
+    assert make.pairs_of([make.beside_plain(alone, more)])["SED()"].plain == PLAIN
+
+
+def test_more_seeds_are_shown_apart_from_the_first_and_with_them(scripts, capsys):
+    make = scripts["make_defaults"]
+    leads = (0.5, -0.1, 0.2, 0.1, -0.3, 0.4, 0.0, -0.3)
+    names = ("accuracy", "shifted_accuracy")
+    plain = {name: [0.8 + n / 100 for n in range(8)] for name in names}
+    several = {
+        name: [p + lead / 100 for p, lead in zip(values, leads, strict=True)]
+        for name, values in plain.items()
+    }
+    make.print_more_pairs({make.PLAIN: PLAIN, "SAM()": found()})
+    assert capsys.readouterr().out == ""
+    make.print_more_pairs({make.PLAIN: plain, "SED()": several})
+    title, *lines = capsys.readouterr().out.strip().splitlines()
+    assert title == "`SED()`: no harm with all"
+    parts = {"first 5": leads[:5], "others 3": leads[5:], "all 8": leads}
+    for line, (which, part) in zip(lines, 2 * list(parts.items()), strict=True):
+        interval = stats.ttest_1samp(part, 0).confidence_interval()
+        cell = shown(sum(part) / len(part), *interval)
+        assert line.endswith(f"| {which} | {cell} |")
+
+
 def test_the_page_shows_what_the_results_say(scripts, capsys):
     scripts["make_defaults"].main()
     lines = capsys.readouterr().out.splitlines()
@@ -158,8 +189,7 @@ def test_the_page_shows_what_the_results_say(scripts, capsys):
 
 def test_the_last_run_of_a_method_counts(scripts):
     make = scripts["make_defaults"]
-    files = sorted(make.RESULTS.glob("cifar10*"))
-    runs = {file.stem: read_json(file)["methods"] for file in files}
+    runs = make.runs_of("cifar10")
     last = "cifar10_candidates_A2D_weight=0.1_A2D_DivDis_weight=10.0_regularizer=10.0_"
     pairs = make.pairs_of(list(runs.values()))
     for name, found_last in runs[f"{last}DivDis"].items():
@@ -189,12 +219,7 @@ def test_candidates_lie_below_what_was_the_default(scripts):
 
 def test_defaults_follow_from_the_rule(scripts):
     make, script = scripts["make_defaults"], scripts["defaults"]
-    pairs = {
-        job: make.pairs_of(
-            [read_json(f)["methods"] for f in sorted(make.RESULTS.glob(f"{job}*"))]
-        )
-        for job in make.JOBS
-    }
+    pairs = {job: make.pairs_of(list(make.runs_of(job).values())) for job in make.JOBS}
     for kind, taken in {GSAM: "GSAM", SharpBalance: "SharpBalance"}.items():
         names = [script.named(method) for method in script.CANDIDATES[taken]]
         assert make.by_rule_2(names, pairs) == script.named(kind())
@@ -206,7 +231,8 @@ def test_defaults_follow_from_the_rule(scripts):
     assert make.by_rule_2(weights, pairs) == script.named(A2D())
     weights = [script.named(method) for method in script.CANDIDATES["DivDis"]]
     assert make.by_rule_2(weights, pairs) is None
-    assert script.named(DivDis()) == weights[-1]
+    less = [script.named(method) for method in script.CANDIDATES["DivDis-less"]]
+    assert make.by_rule_2(less, pairs) == script.named(DivDis())
 
 
 def test_smaller_candidates_are_taken_only_where_larger_ones_fail(scripts):

@@ -95,8 +95,8 @@ class DivDis(CoupledMethod):
         regularizer: Weight of the divergence from the labeled data's classes.
     """
 
-    weight: float = 0.01
-    regularizer: float = 0.01
+    weight: float = 0.003
+    regularizer: float = 0.003
 
     def __post_init__(self) -> None:
         super().__post_init__()

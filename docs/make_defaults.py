@@ -4,6 +4,7 @@ PYTHONPATH=src:benchmarks python3 docs/make_defaults.py
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from scipy import stats
 from score_tables import mean_and_error, row, with_interval
 
 from tepui.core.storage import read_json
+from tepui.methods import SED
 from tepui.studies.significance import Difference, paired_difference
 
 HERE = Path(__file__).parent
@@ -23,6 +25,7 @@ OLD_STATISTICS = "cifar10_candidates_A2D_DivDis"
 # In its runs members of SED, A2D and DivDis took steps that were too short.
 HALF_STEPS = "cifar10"
 MORE_SEEDS = "cifar10_deep_ensembles"
+FEWER_EPOCHS = "cifar10_8_epochs"  # two thirds, the updates of two members of three
 FIRST = 5  # ensembles of each method on the images
 PLAIN = "DeepEnsemble()"
 NO_HARM, HURTS, OPEN = "no harm", "hurts", "open"
@@ -61,6 +64,7 @@ def main() -> None:
     print_new_less_old(images[OLD_STATISTICS], pairs["cifar10"], "A2D(weight=0.003)")
     print_new_less_old(images[HALF_STEPS], pairs["cifar10"], "SED(weight=0.1)")
     print_less_all(images[MORE_SEEDS][PLAIN], pairs["cifar10"])
+    print_rest(pairs["cifar10"], images[FEWER_EPOCHS][PLAIN])
     for run in images.values():
         print_more_pairs(run)
     for each in methods.values():
@@ -142,6 +146,20 @@ def print_less_all(all_plain: Found, pairs: Mapping[str, Pair]) -> None:
         alone = unpaired(points(pair.found, shift), points(all_plain, shift))
         by_pair = with_interval(lead(*pair, shift))
         print(row(f"`{name}`", by_pair, with_interval(alone)))
+
+
+def print_rest(pairs: Mapping[str, Pair], fewer: Found) -> None:
+    """Print SED with members that rest, less all members and less fewer epochs."""
+    heads = [f"{beside}, {place}" for beside in ("all", "fewer") for place in SCORES]
+    print()
+    print(row("two members less", *heads))
+    for method in (SED(weight=0.1, active=2), *CANDIDATES["SED"]):
+        two = pairs[named(method)].found
+        others = pairs[named(replace(method, active=3))].found, fewer
+        leads = [
+            lead(two, other, score) for other in others for score in SCORES.values()
+        ]
+        print(row(f"`{named(method)}`", *map(with_interval, leads)))
 
 
 def print_more_pairs(methods: Mapping[str, Found]) -> None:

@@ -61,6 +61,7 @@ CANDIDATES: dict[str, list[Method]] = {
     "SAM": [SAM(rho=0.02)],
     "GSAM": [GSAM(rho=rho) for rho in RADII],
     "SharpBalance": [SharpBalance(rho=rho) for rho in RADII],
+    "SharpBalance-late": [SharpBalance(rho=0.05, before="plain")],
     "SED": [SED(weight=weight, active=2) for weight in WEIGHTS],
     "SED-all": [SED(weight=weight, active=3) for weight in (0.1, *WEIGHTS)],
     "A2D": [A2D(weight=weight) for weight in WEIGHTS],
@@ -237,6 +238,8 @@ def named(method: Method) -> str:
     names = ["rho", "weight", "regularizer"]
     if isinstance(method, SED) and method.active != 2:
         names.append("active")
+    if isinstance(method, SharpBalance) and method.before == "plain":
+        names.append("before")
     given = [f"{n}={getattr(method, n)!r}" for n in names if hasattr(method, n)]
     return f"{type(method).__name__}({', '.join(given)})"
 

@@ -71,8 +71,8 @@ class SED(CoupledMethod):
             descends the joint loss itself.
         weight: Weight of the disagreement; 0 leaves the random choice of members, if
             ``active`` makes one. The papers have 0.1 and draw two, which lost 0.9
-            points on frozen features and 3.6 in 12 epochs of images. Where data shift, only labeled samples of the
-            shift can choose.
+            points on frozen features and 3.6 in 12 epochs of images. Where data shift,
+            only labeled samples of the shift can choose.
         active: How many members each step draws; None for all. With fewer a step's cost
             does not depend on their number, and each makes fewer updates in an epoch.
         kernel: How disagreement is measured: ``"a2d"`` or ``"divdis"``.

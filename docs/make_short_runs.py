@@ -1,0 +1,96 @@
+"""Read the results of decision 011 by its rules, next to those of decision 010.
+
+PYTHONPATH=src:benchmarks python3 docs/make_short_runs.py
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from defaults import named
+from make_defaults import (
+    HURTS,
+    JOBS,
+    MORE_SEEDS,
+    RESULTS,
+    SCORES,
+    Found,
+    Pair,
+    beside_plain,
+    lead,
+    pairs_of,
+    print_jobs,
+    standing,
+)
+from score_tables import row, with_interval
+
+from tepui.core.storage import read_json
+from tepui.methods import SAM, SharpBalance
+from tepui.studies.significance import Difference
+
+FOLDERS = (RESULTS, RESULTS.parent / "011_short_runs")
+ENSEMBLES = {"cifar10": 15, "features": 5, "flights": 10}
+FORMER = named(SharpBalance(rho=0.05))
+PLAINLY = named(SharpBalance(rho=0.05, before="plain"))
+SMALLER = named(SharpBalance(rho=0.02))
+SAM_NOW, SAM_SMALLER = named(SAM(rho=0.05)), named(SAM(rho=0.02))
+
+Pairs = Mapping[str, Mapping[str, Pair]]  # by job and method
+
+
+def main() -> None:
+    pairs = {job: complete(job, FOLDERS) for job in JOBS}
+    arms = (FORMER, PLAINLY, SMALLER, SAM_NOW, SAM_SMALLER)
+    print_jobs(pairs, arms)
+    print()
+    images = pairs["cifar10"]
+    for arm in (PLAINLY, SMALLER):
+        if arm in images:
+            cells = [with_interval(less_former(images, arm, p)) for p in SCORES]
+            print(row(f"`{arm}`, less the former default", *cells))
+    for rule, answer in {
+        "SharpBalance begins plainly": passes(pairs, PLAINLY),
+        "SharpBalance with 0.02 is tried in 40 epochs": passes(pairs, SMALLER),
+        "SAM has 0.02": sam_is_smaller(pairs),
+    }.items():
+        print(f"{rule}: {'not yet known' if answer is None else answer}")
+
+
+def complete(job: str, folders: tuple[Path, ...]) -> dict[str, Pair]:
+    """Return methods with all ensembles that the decision asks for."""
+    files = [file for folder in folders for file in sorted(folder.glob(f"{job}*.json"))]
+    runs: list[dict[str, Found]] = [read_json(file)["methods"] for file in files]
+    more = next(
+        (r for f, r in zip(files, runs, strict=True) if f.stem == MORE_SEEDS), None
+    )
+    full = [
+        pairs_of([beside_plain(run, more)])
+        for run in runs
+        if len(next(iter(run.values()))["accuracy"]) == ENSEMBLES[job]
+    ]
+    return {name: pair for several in full for name, pair in several.items()}
+
+
+def less_former(images: Mapping[str, Pair], arm: str, place: str) -> Difference:
+    """Return an arm less the former default of the same seeds."""
+    return lead(images[arm].found, images[FORMER].found, SCORES[place])
+
+
+def passes(pairs: Pairs, arm: str) -> bool | None:
+    """Return what rule 1 says of an arm; None before it was trained in all jobs."""
+    if any(arm not in job for job in pairs.values()):
+        return None
+    hurts = any(standing(*job[arm]) == HURTS for job in pairs.values())
+    return not hurts and less_former(pairs["cifar10"], arm, "in domain").low > 0
+
+
+def sam_is_smaller(pairs: Pairs) -> bool | None:
+    """Return what rule 3 says; None before its arms were trained in all jobs."""
+    if any(arm not in job for arm in (SAM_NOW, SAM_SMALLER) for job in pairs.values()):
+        return None
+    if standing(*pairs["cifar10"][SAM_NOW]) != HURTS:
+        return False
+    return all(standing(*job[SAM_SMALLER]) != HURTS for job in pairs.values())
+
+
+if __name__ == "__main__":
+    main()

@@ -87,6 +87,15 @@ def test_methods_stand_side_by_side():
     assert "Every class in numbers" in found
 
 
+def test_a_method_among_others_that_lack_them_keeps_its_name():
+    given = comparison()
+    first, second = given.methods
+    own = {**second.ensembles[0].evaluation, "by_class": RATES}
+    second = replace(second, ensembles=(replace(second.ensembles[0], evaluation=own),))
+    found = seen(replace(given, methods=(first, second)))
+    assert "lowest recall % of class B 72.50 50.0 <spam> Scroll" in found
+
+
 def test_of_many_classes_those_of_lowest_recall_are_shown():
     recalls = [(50 + n) / 100 for n in range(20)]
     columns = dict.fromkeys(("precision", "f1"), [1.0] * 20)
@@ -98,6 +107,9 @@ def test_of_many_classes_those_of_lowest_recall_are_shown():
         "all are in evaluation.json." in found
     )
     assert re.findall(r"\bc\d\d(?= 9 )", found) == names[:7:-1]
+    few = [0.5, 0.25, *[None] * 18]  # of which two occur
+    found = seen(with_rates({"by_class": rates | {"recall": few}}))
+    assert "shown are the 2 of lowest recall" in found
     twelve = {name: values[:12] for name, values in rates.items()}
     found = seen(with_rates({"by_class": twelve | {"recall": recalls[:12]}}))
     assert "There are" not in found

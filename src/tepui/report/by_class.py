@@ -64,20 +64,22 @@ def by_class_parts(group: Group) -> list[Markup]:
     has_sets = any(own.coverage for method in methods for own in method.ensembles)
     scores = RATES + (SETS if has_sets else ())
     headings = [nouns.one, nouns.samples, *(title for _, title, _, _ in scores)]
+    single = len(group.entries) == 1
     groups = {
-        method.label if len(methods) > 1 else "": _rows(method, shown, scores)
+        "" if single else method.label: _rows(method, shown, scores)
         for method in methods
     }
     caption = f"By {nouns.one}{'' if _alone(methods) else ', mean and 95 % interval'}"
     made = grouped_table(caption, headings, groups)
     fitted = any(map(was_fitted_on_test, group.entries))
     explained = note(_meaning(nouns, has_sets, fitted))
-    said = [lead(_many(len(first.names), nouns))] if len(first.names) > MOST else []
-    if len(methods) == 1:
+    every = len(shown) == len(first.names)
+    said = [] if every else [lead(_many(len(first.names), len(shown), nouns))]
+    if single:
         return [lead(_lowest(methods[0], nouns)), *said, made, explained]
     title = f"Every {nouns.one} in numbers"
-    if said:
-        title = f"The {MOST} {nouns.several} of lowest recall in numbers"
+    if not every:
+        title = f"The {len(shown)} {nouns.several} of lowest recall in numbers"
     overview = [lead(_why(nouns)), _overview(methods, nouns)]
     return [*overview, *said, folded(title, made), explained]
 
@@ -187,9 +189,9 @@ def _why(nouns: Nouns) -> str:
     )
 
 
-def _many(count: int, nouns: Nouns) -> str:
+def _many(count: int, shown: int, nouns: Nouns) -> str:
     return (
-        f"There are {count} {nouns.several}: shown are the {MOST} of lowest recall, "
+        f"There are {count} {nouns.several}: shown are the {shown} of lowest recall, "
         "the lowest first; all are in evaluation.json."
     )
 

@@ -7,8 +7,10 @@ import torch
 
 import tepui
 from tepui.cli.main import main
+from tepui.core.storage import read_document, write_document
 from tepui.evaluation import read_logits
 from tepui.studies.gallery import read_gallery
+from tepui.studies.trained import EVALUATION_KIND
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--epochs", "1"]
 NOISE, BLUR = ["--ood", "noise=UniformNoise"], ["--ood", "far=GaussianNoise"]
@@ -46,6 +48,22 @@ def test_parts_are_the_same_as_the_whole(run, tmp_path, capsys):
         assert torch.equal(logits.shifted[cell][0], values)
         assert torch.equal(logits.shifted[cell][1], labels)
     assert {gallery.data for gallery in shown} == {None, "noise", "far"}
+
+
+def test_scores_of_each_class_come_to_an_evaluation_from_before(run, capsys):
+    main(["evaluate", str(run), "--corruptions", "none"])
+    assert "each class" in capsys.readouterr().out
+    whole = evaluation(run)["by_class"]
+    assert len(whole["recall"]) == 10
+    before = read_document(run / "evaluation.json", EVALUATION_KIND)
+    before.pop("by_class")
+    write_document(run / "evaluation.json", EVALUATION_KIND, before)
+    main(["report", str(run)])
+    assert "By class" not in (run / "report.html").read_text()
+    main(["evaluate", str(run), *NOISE])
+    assert evaluation(run)["by_class"] == whole
+    main(["report", str(run), "--overwrite"])
+    assert ">By class</h2>" in (run / "report.html").read_text()
 
 
 def test_to_a_comparison_one_adds_by_comparing(tmp_path, capsys):

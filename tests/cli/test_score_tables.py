@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from tepui.cli.score_tables import (
+    class_table,
     gain_sentence,
     part_tables,
     score_table,
@@ -13,9 +14,11 @@ from tepui.cli.score_tables import (
 )
 from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.evaluation.applied import AppliedScores
+from tepui.evaluation.by_class import ByClass
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.scores import Scores
 from tepui.evaluation.task_scores import LabelScores, NumberScores, OutputScores
+from tepui.report.wording import DASH
 
 
 def classes(accuracy, mean, **more):
@@ -95,6 +98,38 @@ def test_members_have_a_table_of_their_own_counted_from_one():
     rows = printed(*part_tables(found))
     assert ["1", "87.00 %", "0.5000"] in rows
     assert ["2", "89.00 %", "0.6000"] in rows
+
+
+def by_class(count, **more):
+    rates = dict.fromkeys(("recall", "precision", "f1"), (0.5,) * count)
+    names = tuple(f"c{n}" for n in range(count))
+    return ByClass(**{"names": names, "samples": (4,) * count, **rates, **more})
+
+
+def test_each_class_has_a_row_and_a_dash_for_shares_of_nothing():
+    recall, sets = (0.25, nan), {"coverage": (0.75, 0.5), "size": (1.5, 2.0)}
+    found = evaluation(classes(0.9, 0.88), by_class=by_class(2, recall=recall))
+    rows = printed(class_table(found))
+    assert ["each class"] in rows
+    assert ["c0", "4", "25.00 %", "50.00 %", "50.00 %"] in rows
+    assert ["c1", "4", DASH, "50.00 %", "50.00 %"] in rows
+    found = evaluation(classes(0.9, 0.88), by_class=by_class(2, **sets))
+    assert ["c0", "4", *["50.00 %"] * 3, "75.00 %", "1.5000"] in printed(
+        class_table(found)
+    )
+
+
+def test_of_many_classes_those_of_lowest_recall_are_printed():
+    recall = tuple(n / 100 for n in range(30, 10, -1))
+    found = evaluation(classes(0.9, 0.88), by_class=by_class(20, recall=recall))
+    rows = printed(class_table(found))
+    assert ["the 12 of 20 classes with the lowest recall"] in rows
+    names = [row[0] for row in rows if row[0].startswith("c")]
+    assert names == [f"c{n}" for n in range(19, 7, -1)]
+
+
+def test_what_has_no_classes_has_no_such_table():
+    assert class_table(evaluation(numbers(0.5, 0.75), Task("regression"))) is None
 
 
 def test_labels_are_counted_as_the_columns_they_are():

@@ -342,13 +342,13 @@ RETURNED = {
     "Run Scores StoredLogits TrainingDiverged",
     "tepui.data": "Draws StoredArray",
     "tepui.ensembles": "TaskLacksError",
-    "tepui.evaluation": "LabelScores LogitRuns MemoryPrice NumberScores OutputScores "
-    "PixelScores PredictionCost Selective ShardedPredictions",
+    "tepui.evaluation": "ByClass LabelScores LogitRuns MemoryPrice NumberScores "
+    "OutputScores PixelScores PredictionCost Selective ShardedPredictions",
     "tepui.export": "Exported",
     "tepui.methods": "ActiveMembers CoupledBatch",
-    "tepui.metrics": "BrierParts ConformalIntervals ConformalSets HeldOutScores "
-    "Isotonic Mahalanobis NearestNeighbor Reliability RiskCoverage SizeCurve "
-    "TemperatureScaling VectorScaling ViM",
+    "tepui.metrics": "BrierParts ClassRates ConformalIntervals ConformalSets "
+    "HeldOutScores Isotonic Mahalanobis NearestNeighbor Reliability RiskCoverage "
+    "SizeCurve TemperatureScaling VectorScaling ViM",
     "tepui.papers": "Diagram Numbers Recipe",
     "tepui.sharpness": "Selection",
     "tepui.studies": "Comparison Departure Difference Estimate Finding LoadedReports "

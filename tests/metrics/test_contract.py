@@ -48,8 +48,10 @@ STREAMS = {
     "AURC": "aurc",
     "Accuracy": "accuracy",
     "AdaptiveECE": "adaptive_ece",
+    "BalancedAccuracy": "balanced_accuracy",
     "Brier": "brier",
     "BrierDecomposition": "brier_decomposition",
+    "ClassScores": "class_scores",
     "DER": "der",
     "Disagreement": "disagreement",
     "ECE": "ece",
@@ -69,6 +71,8 @@ STREAMS = {
     "UniquePredictions": "unique_predictions",
 }
 NAMES = [*FUNCTIONS, *STREAMS]
+# A bin, or a class, may hold nothing.
+MAY_BE_NAN = {"class_scores", "reliability"}
 
 
 def corruption_accuracy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -127,8 +131,10 @@ CASES = {
     "adaptive_ece": Case(""),
     "augrc": Case(""),
     "aurc": Case(""),
+    "balanced_accuracy": Case(""),
     "brier": Case(""),
     "brier_decomposition": Case(""),
+    "class_scores": Case("c"),
     "corruption_accuracy": Case("", call=corruption_accuracy),
     "der": Case("", pairs=True),
     "disagreement": Case("", pairs=True),
@@ -266,6 +272,7 @@ SHARED = {
     "member_tensors",
     "mixture_log_density",
     "quantile_tensors",
+    "rates_of",
     "regrouped",
     "samples_at_once",
     "scaled",
@@ -313,7 +320,7 @@ def contract(name: str, device: str = "cpu") -> None:
         metric,
         axes=CASES[name].axes,
         min_members=2 if CASES[name].pairs else 1,
-        may_be_nan=STREAMS.get(name, name) == "reliability",
+        may_be_nan=STREAMS.get(name, name) in MAY_BE_NAN,
         stream=getattr(metrics, streams[name]) if name in streams else None,
         device=device,
     )

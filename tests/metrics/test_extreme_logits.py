@@ -10,13 +10,14 @@ from tepui import metrics
 from tepui.metrics.chunks import Chunk
 
 LARGEST = torch.finfo(torch.float32).max
-# Reliability has no value in an empty bin.
+# Reliability has no value in an empty bin, nor recall for a class without samples.
+ELSEWHERE = ("class_scores", "fit_calibration", "reliability", "size_curve")
 FUNCTIONS = {
     name: function
     for name in metrics.__all__
     if inspect.isfunction(function := getattr(metrics, name))
     and {"logits"} <= inspect.signature(function).parameters.keys() - {"metric"}
-    and name not in ("fit_calibration", "reliability", "size_curve", "temperature")
+    and name not in (*ELSEWHERE, "temperature")
 }
 RULES = {
     (name, rule)

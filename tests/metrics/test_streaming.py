@@ -40,6 +40,8 @@ CASES: list[tuple[type, str, dict[str, object]]] = [
     (metrics.AUGRC, "augrc", {"rule": "logit"}),
     (metrics.AdaptiveECE, "adaptive_ece", {"num_bins": 3}),
     (metrics.MeanIoU, "mean_iou", {}),
+    (metrics.ClassScores, "class_scores", {"rule": "vote"}),
+    (metrics.BalancedAccuracy, "balanced_accuracy", {"rule": "logit"}),
     (metrics.PairwiseDisagreement, "pairwise_disagreement", {}),
     (metrics.Disagreement, "disagreement", {}),
     (metrics.DER, "der", {}),

@@ -28,6 +28,7 @@ from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.cli.remembered import remember
 from tepui.cli.score_tables import (
+    class_table,
     gain_sentence,
     part_tables,
     score_table,
@@ -223,8 +224,10 @@ def evaluate(
     terminal = console()
     what = "classes" if evaluation.task == CLASSIFICATION else "outputs"
     title = f"{evaluation.classes} {what}, {folder}"
-    for shown in (score_table(evaluation, title), *part_tables(evaluation)):
-        terminal.print(shown)
+    of_classes = class_table(evaluation)
+    for shown in (score_table(evaluation, title), *part_tables(evaluation), of_classes):
+        if shown is not None:
+            terminal.print(shown)
     known = preparation_of(test)
     if known is not None and known.units is not None:
         terminal.print(_in_units(known.units))

@@ -9,8 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tepui.cli.console import table
+from tepui.evaluation.by_class import RATES, SETS
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.task_scores import TaskScores
+from tepui.report.by_class import nouns_of, shown_places
 from tepui.report.measures import ACCURACY, MEASURES, RMSE, shown_name
 from tepui.report.scores import gain_in_words
 from tepui.report.wording import DASH, listed, number
@@ -35,6 +37,7 @@ PERCENT = {
     *(measure.score for measure in MEASURES if measure.percent),
     *("nominal_coverage", "promised", "coverage", "adaptive_ece"),
     *("member_accuracies", "label_eces"),
+    *RATES,
 }
 GAIN = "improvement"
 # What is no calibrated score, but one of conformal sets or intervals.
@@ -98,6 +101,33 @@ def part_tables(evaluation: Evaluation) -> Iterator[Table]:
             for place in range(len(lists[names[0]]))
         ]
         yield table(f"each {part}", (part, *headings), rows, numbers=headings)
+
+
+def class_table(evaluation: Evaluation) -> Table | None:
+    """Return the scores of each class, of those of lowest recall where there are many.
+
+    None where there are no classes.
+    """
+    if (found := evaluation.by_class) is None:
+        return None
+    nouns = nouns_of(evaluation.task.name, evaluation.clean.values())
+    places = shown_places(found.recall)
+    names = [name for name in (*RATES, *SETS) if getattr(found, name)]
+    headings = [{"f1": "F1", "size": "set size"}.get(name, name) for name in names]
+    rows = [
+        [
+            found.names[place],
+            str(found.samples[place]),
+            *(_cell(name, getattr(found, name)[place]) for name in names),
+        ]
+        for place in places
+    ]
+    title = f"each {nouns.one}"
+    if len(places) < len(found.names):
+        title = f"the {len(places)} of {len(found.names)} {nouns.several} with the "
+        title += "lowest recall"
+    numbers = (nouns.samples, *headings)
+    return table(title, (nouns.one, *numbers), rows, numbers=numbers)
 
 
 def gain_sentence(evaluation: Evaluation) -> str:

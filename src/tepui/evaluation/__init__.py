@@ -2,6 +2,7 @@
 
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.evaluation.applied import AppliedScores
+from tepui.evaluation.by_class import ByClass
 from tepui.evaluation.combining import (
     Aggregated,
     OracleSelection,
@@ -32,6 +33,7 @@ from tepui.evaluation.task_scores import (
 __all__ = [
     "Aggregated",
     "AppliedScores",
+    "ByClass",
     "Detection",
     "EnsembleMeasurement",
     "Evaluation",

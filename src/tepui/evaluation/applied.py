@@ -20,6 +20,7 @@ from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.held_out import HeldOut
 from tepui.ensembles.predicted import calibrated, prediction_of
+from tepui.evaluation.by_class import set_sums
 from tepui.evaluation.label_stream import LabelStream
 from tepui.losses.base import like_outputs
 from tepui.metrics import (
@@ -118,6 +119,7 @@ class AppliedStream:
         self.labels = LabelStream(rule) if applied.task == MULTI_LABEL else None
         self.held = self.size = 0.0
         self.count = 0
+        self.by_class: Tensor | None = None  # sums of sets, where there are any
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
         """Take in some samples."""
@@ -135,16 +137,18 @@ class AppliedStream:
             conformity=applied.conformity,
         )
         if applied.task == CLASSIFICATION:
-            sets = prediction.sets
-            held = sets.gather(1, targets.long().unsqueeze(1))
-            size = sets.sum(-1)
+            sums = set_sums(prediction.sets, targets.long())
+            self.by_class = sums if self.by_class is None else self.by_class + sums
+            count, held, size = sums.sum(1).tolist()
         else:
             lower, upper = prediction.conformal_interval
             answers = like_outputs(targets, lower)
-            held, size = (lower <= answers) & (answers <= upper), upper - lower
-        self.count += held.numel()
-        self.held += float(held.sum())
-        self.size += float(size.double().sum())
+            inside = (lower <= answers) & (answers <= upper)
+            count, held = inside.numel(), float(inside.sum())
+            size = float((upper - lower).double().sum())
+        self.count += int(count)
+        self.held += held
+        self.size += size
 
     def _calibrated(self, logits: Tensor, targets: Tensor) -> None:
         if self.labels is None:

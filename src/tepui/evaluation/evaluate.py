@@ -275,6 +275,7 @@ def _evaluation(
             cell: copy.applied for cell, copy in cells if copy.applied is not None
         },
         majority=clean.majority,
+        by_class=clean.by_class,
     )
 
 

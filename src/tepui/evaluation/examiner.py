@@ -18,6 +18,7 @@ from tepui.core.checks import class_indices, logits_shape
 from tepui.core.probabilities import warn_of_probabilities
 from tepui.data.loading import length
 from tepui.evaluation.applied import Applied, AppliedScores
+from tepui.evaluation.by_class import ByClass, by_class, names_of
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.dataset_logits import Classes, classes_left
 from tepui.evaluation.dead_members import Losses
@@ -51,6 +52,7 @@ class Labeled(NamedTuple):
     selective: dict[str, Selective]  # and what is left without the highest scores
     applied: AppliedScores | None = None  # after calibration, where there is one
     majority: float | None = None  # share of the most frequent class, where asked for
+    by_class: ByClass | None = None  # scores of each class, or label, where asked for
 
 
 @final
@@ -107,7 +109,11 @@ class Examiner:
             return Labeled(sizes, *kept, {}, {}, after)
         mistaken = torch.cat(wrong)
         found = found_mistakes(by_sample, mistaken), selective(by_sample, mistaken)
-        return Labeled(sizes, *kept, *found, after, majority_share(torch.cat(answers)))
+        names = names_of(data, sizes[2], self._mask(data))
+        sums = None if applied is None else applied.by_class
+        rows = by_class(stream.rates(), names, sums)
+        share = majority_share(torch.cat(answers))
+        return Labeled(sizes, *kept, *found, after, share, rows)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""

@@ -17,7 +17,8 @@ from tepui.core.checks import UNLABELED, class_indices
 from tepui.evaluation.dead_members import Losses
 from tepui.evaluation.task_scores import LabelScores, PixelScores
 from tepui.losses.base import like_outputs
-from tepui.metrics import Reliability, Rule
+from tepui.metrics import ClassRates, Reliability, Rule
+from tepui.metrics.class_scores import rates_of
 from tepui.metrics.multilabel import label_rows, two_classes
 
 
@@ -26,6 +27,7 @@ class PixelStream:
 
     def __init__(self, members: int, rule: Rule) -> None:
         streams = _streams(rule) | {"mean_iou": metrics.MeanIoU(rule=rule)}
+        streams["rates"] = metrics.ClassScores(rule=rule)
         if members > 1:
             streams["disagreement"] = metrics.Disagreement()
         self._together = metrics.Collection(**streams)
@@ -44,6 +46,11 @@ class PixelStream:
         members = self._together.streams["member_nlls"].compute().tolist()
         return Losses(members, math.log(self._classes))
 
+    def rates(self) -> ClassRates:
+        """Return the scores of each class."""
+        found: ClassRates = self._together.streams["rates"].compute()
+        return found
+
     def result(self, custom: Mapping[str, float]) -> tuple[PixelScores, Reliability]:
         """Return the scores with the caller's own, and the bins."""
         values = _values(self._together)
@@ -60,7 +67,9 @@ class LabelStream:
         self._together = metrics.Collection(**_streams(rule))
         self._precision = metrics.MeanAveragePrecision()
         self._calibration = metrics.LabelECE()
-        self._shares: list[Tensor] = []  # samples with each label, and all samples
+        # Samples with each label, those predicted to have it, and those rightly so.
+        self._counts: list[Tensor] = []
+        self._samples = 0
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
         """Take in some samples."""
@@ -71,16 +80,22 @@ class LabelStream:
         probs = probs.contiguous()
         self._precision.update(probs, wanted)
         self._calibration.update(probs, wanted)
-        count = wanted.new_tensor(len(wanted))
-        self._shares.append(torch.cat([wanted.sum(0), count[None]]).double())
+        chosen = metrics.ensemble_predictions(two, rule=self._rule).view_as(wanted)
+        counts = [each.sum(0) for each in (wanted, chosen, wanted * chosen)]
+        self._counts.append(torch.stack(counts))
+        self._samples += len(wanted)
 
     def losses(self) -> Losses:
         """Return each member's loss, and that of how often each label holds."""
         members = self._together.streams["member_nlls"].compute().tolist()
-        *held, count = torch.stack(self._shares).sum(0)
-        share = torch.stack(held) / count
+        held, _, _ = torch.stack(self._counts).sum(0)
+        share = held.double() / self._samples
         entropy = torch.special.entr(share) + torch.special.entr(1 - share)
         return Losses(members, float(entropy.mean()))
+
+    def rates(self) -> ClassRates:
+        """Return the scores of each label."""
+        return rates_of(*torch.stack(self._counts).sum(0))
 
     def result(self, custom: Mapping[str, float]) -> tuple[LabelScores, Reliability]:
         """Return the scores with the caller's own, and the bins."""
@@ -117,6 +132,7 @@ def _values(together: metrics.Collection) -> dict[str, Any]:
     """Return the values by name, those of members as tuples."""
     values = together.compute()
     found: dict[str, Any] = {"reliability": values.pop("reliability")}
+    values.pop("rates", None)
     for name, value in values.items():
         of_members = name.startswith("member_")
         found[name] = tuple(value.tolist()) if of_members else float(value)

@@ -75,6 +75,9 @@ class NumberStream:
         guess = self.sums.total_squares / self.sums.numbers - mean.square()
         return Losses((self.sums.squares / self.sums.numbers).tolist(), float(guess))
 
+    def rates(self) -> None:
+        """Return nothing: there are no classes."""
+
     def result(self, custom: Mapping[str, float]) -> tuple[NumberScores, None]:
         """Return the scores with the caller's own; there are no bins."""
         assert self.sums is not None, "a data set holds at least one sample"

@@ -32,6 +32,9 @@ class OutputStream:
     def losses(self) -> None:
         """Return nothing: what a guess would lose is not known."""
 
+    def rates(self) -> None:
+        """Return nothing: there are no classes."""
+
     def result(self, custom: Mapping[str, float]) -> tuple[OutputScores, None]:
         """Return the scores with the caller's own; there are no bins."""
         distances = tuple((total / self._count) ** 0.5 for total in self._squares)

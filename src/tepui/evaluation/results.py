@@ -13,6 +13,7 @@ from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, mean_applied
+from tepui.evaluation.by_class import ByClass
 from tepui.evaluation.majority import no_better_than_majority
 from tepui.evaluation.ood import Detection, Histogram, Selective
 from tepui.evaluation.scores import mean_scores
@@ -50,6 +51,8 @@ class Evaluation(ShownInNotebooks):
         applied_shifted: The same by type and severity of the shift.
         majority: Share of the most frequent class of the clean data, which a guess
             could be right for; None for tasks other than a choice between classes.
+        by_class: Recall, precision and F1 of each class of the clean data, or each
+            label, and what conformal sets give for it; None for numbers.
     """
 
     rule: Rule
@@ -68,6 +71,7 @@ class Evaluation(ShownInNotebooks):
     applied: AppliedScores | None = None
     applied_shifted: Mapping[Cell, AppliedScores] = field(default_factory=dict)
     majority: float | None = None
+    by_class: ByClass | None = None
 
     def __str__(self) -> str:
         return summary(self)
@@ -156,6 +160,7 @@ class Evaluation(ShownInNotebooks):
                 k: counts.document() for k, counts in self.histograms.items()
             },
             **({} if self.majority is None else {"majority": self.majority}),
+            **({} if self.by_class is None else {"by_class": self.by_class.document()}),
             **self._applied_document(),
         }
 
@@ -179,6 +184,8 @@ class Evaluation(ShownInNotebooks):
         }
         if natural:
             found["natural"] = {name: scores.document() for name, scores in natural}
+        if self.by_class is not None and (sets := self.by_class.sets_document()):
+            found["by_class"] = sets
         return {"applied": found}
 
 
@@ -198,6 +205,16 @@ def _applied_lines(evaluation: Evaluation) -> list[str]:
             cells = "".join(f"{value:>12.4g}" for value in values)
             lines.append(f"    {name.replace('_', ' '):<22}{cells}")
     return lines
+
+
+def _class_lines(found: ByClass | None) -> list[str]:
+    """Return the mean recall of classes, and the lowest with whose it is."""
+    if found is None or found.worst is None:
+        return []
+    at = found.worst
+    lowest = f"{found.recall[at]:.4g} of {found.names[at]} ({found.samples[at]})"
+    said = f"mean {found.mean_recall:.4g}, lowest {lowest}"
+    return [f"  {'recall by class':<24}  {said}"]
 
 
 def guessing_in_words(evaluation: Evaluation) -> str:
@@ -226,6 +243,7 @@ def summary(evaluation: Evaluation) -> str:
         if name.startswith("member_"):
             numbers = " ".join(f"{value:.4g}" for value in values)
             lines.append(f"  {name.replace('_', ' '):<24}  {numbers}")
+    lines += _class_lines(evaluation.by_class)
     if evaluation.only_guesses:
         lines.append(f"  {guessing_in_words(evaluation)}")
     lines += _applied_lines(evaluation)

@@ -17,7 +17,7 @@ from tepui.evaluation.task_scores import (
     means,
     score_names,
 )
-from tepui.metrics import Reliability, Rule
+from tepui.metrics import ClassRates, Reliability, Rule
 
 Ratios = Literal["pooled", "mean"]
 
@@ -96,13 +96,18 @@ class ScoreStream:
         """Take in some samples."""
         self._together.update(logits, labels)
 
+    def rates(self) -> ClassRates:
+        """Return the scores of each class."""
+        found: ClassRates = self._together.streams["rates"].compute()
+        return found
+
     def result(self, custom: Mapping[str, float]) -> tuple[Scores, Reliability]:
         """Return the scores with the caller's own, and the bins."""
         with warnings.catch_warnings():
             # A member without errors leaves ratios undefined; the scores say NaN.
             warnings.simplefilter("ignore", UserWarning)
             values = self._together.compute()
-        bins = values.pop("reliability")
+        bins, _ = values.pop("reliability"), values.pop("rates")
         accuracies = tuple(values["individual_accuracy"].tolist())
         nlls = tuple(values.pop("individual_nll").tolist())
         values["individual_accuracy"] = values["individual_accuracy"].mean()
@@ -134,6 +139,7 @@ def _streams(members: int, rule: Rule) -> dict[str, metrics.LogitsStreaming[Any]
     """Return the metrics; those of pairs only where there are pairs."""
     streams: dict[str, metrics.LogitsStreaming[Any]] = {
         "reliability": metrics.ReliabilityDiagram(rule=rule),
+        "rates": metrics.ClassScores(rule=rule),
         "individual_accuracy": metrics.IndividualAccuracy(),
         "individual_nll": metrics.IndividualNLL(),
         "accuracy": metrics.Accuracy(rule=rule),

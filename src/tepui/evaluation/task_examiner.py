@@ -12,6 +12,7 @@ from tepui.core.task import Task
 from tepui.data.loading import length
 from tepui.ensembles.predicted import prediction_of
 from tepui.evaluation.applied import Applied
+from tepui.evaluation.by_class import by_class, names_of
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.examiner import Batches, Labeled, joined
 from tepui.evaluation.feature_scores import Watched, scores_of
@@ -87,7 +88,10 @@ class TaskExaminer:
         measured, bins = stream.result(custom)
         after = None if applied is None else applied.result()
         kept = joined(ranked) | (scores_of(self.watched) if familiar else {})
-        return Labeled(sizes, measured, bins, kept, stream.losses(), {}, {}, after)
+        rates = stream.rates()
+        rows = None if rates is None else by_class(rates, names_of(data, outs))
+        found = sizes, measured, bins, kept, stream.losses()
+        return Labeled(*found, {}, {}, after, by_class=rows)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""

@@ -56,6 +56,13 @@ from tepui.metrics.calibrators import (
     fit_calibration,
 )
 from tepui.metrics.chunks import Chunk, Rule
+from tepui.metrics.class_scores import (
+    BalancedAccuracy,
+    ClassRates,
+    ClassScores,
+    balanced_accuracy,
+    class_scores,
+)
 from tepui.metrics.conformal.intervals import ConformalIntervals, IntervalScoreName
 from tepui.metrics.conformal.quantile import conformal_quantile
 from tepui.metrics.conformal.sets import ConformalSets, SetScore
@@ -177,6 +184,7 @@ __all__ = [
     "RMSE",
     "Accuracy",
     "AdaptiveECE",
+    "BalancedAccuracy",
     "Binning",
     "Brier",
     "BrierDecomposition",
@@ -185,6 +193,8 @@ __all__ = [
     "CalibrationMethod",
     "CalibrationScope",
     "Chunk",
+    "ClassRates",
+    "ClassScores",
     "Collection",
     "ConformalIntervals",
     "ConformalSets",
@@ -238,8 +248,10 @@ __all__ = [
     "aupr",
     "aurc",
     "auroc",
+    "balanced_accuracy",
     "brier",
     "brier_decomposition",
+    "class_scores",
     "conformal_quantile",
     "corruption_accuracy",
     "der",

@@ -11,9 +11,9 @@ from tepui.evaluation.adding import CALIBRATED_SINCE, FITTED_ON_TEST
 from tepui.report.coverage import Covered, coverage_figure, coverage_lead
 from tepui.report.markup import TableCell, lead, note, table
 from tepui.report.measures import RMSE
-from tepui.report.tables import interval_cell
-from tepui.report.wording import DASH, listed, number, opening, word
-from tepui.studies import Interval, estimate, mean_interval
+from tepui.report.tables import mean_cell
+from tepui.report.wording import listed, number, opening, word
+from tepui.studies import estimate
 from tepui.studies.load_reports import Entry, Group
 
 # Names, headings, scales and digits.
@@ -34,7 +34,8 @@ SETS = (("coverage", "coverage %", 100, 2), ("size", "size", 1, 3))
 def applied_parts(group: Group) -> list[Markup]:
     """Return tables of calibrated scores and of coverage, where there are any."""
     parts = [*_calibrated(group), *_covered(group)]
-    fitted = [entry.result.label for entry in group.entries if _fitted_on_test(entry)]
+    entries = filter(was_fitted_on_test, group.entries)
+    fitted = [entry.result.label for entry in entries]
     said = [of_fitted_samples(listed(fitted))] if fitted else []
     said += _calibrated_since(group)
     return [*map(lead, said), *parts]
@@ -68,7 +69,8 @@ def of_fitted_samples(names: str) -> str:
     )
 
 
-def _fitted_on_test(entry: Entry) -> bool:
+def was_fitted_on_test(entry: Entry) -> bool:
+    """Return whether an ensemble was calibrated on the samples it was tested on."""
     evaluations = (trained.evaluation for trained in entry.result.ensembles)
     return any((own.get("applied") or {}).get(FITTED_ON_TEST) for own in evaluations)
 
@@ -80,18 +82,18 @@ def _calibrated(group: Group) -> list[Markup]:
     rows: list[list[str | TableCell]] = []
     for entry in known:
         plain = [
-            _cell(_trained(entry, name), scale, digits)
+            mean_cell(_trained(entry, name), scale, digits)
             for name, _, scale, digits in SCORES
         ]
         after = [
-            _cell(_values(entry, "clean", name), scale, digits)
+            mean_cell(_values(entry, "clean", name), scale, digits)
             for name, _, scale, digits in SCORES
         ]
         rows.append([entry.result.label, "as trained", *plain])
         rows.append([entry.result.label, "calibrated", *after])
     headings = ["method", "probabilities", *(title for _, title, _, _ in SCORES)]
     about = "Calibration is applied by predict."
-    if not any(map(_fitted_on_test, known)):
+    if not any(map(was_fitted_on_test, known)):
         about = "Calibration was fitted on held-out data and is applied by predict."
     shown = table("Before and after calibration", headings, rows, words=2)
     harm = " ".join(filter(None, map(_harm, known)))
@@ -158,10 +160,10 @@ def _table(
 ) -> Markup:
     rows: list[list[str | TableCell]] = []
     for entry in entries:
-        promised = _cell(_values(entry, "clean", "promised"), 100, 2)
+        promised = mean_cell(_values(entry, "clean", "promised"), 100, 2)
         for name, title, scale, digits in SETS:
             cells = [
-                _cell(_values(entry, level, name), scale, digits)
+                mean_cell(_values(entry, level, name), scale, digits)
                 for level in [*levels, *natural]
             ]
             told = promised if name == "coverage" else ""
@@ -189,14 +191,6 @@ def _trained(entry: Entry, name: str) -> list[float]:
         if ((found.get("applied") or {}).get("clean") or {}).get("nll") is not None
     ]
     return [value for value in values if value is not None]
-
-
-def _cell(values: list[float], scale: float, digits: int) -> TableCell:
-    if not values:
-        return TableCell(DASH)
-    found: Interval = mean_interval(scale * value for value in values)
-    most = scale if scale == 100 else math.inf  # a share, or a size
-    return interval_cell(found.within(0, most), digits)
 
 
 def _values(entry: Entry, level: str, name: str) -> list[float]:

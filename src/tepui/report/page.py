@@ -18,7 +18,13 @@ from tepui.core.storage import reading
 from tepui.report.markup import note, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.run_ends import epochs_of, kept_fact
-from tepui.report.sections import DIFFERENCES, MEASURES, SECTIONS, Parts
+from tepui.report.sections import (
+    BY_CLASS,
+    DIFFERENCES,
+    MEASURES,
+    SECTIONS,
+    Parts,
+)
 from tepui.report.story import told
 from tepui.report.wording import TIMES
 from tepui.studies.load_reports import Group, LoadedReports, ReportSource
@@ -147,9 +153,9 @@ def _of_group(group: Group, within: str) -> list[Section]:
         for title, parts in made.items()
         if parts
     ]
-    # No page misses measures, and none of one method its differences.
+    # No page misses measures or classes, and none of one method its differences.
     alone = len(group.entries) == 1
-    spared = {MEASURES, DIFFERENCES} if alone else {MEASURES}
+    spared = {MEASURES, BY_CLASS, *([DIFFERENCES] if alone else ())}
     missing = [t.lower() for t, parts in made.items() if not (parts or t in spared)]
     if missing or group.notes:
         named = [*group.notes, *missing]

@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from tepui.core.provenance import short_path
 from tepui.report.applied import applied_parts
+from tepui.report.by_class import by_class_parts
 from tepui.report.contrast_rows import contrast_figure, summary_figure
 from tepui.report.cost import cost_table, prediction_table, seconds_figure
 from tepui.report.coverage import (
@@ -48,6 +49,7 @@ from tepui.studies.load_reports import Entry, Group
 
 Parts = Sequence[Markup]
 
+BY_CLASS = "By class"
 DIFFERENCES = "Differences"
 MEASURES = "Measures"
 TERMS = {
@@ -237,6 +239,7 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
     "Scores": scores,
     DIFFERENCES: differences,
     "All scores": all_scores,
+    BY_CLASS: by_class_parts,
     "Corruptions": corruptions,
     "Calibration": calibration,
     "Sharpness and diversity": sharpness,

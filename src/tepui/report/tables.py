@@ -10,7 +10,7 @@ from markupsafe import Markup
 from tepui.report.markup import TableCell, grouped_table
 from tepui.report.measures import Measure, data_name, kinds, measures_of
 from tepui.report.wording import DASH, ends, number, opening
-from tepui.studies import Comparison, Interval, MethodResult
+from tepui.studies import Comparison, Interval, MethodResult, mean_interval
 from tepui.studies.contrasts import leads
 from tepui.studies.method_result import differing
 
@@ -59,6 +59,20 @@ def interval_cell(found: Interval, digits: int, *, bold: bool = False) -> TableC
         return TableCell(DASH)
     both = ends(found.low, found.high, digits) if found.reach > 0 else ""
     return TableCell(number(found.mean, digits), bold, both)
+
+
+def mean_cell(
+    values: Sequence[float], scale: float, digits: int, *, step: float = 0.0
+) -> TableCell:
+    """Return the mean of a share in percent, scale 100, or of a size; a dash of none.
+
+    Example:
+        >>> mean_cell([0.5, 0.75], 100, 1), mean_cell([], 1, 2).text
+        (TableCell(text='62.5', bold=False, small='0 to 100', shade=None, hue=''), '–')
+    """
+    found = mean_interval((scale * value for value in values), step)
+    most = scale if scale == 100 else math.inf
+    return interval_cell(found.within(0, most), digits)
 
 
 def score_table(comparison: Comparison) -> Markup:

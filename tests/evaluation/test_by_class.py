@@ -1,0 +1,200 @@
+"""What an evaluation says of each class, and of each label."""
+
+import json
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import precision_recall_fscore_support
+from torch import nn
+from torch.utils.data import Dataset
+
+import tepui
+from strategies import modest
+from tepui import Ensemble, Task
+from tepui.data import Arrays
+from tepui.evaluation import ByClass
+from tepui.evaluation.adding import without_applied
+from tepui.evaluation.by_class import set_sums
+
+NAMES = ("ham", "spam", "fraud")
+
+
+def mails(samples, seed=0):
+    """Three classes, of which the last is rare."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.multinomial(
+        torch.tensor([0.6, 0.35, 0.05]), samples, replacement=True, generator=generator
+    )
+    centers = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
+    inputs = centers[labels] + torch.randn(samples, 2, generator=generator)
+    return Arrays(inputs, labels, classes=NAMES)
+
+
+def linear():
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 3), 2, seed=1)
+    with torch.no_grad():
+        for member in ensemble.members:
+            member.weight += torch.tensor([[2.0, 0.0], [-2.0, 0.0], [0.0, 2.0]])
+    return ensemble
+
+
+def reference(truth, predicted, **options):
+    precision, recall, f1, samples = precision_recall_fscore_support(
+        truth, predicted, zero_division=math.nan, **options
+    )
+    return {"samples": samples, "recall": recall, "precision": precision, "f1": f1}
+
+
+def check(found, expected):
+    for name, values in expected.items():
+        actual = list(getattr(found, name))
+        assert actual == pytest.approx(values.tolist(), abs=1e-6, nan_ok=True), name
+
+
+@pytest.mark.parametrize("rule", ["probability", "logit", "vote"])
+def test_each_class_has_the_scores_of_scikit_learn(rule):
+    ensemble, test = linear(), mails(400)
+    found = tepui.evaluate(ensemble, test, rule=rule).by_class
+    assert found.names == NAMES
+    predicted = ensemble.predict(test, rule=rule).labels
+    check(found, reference(test.targets, predicted, labels=range(3)))
+    assert found.mean_recall == pytest.approx(sum(found.recall) / 3)
+    assert found.coverage == found.size == ()
+
+
+def test_the_summary_names_the_class_that_is_found_least_often():
+    result = tepui.evaluate(linear(), mails(400))
+    found = result.by_class
+    assert found.worst == found.recall.index(min(found.recall))
+    name, count = found.names[found.worst], found.samples[found.worst]
+    said = f"mean {found.mean_recall:.4g}, lowest {min(found.recall):.4g} of {name}"
+    assert f"recall by class           {said} ({count})" in str(result)
+
+
+def test_a_class_without_samples_has_no_recall_and_does_not_count_in_the_mean():
+    test = mails(200)
+    two = test.subset(torch.nonzero(test.targets < 2)[:, 0])
+    result = tepui.evaluate(linear(), two)
+    assert result.by_class.samples[2] == 0
+    assert math.isnan(result.by_class.recall[2])
+    assert result.document()["by_class"]["recall"][2] is None
+    first, second, _ = result.by_class.recall
+    assert result.by_class.mean_recall == pytest.approx((first + second) / 2)
+
+
+def test_sets_are_looked_at_class_by_class():
+    ensemble, test = linear(), mails(500, seed=2)
+    ensemble.conformal(mails(500, seed=1), 0.8)
+    result = tepui.evaluate(ensemble, test)
+    sets = ensemble.predict(test).sets
+    for number in range(3):
+        own = sets[test.targets == number]
+        covered = own[:, number].double().mean().item()
+        assert result.by_class.coverage[number] == pytest.approx(covered)
+        size = own.sum(-1).double().mean().item()
+        assert result.by_class.size[number] == pytest.approx(size)
+    shares = [n / 500 for n in result.by_class.samples]
+    pairs = zip(shares, result.by_class.coverage, strict=True)
+    whole = sum(share * held for share, held in pairs)
+    assert result.applied.coverage == pytest.approx(whole)
+
+
+@modest
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(2, 5))
+def test_sums_of_sets_follow_their_definition(seed, samples, classes):
+    generator = torch.Generator().manual_seed(seed)
+    sets = torch.rand(samples, classes, generator=generator) < 0.5
+    labels = torch.randint(classes, (samples,), generator=generator)
+    expected = [[0] * classes for _ in range(3)]
+    for row, label in zip(sets.tolist(), labels.tolist(), strict=True):
+        for place, value in enumerate((1, row[label], sum(row))):
+            expected[place][label] += value
+    assert set_sums(sets, labels).tolist() == expected
+
+
+def test_json_holds_it_and_gives_it_back():
+    ensemble, test = linear(), mails(300, seed=2)
+    plain = tepui.evaluate(ensemble, test)
+    assert ByClass.of(json.loads(json.dumps(plain.document()))) == plain.by_class
+    ensemble.conformal(mails(500, seed=1), 0.8)
+    result = tepui.evaluate(ensemble, test)
+    document = json.loads(json.dumps(result.document()))
+    assert ByClass.of(document) == result.by_class
+    assert "coverage" not in document["by_class"]
+    # Without the sets, their coverage goes, and the rest stays.
+    assert ByClass.of(without_applied(document)) == plain.by_class
+
+
+def test_an_evaluation_from_before_has_none():
+    document = tepui.evaluate(linear(), mails(60)).document()
+    del document["by_class"]
+    assert ByClass.of(document) is None
+
+
+class Some(Dataset):
+    """Two of five classes."""
+
+    class_subset = torch.tensor([False, True, False, False, True])
+
+    def __init__(self, classes):
+        self.classes = classes
+        self.inputs = torch.randn(9, 4, generator=torch.Generator().manual_seed(0))
+
+    def __len__(self):
+        return 9
+
+    def __getitem__(self, index):
+        return self.inputs[index], (1, 4)[index % 2]
+
+
+@pytest.mark.parametrize(
+    ("classes", "names"),
+    [
+        (("cat", "dog", "cow", "hen", "pig"), ("dog", "pig")),
+        ((), ("1", "4")),
+        (("cat", "dog"), ("1", "4")),  # of something else
+    ],
+)
+def test_classes_that_are_left_keep_their_names_or_numbers(classes, names):
+    ensemble = Ensemble.build(lambda: nn.Linear(4, 5), members=2, seed=13)
+    found = tepui.evaluate(ensemble, Some(classes)).by_class
+    assert found.names == names
+    assert found.samples == (5, 4)
+
+
+@pytest.mark.parametrize("rule", ["probability", "vote"])
+def test_each_label_has_the_scores_of_scikit_learn(rule):
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(50, 3, generator=generator)
+    targets = (inputs + torch.randn(50, 3, generator=generator) > 0.5).float()
+    targets[:, 2] = 0  # a label that no sample has
+    test = Arrays(inputs, targets, classes=("dog", "cat", "yeti"))
+    ensemble = Ensemble.build(lambda: nn.Linear(3, 3), 2, task=Task("multi_label"))
+    found = tepui.evaluate(ensemble, test, batch_size=20, rule=rule).by_class
+    assert found.names == ("dog", "cat", "yeti")
+    predicted = ensemble.predict(test, rule=rule).labels
+    check(found, reference(targets, predicted, average=None))
+
+
+def test_classes_of_pixels_count_those_that_have_one():
+    images = torch.randn(8, 3, 4, 5, generator=torch.Generator().manual_seed(0))
+    labels = images.argmax(1)
+    labels[::2] = 2
+    labels[0, 0] = -100
+    ensemble = Ensemble.build(
+        lambda: nn.Conv2d(3, 3, 1), 2, task=Task("classification")
+    )
+    found = tepui.evaluate(ensemble, Arrays(images, labels), batch_size=3).by_class
+    kept = labels != -100
+    predicted = ensemble.predict(images).labels
+    check(found, reference(labels[kept], predicted[kept], labels=range(3)))
+
+
+def test_numbers_have_no_classes():
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=Task("regression"))
+    result = tepui.evaluate(ensemble, Arrays(torch.randn(9, 2), torch.randn(9, 1)))
+    assert result.by_class is None
+    assert "by_class" not in result.document()

@@ -1,7 +1,11 @@
 """Evaluations of one run add up, and so do their logits."""
 
 import json
+import re
+import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -91,9 +95,47 @@ def test_what_is_there_is_measured_again_only_where_it_is_asked_for(run, capsys)
     assert evaluation(run)["rule"] == "vote"
     with pytest.raises(SystemExit):
         main(["evaluate", str(run), *BLUR])
-    assert "differs in rule" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        f"differs in rule; to keep it, evaluate a copy of the run (cp -r {run}" in said
+    )
+    assert "--shifted" not in said
     main(["evaluate", str(run), *BLUR, "--overwrite"])
     assert list(evaluation(run)["ood"]) == ["far"]
+
+
+def test_other_data_do_not_cost_an_evaluation(run, tmp_path, capsys):
+    data = tepui.data.Digits(train=False)
+    arrays = {"x_test": data.inputs[:40].numpy(), "y_test": data.targets[:40].numpy()}
+    other = tmp_path / "other.npz"
+    np.savez(other, **arrays, x_train=arrays["x_test"], y_train=arrays["y_test"])
+    named = ["--corruptions", "none", "--data", "ArrayFile", "--data.path", str(other)]
+    main(["evaluate", str(run), "--corruptions", "none"])
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(run), *named])
+    said = capsys.readouterr().err
+    assert "exists and differs in test data; to keep it, evaluate a copy" in said
+    source, copy = re.search(r"\(cp -r (\S+) (\S+)\) with --overwrite", said).groups()
+    shutil.copytree(source, copy)
+    main(["evaluate", copy, *named, "--overwrite"])
+    assert "beside it by --shifted NAME=DATASET" in said
+    main(["evaluate", str(run), "--shifted", f"other=ArrayFile:{other}"])
+    beside, whole = evaluation(run)["cells"][0], evaluation(Path(copy))["clean"]
+    assert beside["accuracy"] == whole["accuracy"]
+    assert evaluation(run)["samples"] == len(data)
+
+
+def test_of_weights_another_folder_keeps_an_evaluation(tmp_path, capsys):
+    weights = tmp_path / "net.pt"
+    torch.save(tepui.models.MLP(64, (8,), 10).state_dict(), weights)
+    words = ["evaluate", str(weights), "--data", "Digits", "--model", "MLP"]
+    words += ["--model.hidden", "[8]", "--corruptions", "none"]
+    main([*words, "--out", str(tmp_path / "first")])
+    again = [*words, "--rule", "vote", "--out"]
+    with pytest.raises(SystemExit):
+        main([*again, str(tmp_path / "first")])
+    assert "to keep it, choose another folder by --out; --ov" in capsys.readouterr().err
+    main([*again, str(tmp_path / "second")])
 
 
 def test_calibrating_renews_what_is_asked_for_and_keeps_the_rest(run, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Methods with arguments in one word: read as written, never executed."""
+"""Methods and losses with arguments in one word: read as written, never executed."""
 
 import json
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tepui.cli.calls import mapping_of, parted
 from tepui.cli.main import main, read
 from tepui.cli.parsing import normalized, spelled
+from tepui.losses import Quantiles
 from tepui.methods import GSAM, SAM, SED, SharpBalance
 from tepui.training.described import to_jsonable
 
@@ -61,6 +62,19 @@ def test_one_method_takes_arguments_too(words):
     values = read(read_words)[1]
     assert to_jsonable(values["method"]) == to_jsonable(GSAM(rho=0.3))
     assert values["epochs"] == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--loss", "quantiles(levels=[0.1, 0.9])"],
+        ["--loss=Quantiles(levels=(0.1, 0.9))"],
+    ],
+)
+def test_a_loss_takes_arguments_too(words):
+    assert read(spelled(normalized(["train", *words])))[1]["loss"] == Quantiles(
+        (0.1, 0.9)
+    )
 
 
 @pytest.mark.parametrize(

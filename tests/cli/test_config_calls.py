@@ -4,6 +4,7 @@ import pytest
 
 from tepui.cli.main import main, read
 from tepui.data import RandomCrop
+from tepui.losses import Quantiles
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 
 
@@ -28,10 +29,12 @@ def test_methods_are_written_as_on_the_command_line(tmp_path, text):
 
 def test_a_method_and_other_options_are_read_beside_it(tmp_path):
     text = "method: SharpBalance(rho=0.3)\naugment: ['RandomCrop(padding=2)']\n"
+    text += "loss: Quantiles(levels=[0.1, 0.9])\n"
     text += "optimizer: {class_path: SGD, init_args: {lr: 1e-3}}\nepochs: 2\n"
     found = values(tmp_path, text, "train", "--epochs", "3")
     assert found["method"] == SharpBalance(rho=0.3)
     assert found["settings"]["augment"] == (RandomCrop(padding=2),)
+    assert found["loss"] == Quantiles((0.1, 0.9))
     assert (found["optimizer"].lr, found["epochs"]) == (1e-3, 3)
 
 

@@ -59,6 +59,18 @@ from tepui.cli.main import main
             r"be nested in a file, such as early_stopping: \{patience: 3\}",
         ),
         (
+            "epochs: 3\nseeds: [1\nmembers: 2\n",
+            r"--config .*c.yaml must be YAML, but line 3 is not \(expected ',' or ']', "
+            "but got ':', in what line 2 begins\\), got 'members: 2'",
+        ),
+        ("a: [", r"must be YAML, but line 1 is not \(expected the node content, .*"),
+        ("epochs: 3\nseed: 1: 2\n", "but line 2 is not .*, got 'seed: 1: 2'"),
+        ("a: '\u2028\u2028'\nb: 1: 2", "but line 2 is not .*, got 'b: 1: 2'"),
+        ("a: 1\nb: \x07\n", r"but line 2 is not \(special characters .*, got 'b: "),
+        ("a: !!python/name:os.system", "could not determine a constructor for the tag"),
+        # What a tab would hide from the count of values.
+        ("a:\t" + "[" * 100_000, r"but line 1 is not \(found character '\\t' that"),
+        (
             "methods:\n- class_path: SAM\n  rho: 0.1\n  start_at: 2\n",
             r"methods must have .* got 'rho, start_at beside class_path'",
         ),
@@ -83,8 +95,7 @@ def test_what_is_no_file_of_options_is_named(text, said, tmp_path):
         "epochs: 3\nmethod: SAM\n",
         "method: {class_path: SAM, init_args: {rho: 0.1}}\nmodel: null\n",
         "init_args: 3\n",  # no option, which the parser says
-        "a: [",  # for the parser to name
-        "a: !!python/name:os.system",
+        "a: 2001-99-99",  # no date to the parser
     ],
 )
 def test_others_are_left_to_the_parser(text, tmp_path):

@@ -6,34 +6,40 @@ import sys
 import pytest
 
 from tepui.cli.files_named import check_no_files
-from tepui.cli.main import main
+from tepui.cli.main import main, read
 
 SAID = {
     "tran": "COMMAND must be one of .*, got 'tran' \\(did you mean 'train'\\?\\)",
+    "--epochs 3 train": (
+        r"COMMAND must come before options \(tepui COMMAND --help shows its own\), got "
+        "'--epochs'"
+    ),
+    "train --flurb": "tepui train has no option --flurb",
+    "train --ensembles 3": r"tepui train has no option --ensembles \(tepui compare .*",
     "train --epohcs 3": (
-        r"--epohcs must be an option of tepui train \(did you mean '--epochs'\?\)"
+        r"tepui train has no option --epohcs \(did you mean '--epochs'\?\)"
     ),
     # What is not written out is refused, lest a script change its meaning.
     "train --epoch 3": (
-        r"--epoch must be an option of tepui train \(did you mean '--epochs'\?\)"
+        r"tepui train has no option --epoch \(did you mean '--epochs'\?\)"
     ),
     "train --val 0.2": (
-        r"--val must be an option of tepui train \(did you mean '--validation'\?\)"
+        r"tepui train has no option --val \(did you mean '--validation'\?\)"
     ),
     "compare --ensemble 2": (
-        r"--ensemble must be an option of tepui compare \(did .* '--ensembles'\?\)"
+        r"tepui compare has no option --ensemble \(did .* '--ensembles'\?\)"
     ),
     "predict runs/sam --overwrit": (
-        r"--overwrit must be an option of tepui predict \(did .* '--overwrite'\?\)"
+        r"tepui predict has no option --overwrit \(did .* '--overwrite'\?\)"
     ),
     "evaluate runs/sam --detectors": (
-        r"--detectors must be an option of tepui evaluate \(tepui calibrate has it\)"
+        r"tepui evaluate has no option --detectors \(tepui calibrate has it\)"
     ),
     "train --method SAM --rho 0.05": (
-        r"--rho must be an option of tepui train \(did you mean '--method.rho'\?\)"
+        r"tepui train has no option --rho \(did you mean '--method.rho'\?\)"
     ),
     "train --lr 0.1": (
-        r"--lr must be an option of tepui train \(did you mean '--optimizer.lr'\?\)"
+        r"tepui train has no option --lr \(did you mean '--optimizer.lr'\?\)"
     ),
     "calibrate runs/sam --coverage 90": (
         "--coverage must lie between 0 and 1, such as 0.9 for 90 %, got 90.0"
@@ -74,6 +80,38 @@ SAID = {
     "train --members": "--members must be followed by a value",
     "train --keep bst": (
         r"--keep must be one of last, best, got 'bst' \(did you mean 'best'\?\)"
+    ),
+    "train --class-weights balance": (
+        "--class-weights must be several numbers or balanced or null, got 'balance' "
+        r"\(did you mean 'balanced'\?\)"
+    ),
+    "train --class-weights balanced 2": (
+        "--class-weights must be a number, got 'balanced'; balanced, alone, takes .*"
+    ),
+    "train --loss CrossEntropy --loss.class-weights balance": (
+        "--loss.class-weights must be several numbers or balanced or null, got "
+        r"'balance' \(did you mean 'balanced'\?\)"
+    ),
+    "train --loss Quantiles(level=[0.1,0.9])": (
+        r"loss.level must be an argument of Quantiles \(levels\) \(did .* 'levels'\?\)"
+    ),
+    "train --loss Quantiles(levels=[])": (
+        r"levels must rise within \(0, 1\), at least one of them, got \(\)"
+    ),
+    "train --loss Quantiles --loss.levels": (
+        r"levels must rise within \(0, 1\), at least one of them, got \(\)"
+    ),
+    "train --loss Quantiles(levels=2)": (
+        "--loss.levels must be several values, got '2'"
+    ),
+    "train --loss Quantiles(0.1,0.9)": (
+        r"--loss must be written NAME or .*, got 'Quantiles\(0.1,0.9\)'"
+    ),
+    "train --loss Quantile(levels=[0.1])": (
+        r"--loss must be one of .*, got 'Quantile' \(did you mean 'Quantiles'\?\)"
+    ),
+    "train --loss CrossEntropy(label_smoothing=2)": (
+        r"label_smoothing must lie in \[0, 1\], got 2.0"
     ),
     "train --clip-norm x": "--clip-norm must be a number or null, got 'x'",
     "train --method SAM --method.rho x": (
@@ -133,7 +171,17 @@ SAID = {
     ),
 }
 FILES = {
-    "epohcs: 3": r"epohcs must be an option of tepui train \(did you mean 'epochs'\?\)",
+    "early_stopping: 3": (
+        r"--early-stopping must be written with its options \(in a file, "
+        r"early_stopping: \{patience: 5\}\) or null, got '3'"
+    ),
+    "optimizer: 0.1": "--optimizer must be SGD or AdamW or null, got '0.1'",
+    "class_weights: balance": (
+        "--class-weights must be several numbers or balanced or null, got 'balance' "
+        r"\(did you mean 'balanced'\?\)"
+    ),
+    "epohcs: 3": r"tepui train has no option epohcs \(did you mean 'epochs'\?\)",
+    "ensembles: 3": r"tepui train has no option ensembles \(tepui compare has it\)",
     "method: {class_path: SAM, init_args: {roh: 1}}": (
         r"method.roh must be an argument of SAM \(rho, .*\) \(did you mean 'rho'\?\)"
     ),
@@ -174,6 +222,17 @@ def test_a_mistake_in_a_file_is_told_in_words(content, tmp_path, capsys):
     first, second = error.splitlines()
     assert re.fullmatch("tepui: " + FILES[content], first), first
     assert second == "tepui train --help shows all options"
+
+
+@pytest.mark.parametrize("text", ["methods: {SAM: {rho: 0.1}}", "methods: 3"])
+def test_methods_that_are_no_list_are_told_how_to_write_one(text, tmp_path, capsys):
+    file = tmp_path / "compare.yaml"
+    file.write_text(text)
+    first, _ = said(["compare", "--config", str(file)], capsys).splitlines()
+    example = 'methods: [DeepEnsemble, "SAM(rho=0.1)"]'
+    assert f"--methods must be a list of methods (in a file, {example}) or nul" in first
+    file.write_text(example)
+    assert len(read(["compare", "--config", str(file)])[1]["methods"]) == 2
 
 
 WAY = """

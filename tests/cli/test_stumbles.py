@@ -340,7 +340,7 @@ def test_options_that_hold_something_else_are_told_what_to_write(tmp_path, capsy
     for words, told in (
         (["--early-stopping", "7"], "must be written --early-stopping.patience 7, got"),
         (["--early-stopping", "true"], "written --early-stopping.patience 5, got 't"),
-        (["--class-weights", "balance"], "got 'balance'; balanced, alone, takes such"),
+        (["--class-weights", "balance"], "got 'balance' (did you mean 'balanced'?)"),
         (["--device", "gpu"], "device must name a device, got 'gpu'; there is cpu"),
         (folder, f"photo (did you mean {tmp_path / 'photos'}?)"),
     ):

@@ -225,7 +225,7 @@ def test_a_comparison_needs_no_further_option(table, capsys):
         ),
         (
             "--data ArrayFile --data.path none",
-            "--data.path none must exist; its folder",
+            "--data.path none must exist",
         ),
         (
             "--data ImageFolder --data.path none",

@@ -134,6 +134,18 @@ def test_of_several_methods_each_has_its_own_reserve():
     )
 
 
+def test_a_gain_of_one_method_does_not_hide_what_another_lost():
+    noisy = [(0.91, 0.60), (0.90, 0.63), (0.93, 0.60)]
+    worse = with_losses(noisy, 0.453, 0.454, 0.453)
+    loses = "Noisy is clearly worse in log loss (NLL) on clean data (0.453 against 0.4"
+    claim = said(Plain=PLAIN, Good=BETTER, Noisy=worse).claim
+    assert claim.startswith("Good is 2.1 points more accurate than Plain on clean data")
+    assert claim.endswith(f"over shared seeds). {loses}00).")
+    assert "worse" not in said(Plain=PLAIN, Good=BETTER, Noisy=noisy).claim
+    four = {f"m{n}": BETTER for n in range(4)}
+    assert f", but {loses}00)." in said(Plain=PLAIN, **four, Noisy=worse).claim
+
+
 def test_equal_accuracy_does_not_hide_what_got_worse():
     noisy = with_losses([(0.91, 0.60), (0.90, 0.63), (0.93, 0.60)], 0.45, 0.46, 0.45)
     assert said(Plain=PLAIN, Noisy=noisy).claim == (

@@ -14,7 +14,7 @@ import yaml
 from tepui.cli.calls import is_call
 from tepui.cli.config_form import check_form
 from tepui.cli.expansion import config_text
-from tepui.cli.parsing import LISTS, METHOD, configured, items_in, names_for
+from tepui.cli.parsing import CALLED, LISTS, configured, items_in, names_for
 from tepui.cli.piped import OPTION, apart
 from tepui.core.checks import require
 
@@ -28,7 +28,7 @@ def with_calls(words: Sequence[str]) -> list[str]:
             not written as on the command line.
     """
     check_form(words)
-    known = [option for option in names_for(words) if option in (METHOD, *LISTS)]
+    known = [option for option in names_for(words) if option in (*CALLED, *LISTS)]
     read = [part for word in words for part in apart(word)]
     for place, (option, file) in enumerate(pairwise(read), 1):
         if option == OPTION:
@@ -54,7 +54,7 @@ def _read(value: Any, option: str) -> Any:
         >>> _read(["SAM(rho=0.1)", "GSAM"], "--methods")
         [{'class_path': 'SAM', 'init_args': {'rho': 0.1}}, 'GSAM']
     """
-    if isinstance(value, str) and option != METHOD:
+    if isinstance(value, str) and option not in CALLED:
         value = items_in(value)
     if isinstance(value, str):
         return _read([value], option)[0] if is_call(value) else None

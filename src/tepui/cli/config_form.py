@@ -14,6 +14,7 @@ from tepui.core.checks import require
 ARGUMENTS = "init_args"
 CLASS_PATH = "class_path"
 OF_CLASSES = (CLASS_PATH, ARGUMENTS, "dict_kwargs")
+LONGEST = 80  # characters of a refused line that are shown
 # Stands for a class that cannot be known.
 _ANY = "CLASS"
 
@@ -21,12 +22,12 @@ _ANY = "CLASS"
 def check_form(words: Sequence[str]) -> None:
     """Raise if a file that ``--config`` names is none of options, each in its form.
 
-    What YAML cannot read is left to the parser, which names line and column.
+    What is no text is left to the parser, which says so.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it holds too many values, no options, one with hyphens or dots,
-            or a class with arguments beside its path.
+        ValueError: If it is no YAML, or holds too many values, no options, one with
+            hyphens or dots, or a class with arguments beside its path.
     """
     check_expansion(words)
     for option, file in options_of(words):
@@ -40,7 +41,9 @@ def _check_file(file: str) -> None:
         found = yaml.safe_load(text)
     except FileNotFoundError:
         raise FileNotFoundError(f"no configuration file {file}") from None
-    except (OSError, ValueError, yaml.YAMLError, RecursionError):
+    except yaml.YAMLError as error:
+        raise ValueError(_unread(file, text, error)) from error
+    except (OSError, ValueError, RecursionError):
         return
     rule = "be a file of options, one a line (epochs: 3)"
     held = "nothing" if found is None else f"other text ({text[:20].strip()!r} …)"
@@ -51,6 +54,23 @@ def _check_file(file: str) -> None:
         _check_nested(name, found)
     for place, value in _mappings(found, ""):
         _check_class(place, value)
+
+
+def _unread(file: str, text: str, error: yaml.YAMLError) -> str:
+    """Return in which line a file is no YAML, and why."""
+    if isinstance(error, yaml.reader.ReaderError):
+        why, place, begins = error.reason, error.position, error.position
+    else:
+        why, place = error.problem, error.problem_mark.index
+        begins = place if error.context_mark is None else error.context_mark.index
+    number, first = (text.count("\n", 0, each) for each in (place, begins))
+    if first < number:
+        why = f"{why}, in what line {first + 1} begins"
+    line = text.split("\n")[number].strip()[:LONGEST]
+    return (
+        f"{OPTION} {file} must be YAML, but line {number + 1} is not ({why}), got "
+        f"{line!r}"
+    )
 
 
 def _check_nested(name: str, found: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal
 
 import torch
@@ -183,7 +184,7 @@ def evaluate(
             return
         changed = _changed(before, of, test)
     if not overwrite:
-        _check_free(file, before, changed, asked)
+        _check_free(file, before, changed, asked, trained)
     if before is not None and changed:
         before = without_applied(before) if changed <= CALIBRATED else None
     if not trained:
@@ -339,6 +340,7 @@ def _check_free(
     before: Mapping[str, Any] | None,
     changed: set[str],
     asked: Sequence[str],
+    trained: bool,
 ) -> None:
     """Raise if an earlier evaluation has what is asked for, or does not go with it."""
     if before is None or (changed and changed <= CALIBRATED):
@@ -356,10 +358,10 @@ def _check_free(
             "--metrics, to add data sets, or pass --overwrite to replace all of it"
         )
     if changed:
-        names = ", ".join(sorted(changed))
+        names = ", ".join("test data" if n == "test" else n for n in sorted(changed))
+        way = _kept(file.parent, changed, trained)
         raise FileExistsError(
-            f"{file} exists and differs in {names}; pass --overwrite to replace all of "
-            "it"
+            f"{file} exists and differs in {names}; to keep it, {way}"
         )
     again = [name for name in sets_in(before) if name in asked]
     if again or not asked:
@@ -368,6 +370,18 @@ def _check_free(
             f"{file} exists and is on {measured}; pass --overwrite to measure again "
             "what is asked for"
         )
+
+
+def _kept(folder: Path, changed: set[str], trained: bool) -> str:
+    """Return how to evaluate otherwise without losing an earlier evaluation."""
+    if not trained:
+        return "choose another folder by --out; --overwrite replaces all of it"
+    beside = "; other images or arrays are measured beside it by --shifted NAME=DATASET"
+    copy = f"cp -r {quote(str(folder))} {quote(f'{folder}-other')}"
+    return (
+        f"evaluate a copy of the run ({copy}) with --overwrite, which replaces all of "
+        f"it{beside if 'test' in changed else ''}"
+    )
 
 
 def _kinds(

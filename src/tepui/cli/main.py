@@ -311,7 +311,7 @@ def _check_ranks(command: Callable[..., None]) -> None:
 
 def _where(name: str) -> str:
     """Return the help that there is for a command."""
-    return f"tepui {name} --help" if name in COMMANDS else "tepui --help"
+    return f"tepui {name if name in COMMANDS else 'COMMAND'} --help"
 
 
 def _speaker() -> str:
@@ -322,8 +322,9 @@ def _speaker() -> str:
 
 def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     """Return the command and its arguments, built of admitted classes alone."""
-    if not words[0].startswith("-"):
-        one_of("COMMAND", words[0], COMMANDS)
+    rule = "come before options (tepui COMMAND --help shows its own)"
+    require(not words[0].startswith("-"), "COMMAND", rule, words[0])
+    one_of("COMMAND", words[0], COMMANDS)
     check_no_files(options_of(words))
     check_names(words)
     written, words = words, with_calls(words)

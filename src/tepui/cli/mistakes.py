@@ -19,7 +19,15 @@ KINDS = {
     "<class 'float'>": "a number",
     "<class 'bool'>": "true or false",
     "<class 'NoneType'>": "null",
+    "<class 'tuple'>": "several values",
     "tuple[float, ...]": "several numbers",
+    "list[float]": "several numbers",
+    "list[tepui.methods.base.Method]": (
+        'a list of methods (in a file, methods: [DeepEnsemble, "SAM(rho=0.1)"])'
+    ),
+    "<class 'tepui.training.early_stopping.EarlyStopping'>": (
+        "written with its options (in a file, early_stopping: {patience: 5})"
+    ),
     "<class 'collections.abc.Sequence'>": "several values",
     "collections.abc.Callable[[], torch.utils.data.dataset.Dataset[typing.Any]]": (
         "a data set by its name, or by the path of a class of yours (a torch Dataset)"
@@ -71,7 +79,7 @@ def in_words(
     Example:
         >>> message = "unrecognized arguments: --epohcs 3"
         >>> in_words(message, "train", ["--epochs"], {}, {})
-        "--epohcs must be an option of tepui train (did you mean '--epochs'?)"
+        "tepui train has no option --epohcs (did you mean '--epochs'?)"
     """
     words = _innermost(" ".join(message.split()))
     typed = [_typed(each) for each in options if not each.endswith(".help")]
@@ -129,7 +137,10 @@ def as_refused(message: str) -> str:
         'c must be positive'
     """
     found = _REFUSED.search(" ".join(message.split()))
-    return message if found is None else found[1]
+    if found is None:
+        return message
+    parts = found[1].split(" - ")
+    return " - ".join(part for part in parts if not _OF_ANOTHER.fullmatch(part))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -148,13 +159,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def _unknown_option(match: re.Match[str], asked: Asked) -> str:
     name = _typed(match[1])
     key = name.removeprefix("--").replace("-", "_")
-    others = (c for c, call in asked.commands.items() if _takes(call, key))
-    other = next(others, None)
     if owner := _owner(key, asked):
         hint = f" (did you mean '{owner}.{key}'?)"
     else:
-        hint = f" (tepui {other} has it)" if other else nearest(name, asked.options)
-    return f"{name} must be an option of tepui {asked.command}{hint}"
+        hint = _elsewhere(key, asked) or nearest(name, asked.options)
+    return f"tepui {asked.command} has no option {name}{hint}"
 
 
 def _owner(key: str, asked: Asked) -> str | None:
@@ -172,8 +181,15 @@ def _takes(call: Callable[..., Any], key: str) -> bool:
 
 def _unknown_key(match: re.Match[str], asked: Asked) -> str:
     keys = [option.removeprefix("--").replace("-", "_") for option in asked.options]
-    hint = nearest(match[1], keys)
-    return f"{match[1]} must be an option of tepui {asked.command}{hint}"
+    hint = _elsewhere(match[1], asked) or nearest(match[1], keys)
+    return f"tepui {asked.command} has no option {match[1]}{hint}"
+
+
+def _elsewhere(key: str, asked: Asked) -> str:
+    """Return a hint at another command that has an option; empty where none has it."""
+    others = (c for c, call in asked.commands.items() if _takes(call, key))
+    other = next(others, None)
+    return f" (tepui {other} has it)" if other else ""
 
 
 def _unknown_argument(match: re.Match[str], asked: Asked) -> str:
@@ -207,8 +223,10 @@ def _wrong_choice(match: re.Match[str], asked: Asked) -> str:
 
 
 def _none_of_kinds(match: re.Match[str], asked: Asked) -> str:
-    kinds = re.findall(rf"<class '\w+'>|{_CALLABLE}|[\w.]+(?:\[[^\]]*\])?", match[1])
-    return _of_kinds(match.string, kinds, match[2])
+    kinds = re.findall(rf"<class '[\w.]+'>|{_CALLABLE}|[\w.]+(?:\[[^\]]*\])?", match[1])
+    choices = (re.findall(_QUOTED, kind) for kind in kinds if _is_choice(kind))
+    hint = nearest(match[2], chain.from_iterable(choices))
+    return f"{_of_kinds(match.string, kinds, match[2])}{hint}"
 
 
 def _of_no_kind(match: re.Match[str], asked: Asked) -> str:
@@ -227,9 +245,18 @@ def _kind_in_words(kind: str) -> str:
         >>> _kind_in_words("<class 'int'>"), _kind_in_words("typing.Literal['a', 'b']")
         ('a whole number', 'one of a, b')
     """
-    if not kind.startswith("typing.Literal["):
-        return KINDS.get(kind, kind)
-    return f"one of {', '.join(re.findall(_QUOTED, kind))}"
+    if kind in KINDS:
+        return KINDS[kind]
+    if found := re.fullmatch(r"<class '(?:\w+\.)*(\w+)'>", kind):
+        return found[1]
+    if not _is_choice(kind):
+        return kind
+    first, *others = re.findall(_QUOTED, kind)
+    return f"one of {', '.join([first, *others])}" if others else first
+
+
+def _is_choice(kind: str) -> bool:
+    return kind.startswith("typing.Literal[")
 
 
 def _innermost(message: str) -> str:
@@ -275,11 +302,14 @@ def _typed(option: str) -> str:
 _CALLABLE = r"collections\.abc\.Callable\[\[\], [\w.]+(?:\[[\w.]+\])?\]"
 _QUOTED = re.compile(r"'([^']*)'")
 _REFUSED = re.compile(r"^Does not validate .* Errors: - (.+?) - Expected a <class")
+# What is said of every other class that an option could be.
+_OF_ANOTHER = re.compile(r"Import path \S+ does not correspond to a subclass of \w+")
 _COMMAND = re.compile(r"Subcommand '(\w+)'|arguments are required: (\w+)\.(?=\w)")
 _OF_CLASS = re.compile(r"class_path[= ]'([\w.]+)'")
 _NESTED = re.compile(
     r"Parser key \"([\w.]+)\": .*?Parser key \"([\w.]+)\": (.*?)"
     r"(?:\. Got value: Namespace\(.*| - Problem with given class_path .*|"
+    r" - Import path .* does not correspond .*|"
     r" - Expected a <class 'NoneType'> Given value type: <class 'jsonargparse.*|$)"
 )
 _MESSAGES: dict[re.Pattern[str], Callable[[re.Match[str], Asked], str]] = {

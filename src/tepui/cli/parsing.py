@@ -18,7 +18,6 @@ from tepui.cli.mistakes import check_known
 from tepui.core.checks import one_of, require
 from tepui.data import Augmentation
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
-from tepui.losses.classification import BALANCED
 from tepui.training import SGD, AdamW, schedule
 
 KnownLoss = CrossEntropy | BinaryCrossEntropy | MSE | GaussianNLL | Quantiles
@@ -36,7 +35,8 @@ SHIFTED = "--shifted"
 # Options whose values are data sets with names of their own.
 NAMED = (OOD, SHIFTED)
 GRID = "--grid"
-METHOD = "--method"
+# Options of one class, which may have arguments in the same word.
+CALLED = ("--method", "--loss")
 # Options whose words are taken whole: names of columns have blanks and brackets.
 WHOLE = (GRID, "--data.ignore")
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
@@ -92,7 +92,7 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     """Return the words of the command line as the parser reads them.
 
     Lists may be written as several words or one (``--seeds 13 17 27``, quoted or not),
-    classes of methods with arguments (``--method 'SAM(rho=0.1)'``), flags without a
+    methods and losses with arguments (``--method 'SAM(rho=0.1)'``), flags without a
     value (``--resume``), options with dashes (``--batch-size``), data sets with a name
     of their own (``--ood noise=UniformNoise``, see :func:`named_set`, or all of them in
     one mapping; ``--shifted sketch=ImageFolder:PATH``, while a place of corrupted
@@ -119,7 +119,7 @@ def normalized(arguments: Sequence[str]) -> list[str]:
         first = value if equals else next(iter(rest), "")
         has_names = first.startswith("{") or _NAME.match(first)
         is_place = word == SHIFTED and not has_names
-        if word == METHOD and is_call(first):
+        if word in CALLED and is_call(first):
             words += [word, *configured([first], word)]
             if not equals:
                 rest.popleft()
@@ -135,7 +135,7 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             values.append(rest.popleft())
         if word in WHOLE:
             words += [word, json.dumps(values)]
-        elif values == [BALANCED] and word in WEIGHTS:
+        elif word in WEIGHTS and len(values) == 1 and values[0].isalpha():
             words += [word, *values]
         elif word in LISTS:
             items = [item for value in values for item in items_in(value)]

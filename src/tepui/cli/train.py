@@ -82,8 +82,9 @@ def train(
         seeds: One seed per member instead, such as: --seeds 13 17 27
         epochs: Length of the run.
         optimizer: SGD (learning rate 0.1) by default, or AdamW.
-        loss: What members minimize, which says what their outputs mean; CrossEntropy
-            by default, that is, a choice between classes. How many outputs a model has
+        loss: What members minimize, which says what their outputs mean, such as: --loss
+            GaussianNLL or --loss 'Quantiles(levels=[0.1, 0.9])'; CrossEntropy by
+            default, that is, a choice between classes. How many outputs a model has
             follows from it and the data.
         label_smoothing: Share of each target spread over all classes by CrossEntropy;
             one value, or one per member.

@@ -169,7 +169,10 @@ def _claim(
     facts = [_fact(label, found) for label, found in by_method.items()]
     both = [f + _but([c]) for f, c in zip(facts, against, strict=True)]
     said = "; ".join(both) if any(against) else listed(facts)
-    return f"{said}.{_not_clear(leading)}"
+    labels = [m.label for m in comparison.methods if m.label not in by_method]
+    others = [*filter(None, (_contrary(label, [], beside) for label in labels))]
+    also = f" {some(others, MOST)}." if others else ""
+    return f"{said}.{_not_clear(leading)}{also}"
 
 
 def _clear_beside(every: list[Contrast], main: Measure) -> list[Contrast]:
@@ -235,7 +238,8 @@ def _count(
     others = len(comparison.methods) - 1
     label, found = next(iter(by_method.items()))
     most = found[0]
-    against = [_contrary(name, own, beside) for name, own in by_method.items()]
+    labels = dict.fromkeys([*by_method, *(m.label for m in comparison.methods)])
+    against = [_contrary(name, by_method.get(name, []), beside) for name in labels]
     return (
         f"{opening(word(len(by_method)))} of {word(others)} methods differ from "
         f"{most.base.label} in {most.measure.name}, most of all "

@@ -19,7 +19,7 @@ import pytest
 from data_layouts import cifar10_python, images_and_labels
 from tepui.data import CIFAR10
 from tepui.data.files.installing import install, located
-from tepui.data.files.origins import Download, Origin, data_folder
+from tepui.data.files.origins import Download, Origin, data_folder, require_file
 from tepui.data.files.record import RECORD, check_record
 
 FILES = {"things/a.txt": b"a" * 4000, "things/below/b.txt": b"b" * 3000}
@@ -332,3 +332,17 @@ def test_both_hashes_are_checked(server, tmp_path):
     ):
         install(forged, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["fine"]
+
+
+def test_a_missing_file_is_named_with_those_of_its_kind(tmp_path):
+    for name in ("train.yaml", "sales.csv", "houses.csv"):
+        (tmp_path / name).write_text("")
+    (tmp_path / "folder.csv").mkdir()
+    for name, beside in (
+        ("saels.csv", "; its folder holds sales.csv, houses.csv"),
+        ("x.csv", "; its folder holds houses.csv, sales.csv"),
+        ("x.npz", ""),
+    ):
+        with pytest.raises(FileNotFoundError) as caught:
+            require_file(tmp_path / name)
+        assert str(caught.value) == f"{tmp_path / name} must exist{beside}"

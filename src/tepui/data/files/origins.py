@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 ENVIRONMENT = "TEPUI_DATA"
+MOST = 20  # names of files that a message shows
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,19 @@ def data_folder() -> Path:
 
 
 def require_file(path: Path) -> None:
-    """Raise a ``FileNotFoundError`` that names the file and what its folder holds."""
+    """Raise a ``FileNotFoundError`` that names the file, with such files beside it.
+
+    Example:
+        >>> require_file(Path("no such place/mine.csv"))
+        Traceback (most recent call last):
+        FileNotFoundError: no such place/mine.csv must exist
+    """
     if not path.is_file():
-        beside = sorted(item.name for item in path.parent.glob("*"))[:20]
-        raise FileNotFoundError(f"{path} must exist; its folder holds {beside}")
+        names = (item.name for item in path.parent.glob("*") if item.is_file())
+        alike = sorted(name for name in names if Path(name).suffix == path.suffix)
+        near = (get_close_matches(path.name, alike) or alike)[:MOST]
+        beside = f"; its folder holds {', '.join(near)}" if near else ""
+        raise FileNotFoundError(f"{path} must exist{beside}")
 
 
 def require_folder(path: Path) -> None:

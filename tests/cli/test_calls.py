@@ -1,4 +1,4 @@
-"""Methods and losses with arguments in one word: read as written, never executed."""
+"""Classes with arguments in one word: read as written, never executed."""
 
 import json
 
@@ -11,6 +11,7 @@ from tepui.cli.main import main, read
 from tepui.cli.parsing import normalized, spelled
 from tepui.losses import Quantiles
 from tepui.methods import GSAM, SAM, SED, SharpBalance
+from tepui.training import AdamW, MultiStep
 from tepui.training.described import to_jsonable
 
 VALUES = st.recursive(
@@ -75,6 +76,15 @@ def test_a_loss_takes_arguments_too(words):
     assert read(spelled(normalized(["train", *words])))[1]["loss"] == Quantiles(
         (0.1, 0.9)
     )
+
+
+def test_so_do_optimizer_schedule_and_model():
+    words = ["--optimizer", "AdamW(lr=0.01)", "--schedule=MultiStep(milestones=[0.3])"]
+    words += ["--model", "mlp(hidden=[5])"]
+    values = read(spelled(normalized(["train", *words])))[1]
+    assert values["optimizer"] == AdamW(lr=0.01)
+    assert values["settings"]["schedule"] == MultiStep(milestones=(0.3,))
+    assert [p.shape[0] for p in values["model"]().parameters()] == [5, 5, 10, 10]
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,8 @@ def compare(
         seed: Seed of all random draws.
         seeds: One seed per member, for all ensembles, instead.
         epochs: Length of the run.
-        optimizer: SGD (learning rate 0.1) by default, or AdamW.
+        optimizer: SGD (learning rate 0.1) by default, or AdamW; such as: --optimizer
+            'AdamW(lr=0.001)'
         loss: What members minimize, which says what their outputs mean; CrossEntropy
             by default. How many outputs a model has follows from it and the data.
         label_smoothing: Share of each target spread over all classes by CrossEntropy;

@@ -36,7 +36,7 @@ SHIFTED = "--shifted"
 NAMED = (OOD, SHIFTED)
 GRID = "--grid"
 # Options of one class, which may have arguments in the same word.
-CALLED = ("--method", "--loss")
+CALLED = ("--method", "--loss", "--optimizer", "--schedule", "--model")
 # Options whose words are taken whole: names of columns have blanks and brackets.
 WHOLE = (GRID, "--data.ignore")
 _WRITTEN = "be written NAME=DATASET or NAME=DATASET:FOLDER"
@@ -92,9 +92,9 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     """Return the words of the command line as the parser reads them.
 
     Lists may be written as several words or one (``--seeds 13 17 27``, quoted or not),
-    methods and losses with arguments (``--method 'SAM(rho=0.1)'``), flags without a
-    value (``--resume``), options with dashes (``--batch-size``), data sets with a name
-    of their own (``--ood noise=UniformNoise``, see :func:`named_set`, or all of them in
+    classes with arguments (``--method 'SAM(rho=0.1)'``), flags without a value
+    (``--resume``), options with dashes (``--batch-size``), data sets with a name of
+    their own (``--ood noise=UniformNoise``, see :func:`named_set`, or all of them in
     one mapping; ``--shifted sketch=ImageFolder:PATH``, while a place of corrupted
     copies stays as it is), grids as several words (``--grid rho=0.1,0.2
     fraction=0.4``), and so are columns (``--data.ignore id 'hours per week'``).

@@ -81,7 +81,8 @@ def train(
         seed: Seed of all random draws.
         seeds: One seed per member instead, such as: --seeds 13 17 27
         epochs: Length of the run.
-        optimizer: SGD (learning rate 0.1) by default, or AdamW.
+        optimizer: SGD (learning rate 0.1) by default, or AdamW; such as: --optimizer
+            'AdamW(lr=0.001)'
         loss: What members minimize, which says what their outputs mean, such as: --loss
             GaussianNLL or --loss 'Quantiles(levels=[0.1, 0.9])'; CrossEntropy by
             default, that is, a choice between classes. How many outputs a model has

@@ -14,7 +14,8 @@ from torch import nn
 
 from tepui import Ensemble, fit
 from tepui.cli.main import main
-from tepui.data import Arrays
+from tepui.data import Arrays, Batch
+from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble
 from tepui.testing import (
     check_corruption,
@@ -23,11 +24,13 @@ from tepui.testing import (
     check_method,
     check_metric,
 )
+from tepui.training.passes import MemberPasses
 
 FOLDER = Path(__file__).parents[1] / "docs" / "examples"
 PAGE = FOLDER.parent / "extending.md"
 PAGES = [FOLDER.parents[1] / "README.md", *sorted(FOLDER.parent.rglob("*.md"))]
 MOST_LINES = {
+    "bagging": 45,
     "lookahead": 45,
     "negative_correlation": 45,
     "peer_weighting": 50,
@@ -119,6 +122,27 @@ def test_peer_weighting_keeps_the_contract_and_equal_weights_change_nothing():
     assert histories[0] == histories[2] != histories[1]
 
 
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_bagging_keeps_the_contract_and_draws_a_bag_for_every_member(share):
+    method = importlib.import_module("bagging").Bagging(share=share)
+    check_method(method)
+    inputs, targets = torch.rand(26, 6), torch.arange(26) % 3
+    how = {"loss": cross_entropy, "learning_rate": torch.tensor(0.1), "samples": 26}
+    seeds = (1, 2, 1)
+    members = [MemberPasses(nn.Linear(6, 3), seed=seed, **how) for seed in seeds]
+    bags = [method.start(member)["counts"] for member in members]
+    assert torch.equal(bags[0], bags[2])
+    assert not torch.equal(bags[0], bags[1])
+    assert [bag.sum().item() for bag in bags] == pytest.approx([26] * 3)
+    member, times = members[0], (bags[0] * share).round().long()
+    member.state = {"counts": bags[0]}
+    drawn = torch.arange(26).repeat_interleave(times)
+    found = method.gradient(member, Batch(inputs, targets, torch.arange(26))).values
+    bag = Batch(inputs[drawn], targets[drawn], drawn)
+    for value, expected in zip(found, member.gradient(bag).values, strict=True):
+        assert torch.allclose(value, expected, atol=1e-6)
+
+
 def losses_by(method):
     ensemble = Ensemble.build(lambda: nn.Linear(2, 3), members=2, seed=1)
     x = torch.arange(60.0).view(30, 2) / 60
@@ -164,6 +188,7 @@ def ran(words, runs, out):
 
 
 RECORDED = {
+    "bagging": ("bagged/run.json", "config", "method", "share"),
     "corruption": ("salted/.tepui.json", "files", "salt.npy"),
     "dataset": ("moons/run.json", "config", "data", "class"),
     "lookahead": ("lookahead/run.json", "config", "method", "class"),
@@ -176,6 +201,7 @@ RECORDED = {
     ),
 }
 EXPECTED = {
+    "bagging": 0.5,
     "dataset": "TwoMoons",
     "lookahead": "lookahead.Lookahead",
     "negative_correlation": "SAM",

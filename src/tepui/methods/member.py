@@ -42,6 +42,8 @@ class Member(Protocol):
         phase: What the method calls the present part of the run
             (:meth:`tepui.methods.Method.phase`).
         samples: How many training samples there are.
+        seed: The member's own, from which ``start`` may draw:
+            ``tepui.core.generator(member.seed, "purpose")``.
         state: The tensors that the method declared in ``start``, by name.
     """
 
@@ -53,6 +55,7 @@ class Member(Protocol):
     progress: Tensor
     phase: str
     samples: int
+    seed: int
     state: dict[str, Tensor]
 
     @property

@@ -80,6 +80,7 @@ class TrainingMember(MemberPasses):
             loss=loss,
             learning_rate=rate,
             samples=samples,
+            seed=seed,
             autocast=numerics.autocast,
             accumulate=accumulate,
             compiled=compiled,
@@ -87,7 +88,6 @@ class TrainingMember(MemberPasses):
             sample_weights=sample_weights,
         )
         self.index = index
-        self.seed = seed
         self.method = method
         self.optimizer = optimizer
         self.peak_rates = tuple(float(group["lr"]) for group in optimizer.param_groups)

@@ -33,6 +33,7 @@ class MemberPasses:
         loss: Loss,
         learning_rate: Tensor,
         samples: int,
+        seed: int = 0,
         autocast: torch.dtype | None = None,  # None keeps the weights' own
         accumulate: int = 1,
         compiled: bool = False,
@@ -46,6 +47,7 @@ class MemberPasses:
         self.progress = torch.zeros_like(learning_rate)
         self.phase = "main"
         self.samples = samples
+        self.seed = seed
         self.state: dict[str, Tensor] = {}
         # Seeds dropout before every pass, so that all passes of a step see one mask.
         self.noise_seed: int | None = None

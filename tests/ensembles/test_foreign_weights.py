@@ -7,6 +7,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
+import tepui
 from tepui.ensembles import ensemble_of
 from tepui.ensembles.checkpoint_files import read_checkpoint
 from tepui.models import MLP
@@ -95,6 +96,20 @@ def test_weights_that_do_not_fit_are_listed(tmp_path):
 def test_no_files_are_refused():
     with pytest.raises(ValueError, match="weights must name at least one file"):
         ensemble_of([], network)
+
+
+def test_a_module_is_no_factory_and_files_are_no_ensemble(tmp_path):
+    file = written(tmp_path / "x.pt", "plain", network().state_dict())
+    rule = "factory must be a callable that returns a new module"
+    with pytest.raises(ValueError, match=rule):
+        ensemble_of([file], network())
+    tepui.Ensemble([network()]).save(tmp_path / "saved")
+    with pytest.raises(ValueError, match=rule):
+        tepui.load(tmp_path / "saved", nn.Linear(4, 3))
+    with pytest.raises(FileNotFoundError, match=r"x\.pt, which is a file; tepui\.ens"):
+        tepui.load(file, network)
+    with pytest.raises(ValueError, match=r"hold modules; weights .*ensemble_of, got"):
+        tepui.Ensemble([network().state_dict()])
 
 
 def with_batchnorm(width=5):

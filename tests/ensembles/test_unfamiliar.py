@@ -183,6 +183,8 @@ def test_detectors_come_with_the_ensemble_and_judge(tmp_path):
     assert out.unfamiliar().all()
     assert not out.unfamiliar(score="pds").all()
     assert out.unfamiliarity("vim").shape == (40,)
+    with pytest.raises(ValueError, match=r"score must be one of .*vim, got 'knn'"):
+        out.unfamiliar(score="knn")
     assert not loaded.predicted(out.outputs).feature_scores
     other = loaded.save(tmp_path / "elsewhere").parent
     assert tepui.load(other, make).predict(far).unfamiliar().all()

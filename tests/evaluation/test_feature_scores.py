@@ -63,6 +63,9 @@ def test_evaluate_shows_them_beside_the_scores_of_logits():
     for name, detection in plain.ood["far"].items():
         assert found.ood["far"][name] == detection
     assert len(found.ood["far"]) == 10
+    members.detectors = detectors
+    own = tepui.evaluate(members, test, ood={"far": far}, batch_size=13)
+    assert own.ood == found.ood
     assert not members.members[0].classifier._forward_pre_hooks
     assert "mahalanobis" in str(found)
 

@@ -312,6 +312,14 @@ def test_without_shifted_data_there_are_no_shifted_scores(tmp_path):
     assert comparison.methods[0].ensembles[0].evaluation["shifted"] is None
 
 
+@pytest.mark.parametrize("methods", [DeepEnsemble(), [DeepEnsemble], [], "SAM"])
+def test_methods_are_a_list_of_them(tmp_path, methods):
+    rule = r"methods must be a list of methods, such as \[DeepEnsemble\(\), SAM\(\)\]"
+    with pytest.raises(ValueError, match=rule):
+        compare(methods, MLP, None, None, out=tmp_path / "x", epochs=1)
+    assert not (tmp_path / "x").exists()
+
+
 def test_labels_show_hyperparameters_where_names_repeat():
     assert labels([SAM(rho=0.1), DeepEnsemble(), SAM(rho=0.2)]) == [
         "SAM(rho=0.1)",
@@ -324,7 +332,7 @@ def test_labels_show_hyperparameters_where_names_repeat():
 
 def test_bad_arguments_are_named(tmp_path):
     for changes, message in [
-        ({"methods": []}, "methods must hold at least one method"),
+        ({"methods": []}, "methods must be a list of methods"),
         ({"members": 0}, "members must be positive, got 0"),
         ({"ensembles": 0}, "ensembles must be positive, got 0"),
         ({"seed": [1, 2, 3]}, r"seed must name one seed per member \(4\)"),

@@ -333,6 +333,16 @@ def test_label_smoothing_may_differ_by_member():
         assert_same_bits(mixed.members[index], alone.members[index])
 
 
+@pytest.mark.parametrize(
+    ("given", "call"), [(SharpBalance, "SharpBalance"), (3, "SAM")]
+)
+def test_a_method_is_given_as_an_instance(given, call):
+    with pytest.raises(
+        ValueError, match=rf"method must be a method, such as {call}\(\)"
+    ):
+        fitted(numbers(), mlp, method=given)
+
+
 def test_keywords_default_to_what_the_specifications_say():
     execution = ExecutionSpec()
     training = TrainingSpec(method=DeepEnsemble(), epochs=1)

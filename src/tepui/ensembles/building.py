@@ -17,9 +17,7 @@ def built_members(
     factory: Factory | Sequence[Factory], members: int | None, seed: int | Sequence[int]
 ) -> list[nn.Module]:
     """Call the factory for every member, each time with another seed."""
-    rule = "be a callable that returns a new module, or one per member"
-    actual = f"a module of type {type(factory).__name__}"
-    require(not isinstance(factory, nn.Module), "factory", rule, actual)
+    check_factory(factory)
     count = _count(factory, members, seed)
     factories = factories_for(factory, count)
     modules = []
@@ -33,8 +31,16 @@ def built_members(
     return modules
 
 
+def check_factory(factory: Factory | Sequence[Factory]) -> None:
+    """Raise if a module is given, which can be called but does not return one."""
+    rule = "be a callable that returns a new module, or one per member"
+    actual = f"a module of type {type(factory).__name__}"
+    require(not isinstance(factory, nn.Module), "factory", rule, actual)
+
+
 def factories_for(factory: Factory | Sequence[Factory], count: int) -> list[Factory]:
     """Return one factory per member."""
+    check_factory(factory)
     factories = [factory] * count if callable(factory) else list(factory)
     require(len(factories) == count, "factory", f"be one or {count}", len(factories))
     return factories

@@ -86,7 +86,8 @@ class Ensemble(Meaningful):
         members = list(modules)
         alike = all(isinstance(member, nn.Module) for member in members)
         kinds = [type(member).__name__ for member in members]
-        require(alike, "modules", "hold modules", kinds)
+        rule = "hold modules; weights become members by tepui.ensembles.ensemble_of"
+        require(alike, "modules", rule, kinds)
         self.members = nn.ModuleList(members)
         require(len(self.members) > 0, "modules", "hold at least one member", 0)
         different = len({id(member) for member in self.members}) == len(self.members)

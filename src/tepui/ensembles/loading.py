@@ -114,6 +114,9 @@ def load_into(ensemble: Ensemble, path: str | Path) -> None:
 def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
     """Return the state of every part, the document and the file."""
     folder = Path(path)
+    if folder.is_file():
+        hint = "tepui.ensembles.ensemble_of takes files of weights"
+        raise FileNotFoundError(f"no folder {folder}, which is a file; {hint}")
     if not folder.is_dir():
         raise FileNotFoundError(f"no folder {folder}")
     check_ended(folder)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from tepui.core.checks import have_values, require
+from tepui.core.checks import have_values, one_of, require
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.task import Task
 from tepui.core.warning import warn
@@ -113,6 +113,7 @@ class Prediction(ShownInNotebooks, ABC):
                 rule = "say what outputs mean, and for numbers have two members or more"
             raise ValueError(f"ensemble must {rule}, to know unfamiliar inputs")
         name = held.default if score is None else score
+        one_of("score", name, held.quantiles)
         if name in self.feature_scores:
             return held.share_below(name, self.feature_scores[name])
         return held.share_below(name, self.scores([name])[name])

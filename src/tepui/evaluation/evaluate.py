@@ -90,7 +90,8 @@ def evaluate(
             :func:`tepui.data.prepared_like`. Their labels are ignored.
         detectors: Detectors of unfamiliar features, fitted on the training data:
             ``FeatureDetectors.fit(ensemble, train_set)``. Their scores stand beside
-            those of the logits.
+            those of the logits. By default those of the ensemble, if it has any and
+            this process is alone.
         classes: Between which classes members choose; the logits of others are left
             out. ``"held"``: those the data set holds by its attribute ``class_subset``,
             such as 200 of 1000 for ``ImageNetA``, and all where it has none; a shifted
@@ -156,6 +157,8 @@ def evaluate(
     require(choice or isinstance(classes, str), "classes", unmasked, "a mask")
     one_of("logits_in", logits_in, get_args(LogitType))
     _check_processes(exchange, detectors)
+    if exchange is None:
+        detectors = detectors or ensemble.detectors
     file = None if out is None else Path(out) / LOGITS
     writes = exchange is None or exchange.writer
     if file is not None:

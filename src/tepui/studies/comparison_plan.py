@@ -105,7 +105,10 @@ def check_arguments(
     unlabeled: Dataset[Any] | None,
 ) -> None:
     """Raise unless there are methods, members and ensembles, and data fit methods."""
-    require(len(methods) > 0, "methods", "hold at least one method", list(methods))
+    several = isinstance(methods, Sequence) and len(methods) > 0
+    rule = "be a list of methods, such as [DeepEnsemble(), SAM()]"
+    are = several and all(isinstance(method, Method) for method in methods)
+    require(are, "methods", rule, methods)
     require(members > 0, "members", "be positive", members)
     require(ensembles > 0, "ensembles", "be positive", ensembles)
     require(

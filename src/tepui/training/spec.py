@@ -88,7 +88,7 @@ class TrainingSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "schedule", as_schedule(self.schedule))
         method, optimizer, schedule = self.method, self.optimizer, self.schedule
-        rule = "be a method, such as SAM()"
+        rule = f"be a method, such as {_called(method)}()"
         require(isinstance(method, Method), "method", rule, method)
         for name in ("epochs", "batch_size", "accumulate", "virtual_shards"):
             _positive_integer(name, getattr(self, name))
@@ -211,6 +211,13 @@ def _check_finite(name: str, value: Any) -> None:
     elif isinstance(value, list):
         for item in value:
             _check_finite(name, item)
+
+
+def _called(method: object) -> str:
+    """Return the class that was given in place of its instance, else an example."""
+    if isinstance(method, type) and issubclass(method, Method):
+        return method.__name__
+    return "SAM"
 
 
 def _positive_integer(name: str, value: Any) -> None:

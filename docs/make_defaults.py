@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from statistics import correlation, median
 from typing import Any, NamedTuple
 
 from defaults import CANDIDATES, DEFAULTS, named
@@ -141,6 +142,10 @@ def print_less_all(all_plain: Found, pairs: Mapping[str, Pair]) -> None:
         means = [mean_and_error(part, 2) for part in (every[:count], every[count:])]
         print(f"\n{place}, the first {count} less the others: {luck} ({means})")
     shift = SCORES["shift"]
+    both = [[points(each, shift) for each in pair] for pair in pairs.values()]
+    alike = sorted(correlation(*each) for each in both)
+    ends = alike[0], median(alike), alike[-1]
+    print(row("correlation of pairs", *(f"{value:.2f}" for value in ends)))
     print(row("", f"less {count}, paired", "less all"))
     for name, pair in pairs.items():
         alone = unpaired(points(pair.found, shift), points(all_plain, shift))

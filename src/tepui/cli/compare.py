@@ -107,7 +107,7 @@ def compare(
             there are seeds for.
         seed: Seed of all random draws.
         seeds: One seed per member, for all ensembles, instead.
-        epochs: Length of the run.
+        epochs: Length of the run; SAM and SharpBalance want more than the default.
         optimizer: SGD (learning rate 0.1) by default, or AdamW; such as: --optimizer
             'AdamW(lr=0.001)'
         loss: What members minimize, which says what their outputs mean; CrossEntropy

@@ -80,7 +80,7 @@ def train(
         members: Number of members; by default one per seed, or three.
         seed: Seed of all random draws.
         seeds: One seed per member instead, such as: --seeds 13 17 27
-        epochs: Length of the run.
+        epochs: Length of the run; SAM and SharpBalance want more than the default.
         optimizer: SGD (learning rate 0.1) by default, or AdamW; such as: --optimizer
             'AdamW(lr=0.001)'
         loss: What members minimize, which says what their outputs mean, such as: --loss

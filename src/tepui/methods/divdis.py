@@ -21,7 +21,7 @@ The stage that picks one head by queries is left to the user. The default weight
 not the paper's, which chose them for data with a shortcut: 10 and 10 lost 12 points on
 flights of another season, and 0.003 none. In 12 epochs of CIFAR-10, with unlabeled
 images under corruption, 10 lost 16 points on others of their kind, and 0.003 some 1.1
-(0.2 to 2.0).
+(0.2 to 2.0), which leaves open whether it does harm.
 
 References:
     Lee, Yao and Finn, Diversify and Disambiguate: Out-of-Distribution Robustness via

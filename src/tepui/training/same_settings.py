@@ -17,6 +17,7 @@ SHOWN = reprlib.Repr()
 SHOWN.maxlist = SHOWN.maxdict = 6
 SHOWN.maxstring = 70
 MEMBERS = "members"
+LAYERS = "layers"  # of a model, their digest
 REMEDY = "give it what it had, or begin another run in a new folder"
 _DIGEST = re.compile(r"[0-9a-f]{16,}")
 
@@ -65,11 +66,13 @@ def _in_words(then: Any, now: Any) -> tuple[str, str]:
         (" ({'samples': 9})", "{'samples': 8}")
         >>> _in_words({"sha256": 64 * "0"}, {"sha256": 64 * "1"})
         ('', 'one with other contents')
+        >>> _in_words({"layers": 16 * "0"}, {"layers": 16 * "1"})[1]
+        'one with other layers'
     """  # noqa: E501 - a doctest must show the whole call
     if isinstance(then, Mapping) and isinstance(now, Mapping):
         telling = [n for n in then if not (_is_digest(then[n]) and _is_digest(now[n]))]
         if not telling:
-            return "", "one with other contents"
+            return "", f"one with other {LAYERS if LAYERS in then else 'contents'}"
         then, now = ({n: value[n] for n in telling} for value in (then, now))
     return f" ({SHOWN.repr(then)})", SHOWN.repr(now)
 

@@ -153,10 +153,10 @@ class AppliedStream:
         self.size += size
 
     def _calibrated(self, logits: Tensor, targets: Tensor) -> None:
-        if self.labels is None:
-            self.scores.update(*_flat(logits, targets))
-        else:
+        if self.labels is not None:
             self.labels.update(logits, targets)
+        elif bool((targets != UNLABELED).any()):
+            self.scores.update(*_flat(logits, targets))
 
     def rates(self) -> ClassRates | None:
         """Return the calibrated scores of each class, or label, if there are any."""

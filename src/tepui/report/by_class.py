@@ -14,7 +14,6 @@ from tepui.report.applied import was_fitted_on_test
 from tepui.report.markup import TableCell, folded, grouped_table, lead, note, table
 from tepui.report.tables import mean_cell
 from tepui.report.wording import listed, number, opening, word
-from tepui.studies import estimate
 from tepui.studies.load_reports import Group
 
 MOST = 12  # classes of a table
@@ -72,7 +71,7 @@ def class_parts(group: Group, kept_in: str = "evaluation.json") -> list[Markup]:
     if not methods:
         return without
     columns = zip(*(method.recalls for method in methods), strict=True)
-    recalls = [estimate(column).mean for column in columns]
+    recalls = [fmean(column) for column in columns]
     shown = shown_places(recalls)
     has_sets = any(own.coverage for method in methods for own in method.ensembles)
     scores = (*RATES, *(SETS if has_sets else ()))

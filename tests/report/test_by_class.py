@@ -189,6 +189,9 @@ def test_who_is_left_out_is_named():
         "Left out: B (evaluated by an older version) and C (other names of classes)."
         in found
     )
+    never = RATES | {"samples": [0] * 3, "recall": [None] * 3}
+    found = seen(beside(given, "D", {"by_class": never}))
+    assert "Left out: D (no samples of any class)." in found
     mixed = with_rates({"by_class": RATES}, {})
     assert seen(mixed).split("Left out: ")[1].endswith("by an older version). ")
 

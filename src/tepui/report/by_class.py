@@ -59,7 +59,7 @@ def by_label_parts(group: Group) -> list[Markup]:
 
 
 def class_parts(group: Group, kept_in: str = "evaluation.json") -> list[Markup]:
-    """Return a table of classes, of those of lowest recall where there are many.
+    """Return a table of classes, of those of lowest recall where many occur.
 
     Args:
         group: The methods.
@@ -151,7 +151,7 @@ def _methods(group: Group, nouns: Nouns) -> tuple[list[Method], list[str]]:
         if len(known) < len(several):
             missing.append(f"{label} (evaluated by an older version)")
         elif not all(any(own.samples) for own in known):
-            missing.append(f"{label} (no labels)")
+            missing.append(f"{label} (no {nouns.samples} of any {nouns.one})")
         elif {own.names for own in known} != {names or known[0].names}:
             missing.append(f"{label} (other names of {nouns.several})")
         else:

@@ -53,6 +53,7 @@ def test_a_run_shows_every_class_and_the_one_found_least_often():
     assert "class samples recall % precision % F1 % ham 80 95.0 90.0 92.4" in found
     assert "yeti 0 – – – " in found  # noqa: RUF001 - a dash, never 0
     assert "coverage" not in found.lower()
+    assert "Precision: of what is predicted to be the class, how much is." in found
 
 
 def test_names_are_escaped_and_the_section_stands_below_all_scores():

@@ -123,9 +123,35 @@ def test_of_many_classes_those_of_lowest_recall_are_printed():
     recall = tuple(n / 100 for n in range(30, 10, -1))
     found = evaluation(classes(0.9, 0.88), by_class=by_class(20, recall=recall))
     rows = printed(class_table(found))
-    assert ["the 12 of 20 classes with the lowest recall"] in rows
+    assert ["20 classes: the 12 with the lowest recall"] in rows
     names = [row[0] for row in rows if row[0].startswith("c")]
     assert names == [f"c{n}" for n in range(19, 7, -1)]
+
+
+@pytest.mark.parametrize(
+    ("occurring", "title"),
+    [
+        (5, "20 classes, of which 5 occur"),
+        (15, "20 classes, of which 15 occur: the 12 with the lowest recall"),
+    ],
+)
+def test_of_many_classes_it_is_said_how_many_occur(occurring, title):
+    recall = (*[0.5] * occurring, *[nan] * (20 - occurring))
+    found = evaluation(classes(0.9, 0.88), by_class=by_class(20, recall=recall))
+    assert class_table(found).title == title
+
+
+def test_calibrated_rates_are_called_that():
+    rates = by_class(2, uncalibrated=by_class(2))
+    found = evaluation(classes(0.9, 0.88), by_class=rates)
+    assert ["each class, calibrated"] in printed(class_table(found))
+
+
+def test_a_metric_of_ones_own_keeps_its_unit():
+    own = {"precision": 3.5, "recall": 0.5, "f1": 2.0}
+    rows = printed(score_table(evaluation(classes(0.9, 0.88, custom=own)), "title"))
+    cells = {row[0]: row[1:] for row in rows}
+    assert [cells[name] for name in own] == [["3.5000"], ["0.5000"], ["2.0000"]]
 
 
 def test_what_has_no_classes_has_no_such_table():

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -15,18 +16,18 @@ import tepui
 from strategies import modest
 from tepui import Ensemble, Task
 from tepui.data import Arrays
-from tepui.evaluation import ByClass
+from tepui.evaluation import ByClass, task_examiner
 from tepui.evaluation.adding import without_applied
 from tepui.evaluation.by_class import set_sums
 
 NAMES = ("ham", "spam", "fraud")
 
 
-def mails(samples, seed=0):
+def mails(samples, seed=0, shares=(0.6, 0.35, 0.05)):
     """Three classes, of which the last is rare."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.multinomial(
-        torch.tensor([0.6, 0.35, 0.05]), samples, replacement=True, generator=generator
+        torch.tensor(shares), samples, replacement=True, generator=generator
     )
     centers = torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
     inputs = centers[labels] + torch.randn(samples, 2, generator=generator)
@@ -70,8 +71,8 @@ def test_the_summary_names_the_class_that_is_found_least_often():
     found = result.by_class
     assert found.worst == found.recall.index(min(found.recall))
     name, count = found.names[found.worst], found.samples[found.worst]
-    said = f"mean {found.mean_recall:.4g}, lowest {min(found.recall):.4g} of {name}"
-    assert f"recall by class           {said} ({count})" in str(result)
+    said = f"mean {found.mean_recall:.4g}, lowest {min(found.recall):.4g}: class {name}"
+    assert f"  recall by class           {said}, {count} samples\n" in str(result)
 
 
 def test_a_class_without_samples_has_no_recall_and_does_not_count_in_the_mean():
@@ -100,6 +101,47 @@ def test_sets_are_looked_at_class_by_class():
     pairs = zip(shares, result.by_class.coverage, strict=True)
     whole = sum(share * held for share, held in pairs)
     assert result.applied.coverage == pytest.approx(whole)
+
+
+@pytest.mark.parametrize("method", ["temperature", "vector", "isotonic"])
+def test_rates_are_those_of_what_predict_answers_after_calibration(method):
+    ensemble, test = linear(), mails(400)
+    plain = tepui.evaluate(ensemble, test)
+    # The rare class is frequent in what is held out, so that it is named more often.
+    ensemble.calibrate(mails(400, seed=1, shares=(0.1, 0.1, 0.8)), method=method)
+    result = tepui.evaluate(ensemble, test)
+    predicted = ensemble.predict(test).labels
+    check(result.by_class, reference(test.targets, predicted, labels=range(3)))
+    assert result.by_class.uncalibrated == plain.by_class
+    if method != "temperature":
+        assert result.by_class.recall[2] > plain.by_class.recall[2]
+    assert " samples (calibrated)\n" in str(result)
+    document = json.loads(json.dumps(result.document()))
+    assert ByClass.of(document) == result.by_class
+    # Without the calibration, nothing of its rates is left.
+    assert ByClass.of(without_applied(document)) == plain.by_class
+
+
+def test_labels_and_pixels_are_those_of_predict_after_calibration():
+    generator = torch.Generator().manual_seed(0)
+    inputs = torch.randn(60, 3, generator=generator)
+    labels = (inputs + torch.randn(60, 3, generator=generator) > 0.5).float()
+    ensemble = Ensemble.build(lambda: nn.Linear(3, 3), 2, task=Task("multi_label"))
+    ensemble.calibrate(Arrays(inputs, labels), method="vector")
+    found = tepui.evaluate(ensemble, Arrays(inputs, labels)).by_class
+    check(found, reference(labels, ensemble.predict(inputs).labels, average=None))
+    assert found.recall != found.uncalibrated.recall
+    images = torch.randn(8, 3, 4, 5, generator=generator)
+    ensemble = Ensemble.build(
+        lambda: nn.Conv2d(3, 3, 1), 2, task=Task("classification")
+    )
+    ensemble.calibrate(Arrays(images, images.argmax(1)), method="vector")
+    labels = images.argmax(1)
+    labels[:2] = -100  # a whole batch without any
+    found = tepui.evaluate(ensemble, Arrays(images, labels), batch_size=2).by_class
+    predicted = ensemble.predict(images[2:]).labels.flatten()
+    check(found, reference(labels[2:].flatten(), predicted, labels=range(3)))
+    assert found.recall != found.uncalibrated.recall
 
 
 @modest
@@ -163,6 +205,39 @@ def test_classes_that_are_left_keep_their_names_or_numbers(classes, names):
     found = tepui.evaluate(ensemble, Some(classes)).by_class
     assert found.names == names
     assert found.samples == (5, 4)
+
+
+@pytest.mark.parametrize(
+    ("classes", "name"),
+    [(("no", "fraud"), "fraud"), ((), "yes"), (("fraud",), "fraud")],
+)
+def test_the_one_logit_of_a_yes_or_no_is_named_by_its_yes(classes, name):
+    inputs = torch.randn(30, 3, generator=torch.Generator().manual_seed(0))
+    targets = (inputs[:, :1] > 1).float()
+    ensemble = Ensemble.build(lambda: nn.Linear(3, 1), 2, task=Task("multi_label"))
+    result = tepui.evaluate(ensemble, Arrays(inputs, targets, classes=classes))
+    found = result.by_class
+    assert found.names == (name,)
+    (count,) = found.samples
+    said = f"{found.recall[0]:.4g}: label {name}, {count} samples"
+    assert f"  recall by label           {said}\n" in f"{result}\n"
+
+
+def test_only_clean_data_are_looked_at_class_by_class(monkeypatch):
+    asked = []
+    names = partial(record, asked, task_examiner.names_of)
+    monkeypatch.setattr(task_examiner, "names_of", names)
+    inputs = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
+    test = Arrays(inputs, (inputs > 0).float())
+    ensemble = Ensemble.build(lambda: nn.Linear(3, 3), 2, task=Task("multi_label"))
+    found = tepui.evaluate(ensemble, test, shifted={"other": test})
+    assert found.by_class is not None
+    assert len(asked) == 1
+
+
+def record(asked, function, *given):
+    asked.append(given)
+    return function(*given)
 
 
 @pytest.mark.parametrize("rule", ["probability", "vote"])

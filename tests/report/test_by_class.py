@@ -5,9 +5,16 @@ from dataclasses import replace
 from html import unescape
 
 import pytest
+import torch
+from torch import nn
 
+import tepui
 from report_cases import comparison, shown, text
-from tepui.report.by_class import by_class_parts
+from tepui import Ensemble
+from tepui.data import Arrays
+from tepui.evaluation import ByClass
+from tepui.report.by_class import Method, class_parts
+from tepui.report.notebooks import html
 
 RATES = {
     "names": ["ham", "<spam>", "yeti"],
@@ -36,7 +43,7 @@ def with_rates(*several):
 
 def seen(given):
     (group,) = shown(given).groups
-    return words("".join(by_class_parts(group)))
+    return words("".join(class_parts(group)))
 
 
 def test_a_run_shows_every_class_and_the_one_found_least_often():
@@ -46,6 +53,7 @@ def test_a_run_shows_every_class_and_the_one_found_least_often():
     assert "class samples recall % precision % F1 % ham 80 95.0 90.0 92.4" in found
     assert "yeti 0 – – – " in found  # noqa: RUF001 - a dash, never 0
     assert "coverage" not in found.lower()
+    assert "Precision: of what is predicted to be the class, how much is." in found
 
 
 def test_names_are_escaped_and_the_section_stands_below_all_scores():
@@ -109,7 +117,12 @@ def test_of_many_classes_those_of_lowest_recall_are_shown():
     assert re.findall(r"\bc\d\d(?= 9 )", found) == names[:7:-1]
     few = [0.5, 0.25, *[None] * 18]  # of which two occur
     found = seen(with_rates({"by_class": rates | {"recall": few}}))
-    assert "shown are the 2 of lowest recall" in found
+    assert "There are 20 classes, of which 2 occur; the table leaves out" in found
+    assert re.findall(r"\bc\d\d(?= 9 )", found) == ["c00", "c01"]
+    assert "lowest recall" not in found
+    many = [*recalls[:15], *[None] * 5]
+    found = seen(with_rates({"by_class": rates | {"recall": many}}))
+    assert "20 classes, of which 15 occur: shown are the 12 of lowest recall" in found
     twelve = {name: values[:12] for name, values in rates.items()}
     found = seen(with_rates({"by_class": twelve | {"recall": recalls[:12]}}))
     assert "There are" not in found
@@ -147,5 +160,110 @@ def test_evaluations_from_before_leave_it_out_without_a_word():
     page = text(shown(comparison()))
     assert "By class" not in page
     assert "by class" not in page
+    assert "by label" not in page
+
+
+def beside(given, label, *several):
+    """Return a comparison with a method more, of an ensemble for each document."""
+    first = given.methods[0]
+    ensembles = tuple(
+        replace(first.ensembles[0], evaluation={**base(first), **own})
+        for own in several
+    )
+    more = replace(first, label=label, ensembles=ensembles)
+    return replace(given, methods=(*given.methods, more))
+
+
+def base(method):
+    known = method.ensembles[0].evaluation
+    return {name: part for name, part in known.items() if name != "by_class"}
+
+
+def test_who_is_left_out_is_named():
+    given = with_rates({"by_class": RATES})
+    older = beside(given, "B", {"by_class": RATES}, {})
+    assert "Left out: B (evaluated by an older version)." in seen(older)
+    assert "Left out" not in seen(given)
+    other = {"by_class": RATES | {"names": ["0", "1", "2"]}}
+    found = seen(beside(older, "C", other))
+    assert (
+        "Left out: B (evaluated by an older version) and C (other names of classes)."
+        in found
+    )
+    never = RATES | {"samples": [0] * 3, "recall": [None] * 3}
+    found = seen(beside(given, "D", {"by_class": never}))
+    assert "Left out: D (no samples of any class)." in found
     mixed = with_rates({"by_class": RATES}, {})
-    assert "By class" not in text(shown(mixed))
+    assert seen(mixed).split("Left out: ")[1].endswith("by an older version). ")
+
+
+def test_a_mean_is_of_all_ensembles_or_a_dash():
+    never = RATES | {"precision": [0.9, None, None]}
+    found = seen(with_rates({"by_class": RATES}, {"by_class": never}))
+    assert re.search("<spam> 20 50.0 [^a-z]*to [0-9.]+ – ", found)  # noqa: RUF001
+    assert "A dash marks a share of nothing, in some ensemble at least." in found
+
+
+def test_calibrated_rates_are_shown_and_said_to_be():
+    rates = {name: RATES[name] for name in ("recall", "precision", "f1")}
+    rates |= {"recall": [0.75, 0.85, None]}
+    applied = {"clean": {}, "severities": {}, "by_class": rates}
+    calibrated = {"by_class": RATES, "applied": applied}
+    found = seen(with_rates(calibrated))
+    assert "Class ham is found least often: 75.0 %" in found
+    assert "The calibration is applied, as in predictions." in found
+    assert "very samples" not in found
+    applied["fitted_on_test"] = True
+    found = seen(with_rates(calibrated))
+    assert "Calibration was fitted on these very samples." in found
+    applied["by_class"] = rates | SETS
+    found = seen(with_rates(calibrated))
+    assert "Calibration and sets were fitted on these very samples." in found
+    found = seen(beside(with_rates({"by_class": RATES}), "B", calibrated))
+    assert "The calibration of B is applied, as in predictions." in found
+    assert "calibration" not in seen(with_rates({"by_class": RATES}))
+
+
+def test_one_label_is_no_least():
+    one = {name: values[1:2] for name, values in RATES.items()}
+    task = {"name": "multi_label", "levels": []}
+    given = with_rates({"by_class": one, "task": task})
+    for shown_methods in (given, beside(given, "B", {"by_class": one})):
+        found = seen(shown_methods)
+        assert "<spam> 20 50.0 75.0 60.0" in found
+        for word in ("least", "lowest", "One accuracy", "every label"):
+            assert word not in found
+
+
+def test_ties_and_what_is_almost_all_found():
+    ties = RATES | {"recall": [0.5, 0.5, None]}
+    found = seen(with_rates({"by_class": ties}))
+    assert "Class ham is among the least often found: 50.0 %" in found
+    almost = RATES | {"recall": [0.9999, 1.0, None]}
+    found = seen(with_rates({"by_class": almost}))
+    assert "found least often: 99.99 % of" in found
+    assert "counts the same, is 99.995 %" in found
+
+
+def test_a_section_of_labels_is_called_that():
+    task = {"name": "multi_label", "levels": []}
+    labels = {"by_class": RATES, "task": task, "classes": 3}
+    page = text(shown(with_rates(labels)))
+    assert ">By label</h2>" in page
+    assert "By class" not in page
+    assert "by class" not in page
+
+
+def test_a_notebook_names_no_file():
+    inputs = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
+    test = Arrays(inputs, torch.arange(40) % 20)
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 20), 2, seed=1)
+    found = words(html(tepui.evaluate(ensemble, test)))
+    assert "the lowest first; all are in Evaluation.by_class." in found
+    assert "evaluation.json" not in found
+
+
+def test_recalls_are_averaged_once():
+    ensembles = [ByClass.of({"by_class": RATES})]
+    method = Method("A", ensembles)
+    assert method.recalls is method.recalls

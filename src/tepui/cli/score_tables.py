@@ -9,10 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tepui.cli.console import table
-from tepui.evaluation.by_class import RATES, SETS
+from tepui.evaluation.by_class import RATES, SETS, by_recall
+from tepui.evaluation.class_words import nouns_of
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.task_scores import TaskScores
-from tepui.report.by_class import nouns_of, shown_places
+from tepui.report.by_class import counted, shown_places
 from tepui.report.measures import ACCURACY, MEASURES, RMSE, shown_name
 from tepui.report.scores import gain_in_words
 from tepui.report.wording import DASH, listed, number
@@ -37,7 +38,6 @@ PERCENT = {
     *(measure.score for measure in MEASURES if measure.percent),
     *("nominal_coverage", "promised", "coverage", "adaptive_ece"),
     *("member_accuracies", "label_eces"),
-    *RATES,
 }
 GAIN = "improvement"
 # What is no calibrated score, but one of conformal sets or intervals.
@@ -104,7 +104,7 @@ def part_tables(evaluation: Evaluation) -> Iterator[Table]:
 
 
 def class_table(evaluation: Evaluation) -> Table | None:
-    """Return the scores of each class, of those of lowest recall where there are many.
+    """Return the scores of each class, of those of lowest recall where many occur.
 
     None where there are no classes.
     """
@@ -118,14 +118,16 @@ def class_table(evaluation: Evaluation) -> Table | None:
         [
             found.names[place],
             str(found.samples[place]),
-            *(_cell(name, getattr(found, name)[place]) for name in names),
+            *(_of_class(name, getattr(found, name)[place]) for name in names),
         ]
         for place in places
     ]
     title = f"each {nouns.one}"
     if len(places) < len(found.names):
-        title = f"the {len(places)} of {len(found.names)} {nouns.several} with the "
-        title += "lowest recall"
+        title = counted(found.recall, nouns)
+    if len(places) < len(by_recall(found.recall)):
+        title += f": the {len(places)} with the lowest recall"
+    title += "" if found.uncalibrated is None else ", calibrated"
     numbers = (nouns.samples, *headings)
     return table(title, (nouns.one, *numbers), rows, numbers=numbers)
 
@@ -213,8 +215,17 @@ def _applied_rows(evaluation: Evaluation, columns: Sequence[str]) -> list[Row]:
 def _cell(name: str, value: float) -> str:
     """Return a number as the report shows it: shares in percent."""
     if name in PERCENT and not isnan(value):
-        return f"{_number(100 * value, 2)} %"
+        return _percent(value)
     return _number(value, 4)
+
+
+def _of_class(name: str, value: float) -> str:
+    """Return a score of a class: all are shares, but the size of sets."""
+    return _number(value, 4) if name == "size" or isnan(value) else _percent(value)
+
+
+def _percent(share: float) -> str:
+    return f"{_number(100 * share, 2)} %"
 
 
 def _number(value: float, digits: int) -> str:

@@ -25,6 +25,7 @@ from tepui.evaluation.label_stream import LabelStream
 from tepui.losses.base import like_outputs
 from tepui.metrics import (
     Calibration,
+    ClassRates,
     ConformalSets,
     Conformity,
     Rule,
@@ -115,11 +116,12 @@ class AppliedStream:
             ece=metrics.ECE(rule=rule),
             adaptive_ece=metrics.AdaptiveECE(rule=rule),
             brier=metrics.Brier(rule=rule),
+            rates=metrics.ClassScores(rule=rule),
         )
         self.labels = LabelStream(rule) if applied.task == MULTI_LABEL else None
         self.held = self.size = 0.0
         self.count = 0
-        self.by_class: Tensor | None = None  # sums of sets, where there are any
+        self.set_sums: Tensor | None = None  # of each class, where there are sets
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
         """Take in some samples."""
@@ -138,7 +140,7 @@ class AppliedStream:
         )
         if applied.task == CLASSIFICATION:
             sums = set_sums(prediction.sets, targets.long())
-            self.by_class = sums if self.by_class is None else self.by_class + sums
+            self.set_sums = sums if self.set_sums is None else self.set_sums + sums
             count, held, size = sums.sum(1).tolist()
         else:
             lower, upper = prediction.conformal_interval
@@ -151,10 +153,19 @@ class AppliedStream:
         self.size += size
 
     def _calibrated(self, logits: Tensor, targets: Tensor) -> None:
-        if self.labels is None:
-            self.scores.update(*_flat(logits, targets))
-        else:
+        if self.labels is not None:
             self.labels.update(logits, targets)
+        elif bool((targets != UNLABELED).any()):
+            self.scores.update(*_flat(logits, targets))
+
+    def rates(self) -> ClassRates | None:
+        """Return the calibrated scores of each class, or label, if there are any."""
+        if self.applied.calibration is None:
+            return None
+        if self.labels is not None:
+            return self.labels.rates()
+        found: ClassRates = self.scores.streams["rates"].compute()
+        return found
 
     def result(self) -> AppliedScores:
         """Return the scores."""
@@ -165,6 +176,7 @@ class AppliedStream:
             values = {name: getattr(measured, name) for name in names}
         elif self.applied.calibration is not None:
             found = self.scores.compute()
+            del found["rates"]
             values = {name: float(value) for name, value in found.items()}
         if self.applied.conformity is not None:
             values["promised"] = self.applied.conformity.coverage

@@ -1,12 +1,13 @@
 """How well each class is found, and how often conformal sets hold it.
 
 One accuracy hides a rare class; here each has a row of its own. Labels that do not
-exclude each other, and classes of pixels, have the same numbers.
+exclude each other, and classes of pixels, have the same numbers. Where a calibration is
+applied they are of its outputs, by which the ensemble answers.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Self, final
 
@@ -39,6 +40,8 @@ class ByClass:
         coverage: The share of the class's samples whose conformal set holds it; empty
             without such sets.
         size: How many classes the sets of these samples hold, on average.
+        uncalibrated: The rates before the ensemble's calibration, by which all others
+            are; None where none is applied.
     """
 
     names: tuple[str, ...]
@@ -48,6 +51,7 @@ class ByClass:
     f1: tuple[float, ...]
     coverage: tuple[float, ...] = ()
     size: tuple[float, ...] = ()
+    uncalibrated: "ByClass | None" = None
 
     @property
     def mean_recall(self) -> float:
@@ -61,25 +65,27 @@ class ByClass:
         return next(iter(by_recall(self.recall)), None)
 
     def document(self) -> dict[str, Any]:
-        """Return names, samples and rates for JSON, with None for what is undefined."""
-        named = {"names": list(self.names), "samples": list(self.samples)}
-        return named | _lists(self, RATES)
+        """Return names, samples and rates for JSON, with None for what is undefined.
 
-    def sets_document(self) -> dict[str, Any]:
-        """Return what conformal sets give for JSON, nothing without them."""
-        return _lists(self, SETS) if self.coverage else {}
+        The rates are those before calibration: see :meth:`applied_document`.
+        """
+        named = {"names": list(self.names), "samples": list(self.samples)}
+        return named | _lists(self.uncalibrated or self, RATES)
+
+    def applied_document(self) -> dict[str, Any]:
+        """Return calibrated rates and those of sets for JSON, nothing without both."""
+        rates = {} if self.uncalibrated is None else _lists(self, RATES)
+        return rates | (_lists(self, SETS) if self.coverage else {})
 
     @classmethod
     def of(cls, evaluation: Mapping[str, Any]) -> Self | None:
         """Read the scores of an evaluation in JSON's form, None where it has none."""
         if (known := evaluation.get("by_class")) is None:
             return None
-        sets = (evaluation.get("applied") or {}).get("by_class") or {}
-        columns: dict[str, Any] = {
-            name: tuple(math.nan if value is None else value for value in values)
-            for name, values in {**known, **sets}.items()
-        }
-        return cls(**columns)
+        applied = (evaluation.get("applied") or {}).get("by_class") or {}
+        plain = cls(**_columns(known))
+        uncalibrated = plain if "recall" in applied else None
+        return replace(plain, **_columns(applied), uncalibrated=uncalibrated)
 
 
 def by_recall(recalls: Sequence[float]) -> list[int]:
@@ -94,9 +100,12 @@ def by_recall(recalls: Sequence[float]) -> list[int]:
 
 
 def by_class(
-    rates: ClassRates, names: tuple[str, ...], sums: Tensor | None = None
+    rates: ClassRates,
+    names: tuple[str, ...],
+    calibrated: ClassRates | None = None,
+    sums: Tensor | None = None,
 ) -> ByClass:
-    """Return the scores of each class, and with the sums of its sets theirs.
+    """Return the scores of each class, after calibration and with its sets, if any.
 
     Example:
         >>> right, none = torch.tensor([1.0, 0.5]), torch.tensor([torch.nan] * 2)
@@ -105,12 +114,14 @@ def by_class(
         >>> found.names, found.samples, found.mean_recall
         (('a', 'b'), (1, 2), 0.75)
     """
-    lists = {name: tuple(part.tolist()) for name, part in rates._asdict().items()}
-    if sums is not None:
-        count, held, size = sums
-        lists |= {"coverage": tuple((held / count).tolist())}
-        lists |= {"size": tuple((size / count).tolist())}
-    return ByClass(names=names, **lists)
+    found = _with_rates(names, rates)
+    if calibrated is not None:
+        found = replace(_with_rates(names, calibrated), uncalibrated=found)
+    if sums is None:
+        return found
+    count, held, size = sums
+    coverage, sizes = tuple((held / count).tolist()), tuple((size / count).tolist())
+    return replace(found, coverage=coverage, size=sizes)
 
 
 def set_sums(sets: Tensor, labels: Tensor) -> Tensor:
@@ -131,16 +142,36 @@ def names_of(
 ) -> tuple[str, ...]:
     """Return a data set's names of the classes left, or their numbers.
 
+    The one logit of a yes or no is that of the yes, the second of two names.
+
     Example:
         >>> names_of(Dataset(), 2, torch.tensor([False, True, True]))
         ('1', '2')
+        >>> names_of(Dataset(), 1)
+        ('yes',)
     """
     every = classes if mask is None else len(mask)
     names = class_names(dataset)
+    if every == 1 and len(names) != 1:
+        return (names[1] if len(names) == 2 else "yes",)
     if len(names) != every:
         names = tuple(map(str, range(every)))
     kept = range(every) if mask is None else mask.nonzero()[:, 0].tolist()
     return tuple(names[number] for number in kept)
+
+
+def _with_rates(names: tuple[str, ...], rates: ClassRates) -> ByClass:
+    lists: dict[str, Any] = {
+        name: tuple(part.tolist()) for name, part in rates._asdict().items()
+    }
+    return ByClass(names=names, **lists)
+
+
+def _columns(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(math.nan if value is None else value for value in values)
+        for name, values in document.items()
+    }
 
 
 def _lists(found: ByClass, names: tuple[str, ...]) -> dict[str, Any]:

@@ -204,7 +204,9 @@ def evaluate(
         else:
             examiner = TaskExaminer(batches, task, *rest)
         familiar = choice or bool(others)
-        clean = examiner.labeled("clean", dataset, "dataset", familiar=familiar)
+        clean = examiner.labeled(
+            "clean", dataset, "dataset", familiar=familiar, each_class=True
+        )
         copies = _copies(examiner, cells, dataset)
         far = {name: examiner.unlabeled(name, data) for name, data in others.items()}
     if file is not None and writes and logits_in == "none" and overwrite:

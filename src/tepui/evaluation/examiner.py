@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import class_indices, logits_shape
 from tepui.core.probabilities import warn_of_probabilities
 from tepui.data.loading import length
-from tepui.evaluation.applied import Applied, AppliedScores
+from tepui.evaluation.applied import Applied, AppliedScores, AppliedStream
 from tepui.evaluation.by_class import ByClass, by_class, names_of
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.dataset_logits import Classes, classes_left
@@ -29,6 +29,7 @@ from tepui.evaluation.scores import ScoreStream
 from tepui.evaluation.stored_logits import LogitStore
 from tepui.evaluation.task_scores import TaskScores
 from tepui.metrics import (
+    ClassRates,
     Reliability,
     Rule,
     ensemble_predictions,
@@ -70,9 +71,15 @@ class Examiner:
     watched: Watched | None = None  # the batches, where features are scored too
 
     def labeled(
-        self, name: str, data: Dataset[Any], argument: str, *, familiar: bool = False
+        self,
+        name: str,
+        data: Dataset[Any],
+        argument: str,
+        *,
+        familiar: bool = False,
+        each_class: bool = False,
     ) -> Labeled:
-        """Return scores of test data, and with ``familiar`` those of each sample."""
+        """Return scores of test data, and where asked for of each sample or class."""
         stream: ScoreStream | None = None
         applied = None
         # What was fitted on all classes says nothing of some of them.
@@ -105,13 +112,14 @@ class Examiner:
             by_sample |= scores_of(self.watched)
         after = None if applied is None else applied.result()
         kept = scores, bins, by_sample, losses
+        rows = None
+        if each_class:
+            names = names_of(data, sizes[2], self._mask(data))
+            rows = rows_of(stream.rates(), names, applied)
         if not wrong:
-            return Labeled(sizes, *kept, {}, {}, after)
+            return Labeled(sizes, *kept, {}, {}, after, by_class=rows)
         mistaken = torch.cat(wrong)
         found = found_mistakes(by_sample, mistaken), selective(by_sample, mistaken)
-        names = names_of(data, sizes[2], self._mask(data))
-        sums = None if applied is None else applied.by_class
-        rows = by_class(stream.rates(), names, sums)
         share = majority_share(torch.cat(answers))
         return Labeled(sizes, *kept, *found, after, share, rows)
 
@@ -162,6 +170,15 @@ class Examiner:
             return {}
         logits, labels = zip(*runs, strict=True)
         return metric_values(self.metrics, torch.cat(logits, dim=1), torch.cat(labels))
+
+
+def rows_of(
+    rates: ClassRates, names: tuple[str, ...], applied: AppliedStream | None
+) -> ByClass:
+    """Return the scores of each class, by the outputs that the ensemble answers by."""
+    if applied is None:
+        return by_class(rates, names)
+    return by_class(rates, names, applied.rates(), applied.set_sums)
 
 
 def joined(runs: list[dict[str, Tensor]]) -> dict[str, Tensor]:

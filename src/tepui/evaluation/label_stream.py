@@ -18,6 +18,7 @@ from tepui.evaluation.dead_members import Losses
 from tepui.evaluation.task_scores import LabelScores, PixelScores
 from tepui.losses.base import like_outputs
 from tepui.metrics import ClassRates, Reliability, Rule
+from tepui.metrics.chunks import chunks_of
 from tepui.metrics.class_scores import rates_of
 from tepui.metrics.multilabel import label_rows, two_classes
 
@@ -76,11 +77,15 @@ class LabelStream:
         logits, wanted = label_rows(outputs, like_outputs(targets, outputs[0]))
         two = two_classes(logits.flatten(1))
         self._together.update(two, wanted.flatten())
-        probs = metrics.ensemble_probs(two, rule=self._rule)[:, 1].reshape(wanted.shape)
-        probs = probs.contiguous()
+        parts = [
+            (chunk.ensemble_probs(self._rule)[:, 1], chunk.ensemble_top(self._rule)[1])
+            for chunk in chunks_of(two)
+        ]
+        probs, chosen = (
+            torch.cat(each).view_as(wanted) for each in zip(*parts, strict=True)
+        )
         self._precision.update(probs, wanted)
         self._calibration.update(probs, wanted)
-        chosen = metrics.ensemble_predictions(two, rule=self._rule).view_as(wanted)
         counts = [each.sum(0) for each in (wanted, chosen, wanted * chosen)]
         self._counts.append(torch.stack(counts))
         self._samples += len(wanted)

@@ -14,6 +14,7 @@ from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, mean_applied
 from tepui.evaluation.by_class import ByClass
+from tepui.evaluation.class_words import nouns_of
 from tepui.evaluation.majority import no_better_than_majority
 from tepui.evaluation.ood import Detection, Histogram, Selective
 from tepui.evaluation.scores import mean_scores
@@ -52,7 +53,8 @@ class Evaluation(ShownInNotebooks):
         majority: Share of the most frequent class of the clean data, which a guess
             could be right for; None for tasks other than a choice between classes.
         by_class: Recall, precision and F1 of each class of the clean data, or each
-            label, and what conformal sets give for it; None for numbers.
+            label, after the ensemble's calibration, and what conformal sets give for
+            it; None for numbers.
     """
 
     rule: Rule
@@ -184,8 +186,8 @@ class Evaluation(ShownInNotebooks):
         }
         if natural:
             found["natural"] = {name: scores.document() for name, scores in natural}
-        if self.by_class is not None and (sets := self.by_class.sets_document()):
-            found["by_class"] = sets
+        if self.by_class is not None and (rows := self.by_class.applied_document()):
+            found["by_class"] = rows
         return {"applied": found}
 
 
@@ -207,14 +209,19 @@ def _applied_lines(evaluation: Evaluation) -> list[str]:
     return lines
 
 
-def _class_lines(found: ByClass | None) -> list[str]:
+def _class_lines(evaluation: Evaluation) -> list[str]:
     """Return the mean recall of classes, and the lowest with whose it is."""
+    found = evaluation.by_class
     if found is None or found.worst is None:
         return []
-    at = found.worst
-    lowest = f"{found.recall[at]:.4g} of {found.names[at]} ({found.samples[at]})"
-    said = f"mean {found.mean_recall:.4g}, lowest {lowest}"
-    return [f"  {'recall by class':<24}  {said}"]
+    nouns = nouns_of(evaluation.task.name, evaluation.clean.values())
+    at, count = found.worst, found.samples[found.worst]
+    said = f"{found.recall[at]:.4g}: {nouns.one} {found.names[at]}, "
+    said += f"{count} {nouns.counted(count)}"
+    if len(found.names) > 1:
+        said = f"mean {found.mean_recall:.4g}, lowest {said}"
+    after = "" if found.uncalibrated is None else " (calibrated)"
+    return [f"  {f'recall by {nouns.one}':<24}  {said}{after}"]
 
 
 def guessing_in_words(evaluation: Evaluation) -> str:
@@ -243,7 +250,7 @@ def summary(evaluation: Evaluation) -> str:
         if name.startswith("member_"):
             numbers = " ".join(f"{value:.4g}" for value in values)
             lines.append(f"  {name.replace('_', ' '):<24}  {numbers}")
-    lines += _class_lines(evaluation.by_class)
+    lines += _class_lines(evaluation)
     if evaluation.only_guesses:
         lines.append(f"  {guessing_in_words(evaluation)}")
     lines += _applied_lines(evaluation)

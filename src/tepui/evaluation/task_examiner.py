@@ -12,9 +12,9 @@ from tepui.core.task import Task
 from tepui.data.loading import length
 from tepui.ensembles.predicted import prediction_of
 from tepui.evaluation.applied import Applied
-from tepui.evaluation.by_class import by_class, names_of
+from tepui.evaluation.by_class import names_of
 from tepui.evaluation.custom_metrics import Metric, metric_values
-from tepui.evaluation.examiner import Batches, Labeled, joined
+from tepui.evaluation.examiner import Batches, Labeled, joined, rows_of
 from tepui.evaluation.feature_scores import Watched, scores_of
 from tepui.evaluation.label_stream import LabelStream, PixelStream
 from tepui.evaluation.number_stream import NumberStream
@@ -54,9 +54,15 @@ class TaskExaminer:
     watched: Watched | None = None  # the batches, where features are scored too
 
     def labeled(
-        self, name: str, data: Dataset[Any], argument: str, *, familiar: bool = False
+        self,
+        name: str,
+        data: Dataset[Any],
+        argument: str,
+        *,
+        familiar: bool = False,
+        each_class: bool = False,
     ) -> Labeled:
-        """Return scores of test data, and with ``familiar`` those of each sample."""
+        """Return scores of test data, and where asked for of each sample or class."""
         stream: Stream | None = None
         applied = None if self.applied is None else self.applied.stream()
         ranked: list[dict[str, Tensor]] = []
@@ -88,8 +94,9 @@ class TaskExaminer:
         measured, bins = stream.result(custom)
         after = None if applied is None else applied.result()
         kept = joined(ranked) | (scores_of(self.watched) if familiar else {})
-        rates = stream.rates()
-        rows = None if rates is None else by_class(rates, names_of(data, outs))
+        rows = None
+        if each_class and (rates := stream.rates()) is not None:
+            rows = rows_of(rates, names_of(data, outs), applied)
         found = sizes, measured, bins, kept, stream.losses()
         return Labeled(*found, {}, {}, after, by_class=rows)
 

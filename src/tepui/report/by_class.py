@@ -1,69 +1,81 @@
 """How well each class is found, which one accuracy for all of them hides."""
 
-from collections.abc import Container, Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
 
 from markupsafe import Markup
 
-from tepui.evaluation.by_class import ByClass, by_recall
+from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
+from tepui.evaluation.class_words import Nouns, nouns_of
 from tepui.report.applied import was_fitted_on_test
 from tepui.report.markup import TableCell, folded, grouped_table, lead, note, table
 from tepui.report.tables import mean_cell
-from tepui.report.wording import number, opening, word
-from tepui.studies import estimate
+from tepui.report.wording import listed, number, opening, word
 from tepui.studies.load_reports import Group
 
 MOST = 12  # classes of a table
-# Names, headings, scales and digits.
-RATES = (
-    ("recall", "recall %", 100, 1),
-    ("precision", "precision %", 100, 1),
-    ("f1", "F1 %", 100, 1),
-)
-SETS = (("coverage", "coverage %", 100, 1), ("size", "set size", 1, 2))
+# Headings, scales and digits.
+COLUMNS = {
+    "recall": ("recall %", 100, 1),
+    "precision": ("precision %", 100, 1),
+    "f1": ("F1 %", 100, 1),
+    "coverage": ("coverage %", 100, 1),
+    "size": ("set size", 1, 2),
+}
 OF_SAMPLES = ("recall", "coverage")  # shares of the samples of a class
 
 
-class Nouns(NamedTuple):
-    """What the rows are, and what they count."""
-
-    one: str
-    several: str
-    samples: str
-    mean: str  # of their recalls
-
-
-class Method(NamedTuple):
+@dataclass(frozen=True)
+class Method:
     """What the ensembles of a method say of each class."""
 
     label: str
     ensembles: Sequence[ByClass]
 
     def values(self, name: str, place: int) -> list[float]:
-        """Return a score of a class, of all ensembles that have it."""
-        columns = (getattr(own, name) for own in self.ensembles)
-        return [column[place] for column in columns if column]
+        """Return a score of a class, of all ensembles; none where one lacks it."""
+        columns = [getattr(own, name) for own in self.ensembles]
+        values = [column[place] if column else math.nan for column in columns]
+        return [] if any(map(math.isnan, values)) else values
 
-    @property
+    @cached_property
     def recalls(self) -> list[float]:
         """The mean recall of each class over ensembles."""
-        places = range(len(self.ensembles[0].names))
-        return [estimate(self.values("recall", place)).mean for place in places]
+        columns = zip(*(own.recall for own in self.ensembles), strict=True)
+        return [fmean(values) for values in columns]
 
 
 def by_class_parts(group: Group) -> list[Markup]:
-    """Return a table of classes, of those of lowest recall where there are many."""
-    methods = _methods(group)
+    """Return the section on classes; labels have one of their own."""
+    return [] if _nouns(group).one == "label" else class_parts(group)
+
+
+def by_label_parts(group: Group) -> list[Markup]:
+    """Return the section on labels that do not exclude each other."""
+    return class_parts(group) if _nouns(group).one == "label" else []
+
+
+def class_parts(group: Group, kept_in: str = "evaluation.json") -> list[Markup]:
+    """Return a table of classes, of those of lowest recall where many occur.
+
+    Args:
+        group: The methods.
+        kept_in: Where all classes are, for those who look for them.
+    """
+    nouns = _nouns(group)
+    methods, missing = _methods(group, nouns)
+    without = [lead(f"Left out: {listed(missing)}.")] if missing else []
     if not methods:
-        return []
-    first = methods[0].ensembles[0]
-    evaluation = group.entries[0].result.ensembles[0].evaluation
-    nouns = nouns_of(evaluation.get("task", {}).get("name", ""), evaluation["clean"])
+        return without
     columns = zip(*(method.recalls for method in methods), strict=True)
-    shown = shown_places([estimate(column).mean for column in columns])
+    recalls = [fmean(column) for column in columns]
+    shown = shown_places(recalls)
     has_sets = any(own.coverage for method in methods for own in method.ensembles)
-    scores = RATES + (SETS if has_sets else ())
-    headings = [nouns.one, nouns.samples, *(title for _, title, _, _ in scores)]
+    scores = (*RATES, *(SETS if has_sets else ()))
+    headings = [nouns.one, nouns.samples, *(COLUMNS[name][0] for name in scores)]
     single = len(group.entries) == 1
     groups = {
         "" if single else method.label: _rows(method, shown, scores)
@@ -72,53 +84,80 @@ def by_class_parts(group: Group) -> list[Markup]:
     caption = f"By {nouns.one}{'' if _alone(methods) else ', mean and 95 % interval'}"
     made = grouped_table(caption, headings, groups)
     fitted = any(map(was_fitted_on_test, group.entries))
-    explained = note(_meaning(nouns, has_sets, fitted))
-    every = len(shown) == len(first.names)
-    said = [] if every else [lead(_many(len(first.names), len(shown), nouns))]
+    explained = [note(_meaning(methods, nouns, has_sets, fitted)), *without]
+    if len(recalls) == 1:
+        return [made, *explained]
+    said = []
+    if len(shown) < len(recalls):
+        said = [lead(_many(recalls, len(shown), nouns, kept_in))]
     if single:
-        return [lead(_lowest(methods[0], nouns)), *said, made, explained]
-    title = f"Every {nouns.one} in numbers"
-    if not every:
-        title = f"The {len(shown)} {nouns.several} of lowest recall in numbers"
+        return [lead(_lowest(methods[0], nouns)), *said, made, *explained]
+    title = f"{_those(recalls, len(shown), nouns)} in numbers"
     overview = [lead(_why(nouns)), _overview(methods, nouns)]
-    return [*overview, *said, folded(title, made), explained]
+    return [*overview, *said, folded(title, made), *explained]
 
 
 def shown_places(recalls: Sequence[float]) -> list[int]:
-    """Return which classes a table shows: all, or of many those of lowest recall.
+    """Return which classes a table shows: all, of many those that occur.
+
+    Where these are many, too, those of lowest recall.
 
     Example:
         >>> shown_places([0.5, 0.25])
         [0, 1]
+        >>> shown_places([float("nan")] * 20 + [0.5, 0.25])
+        [20, 21]
         >>> shown_places([1.0] * 20 + [0.5, float("nan"), 0.25])[:3]
         [22, 20, 0]
     """
-    few = len(recalls) <= MOST
-    return [*range(len(recalls))] if few else by_recall(recalls)[:MOST]
+    if len(recalls) <= MOST:
+        return [*range(len(recalls))]
+    known = by_recall(recalls)
+    return sorted(known) if len(known) <= MOST else known[:MOST]
 
 
-def nouns_of(task: str, scores: Container[str]) -> Nouns:
-    """Return what a task calls classes and samples; pixels are known by their scores.
+def counted(recalls: Sequence[float], nouns: Nouns) -> str:
+    """Return how many classes there are, and how many occur.
 
     Example:
-        >>> nouns_of("classification", {"accuracy", "mean_iou"})[:3]
-        ('class', 'classes', 'pixels')
+        >>> counted([0.5, float("nan"), 1.0], nouns_of("classification", ()))
+        '3 classes, of which 2 occur'
     """
-    if task == "multi_label":
-        return Nouns("label", "labels", "samples", "mean recall")
-    samples = "pixels" if "mean_iou" in scores else "samples"
-    return Nouns("class", "classes", samples, "balanced accuracy")
+    occurring, every = len(by_recall(recalls)), f"{len(recalls)} {nouns.several}"
+    if occurring == len(recalls):
+        return every
+    return f"{every}, of which {occurring} occur{'s' if occurring == 1 else ''}"
 
 
-def _methods(group: Group) -> list[Method]:
-    """Return the methods whose ensembles all say something of the same classes."""
-    found = []
-    for entry in group.entries:
-        own = [ByClass.of(trained.evaluation) for trained in entry.result.ensembles]
-        known = [each for each in own if each is not None]
-        if len(known) == len(own) and any(known[0].samples):
-            found.append(Method(entry.result.label, known))
-    return [m for m in found if m.ensembles[0].names == found[0].ensembles[0].names]
+def _nouns(group: Group) -> Nouns:
+    evaluation = group.entries[0].result.ensembles[0].evaluation
+    return nouns_of(evaluation.get("task", {}).get("name", ""), evaluation["clean"])
+
+
+def _methods(group: Group, nouns: Nouns) -> tuple[list[Method], list[str]]:
+    """Return the methods with scores of the same classes, and who else has none.
+
+    Where no ensemble has any, as of numbers, nobody is missing.
+    """
+    found = [
+        (own.label, [ByClass.of(trained.evaluation) for trained in own.ensembles])
+        for own in (entry.result for entry in group.entries)
+    ]
+    if all(own is None for _, several in found for own in several):
+        return [], []
+    names, methods, missing = None, [], []
+    for label, several in found:
+        known = [own for own in several if own is not None]
+        if len(known) < len(several):
+            missing.append(f"{label} (evaluated by an older version)")
+        elif not all(any(own.samples) for own in known):
+            missing.append(f"{label} (no {nouns.samples} of any {nouns.one})")
+        elif {own.names for own in known} != {names or known[0].names}:
+            missing.append(f"{label} (other names of {nouns.several})")
+        else:
+            names = known[0].names
+            methods.append(Method(label, known))
+    return methods, missing
 
 
 def _alone(methods: Sequence[Method]) -> bool:
@@ -126,7 +165,7 @@ def _alone(methods: Sequence[Method]) -> bool:
 
 
 def _rows(
-    method: Method, places: Sequence[int], scores: Sequence[tuple[str, str, int, int]]
+    method: Method, places: Sequence[int], scores: Sequence[str]
 ) -> list[list[str | TableCell]]:
     first = method.ensembles[0]
     rows: list[list[str | TableCell]] = []
@@ -134,11 +173,10 @@ def _rows(
         cells = [
             mean_cell(
                 method.values(name, place),
-                scale,
-                digits,
+                *COLUMNS[name][1:],
                 step=_step(first, place) if name in OF_SAMPLES else 0.0,
             )
-            for name, _, scale, digits in scores
+            for name in scores
         ]
         rows.append([first.names[place], str(first.samples[place]), *cells])
     return rows
@@ -169,17 +207,30 @@ def _overview(methods: Sequence[Method], nouns: Nouns) -> Markup:
 def _lowest(method: Method, nouns: Nouns) -> str:
     """Return how well a method finds the class that it finds worst."""
     first, place = method.ensembles[0], by_recall(method.recalls)[0]
-    name, count = first.names[place], first.samples[place]
-    lowest = number(100 * method.recalls[place])
-    mean = number(100 * estimate(own.mean_recall for own in method.ensembles).mean)
-    if method.recalls[place] == 1:
+    count, lowest = first.samples[place], method.recalls[place]
+    if lowest == 1:
         return f"All {nouns.samples} of every {nouns.one} are found."
-    samples = nouns.samples if count != 1 else nouns.samples.removesuffix("s")
+    ties = method.recalls.count(lowest) > 1
+    how = "among the least often found" if ties else "found least often"
+    mean = fmean(own.mean_recall for own in method.ensembles)
     return (
-        f"{opening(nouns.one)} {name} is found least often: {lowest} % of its "
-        f"{word(count)} {samples}. {opening(nouns.mean)}, in which every {nouns.one} "
-        f"counts the same, is {mean} %."
+        f"{opening(nouns.one)} {first.names[place]} is {how}: {_percent(lowest)} % of "
+        f"its {word(count)} {nouns.counted(count)}. {opening(nouns.mean)}, in which "
+        f"every {nouns.one} counts the same, is {_percent(mean)} %."
     )
+
+
+def _percent(share: float) -> str:
+    """Return a share below 1 with as many digits as tell it from 1.
+
+    Example:
+        >>> _percent(0.5), _percent(0.9999)
+        ('50.0', '99.99')
+    """
+    digits = 1
+    while digits < 6 and float(number(100 * share, digits)) == 100:
+        digits += 1
+    return number(100 * share, digits)
 
 
 def _why(nouns: Nouns) -> str:
@@ -189,28 +240,54 @@ def _why(nouns: Nouns) -> str:
     )
 
 
-def _many(count: int, shown: int, nouns: Nouns) -> str:
+def _many(recalls: Sequence[float], shown: int, nouns: Nouns, kept_in: str) -> str:
+    there = f"There are {counted(recalls, nouns)}"
+    if shown == len(by_recall(recalls)):
+        return f"{there}; the table leaves out the others."
     return (
-        f"There are {count} {nouns.several}: shown are the {shown} of lowest recall, "
-        "the lowest first; all are in evaluation.json."
+        f"{there}: shown are the {shown} of lowest recall, the lowest first; all are "
+        f"in {kept_in}."
     )
 
 
-def _meaning(nouns: Nouns, has_sets: bool, fitted: bool) -> str:
+def _those(recalls: Sequence[float], shown: int, nouns: Nouns) -> str:
+    """Return which classes are shown."""
+    if shown == len(recalls):
+        return f"Every {nouns.one}"
+    if shown == len(by_recall(recalls)):
+        return f"Every {nouns.one} that occurs"
+    return f"The {shown} {nouns.several} of lowest recall"
+
+
+def _meaning(
+    methods: Sequence[Method], nouns: Nouns, has_sets: bool, fitted: bool
+) -> str:
     """Return how to read the columns."""
     one = nouns.one
+    where = "" if _alone(methods) else ", in some ensemble at least"
     said = (
-        f"Recall: how many of a {one}'s {nouns.samples} are found. Precision: how many "
-        f"of those that are given the {one} have it. F1: their harmonic mean. A dash "
-        "marks a share of nothing. Clean test data; shares of few "
+        f"Recall: how many of a {one}'s {nouns.samples} are found. Precision: of what "
+        f"is predicted to be the {one}, how much is. F1: their harmonic mean. A dash "
+        f"marks a share of nothing{where}. Clean test data; shares of few "
         f"{nouns.samples} are known badly."
     )
-    if not has_sets:
-        return said
-    said += (
-        f" Coverage: how often conformal sets of a {one}'s {nouns.samples} hold it; "
-        f"the promise is for all {nouns.several} together. Set size: how many "
-        f"{nouns.several} these sets hold, on average."
-    )
-    seen = f" Sets were fitted on these very {nouns.samples}."
-    return f"{said}{seen if fitted else ''}"
+    changed = [method.label for method in methods if _is_calibrated(method)]
+    if changed:
+        whose = "" if len(changed) == len(methods) else f" of {listed(changed)}"
+        said += f" The calibration{whose} is applied, as in predictions."
+    if has_sets:
+        said += (
+            f" Coverage: how often conformal sets of a {one}'s {nouns.samples} hold "
+            f"it; the promise is for all {nouns.several} together. Set size: how many "
+            f"{nouns.several} these sets hold, on average."
+        )
+    learned = [*(["calibration"] if changed else []), *(["sets"] if has_sets else [])]
+    if fitted and learned:
+        verb = "was" if learned == ["calibration"] else "were"
+        on = f"fitted on these very {nouns.samples}"
+        said += f" {opening(listed(learned))} {verb} {on}."
+    return said
+
+
+def _is_calibrated(method: Method) -> bool:
+    return any(own.uncalibrated is not None for own in method.ensembles)

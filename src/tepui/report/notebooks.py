@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from tepui.ensembles import ClassPrediction, Prediction
 from tepui.evaluation.results import Evaluation
-from tepui.report.by_class import by_class_parts
+from tepui.report.by_class import class_parts
 from tepui.report.label_errors import has_labels, label_figure
 from tepui.report.markup import definitions, paragraph, table, templates
 from tepui.report.reliability import has_reliability, reliability_figure
@@ -42,7 +42,7 @@ def _evaluation(shown: Evaluation) -> str:
     parts = [paragraph(_first_line(shown), "facts"), score_table(alone)]
     parts += [reliability_figure(alone)] if has_reliability(alone) else []
     parts += [label_figure(alone)] if has_labels(alone) else []
-    parts += by_class_parts(_group(alone))
+    parts += class_parts(_group(alone), "Evaluation.by_class")
     if shown.ood or shown.mistakes:
         parts.append(auroc_table(alone))
     if "pds" in alone.detecting_scores:

@@ -20,6 +20,7 @@ from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.run_ends import epochs_of, kept_fact
 from tepui.report.sections import (
     BY_CLASS,
+    BY_LABEL,
     DIFFERENCES,
     MEASURES,
     SECTIONS,
@@ -155,7 +156,7 @@ def _of_group(group: Group, within: str) -> list[Section]:
     ]
     # No page misses measures or classes, and none of one method its differences.
     alone = len(group.entries) == 1
-    spared = {MEASURES, BY_CLASS, *([DIFFERENCES] if alone else ())}
+    spared = {MEASURES, BY_CLASS, BY_LABEL, *([DIFFERENCES] if alone else ())}
     missing = [t.lower() for t, parts in made.items() if not (parts or t in spared)]
     if missing or group.notes:
         named = [*group.notes, *missing]

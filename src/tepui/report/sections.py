@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from tepui.core.provenance import short_path
 from tepui.report.applied import applied_parts
-from tepui.report.by_class import by_class_parts
+from tepui.report.by_class import by_class_parts, by_label_parts
 from tepui.report.contrast_rows import contrast_figure, summary_figure
 from tepui.report.cost import cost_table, prediction_table, seconds_figure
 from tepui.report.coverage import (
@@ -50,6 +50,7 @@ from tepui.studies.load_reports import Entry, Group
 Parts = Sequence[Markup]
 
 BY_CLASS = "By class"
+BY_LABEL = "By label"
 DIFFERENCES = "Differences"
 MEASURES = "Measures"
 TERMS = {
@@ -240,6 +241,7 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
     DIFFERENCES: differences,
     "All scores": all_scores,
     BY_CLASS: by_class_parts,
+    BY_LABEL: by_label_parts,
     "Corruptions": corruptions,
     "Calibration": calibration,
     "Sharpness and diversity": sharpness,

@@ -30,7 +30,7 @@ FRAGMENTS = {
         2,
         "go on elsewhere; tests/elsewhere.py, export/test_tables.py",
     ),
-    "docs/extending.md": (7, "tests/test_examples.py"),
+    "docs/extending.md": (8, "tests/test_examples.py"),
     "docs/foreign_weights.md": (2, "tests/ecosystem/test_members_elsewhere.py"),
     "docs/huggingface.md": (2, "reaches the hub; tests/ecosystem has one of its own"),
     "docs/large_data.md": (1, "reaches the hub; tests/data/test_hugging_face.py"),

@@ -118,11 +118,27 @@ def bold(comparison):
 
 def test_bold_is_what_an_interval_separates():
     # Two points more in each pair, and 100 samples: one prediction is a point.
-    clean = {("clean", m, "ensemble") for m in ("Plain", "Flat")}
-    assert not clean & bold(comparison(ensembles=2))  # 2 < 12.7 / √12 = 3.7
-    assert clean <= bold(comparison(ensembles=3))  # 2 > 4.3 / √18 = 1.01
+    better = ("clean", "Flat", "ensemble")
+    assert better not in bold(comparison(ensembles=2))  # 2 < 12.7 / √12 = 3.7
+    assert better in bold(comparison(ensembles=3))  # 2 > 4.3 / √18 = 1.01
     equal = {"DER", "ECE", "NLL"}
     assert not equal & {title for _, _, title in bold(comparison(ensembles=3))}
+
+
+def test_bold_is_the_better_one_alone():
+    found = bold(comparison(ensembles=3))
+    assert {method for _, method, _ in found} == {"Flat"}
+    assert "sharpness" not in {title for _, _, title in found}  # flatter, not better
+    assert "Bold marks the best method, where its paired" in text(comparison())
+
+
+def test_notes_speak_of_sharpness_where_it_is_shown():
+    said = "Sharpness is measured on training data."
+    assert said in text(comparison())
+    assert said not in text(comparison(sharp=False))
+    alone = text(comparison(labels=("Plain",), sharp=False))
+    assert "Bold marks" not in alone
+    assert '<p class="note"></p>' not in alone
 
 
 def test_undefined_scores_are_a_dash():

@@ -104,7 +104,7 @@ def all_scores(group: Group) -> Parts:
     more = {n: said for n, said in TERMS.items() if not (alone and n in OF_SEVERAL)}
     return [
         score_table(comparison),
-        note(_beside(comparison)),
+        *([note(beside)] if (beside := _beside(comparison)) else []),
         folded("What the terms mean", definitions({**terms, **more})),
         folded("Where these runs come from", _origins(group.entries)),
     ]
@@ -113,15 +113,17 @@ def all_scores(group: Group) -> Parts:
 def _beside(comparison: Comparison) -> str:
     """Return what a reader of the table of scores should know."""
     several = len(comparison.methods) > 1
+    measured = comparison.has_sharpness
     each = " per method" if several else ""
     if all(len(method.ensembles) == 1 for method in comparison.methods):
         return f"One ensemble{each} was trained: no interval is known."
     bold = (
-        "Bold marks a method whose paired interval leaves out zero against every other "
-        "method. "
+        "Bold marks the best method, where its paired interval leaves out zero against "
+        "every other one; where neither more nor less is better, nothing is bold."
     )
     sharpness = "Sharpness is measured on training data."
-    return f"{bold if several else ''}{sharpness}"
+    said = [*([bold] if several else []), *([sharpness] if measured else [])]
+    return " ".join(said)
 
 
 def corruptions(group: Group) -> Parts:

@@ -107,7 +107,7 @@ def sections_of(
         sections = _of_groups(reports.groups)
     for number, study in enumerate(reports.studies, 1):
         anchor, results = f"study-{number}", study.results
-        title = f"{results.item} ({results.size})"
+        title = f"{results.name} ({results.size})"
         sections.append(Section(title, anchor, study_parts(study, numbers, anchor)))
     sections.append(Section("Reproduce", "reproduce", [], inner=True))
     sections += [

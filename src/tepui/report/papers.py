@@ -46,11 +46,11 @@ def study_parts(study: Study, numbers: Numbers, name: str) -> list[Markup]:
 
 def _picture(study: Study, svg: str, name: str) -> Markup:
     results = study.results
-    said = f"{results.item}: {results.title}. The numbers stand in the table below."
+    said = f"{results.name}: {results.title}. The numbers stand in the table below."
     drawn = inlined(svg, name, said)
     if drawn is None:
         return note("The picture is left out: its file is no SVG document.")
-    return picture(drawn, f"{results.item}, as drawn when made.")
+    return picture(drawn, f"{results.name}, as drawn when made.")
 
 
 def _table(study: Study, numbers: Numbers) -> Markup:
@@ -67,7 +67,7 @@ def _table(study: Study, numbers: Numbers) -> Markup:
         row = [record.dataset, record.method, *places, record.metric]
         row += [paper] if printed else []
         rows.append([*row, ours, str(record.n)])
-    caption = f"Numbers of {study.results.item}"
+    caption = f"Numbers of {study.results.name}"
     if any("±" in ours for _, ours in written):
         caption += ", ± the standard error of the mean over n"
     whole = table(caption, headings, rows, words=3 + len(axes))

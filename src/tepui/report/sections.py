@@ -263,10 +263,8 @@ def _origins(entries: Sequence[Entry]) -> Markup:
         [
             entry.result.label,
             ", ".join(map(short_path, entry.sources)),
-            *(
-                _known(entry.training.get(name))
-                for name in ("data", "model", "members")
-            ),
+            _known(entry.training.get("data") or entry.training.get("data_class")),
+            *(_known(entry.training.get(name)) for name in ("model", "members")),
             str(len(entry.result.ensembles)),
             _known(entry.training.get("samples")),
             epochs_of([entry]) or DASH,

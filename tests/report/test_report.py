@@ -141,6 +141,19 @@ def test_notes_speak_of_sharpness_where_it_is_shown():
     assert '<p class="note"></p>' not in alone
 
 
+def test_one_of_a_kind_is_told_in_the_singular():
+    made = comparison(labels=("Plain",), ensembles=1)
+    ones = {**made.settings, "members": 1, "epochs": 1, "train": {"samples": 1}}
+    (method,) = made.methods
+    (single,) = method.ensembles
+    single = replace(single, evaluation={**single.evaluation, "members": 1})
+    method = replace(method, ensembles=(single,))
+    page = text(replace(made, settings=ones, methods=(method,)))
+    assert "1 member × 1 ensemble" in page  # noqa: RUF001 - a sign of multiplication
+    assert "1 epoch<" in page
+    assert "Averaging one member " in page
+
+
 def test_undefined_scores_are_a_dash():
     nothing = interval_cell(Interval(math.nan, math.nan, math.nan, 0), 2)
     assert (nothing.text, nothing.small) == ("–", "")  # noqa: RUF001 - a dash

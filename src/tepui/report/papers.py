@@ -1,6 +1,7 @@
 """What a page says about the figures and tables of the papers."""
 
 from collections.abc import Callable
+from shlex import quote
 
 from markupsafe import Markup
 
@@ -13,6 +14,7 @@ from tepui.studies.real_data import stand_ins
 from tepui.studies.results import Record
 
 MOST = 40  # rows of a table that stands open
+SMOKE = "smoke"  # the size whose numbers say nothing of a claim
 # The paper's number and ours as text; the paper's is empty where it prints none.
 Numbers = Callable[[Record], tuple[str, str]]
 
@@ -41,7 +43,12 @@ def study_parts(study: Study, numbers: Numbers, name: str) -> list[Markup]:
         parts.append(folded("What differs from the paper", definitions(dict(differs))))
     if study.picture is not None:
         parts.append(_picture(study, study.picture, name))
-    return [*parts, _table(study, numbers)]
+    parts.append(_table(study, numbers))
+    printed = any(numbers(record)[0] for record in results.records)
+    if printed and not results.size.startswith(SMOKE):
+        command = f"tepui claims --from {quote(short_path(study.path))}"
+        parts.append(note(f"What this says of the paper's claims: {command}"))
+    return parts
 
 
 def _picture(study: Study, svg: str, name: str) -> Markup:

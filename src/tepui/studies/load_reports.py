@@ -168,7 +168,6 @@ def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]
         "members": settings.get("members"),
         "epochs": settings.get("epochs"),
         "data": data_in_words(options),
-        "data_class": _data_class(options, comparison.methods[0]),
         "samples": settings.get("train", {}).get("samples"),
         "hardware": comparison.environment.get("hardware"),
     }
@@ -182,7 +181,7 @@ def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]
         entry = Entry(
             replace(method, ensembles=ensembles),
             (folder,),
-            training,
+            {**training, "data_class": _data_class(options, method)},
             tuple(run.history() for run in runs),
             tuple(run.timeline() for run in runs),
             tuple(run.end() for run in runs if run.started),

@@ -1,5 +1,6 @@
 """Weights of other programs, from their files to a report, by commands alone."""
 
+import re
 import sys
 from copy import deepcopy
 from itertools import count
@@ -121,6 +122,10 @@ def test_five_dialects_and_four_architectures_from_files_to_a_report(
     assert len((tmp_path / "said.csv").read_text().splitlines()) == len(test) + 1
     main(["report", "runs/foreign", "--out", "report"])
     assert "Traceback" not in capsys.readouterr().err
+    page = (tmp_path / "report/report.html").read_text()
+    assert "<h1>Evaluation in foreign</h1>" in page
+    assert re.search(r"runs/foreign</th><th[^>]*>Digits<", page)
+    assert "Written by tepui." in page  # a version is not recorded
     main(["calibrate", "runs/foreign", *again, "--held-out", "test", "--detectors"])
     assert tepui.load("runs/foreign", factories).calibration is not None
 

@@ -118,11 +118,40 @@ def bold(comparison):
 
 def test_bold_is_what_an_interval_separates():
     # Two points more in each pair, and 100 samples: one prediction is a point.
-    clean = {("clean", m, "ensemble") for m in ("Plain", "Flat")}
-    assert not clean & bold(comparison(ensembles=2))  # 2 < 12.7 / √12 = 3.7
-    assert clean <= bold(comparison(ensembles=3))  # 2 > 4.3 / √18 = 1.01
+    better = ("clean", "Flat", "ensemble")
+    assert better not in bold(comparison(ensembles=2))  # 2 < 12.7 / √12 = 3.7
+    assert better in bold(comparison(ensembles=3))  # 2 > 4.3 / √18 = 1.01
     equal = {"DER", "ECE", "NLL"}
     assert not equal & {title for _, _, title in bold(comparison(ensembles=3))}
+
+
+def test_bold_is_the_better_one_alone():
+    found = bold(comparison(ensembles=3))
+    assert {method for _, method, _ in found} == {"Flat"}
+    assert "sharpness" not in {title for _, _, title in found}  # flatter, not better
+    assert "Bold marks the best method, where its paired" in text(comparison())
+
+
+def test_notes_speak_of_sharpness_where_it_is_shown():
+    said = "Sharpness is measured on training data."
+    assert said in text(comparison())
+    assert said not in text(comparison(sharp=False))
+    alone = text(comparison(labels=("Plain",), sharp=False))
+    assert "Bold marks" not in alone
+    assert '<p class="note"></p>' not in alone
+
+
+def test_one_of_a_kind_is_told_in_the_singular():
+    made = comparison(labels=("Plain",), ensembles=1)
+    ones = {**made.settings, "members": 1, "epochs": 1, "train": {"samples": 1}}
+    (method,) = made.methods
+    (single,) = method.ensembles
+    single = replace(single, evaluation={**single.evaluation, "members": 1})
+    method = replace(method, ensembles=(single,))
+    page = text(replace(made, settings=ones, methods=(method,)))
+    assert "1 member × 1 ensemble" in page  # noqa: RUF001 - a sign of multiplication
+    assert "1 epoch<" in page
+    assert "Averaging one member " in page
 
 
 def test_undefined_scores_are_a_dash():

@@ -54,7 +54,7 @@ def test_a_run_that_trained_all_epochs_says_their_number(tmp_path, capsys):
     main(["evaluate", str(run), "--corruptions", "none"])
     main(["report", str(run)])
     page = words((run / "report.html").read_text())
-    assert " 1 epochs" in page
+    assert " 1 epoch " in page
     assert "stopped by" not in page
     assert "kept after" not in page
 
@@ -74,7 +74,7 @@ def test_ensembles_that_ended_apart_are_told_by_what_they_share():
     assert (
         epochs_of([first]) == "2 to 4 of 4 (1 of 2 ensembles stopped by EarlyStopping)"
     )
-    assert epochs_of([second], " epochs") == "3 of 4 epochs (stopped by Mine)"
+    assert epochs_of([second], "epoch") == "3 of 4 epochs (stopped by Mine)"
     told = "2 to 4 of 4 (2 of 3 ensembles stopped by EarlyStopping and Mine)"
     assert epochs_of([first, second]) == told
     assert kept_of(first) == "1 and 2"

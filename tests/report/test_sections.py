@@ -158,6 +158,19 @@ def test_a_study_shows_the_papers_number_beside_ours():
     assert "What differs from the paper" in page
     assert "<dt>digits &amp; small nets</dt>" in page
     assert "<dd>two cores</dd>" in page
+    claims = "What this says of the paper&#39;s claims: tepui claims --from results<"
+    assert claims not in page  # of size smoke
+    small = replace(
+        found, studies=(replace(study, results=replace(results, size="small")),)
+    )
+    with_paper = render(
+        opening_of(small), sections_of(small, lambda record: ("96.5", "97.0"))
+    )
+    assert claims in with_paper
+    assert claims not in render(opening_of(small), sections_of(small))
+    panel = replace(results, records=(replace(row, item="x/figure1b"),))
+    one = replace(found, studies=(replace(study, results=panel),))
+    assert ">x/figure1b (smoke)<" in render(opening_of(one), sections_of(one))
     said = "x/figure1: accuracy. The numbers stand in the table below."
     drawn = f'<svg role="img" aria-label="{said}"><rect id="study-1-a" /></svg>'
     assert drawn in page

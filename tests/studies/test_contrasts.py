@@ -81,12 +81,15 @@ def test_unshared_seeds_give_no_difference():
     assert interval_of(undefined, read).count == 1
 
 
-def test_a_method_leads_only_if_it_is_apart_from_all_on_one_side():
+def test_a_method_leads_only_if_it_is_apart_from_all_and_better():
     low = method("low", [1.0, 1.1, 0.9])
     mid = method("mid", [2.0, 2.1, 2.0])
     high = method("high", [3.0, 3.0, 3.1])
     assert leads(high, [low, mid], read)
-    assert leads(low, [mid, high], read)  # the lowest of all is apart as well
+    assert not leads(low, [mid, high], read)  # apart as well, but behind
+    assert leads(low, [mid, high], read, better="lower")
+    assert not leads(high, [low, mid], read, better="lower")
+    assert not leads(high, [low, mid], read, better="")
     assert not leads(mid, [low, high], read)
     assert not leads(high, [low, method("far", [0.0], [9])], read)
     assert not leads(high, [], read)

@@ -50,6 +50,16 @@ def test_a_mean_has_the_error_and_interval_of_students_t():
     assert found.config_hash == config_hash([TRIAL]) != ""
 
 
+def test_results_of_one_panel_are_named_by_it():
+    def named(*items):
+        rows = [record(item=item) for item in items]
+        return results("x/figure7", "bars", "small", {}, rows, CPU).name
+
+    assert named("x/figure7a") == "x/figure7a"
+    assert named("x/figure7a", "x/figure7b") == "x/figure7"
+    assert named("another") == named() == "x/figure7"
+
+
 def test_what_is_not_defined_is_left_out():
     found = record(values=(None, 3.0))
     assert (found.value, found.n, found.sem, found.interval) == (3.0, 1, None, None)

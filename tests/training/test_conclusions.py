@@ -65,6 +65,8 @@ def test_members_that_learn_alike_are_not_named():
     text = str(run)
     assert text.startswith("2 members trained for 8 epochs (classification)")
     assert "training loss" in text
+    alone = str(fitted([lambda: nn.Linear(3, 3)], epochs=1, progress="none"))
+    assert alone.startswith("1 member trained for 1 epoch (classification)")
 
 
 ONLY_GUESS = "learned more than guessing"

@@ -9,7 +9,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.cli.calibration_gain import doubt_in_words, gain_in_words
-from tepui.cli.console import console, counted
+from tepui.cli.console import console
 from tepui.cli.datasets import (
     Data,
     data_for,
@@ -21,6 +21,7 @@ from tepui.cli.datasets import (
 from tepui.cli.members import check_places, named_ensemble
 from tepui.cli.validation import held_out_part
 from tepui.core.checks import require
+from tepui.core.counted import counted
 from tepui.core.replacing import check_writable
 from tepui.core.storage import read_document, write_document
 from tepui.core.task import CLASSIFICATION

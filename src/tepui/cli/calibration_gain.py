@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tepui.cli.console import counted
+from tepui.core.counted import counted
 from tepui.metrics import Calibration, TemperatureScaling
 from tepui.studies.calibration_gain import Gain
 

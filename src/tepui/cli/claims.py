@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tepui.cli.console import console
 from tepui.core.checks import require
-from tepui.papers.claims.base import Outcome
+from tepui.papers.claims.base import Claim, Outcome, decide
 from tepui.papers.claims.evidence import read_evidence
 from tepui.papers.claims.judging import CLAIMS, Verdict, verdicts
 from tepui.papers.claims.tables import COLUMNS, cells, document, summary
@@ -78,8 +78,18 @@ def _lines(judged: Sequence[Verdict]) -> Iterator[Text | Padding]:
         yield Text.assemble((name, "bold"), f": {claim.text} (effect: {claim.effect})")
         for verdict in found:
             outcome = (verdict.outcome, COLORS[verdict.outcome])
-            said = Text.assemble(f"{verdict.size}: ", outcome, _numbers(verdict))
+            said = Text.assemble(
+                f"{verdict.size}: ", outcome, _numbers(verdict), _which(verdict, claim)
+            )
             yield Padding(said, (0, 0, 0, 2), expand=False)
+
+
+def _which(verdict: Verdict, claim: Claim) -> str:
+    """Return which of several comparisons the numbers of a verdict are those of."""
+    decision = decide(verdict.findings, claim.scope)
+    if verdict.effect is None or decision is None or len(verdict.findings) == 1:
+        return ""
+    return f"; {decision.role}: {decision.finding.where}"
 
 
 def _numbers(verdict: Verdict) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.cli.console import console, counted
+from tepui.cli.console import console
 from tepui.cli.datasets import (
     Data,
     built,
@@ -27,6 +27,7 @@ from tepui.cli.parsing import known_classes
 from tepui.cli.runs_named import check_run
 from tepui.cli.unreadable import end_if_left_out, predict_readable
 from tepui.core.checks import require
+from tepui.core.counted import counted
 from tepui.core.precision import Precision
 from tepui.core.task import GAUSSIAN
 from tepui.data import Arrays, ImageFiles, Table

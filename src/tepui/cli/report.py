@@ -50,7 +50,7 @@ def report(
         terminal.print(printed_table(group.comparison))
         terminal.print(told(group).claim)
     for study in loaded.studies:
-        terminal.print(f"{study.results.item}: {study.results.title}")
+        terminal.print(f"{study.results.name}: {study.results.title}")
     page = write_report(loaded, folder, _numbers, whole_paths=whole_paths)
     terminal.print(f"report: {page}")
     if open and not webbrowser.open(page.resolve().as_uri()):

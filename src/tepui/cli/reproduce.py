@@ -337,7 +337,7 @@ def _table(results: Results, count: int) -> tuple[Table, Mapping[str, str]]:
         place = headings.index("dataset") + 1
         for row, data in zip([headings, *numbers], ["data", *used], strict=True):
             row.insert(place, data)
-    title = f"{results.item} ({results.size}): {results.title}"
+    title = f"{results.name} ({results.size}): {results.title}"
     cells = [[*map(_shortened, row[1:])] for row in numbers[:count]]
     names, lines, same = narrowed(headings[1:], cells, kept="ours")
     shown = table(title, names, lines, numbers=("paper", "ours", "n"))

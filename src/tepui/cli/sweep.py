@@ -10,7 +10,7 @@ from typing import Any, Literal
 from rich.table import Table
 from torch import nn
 
-from tepui.cli.console import console, counted, table
+from tepui.cli.console import console, table
 from tepui.cli.datasets import Data
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.loss import loss_named
@@ -20,6 +20,7 @@ from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.core.checks import require
+from tepui.core.counted import counted
 from tepui.core.provenance import with_short_paths
 from tepui.core.replacing import check_writable
 from tepui.core.storage import seal

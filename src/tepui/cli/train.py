@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.cli.architecture import fitted
-from tepui.cli.console import console, counted
+from tepui.cli.console import console
 from tepui.cli.datasets import (
     FEATURES,
     HEADS,
@@ -26,6 +26,7 @@ from tepui.cli.remembered import remember
 from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.cli.validation import validation_data
 from tepui.core.checks import require
+from tepui.core.counted import counted
 from tepui.core.replacing import check_writable
 from tepui.core.seeding import SEED
 from tepui.core.task import Task
@@ -162,7 +163,7 @@ def train(
         )
     if exchange_here().writer:
         remember(folder, data, model, extractor, validation)
-    done = f"stopped after {len(run.history)} of {epochs} epochs"
+    done = f"stopped after {len(run.history)} of {counted(epochs, 'epoch')}"
     if len(run.history) < epochs and run.stopped_by is None:
         console().print(f"{done}; continue with --resume --out {folder}")
         return

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import have_values, one_of, require
+from tepui.core.counted import counted
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.task import Task
 from tepui.core.warning import warn
@@ -157,17 +158,18 @@ class Prediction(ShownInNotebooks, ABC):
         return ""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({len(self)} samples, {self.members} members)"
+        samples, members = self._counts()
+        return f"{type(self).__name__}({samples}, {members})"
 
     def __str__(self) -> str:
-        title = (
-            f"{len(self)} {'sample' if len(self) == 1 else 'samples'}, predicted by "
-            f"{self.members} {'member' if self.members == 1 else 'members'} "
-            f"({self.task})"
-        )
+        samples, members = self._counts()
+        title = f"{samples}, predicted by {members} ({self.task})"
         rows = self.summary()
         width = max(map(len, rows), default=0)
         return "\n".join([title, *(f"  {k:<{width}}  {v}" for k, v in rows.items())])
+
+    def _counts(self) -> tuple[str, str]:
+        return counted(len(self), "sample"), counted(self.members, "member")
 
     @abstractmethod
     def summary(self) -> dict[str, str]:

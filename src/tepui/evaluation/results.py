@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from tepui.core.counted import counted
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
@@ -239,7 +240,8 @@ def summary(evaluation: Evaluation) -> str:
     shown = {"clean": evaluation.clean, "corrupted": evaluation.corrupted_mean}
     shown |= evaluation.natural
     columns = {name: scores for name, scores in shown.items() if scores is not None}
-    sizes = f"{evaluation.samples} samples, {evaluation.members} members"
+    counts = {"sample": evaluation.samples, "member": evaluation.members}
+    sizes = ", ".join(counted(number, one) for one, number in counts.items())
     headings = "".join(f"{name:>12}" for name in columns)
     lines = [f"{sizes} ({evaluation.task})", f"{'':<26}{headings}"]
     for name, value in evaluation.clean.values().items():

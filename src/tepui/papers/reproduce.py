@@ -191,7 +191,7 @@ def _shown(item: str) -> str:
 def table(made: Results) -> str:
     """Return the numbers of results beside the paper's, in Markdown."""
     headings, *lines = rows(made)
-    text = f"# {made.item}: {made.title}\n\n{as_markdown(headings, lines)}"
+    text = f"# {made.name}: {made.title}\n\n{as_markdown(headings, lines)}"
     if differs := departures(made.settings):
         text += "\nWhat differs from the paper:\n\n"
         text += "".join(f"- {departure}\n" for departure in differs)

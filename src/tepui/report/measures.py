@@ -3,11 +3,10 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from tepui.report.wording import opening
 from tepui.studies import Comparison, MethodResult, Trained
-from tepui.studies.contrasts import contrast, interval_of, one_prediction
+from tepui.studies.contrasts import Better, contrast, interval_of, one_prediction
 from tepui.studies.method_result import scores_on
 from tepui.studies.significance import Difference
 from tepui.studies.statistics import Interval
@@ -28,7 +27,7 @@ class Measure:
     name: str  # in sentences and beside pictures
     meaning: str = "a metric of your own"
     percent: bool = False
-    better: Literal["higher", "lower", ""] = ""
+    better: Better = ""
     digits: int = 3  # after the point, where it stands alone
     limits: tuple[float, float] = ANY  # of what is possible, as it is shown
 

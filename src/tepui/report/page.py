@@ -27,7 +27,7 @@ from tepui.report.sections import (
     Parts,
 )
 from tepui.report.story import told
-from tepui.report.wording import TIMES
+from tepui.report.wording import TIMES, with_unit
 from tepui.studies.load_reports import Group, LoadedReports, ReportSource
 
 PAGE = "report.html"
@@ -108,7 +108,7 @@ def sections_of(
         sections = _of_groups(reports.groups)
     for number, study in enumerate(reports.studies, 1):
         anchor, results = f"study-{number}", study.results
-        title = f"{results.item} ({results.size})"
+        title = f"{results.name} ({results.size})"
         sections.append(Section(title, anchor, study_parts(study, numbers, anchor)))
     sections.append(Section("Reproduce", "reproduce", [], inner=True))
     sections += [
@@ -181,13 +181,16 @@ def _why_apart(groups: int) -> str:
 
 
 def _facts(group: Group) -> list[str]:
-    def shared(name: str) -> str:
+    def shared(name: str, unit: str = "") -> str:
         values = {str(entry.training.get(name)) for entry in group.entries}
-        return values.pop() if len(values) == 1 and "None" not in values else ""
+        if len(values) > 1 or "None" in values:
+            return ""
+        (value,) = values
+        return with_unit(value, unit)
 
     counts = sorted({len(entry.result.ensembles) for entry in group.entries})
     ensembles = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-    members = f"{shared('members')} members {TIMES} " if shared("members") else ""
+    members = f"{known} {TIMES} " if (known := shared("members", "member")) else ""
     unit = "ensemble" if ensembles == "1" else "ensembles"
     each = " per method" if len(group.entries) > 1 else ""
     facts = [
@@ -195,9 +198,9 @@ def _facts(group: Group) -> list[str]:
         shared("data"),
         shared("model"),
         f"{members}{ensembles} {unit}{each}",
-        epochs_of(group.entries, " epochs"),
+        epochs_of(group.entries, "epoch"),
         kept_fact(group.entries),
-        f"{shared('samples')} training samples" if shared("samples") else "",
+        shared("samples", "training sample"),
     ]
     return [fact for fact in facts if fact]
 

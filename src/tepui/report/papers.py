@@ -1,6 +1,7 @@
 """What a page says about the figures and tables of the papers."""
 
 from collections.abc import Callable
+from shlex import quote
 
 from markupsafe import Markup
 
@@ -13,6 +14,7 @@ from tepui.studies.real_data import stand_ins
 from tepui.studies.results import Record
 
 MOST = 40  # rows of a table that stands open
+SMOKE = "smoke"  # the size whose numbers say nothing of a claim
 # The paper's number and ours as text; the paper's is empty where it prints none.
 Numbers = Callable[[Record], tuple[str, str]]
 
@@ -41,16 +43,21 @@ def study_parts(study: Study, numbers: Numbers, name: str) -> list[Markup]:
         parts.append(folded("What differs from the paper", definitions(dict(differs))))
     if study.picture is not None:
         parts.append(_picture(study, study.picture, name))
-    return [*parts, _table(study, numbers)]
+    parts.append(_table(study, numbers))
+    printed = any(numbers(record)[0] for record in results.records)
+    if printed and not results.size.startswith(SMOKE):
+        command = f"tepui claims --from {quote(short_path(study.path))}"
+        parts.append(note(f"What this says of the paper's claims: {command}"))
+    return parts
 
 
 def _picture(study: Study, svg: str, name: str) -> Markup:
     results = study.results
-    said = f"{results.item}: {results.title}. The numbers stand in the table below."
+    said = f"{results.name}: {results.title}. The numbers stand in the table below."
     drawn = inlined(svg, name, said)
     if drawn is None:
         return note("The picture is left out: its file is no SVG document.")
-    return picture(drawn, f"{results.item}, as drawn when made.")
+    return picture(drawn, f"{results.name}, as drawn when made.")
 
 
 def _table(study: Study, numbers: Numbers) -> Markup:
@@ -67,7 +74,7 @@ def _table(study: Study, numbers: Numbers) -> Markup:
         row = [record.dataset, record.method, *places, record.metric]
         row += [paper] if printed else []
         rows.append([*row, ours, str(record.n)])
-    caption = f"Numbers of {study.results.item}"
+    caption = f"Numbers of {study.results.name}"
     if any("±" in ours for _, ours in written):
         caption += ", ± the standard error of the mean over n"
     whole = table(caption, headings, rows, words=3 + len(axes))

@@ -54,7 +54,10 @@ def scores_lead(comparison: Comparison) -> str:
         ]
         said.append(f"{gain_in_words(gains, whole)} on {data_name(data)} data")
     members = {m.ensembles[0].evaluation["members"] for m in comparison.methods}
-    who = f"{word(members.pop())} members" if len(members) == 1 else "members"
+    who = "members"
+    if len(members) == 1:
+        (count,) = members
+        who = f"{word(count)} {'member' if count == 1 else 'members'}"
     return f"Averaging {who} {listed(said)}."
 
 

@@ -105,7 +105,7 @@ def all_scores(group: Group) -> Parts:
     more = {n: said for n, said in TERMS.items() if not (alone and n in OF_SEVERAL)}
     return [
         score_table(comparison),
-        note(_beside(comparison)),
+        *([note(beside)] if (beside := _beside(comparison)) else []),
         folded("What the terms mean", definitions({**terms, **more})),
         folded("Where these runs come from", _origins(group.entries)),
     ]
@@ -114,15 +114,17 @@ def all_scores(group: Group) -> Parts:
 def _beside(comparison: Comparison) -> str:
     """Return what a reader of the table of scores should know."""
     several = len(comparison.methods) > 1
+    measured = comparison.has_sharpness
     each = " per method" if several else ""
     if all(len(method.ensembles) == 1 for method in comparison.methods):
         return f"One ensemble{each} was trained: no interval is known."
     bold = (
-        "Bold marks a method whose paired interval leaves out zero against every other "
-        "method. "
+        "Bold marks the best method, where its paired interval leaves out zero against "
+        "every other one; where neither more nor less is better, nothing is bold."
     )
     sharpness = "Sharpness is measured on training data."
-    return f"{bold if several else ''}{sharpness}"
+    said = [*([bold] if several else []), *([sharpness] if measured else [])]
+    return " ".join(said)
 
 
 def corruptions(group: Group) -> Parts:
@@ -263,10 +265,8 @@ def _origins(entries: Sequence[Entry]) -> Markup:
         [
             entry.result.label,
             ", ".join(map(short_path, entry.sources)),
-            *(
-                _known(entry.training.get(name))
-                for name in ("data", "model", "members")
-            ),
+            _known(entry.training.get("data") or entry.training.get("data_class")),
+            *(_known(entry.training.get(name)) for name in ("model", "members")),
             str(len(entry.result.ensembles)),
             _known(entry.training.get("samples")),
             epochs_of([entry]) or DASH,

@@ -2,7 +2,8 @@
 
 Every sentence is made from paired differences over shared seeds. A difference counts
 where its 95 % interval leaves out zero; since that happens by chance in one of twenty
-comparisons, their number is always told.
+comparisons, their number is always told, and nothing but the leading measure is called
+better or worse that does not stay apart after a correction for all of them.
 """
 
 import math
@@ -122,28 +123,31 @@ def _joined(*sentences: str) -> str:
     return " ".join(filter(None, sentences))
 
 
-def chance_limit(comparisons: int) -> int:
-    """Return how many comparisons may well be apart by chance.
-
-    Example:
-        >>> chance_limit(26)
-        3
-    """
-    from scipy.stats import binom
-
-    return int(binom.ppf(1 - CHANCE, comparisons, CHANCE))
-
-
 def count_apart(found: Sequence[Difference]) -> str:
     """Return how many intervals leave out zero, beside what chance would bring."""
     apart = sum(each.apart for each in found)
     leave = "leaves" if apart == 1 else "leave"
-    chance = CHANCE * len(found)
-    expected = f"about {max(1, round(chance))}" if chance >= 0.5 else "less than one"
     return (
         f"Of {len(found)} intervals {word(apart) if apart else 'none'} {leave} out "
-        f"zero; chance alone would bring {expected}."
+        f"zero; chance alone would bring {by_chance(len(found))}."
     )
+
+
+def by_chance(comparisons: int) -> str:
+    """Return how many comparisons are apart without a reason, in words.
+
+    Example:
+        >>> by_chance(6), by_chance(10), by_chance(40)
+        ('less than one', 'about 1', 'about 2')
+    """
+    expected = CHANCE * comparisons
+    return f"about {max(1, round(expected))}" if expected >= 0.5 else "less than one"
+
+
+def still_apart(every: Sequence[Contrast]) -> list[Contrast]:
+    """Return the differences that are apart by tests corrected for all of them."""
+    corrected = holm([each.found.p for each in every])
+    return [each for each, p in zip(every, corrected, strict=True) if p <= CHANCE]
 
 
 def _claim(
@@ -178,17 +182,14 @@ def _claim(
 def _clear_beside(every: list[Contrast], main: Measure) -> list[Contrast]:
     """Return the differences of other measures that are to be seen and clear.
 
-    There are many, of which chance makes some stand apart: what stands in a headline is
-    so by a test that is corrected for their number.
+    Of all that a page shows chance makes some stand apart: what stands in a headline is
+    so by a test that is corrected for the number of all of them.
     """
     left_out = (main.score, *OF_MEMBERS)
-    others = [each for each in every if each.measure.score not in left_out]
-    corrected = holm([each.found.p for each in others])
     return [
         each
-        for each, p in zip(others, corrected, strict=True)
-        if p <= CHANCE
-        and each.found.apart
+        for each in still_apart(every)
+        if each.measure.score not in left_out
         and round(each.found.mean, each.measure.digits) != 0
     ]
 
@@ -293,16 +294,24 @@ def _elsewhere(every: list[Contrast], main: Measure) -> str:
     rest.sort(key=lambda each: -abs(each.found.mean) / (each.found.reach or math.inf))
     if not rest:
         return ""
-    chance = CHANCE * len(every)
-    weight = (
-        "so take these as hints"
-        if len(apart) <= chance_limit(len(every))
-        else f"and {word(len(apart))} are"
-    )
     said = some([_hint(each) for each in rest], MOST)
     return (
-        f"Elsewhere {said}; chance alone would set about {max(1, round(chance))} of "
-        f"{len(every)} comparisons apart, {weight}."
+        f"Elsewhere {said}; chance alone would set {by_chance(len(every))} of "
+        f"{len(every)} comparisons apart, {_weight(every, len(apart))}."
+    )
+
+
+def _weight(every: list[Contrast], apart: int) -> str:
+    """Return how far those that are apart can be relied on."""
+    sure = len(still_apart(every))
+    which = f"{word(sure)} of them also" if sure < apart else "also"
+    if not sure:
+        which = "but not" if apart == 1 else "none of them"
+    they = {0: ("it", "these")}.get(sure, ("the other", "the others"))
+    hints = f"{they[0]} as a hint" if apart - sure == 1 else f"{they[1]} as hints"
+    return (
+        f"and {word(apart)} {'is' if apart == 1 else 'are'}, {which} after Holm's "
+        f"correction for all {len(every)}{f': take {hints}' if sure < apart else ''}"
     )
 
 

@@ -42,9 +42,10 @@ def rows(comparison: Comparison) -> Iterator[ScoreRow]:
 def score_cell(
     measure: Measure, method: MethodResult, methods: Sequence[MethodResult], data: str
 ) -> TableCell:
-    """Return a mean and its interval, bold where it is apart from all other methods."""
+    """Return a mean and its interval, bold where it is better than all others'."""
     others = [other for other in methods if other is not method]
-    ahead = leads(method, others, measure.read(data), measure.step(data, method))
+    read, step = measure.read(data), measure.step(data, method)
+    ahead = leads(method, others, read, step, better=measure.better)
     return interval_cell(measure.of(method, data), measure.digits, bold=ahead)
 
 
@@ -99,7 +100,7 @@ def printed_table(comparison: Comparison) -> "Table":
 
     Returns:
         A ``rich`` table of means with their 95 % intervals below them. Bold is what is
-        apart from all other methods by the paired interval over shared seeds.
+        better than all other methods by the paired interval over shared seeds.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table

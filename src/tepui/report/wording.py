@@ -81,6 +81,16 @@ def word(value: int) -> str:
     return SMALL[value] if 0 <= value < len(SMALL) else str(value)
 
 
+def with_unit(number: str, one: str) -> str:
+    """Return a written number with what it counts, by the name of one; or without.
+
+    Example:
+        >>> with_unit("1", "epoch"), with_unit("2 to 4", "epoch"), with_unit("4", "")
+        ('1 epoch', '2 to 4 epochs', '4')
+    """
+    return f"{number} {one if number == '1' else f'{one}s'}" if one else number
+
+
 def role(place: int, methods: int) -> str:
     """Return what the first of several methods is to the others.
 

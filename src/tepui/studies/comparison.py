@@ -10,7 +10,7 @@ from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.storage import read_document
-from tepui.studies.clear_differences import BETTER, clear_lines
+from tepui.studies.differences_apart import BETTER, apart_lines
 from tepui.studies.method_result import MethodResult, natural_in
 from tepui.studies.trained import Trained
 
@@ -137,7 +137,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
             yield f"  {method.label:{first}}{cells}"
     counts = sorted({len(method.ensembles) for method in comparison.methods})
     yield f"  means over ensembles ({' or '.join(map(str, counts))} per method)"
-    yield from clear_lines(comparison.methods, kinds, names)
+    yield from apart_lines(comparison.methods, kinds, names)
 
 
 def read_comparison(path: str | Path) -> Comparison:

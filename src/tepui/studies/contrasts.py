@@ -8,6 +8,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from itertools import count
+from typing import Literal
 
 from tepui.core.checks import require
 from tepui.data.shifts import NATURAL
@@ -16,6 +17,7 @@ from tepui.studies.significance import Difference, differences, paired_differenc
 from tepui.studies.statistics import Interval, mean_interval
 from tepui.studies.trained import Trained
 
+Better = Literal["higher", "lower", ""]  # which side of a measure
 Reading = Callable[[Trained], float | None]
 VOICES = ("accuracy", "individual_accuracy", "improvement")
 MOST = 10_000  # ensembles that anybody would ask for
@@ -73,13 +75,23 @@ def leads(
     others: Iterable[MethodResult],
     read: Reading,
     step: float = 0.0,
+    *,
+    better: Better = "higher",
 ) -> bool:
-    """Return whether a method is apart from all others, on the same side of each."""
+    """Return whether a method is apart from all others, and better than each.
+
+    Where neither side is better, no method leads.
+    """
     found = [contrast(method, other, read, step) for other in others]
     known = [each for each in found if each is not None]
     if not known or len(known) < len(found):
         return False
-    return all(each.apart for each in known) and len({d.mean > 0 for d in known}) == 1
+    ahead = {
+        "higher": [each.low > 0 for each in known],
+        "lower": [each.high < 0 for each in known],
+        "": [False],
+    }
+    return all(ahead[better])
 
 
 def gaps(method: MethodResult, base: MethodResult, read: Reading) -> list[float]:

@@ -58,7 +58,8 @@ class Entry:
     # its ensembles and their scores; their folders are those on disk
     result: MethodResult
     sources: tuple[Path, ...]  # where it comes from; several for repetitions
-    # model, members, epochs, data, training samples and hardware, where they are known
+    # model, members, epochs, data (the file and the class), training samples and
+    # hardware, where they are known
     training: Mapping[str, Any]
     # the epochs of each ensemble; empty where they are not there
     histories: tuple[tuple[EpochRecord, ...], ...]
@@ -160,13 +161,13 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
 
 
 def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]:
-    comparison = read_comparison(folder)
+    comparison, options = read_comparison(folder), recorded_options(folder)
     settings = comparison.settings
     training = {
         "model": settings.get("model"),
         "members": settings.get("members"),
         "epochs": settings.get("epochs"),
-        "data": data_in_words(recorded_options(folder)),
+        "data": data_in_words(options),
         "samples": settings.get("train", {}).get("samples"),
         "hardware": comparison.environment.get("hardware"),
     }
@@ -180,7 +181,7 @@ def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]
         entry = Entry(
             replace(method, ensembles=ensembles),
             (folder,),
-            training,
+            {**training, "data_class": _data_class(options, method)},
             tuple(run.history() for run in runs),
             tuple(run.timeline() for run in runs),
             tuple(run.end() for run in runs if run.started),
@@ -198,26 +199,35 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     run = RunFolder(folder)
     recorded = run.recorded() if run.started else {"config": {}, "environment": {}}
     config, environment = recorded["config"], recorded["environment"]
-    trained = read_trained(folder)
+    trained, options = read_trained(folder), recorded_options(folder)
     method = config.get("method", {})
     label = method["class"].rpartition(".")[2] if method else folder.name
     models = [model.get("model") for model in config.get("models", [])]
+    result = MethodResult(label, method, (trained,))
     training = {
         "model": ", ".join(dict.fromkeys(map(str, models))) or None,
         "members": trained.evaluation["members"],
         "epochs": config.get("epochs"),
-        "data": data_in_words(recorded_options(folder)),
+        "data": data_in_words(options),
+        "data_class": _data_class(options, result),
         "samples": config.get("data", {}).get("samples"),
         "hardware": environment.get("hardware"),
     }
-    result = MethodResult(label, method, (trained,))
     same = {name: config[name] for name in config.keys() - {"seeds", "threads"}}
     key = json.dumps(same, sort_keys=True) if config else str(folder.resolve())
-    title = f"{label} in {folder.name}"
+    title = f"{label if method else 'Evaluation'} in {folder.name}"
     source = ReportSource(folder, title, config, environment)
     ends = (run.end(),) if run.started else ()
     times = (run.history(),), (run.timeline(),), ends
     return source, (key, Entry(result, (folder,), training, *times))
+
+
+def _data_class(options: Mapping[str, Any], result: MethodResult) -> str | None:
+    """Return the name of a data set; where none is recorded that of the test."""
+    about = result.ensembles[0].evaluation.get("about", {})
+    tested = about.get("test", {}).get("class")
+    given = (options.get("data") or {}).get("class_path", tested)
+    return None if given is None else str(given).rpartition(".")[2]
 
 
 def _of_results(folder: Path) -> Study:

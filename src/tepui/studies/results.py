@@ -159,6 +159,12 @@ class Results:
     environment: Mapping[str, Any]
     records: tuple[Record, ...]
 
+    @property
+    def name(self) -> str:
+        """The item's name, with the panel where all numbers are of one."""
+        first, *others = {record.item for record in self.records} or {self.item}
+        return self.item if others or not first.startswith(self.item) else first
+
     def find(self, **names: Any) -> list[Record]:
         """Return the records with the given fields or coordinates.
 

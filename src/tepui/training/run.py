@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from tepui.core.counted import counted
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.ensembles.ensemble import Ensemble
 from tepui.training.run_end import RunEnd
@@ -102,7 +103,8 @@ class Run(ShownInNotebooks):
     def __str__(self) -> str:
         task = self.ensemble.task
         title = (
-            f"{len(self.ensemble)} members trained for {len(self.history)} epochs"
+            f"{counted(len(self.ensemble), 'member')} trained for "
+            f"{counted(len(self.history), 'epoch')}"
             + ("" if self.stopped_by is None else f", stopped by {self.stopped_by}")
             + ("" if task is None else f" ({task})")
         )

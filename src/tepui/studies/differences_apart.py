@@ -1,4 +1,4 @@
-"""Which differences of a printed comparison are clear, and which of them are worse."""
+"""Which methods of a printed comparison are apart from the first, and how."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -20,10 +20,10 @@ BETTER = {
 }
 
 
-def clear_lines(
+def apart_lines(
     methods: Sequence[MethodResult], kinds: Mapping[str, str], names: Sequence[str]
 ) -> Iterator[str]:
-    """Yield which scores differ from the first method's by more than chance.
+    """Yield which scores are apart from the first method's, by their paired intervals.
 
     Args:
         methods: The methods; the first is what the others are compared to.
@@ -45,7 +45,7 @@ def clear_lines(
     if known:
         beside = "; chance alone brings one in twenty" if lines else ""
         yield (
-            f"  {'clear' if lines else 'no clear'} differences to {base.label} "
+            f"  {'apart' if lines else 'nothing is apart'} from {base.label} "
             f"(95 % intervals over ensembles of the same seeds{beside})"
         )
     yield from lines

@@ -210,6 +210,13 @@ def test_a_class_is_admitted_in_the_file_beside_it_and_for_one_command(guest, ca
     assert REFUSED in capsys.readouterr().err
 
 
+def test_a_list_on_the_command_line_does_not_open_that_of_a_file(guest, capsys):
+    options = f"methods: ['SAM(rho=0.1)', {guest}.nets.Other]"
+    words = ["--methods+", "SAM(rho=0.2)", f"{guest}.Net"]
+    assert attempt(options, *words, command=["compare", "--dry-run"]) == 2
+    assert f"{REFUSED}, got '{guest}.nets.Other'" in capsys.readouterr().err
+
+
 def test_options_of_a_users_class_may_name_its_neighbors(guest):
     words = ["--model", f"{guest}.Net", "--model.block", f"{guest}.nets.Other"]
     assert named_by_user(words).keys() == {
@@ -237,6 +244,10 @@ def test_options_of_a_users_class_may_name_its_neighbors(guest):
         ["--model.help", "{}"],
         ["--methods", "[SAM, {}]"],
         ["--methods", '[{{class_path: "{}"}}, {{class_path: SAM}}]'],
+        ["--methods", '[{}, {{"class_path": "SAM", "init_args": {{"rho": 0.1}}}}]'],
+        ["--methods", "[{{class_path: SAM, init_args: {{rho: [1, 2]}}}}, {}]"],
+        ["--methods", "SAM", "--methods+", "[{}]"],
+        ["--methods+={}"],
         ["--ood", '{{"far": "{}"}}'],
         ["--ood", '{{"far": {{"class_path": "{}"}}}}'],
     ],

@@ -56,6 +56,24 @@ def test_methods_take_arguments(written, methods):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        ["--methods", "GSAM", "test_calls_own.Way", "SAM(rho=0.1)"],
+        ["--methods", "GSAM", "test_calls_own.Way()", "SAM(rho=0.1)"],
+        ["--methods", "gsam", "--methods+", "test_calls_own.Way", "sam(rho=0.1)"],
+        ["--methods=gsam", "--methods+=test_calls_own.Way", "--methods+=sam(rho=0.1)"],
+    ],
+)
+def test_plain_names_and_ones_own_stand_beside_arguments(words, tmp_path, monkeypatch):
+    own = "from tepui.methods import SAM\n\nclass Way(SAM):\n    pass\n"
+    (tmp_path / "test_calls_own.py").write_text(own)
+    monkeypatch.syspath_prepend(tmp_path)
+    plain, way, called = read(spelled(normalized(["compare", *words])))[1]["methods"]
+    assert to_jsonable([plain, called]) == to_jsonable([GSAM(), SAM(rho=0.1)])
+    assert type(way).__name__ == "Way"
+
+
+@pytest.mark.parametrize(
     "words", [["--method", "gsam(rho=0.3)"], ["--method=GSAM(rho=0.3)"]]
 )
 def test_one_method_takes_arguments_too(words):

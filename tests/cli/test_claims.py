@@ -32,7 +32,8 @@ def results(tmp_path):
 
 def test_the_table_shows_each_claim_and_the_count(results, capsys):
     main(["claims", "--from", str(results)])
-    shown = capsys.readouterr().out
+    shown, told = capsys.readouterr()
+    assert told == ""
     claim = next(c for c in CLAIMS if c.name == "sharpbalance/eoa-sam-plus")
     told = f"{claim.name}: {claim.text} (effect: {claim.effect}) small: supported, eff"
     words = " ".join(shown.split())
@@ -66,6 +67,20 @@ def test_json_and_markdown_can_be_read_by_programs(results, capsys):
     main(["claims", "--from", str(results), "--markdown"])
     text = capsys.readouterr().out
     assert text == markdown(verdicts(read_evidence(results)))
+
+
+@pytest.mark.parametrize("words", [[], ["--json"], ["--markdown"]])
+def test_a_folder_without_results_is_told_beside_what_needs_none(
+    words, tmp_path, capsys
+):
+    main(["claims", "--from", str(tmp_path), *words])
+    shown, told = capsys.readouterr()
+    assert told == (
+        f"tepui: no results of the papers' figures and tables in {tmp_path}: what "
+        "follows needs none (make some with: tepui reproduce)\n"
+    )
+    assert "theorem1" in shown
+    assert "no results" not in shown
 
 
 def test_results_of_size_smoke_are_said_to_be_left_out(tmp_path, capsys):

@@ -208,9 +208,11 @@ def test_what_does_not_fit_is_said(words, message, tmp_path, monkeypatch, capsys
 def test_weights_do_not_say_what_they_were_trained_on(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     torch.save(ConvNet().state_dict(), "a.pt")
-    with pytest.raises(SystemExit):
-        main(["evaluate", "a.pt", "--model", "ConvNet"])
-    assert "--data must be given, since runs/evaluate-001" in capsys.readouterr().err
+    for words in (["evaluate"], ["evaluate", "--out", "runs/a"], ["measure"]):
+        with pytest.raises(SystemExit):
+            main([*words, "a.pt", "--model", "ConvNet"])
+        told = "since files of weights do not say what they were trained on"
+        assert f"--data must be given, {told}" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 

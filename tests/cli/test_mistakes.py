@@ -205,6 +205,23 @@ def test_a_mistake_is_told_in_words(written, capsys):
     assert re.fullmatch("tepui: " + SAID[written], first), first
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--data", "ImageFolder"],
+        ["compare", "--data", "Table", "--methods", "SAM"],
+        ["evaluate", "run", "--ood", "far=UnlabeledFolder"],
+        ["train", "--epochs", "x"],
+        ["train", "further"],
+        ["evaluate"],
+    ],
+)
+def test_the_help_of_the_same_command_is_named(words, capsys):
+    assert said(words, capsys).splitlines()[1:] == [
+        f"tepui {words[0]} --help shows all options"
+    ]
+
+
 def test_a_folder_in_the_place_of_a_data_set_is_told(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()

@@ -86,10 +86,19 @@ def test_measures_are_named_by_their_paths(run, capsys):
     assert "size" in capsys.readouterr().out
 
 
+FURTHER = (
+    "--measures must name further functions by path, such as mypackage.my_measure; "
+    "tepui's are measured without it (worst_case, average_case, fisher_rao, "
+    "relative_flatness, fisher_trace, hessian_trace), got "
+)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--measures", "my_functions.worst_case"], "have other names than tepui's"),
+        (["--measures", "my_functions.worst_case"], f"{FURTHER}'my_functions.worst"),
+        (["--measures", "worst_case"], f"{FURTHER}'worst_case'"),
+        (["--measures", "tepui.sharpness.fisher_trace"], f"{FURTHER}'tepui.sharpness"),
         (["--what", "diversity", "--measures", "my_functions.size"], "hold sharpness"),
     ],
 )

@@ -67,6 +67,8 @@ CASES: dict[str, list[list[str]]] = {
             '[{"class_path": "own.Way", "init_args": {"rho": 0.3}}, '
             '{"class_path": "SAM", "init_args": {"rho": 0.2}}]',
         ],
+        ["--methods", "GSAM", "own.Way", "--methods+", "SAM(rho=0.2)"],
+        ["--methods", "GSAM", "--methods+", "SAM(rho=0.2)", "own.Way(rho=0.3)"],
     ],
     "evaluate": [
         ["run", *SETS, "--data", "ImageFolder", "--data.path", "photos"],

@@ -1,15 +1,20 @@
 """Commands about a run know its data and model, and import nothing for its sake."""
 
+import importlib
 import json
+import shlex
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from tepui.cli.main import main
-from tepui.studies.recorded_options import FILE
+from tepui.cli.remembered import remembered_data
+from tepui.core.storage import write_document
+from tepui.studies.recorded_options import FILE, KIND
 
 OWN = """
 import torch
@@ -31,6 +36,7 @@ class Few(tepui.data.Arrays):
         digits = tepui.data.Digits(train=train).subset(range(count))
         super().__init__(digits.inputs, digits.targets)
 """
+SETS = ["--held-out", "test", "--method", "none", "--coverage", "0.5"]
 SMALL = ["--members", "2", "--epochs", "1", "--quiet", "--device", "cpu"]
 
 
@@ -107,3 +113,58 @@ def test_a_folder_names_only_what_a_configuration_may_name(here, capsys):
             main(["evaluate", "run", "--corruptions", "none"])
         assert f"--data {path}" in capsys.readouterr().err
     assert "own_parts" not in sys.modules
+
+
+def next_command(capsys):
+    """What the command that just ended says to type."""
+    said = " ".join(capsys.readouterr().out.split())
+    return shlex.split(said.rpartition("next: tepui ")[2])
+
+
+def test_what_comes_next_names_the_users_own_again(here, capsys):
+    own = ["--data", "own_parts.Few", "--data.count", "30"]
+    own += ["--model", "own_parts.Net", "--model.width", "6"]
+    main(["train", *own, *SMALL, "--out", "run"])
+    then = next_command(capsys)
+    assert then == ["evaluate", "run", *own]
+    main([*then, "--corruptions", "none"])
+    main(["calibrate", "run", *own, *SETS])
+    then = next_command(capsys)
+    assert then == ["evaluate", "run", *own]
+    main([*then, "--corruptions", "none"])
+    main(["calibrate", "run", *own, *SETS])
+    assert next_command(capsys) == ["predict", "run", "FILES", *own[4:]]
+
+
+def test_what_comes_next_after_foreign_weights_names_their_model(here, capsys):
+    own_parts = importlib.import_module("own_parts")
+    torch.save(own_parts.Net().state_dict(), "net.pt")
+    model = ["--model", "own_parts.Net"]
+    digits = ["--data", "Digits", "--corruptions", "none"]
+    main(["evaluate", "net.pt", *model, *digits, "--out", "run"])
+    main(["calibrate", "run", *model, *SETS])
+    then = next_command(capsys)
+    assert then == ["evaluate", "run", *model]
+    main([*then, "--corruptions", "none"])
+    main(["calibrate", "run", *model, "--data", "Digits", *SETS])
+    main(["calibrate", "run", "--models", *model[1:], *SETS])
+    assert next_command(capsys) == ["predict", "run", "FILES", "--models", model[1]]
+
+
+def test_what_comes_next_after_a_known_model_is_short(here, capsys):
+    main(["train", *SMALL, "--out", "run"])
+    assert next_command(capsys) == ["evaluate", "run"]
+
+
+def test_options_are_told_as_they_are_read(here, capsys):
+    Path("run").mkdir()
+    init = {"count": 30, "some": None, "sizes": [1, 2], "named": "a b"}
+    recorded = {"class_path": "own_parts.Few", "init_args": init}
+    document = {"data": recorded, "model": None, "extractor": None, "validation": None}
+    write_document(Path("run") / FILE, KIND, document)
+    with pytest.raises(ValueError, match="--data must be given") as refused:
+        remembered_data(Path("run"))
+    assert str(refused.value).endswith(
+        "own: --data own_parts.Few --data.count 30 --data.some null "
+        "--data.sizes '[1, 2]' --data.named 'a b'"
+    )

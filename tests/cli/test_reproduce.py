@@ -323,12 +323,17 @@ def test_the_plan_says_what_differs_from_the_paper(made, capsys):
     assert "SharpBalance begins" in shown
 
 
+OF_OTHERS = "--size must be one of paper, small, smoke for"
+HAVE = "got 'medium' (which sharpbalance/figure7, sharpbalance/figure8, "
+
+
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ("sharpbalance/table4", "size must be one of paper, small, smoke"),
+        ("sharpbalance/table4", f"{OF_OTHERS} sharpbalance/table4, {HAVE}"),
         ("sharpbalance/figure7c", "panels must be among those that medium size has"),
-        ("sed/table1", "size must be one of paper, small, smoke"),
+        ("sed/table1", f"{OF_OTHERS} sed/table1, {HAVE}"),
+        ("sed", f"{OF_OTHERS} sed, {HAVE}"),
     ],
 )
 def test_what_medium_size_does_not_have_is_refused(item, message, capsys):

@@ -175,3 +175,22 @@ def test_validation_data_of_python_are_asked_for_as_a_test_part(arrays, capsys):
     assert "--held-out must be test, since run was validated on data that it" in said
     assert "with these 80 samples as its test part" in said
     main(["calibrate", "run", "--held-out", "test", *FILE])
+
+
+def test_raw_inputs_of_a_run_without_a_preparation_are_told_with_what_to_type(
+    arrays, here, capsys
+):
+    inputs, targets = arrays
+    ensemble = tepui.Ensemble.build(MAKE, members=2)
+    tepui.fit(ensemble, [*zip(inputs, targets, strict=True)], out="run", **HOW)
+    np.save("new.npy", inputs[:3].numpy())
+    said = refused(capsys, "predict", "run", "new.npy")
+    assert "inputs must be left out, since run does not say how its training" in said
+    assert "--data mypackage.MyData, got 'new.npy'" in said
+    new = "import numpy, torch\n\nclass New(list):\n    def __init__(self):\n"
+    new += "        x = torch.from_numpy(numpy.load('new.npy'))\n"
+    new += "        super().__init__((row, -1) for row in x)\n"
+    new = new.replace("(list)", "(list, torch.utils.data.Dataset)")
+    (here / "my_rows.py").write_text(new)
+    main(["predict", "run", "--data", "my_rows.New", "--out", "new.csv"])
+    assert len((here / "new.csv").read_text().splitlines()) == 4

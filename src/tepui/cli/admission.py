@@ -30,6 +30,7 @@ from tepui.cli.parsing import (
     KnownLoss,
     class_names,
     known_classes,
+    list_of,
     options_of,
 )
 from tepui.core.checks import require
@@ -75,7 +76,8 @@ def named_by_user(arguments: Sequence[str]) -> dict[str, object]:
     Classes and functions come by each path that leads to them: the one that was
     written, where they are defined, and the packages between that offer them.
     """
-    offered, pairs = listed(), options_of(arguments)
+    offered = listed()
+    pairs = [(list_of(option), value) for option, value in options_of(arguments)]
     written = {
         path: option
         for option, value in pairs

@@ -19,6 +19,7 @@ from tepui.cli.datasets import (
     tested_part,
 )
 from tepui.cli.members import check_places, named_ensemble
+from tepui.cli.remembered import options_again
 from tepui.cli.validation import held_out_part
 from tepui.core.checks import require
 from tepui.core.counted import counted
@@ -153,8 +154,10 @@ def calibrate(
     for line in filter(None, gained):
         console().print(line)
     outdated = _mark_outdated(run / EVALUATION, ensemble)
+    tested = data if outdated else None  # what is predicted are files
+    again = options_again(run, tested, model, models, extractor)
     then = f"evaluate {run}" if outdated else f"predict {run} FILES"
-    console().print(f"next: tepui {then}")
+    console().print(f"next: tepui {then}{again}", markup=False)
 
 
 def _mark_outdated(file: Path, ensemble: Ensemble) -> bool:

@@ -33,7 +33,7 @@ def parted(text: str) -> list[str]:
     """
     parts, depth = [""], 0
     for token in _TOKEN.findall(text):
-        depth += (token in "([") - (token in ")]")
+        depth += (token in "([{") - (token in ")]}")
         if depth == 0 and (token.isspace() or token == ","):
             parts.append("")
         else:

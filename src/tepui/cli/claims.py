@@ -8,6 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tepui.cli.console import console
+from tepui.cli.folders import say
 from tepui.core.checks import require
 from tepui.papers.claims.base import Claim, Outcome, decide
 from tepui.papers.claims.evidence import read_evidence
@@ -47,6 +48,11 @@ def claims(
     if out is not None:
         free_paths(out, FILES, overwrite=overwrite)
     evidence = read_evidence(folder)
+    if not evidence.data and not evidence.smoke:
+        say(
+            f"no results of the papers' figures and tables in {folder}: what follows "
+            "needs none (make some with: tepui reproduce)"
+        )
     judged = verdicts(evidence)
     contents = dict(
         zip(FILES, (as_json(document(judged)), as_text(judged).encode()), strict=True)

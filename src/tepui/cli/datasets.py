@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 
 from tepui import data as datasets
 from tepui.cli.folders import say
+from tepui.cli.members import is_saved
 from tepui.cli.parsing import OOD, SHIFTED, known_classes, known_spelling
 from tepui.cli.remembered import PLACES, remembered_data
 from tepui.core.checks import one_of, require
@@ -82,7 +83,10 @@ def data_for(data: Data | None, run: Path) -> Data:
     if (own := remembered_data(run)) is not None:
         return own
     recorded = _recorded(run)
-    rule = f"be given, since {run} does not say what it was trained on"
+    silent = f"{run} does not say what it was"
+    if not is_saved([run]):
+        silent = "files of weights do not say what they were"
+    rule = f"be given, since {silent} trained on"
     require(recorded is not None, "--data", rule, None)
     assert recorded is not None
     name = recorded["class"]

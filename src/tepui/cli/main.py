@@ -195,11 +195,13 @@ class Parser(ArgumentParser):
         if not self.exit_on_error:  # another parser asks, and says it itself
             super().error(message, ex)
         parser = getattr(ex, "subcommand_parser", None) or self
-        name = command_in(message) or parser.prog.split()[-1]
+        whole = getattr(self, "parent_parser", self)
+        written = next(iter(whole.words), parser.prog.split()[-1])
+        name = command_in(message) or written
         asked = _command(name) if name in COMMANDS else parser
         options = [word for action in asked._actions for word in action.option_strings]
         functions = {name: function for name, (function, _) in COMMANDS.items()}
-        known = {**listed(), **getattr(self, "parent_parser", self).own}
+        known = {**listed(), **whole.own}
         said = in_words(message, name, options, known, functions)
         self.exit(2, f"{_speaker()}: {said}\n{_where(name)} shows all options\n")
 

@@ -77,8 +77,8 @@ def measure(
         extractor: What made the extractor that members share, needed only where it is
             your own: as --extractor of tepui train named it.
         what: What to measure, separated by commas: sharpness,diversity,ood
-        measures: Your own measures of sharpness, by path: --measures
-            mypackage.my_measure
+        measures: Your own measures of sharpness, by path, beside tepui's, which need
+            no name: --measures mypackage.my_measure
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise
         samples: Number of training samples on which sharpness is measured.
@@ -93,10 +93,16 @@ def measure(
     for kind in kinds:
         one_of("--what", kind, KINDS)
     require(("ood" in kinds) == bool(ood), "--ood", "go with --what ood", ood)
+    always = _measures(samples, rho)
+    named_so = (
+        "name further functions by path, such as mypackage.my_measure; tepui's are "
+        f"measured without it ({', '.join(always)})"
+    )
+    for path in measures or ():
+        module, _, name = path.rpartition(".")
+        require(bool(module) and name not in always, "--measures", named_so, path)
     functions = own_functions("--measures", measures or ())
     require(not functions or "sharpness" in kinds, "--what", "hold sharpness", what)
-    taken = [name for name in functions if name in _measures(samples, rho)]
-    require(not taken, "--measures", "have other names than tepui's", taken)
     require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
     check_places(checkpoints)
     source = data_for(data, checkpoints[0])

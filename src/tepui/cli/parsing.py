@@ -97,7 +97,8 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     their own (``--ood noise=UniformNoise``, see :func:`named_set`, or all of them in
     one mapping; ``--shifted sketch=ImageFolder:PATH``, while a place of corrupted
     copies stays as it is), grids as several words (``--grid rho=0.1,0.2
-    fraction=0.4``), and so are columns (``--data.ignore id 'hours per week'``).
+    fraction=0.4``), and so are columns (``--data.ignore id 'hours per week'``). A list
+    that is added to is one too (``--methods+ 'SAM(rho=0.1)'``).
 
     Example:
         >>> normalized(["--seeds", "13", "17", "--batch-size", "8", "--resume"])
@@ -116,6 +117,7 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     rest = deque(arguments)
     while rest:
         word, equals, value = _underscored(rest.popleft()).partition("=")
+        option = list_of(word)
         first = value if equals else next(iter(rest), "")
         has_names = first.startswith("{") or _NAME.match(first)
         is_place = word == SHIFTED and not has_names
@@ -124,7 +126,7 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             if not equals:
                 rest.popleft()
             continue
-        if is_place or word not in (*LISTS, *NAMED, *WHOLE):
+        if is_place or option not in (*LISTS, *NAMED, *WHOLE):
             words.append(f"{word}{equals}{value}")
             bare = word in FLAGS and not equals
             if bare and (not rest or rest[0] not in ("true", "false", "null")):
@@ -133,13 +135,13 @@ def normalized(arguments: Sequence[str]) -> list[str]:
         values = [value] if equals else []
         while rest and not rest[0].startswith("--"):
             values.append(rest.popleft())
-        if word in WHOLE:
+        if option in WHOLE:
             words += [word, json.dumps(values)]
         elif word in WEIGHTS and len(values) == 1 and values[0].isalpha():
             words += [word, *values]
-        elif word in LISTS:
+        elif option in LISTS:
             items = [item for value in values for item in items_in(value)]
-            words += [word, f"[{', '.join(configured(items, word))}]"]
+            words += [word, f"[{', '.join(configured(items, option))}]"]
         else:
             require(len(values) > 0, word, _WRITTEN, "nothing")
             for name, content in chain.from_iterable(_sets(v, word) for v in values):
@@ -274,11 +276,12 @@ def spelled(arguments: Sequence[str]) -> list[str]:
     words = list(arguments)
     names = names_for(arguments)
     for position, word in enumerate(arguments):
-        option, equals, value = word.partition("=")
+        written, equals, value = word.partition("=")
+        option = list_of(written)
         if option not in names or option in NAMED:
             continue
         if equals:
-            words[position] = f"{option}={_value_spelled(value, names[option])}"
+            words[position] = f"{written}={_value_spelled(value, names[option])}"
         elif position + 1 < len(words):
             value = arguments[position + 1]
             words[position + 1] = _value_spelled(value, names[option])
@@ -288,7 +291,8 @@ def spelled(arguments: Sequence[str]) -> list[str]:
 def check_names(arguments: Sequence[str]) -> None:
     """Raise if an option names an unknown class; the message lists the known ones."""
     names = names_for(arguments)
-    for option, value in options_of(arguments):
+    for written, value in options_of(arguments):
+        option = list_of(written)
         for name in class_names(option, value) if option in names else ():
             if name.isidentifier():
                 check_known(option, name, names[option])
@@ -309,15 +313,25 @@ def options_of(arguments: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
+def list_of(option: str) -> str:
+    """Return the option of the list that an option adds to, any other as it is.
+
+    Example:
+        >>> list_of("--methods+")
+        '--methods'
+    """
+    return option.removesuffix("+")
+
+
 def class_names(option: str, value: str) -> list[str]:
     """Return the names in the value of an option that takes classes.
 
     The value is one name or a list, for ``--ood`` and ``--shifted`` a mapping, or the
-    place of corrupted copies; a list of mappings is returned whole.
+    place of corrupted copies; mappings in a list are returned as they are.
 
     Example:
-        >>> class_names("--methods", "[SAM, mine.Way]")
-        ['SAM', 'mine.Way']
+        >>> class_names("--methods", "[SAM, mine.Way, {class_path: GSAM}]")
+        ['SAM', 'mine.Way', '{class_path: GSAM}']
     """
     if option not in NAMED:
         return items_in(value)
@@ -367,9 +381,7 @@ def _underscored(word: str) -> str:
 
 def items_in(text: str) -> list[str]:
     """Split a list written with brackets, commas or blanks; leave mappings whole."""
-    if "{" in text:
-        return [text.strip().removeprefix("[").removesuffix("]")]
-    if is_call(text):
+    if "{" in text or is_call(text):
         return parted(text.strip().removeprefix("[").removesuffix("]"))
     return text.strip("[] ").replace(",", " ").split()
 

@@ -119,7 +119,7 @@ def predict(
     known = prepared or Preparation()
     gaps: tuple[str, ...] = ()
     if inputs is not None:
-        samples, gaps = _read(inputs, prepared)
+        samples, gaps = _read(inputs, prepared, run)
     elif data is None:
         samples = tested_part(None, run)
     else:
@@ -248,14 +248,18 @@ def _judged(shards: ShardedPredictions, counts: Counts, level: float, run: Path)
 
 
 def _read(
-    inputs: Path, preparation: Preparation | None
+    inputs: Path, preparation: Preparation | None, run: Path
 ) -> tuple[Dataset[Any], tuple[str, ...]]:
     """Return the samples that a path names, prepared as the training data were.
 
     With them, in words, cells of a table that the training rows do not explain.
     """
-    rule = "know how its training data were prepared to take raw inputs"
-    require(preparation is not None, "run", rule, "it does not")
+    rule = (
+        f"be left out, since {run} does not say how its training data were prepared; "
+        "name a data set that gives new samples as members learned from them: --data "
+        "mypackage.MyData"
+    )
+    require(preparation is not None, "inputs", rule, str(inputs))
     assert preparation is not None
     if preparation.columns is not None:
         rule = "be a table (.csv), since the run learned from one"

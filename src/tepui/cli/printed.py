@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from itertools import takewhile
 
 from tepui.cli.admission import is_path, listed
-from tepui.cli.parsing import OF_FUNCTIONS, options_of
+from tepui.cli.parsing import OF_FUNCTIONS, list_of, options_of
 from tepui.papers.recipe import is_module
 
 FILE = "FILE"
@@ -41,11 +41,10 @@ def _modules(words: Sequence[str]) -> list[str]:
 
 
 def _own_options(words: Sequence[str], own: Collection[str]) -> list[str]:
-    """Return the options that name code of the user's own, with their values."""
-    again: list[str] = []
-    for option, value in options_of(words):
+    """Return the options that name code of the user's own, with all their values."""
+    pairs, named = options_of(words), {*WRITTEN}
+    for option, value in pairs:
         makes_models = option == "--model" and is_path(value) and value not in listed()
-        named = option in WRITTEN or any(path in value for path in own)
-        if named or makes_models:
-            again += [option, value]
-    return again
+        if makes_models or any(path in value for path in own):
+            named.add(list_of(option))
+    return [word for pair in pairs if list_of(pair[0]) in named for word in pair]

@@ -6,11 +6,12 @@ configuration; a class or function of the user's own is never imported for a fol
 sake, and a message says what to write instead.
 """
 
+import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from inspect import isclass, isroutine
+from inspect import isclass, isroutine, signature
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,9 @@ def remember(
     validation: object = None,
 ) -> None:
     """Write down by which options a run was trained, or weights were evaluated."""
-    made_by, free = model, frozenset[str]()
-    if isinstance(model, Architecture):
-        made_by, free = model.factory, model.free
     document = {
         "data": described(data, OF_PARTS),
-        "model": None if made_by is None else described(made_by, free),
+        "model": None if model is None else described(*_parted(model)),
         "extractor": extractor,
         "validation": described(validation, OF_PARTS) if callable(validation) else None,
     }
@@ -84,6 +82,36 @@ def remembered_validation(run: Path) -> Callable[[], Dataset[Any]] | None:
     rule = f"be test, since {run} was validated on a data set of your own"
     require(known, "--held-out", rule, "validation")
     return _built(recorded)
+
+
+def options_again(
+    run: Path,
+    data: Callable[..., Any] | None,
+    model: Callable[..., Any] | None,
+    models: Sequence[str] | None = None,
+    extractor: str | None = None,
+) -> str:
+    """Return those of some options that the next command about a run needs as well.
+
+    They are what a folder does not say, or names without building it; each begins with
+    a blank.
+    """
+    words = []
+    if data is not None:
+        told = described(data, OF_PARTS)
+        said = told == recorded_options(run).get("data")
+        if told is None or not said or told["class_path"] not in listed():
+            words.append(_typed("--data", data, OF_PARTS))
+    if model is not None:
+        made_by, free = _parted(model)
+        told = described(made_by, free)
+        if told is None or told["class_path"] not in listed():
+            words.append(_typed("--model", made_by, free))
+    if models is not None:
+        words.append(shlex.join(["--models", *models]))
+    if extractor is not None:
+        words.append(shlex.join(["--extractor", extractor]))
+    return "".join(f" {word}" for word in words)
 
 
 def in_options(error: ValueError, run: Path) -> ValueError:
@@ -128,12 +156,7 @@ def described(
         >>> described(partial(Digits, train=True), frozenset({"train"}))
         {'class_path': 'tepui.data.sets.digits.Digits', 'init_args': {}}
     """
-    kind, options = made_by, {}
-    if isinstance(made_by, partial):
-        kinds = [item for item in (made_by.func, *made_by.args) if isclass(item)]
-        if not kinds:
-            return None
-        kind, options = kinds[-1], made_by.keywords
+    kind, options = _kind(made_by), _options(made_by)
     if not (isclass(kind) or isroutine(kind)) or "<" in kind.__qualname__:
         return None
     chosen = {name: _plain(name, options[name]) for name in options.keys() - left_out}
@@ -159,15 +182,50 @@ def _words(option: str, recorded: Any) -> str:
     """Return how something is named on the command line.
 
     Example:
-        >>> _words("--model", {"class_path": "mine.Net", "init_args": {"width": 5}})
-        '--model mine.Net --model.width 5'
+        >>> _words("--model", {"class_path": "mine.Net", "init_args": {"norm": None}})
+        '--model mine.Net --model.norm null'
     """
     if isinstance(recorded, str):
         return shlex.join([option, recorded])
     words = [option, recorded["class_path"]]
     for name, value in recorded["init_args"].items():
-        words += [f"{option}.{name}", str(value)]
+        written = value if isinstance(value, str) else json.dumps(value)
+        words += [f"{option}.{name}", written]
     return shlex.join(words)
+
+
+def _typed(option: str, made_by: Callable[..., Any], left_out: frozenset[str]) -> str:
+    """Return how something is named on the command line, but for what goes unsaid."""
+    if (told := described(made_by, left_out)) is None:
+        return f"{option} ..."
+    usual, options = signature(_kind(made_by)).parameters, _options(made_by)
+    given = {
+        name: value
+        for name, value in told["init_args"].items()
+        if name not in usual or usual[name].default != options[name]
+    }
+    path = told["class_path"]
+    name = path.rpartition(".")[2] if path in listed() else path
+    return _words(option, {"class_path": name, "init_args": given})
+
+
+def _kind(made_by: Callable[..., Any]) -> Any:
+    """Return the class or function that makes an object; None if words cannot tell."""
+    if not isinstance(made_by, partial):
+        return made_by
+    kinds = [item for item in (made_by.func, *made_by.args) if isclass(item)]
+    return kinds[-1] if kinds else None
+
+
+def _options(made_by: Callable[..., Any]) -> dict[str, Any]:
+    return made_by.keywords if isinstance(made_by, partial) else {}
+
+
+def _parted(model: Callable[..., Any]) -> tuple[Callable[..., Any], frozenset[str]]:
+    """Return what makes a model, and the arguments of it that nobody wrote."""
+    if isinstance(model, Architecture):
+        return model.factory, model.free
+    return model, frozenset()
 
 
 def _plain(name: str, value: Any) -> Any:

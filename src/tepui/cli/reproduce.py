@@ -2,12 +2,12 @@
 
 import json
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import torch
 from rich.progress import (
@@ -208,12 +208,16 @@ def _chosen(items: Sequence[str], order: Order, out: Path) -> list[Item]:
     for item in items:
         papers = [*PAPERS] if item == "all" else [item]
         of_papers = [n for n in names() if n.split("/")[0] in papers]
-        wide += [n for n in of_papers if _has(load(n), order.size)] or [item]
+        of_size = [n for n in of_papers if _has(load(n), order.size)]
+        if of_papers:
+            _check_size(item, order.size, map(load, of_papers))
+        wide += of_size or [item]
     chosen = []
     for name in dict.fromkeys(wide):
         item, recipe, panels = look_up(name)
         if isinstance(recipe, Diagram):
             raise ValueError(f"{item} has no numbers to make: it is {recipe.title}")
+        _check_size(item, order.size, [recipe])
         with_panels = order._replace(panels=recipe.panels_at(order.size, panels))
         folder, jobs = out / order.label / name, recipe.plan(with_panels)
         chosen.append(Item(name, item, recipe, with_panels, folder, jobs))
@@ -223,6 +227,18 @@ def _chosen(items: Sequence[str], order: Order, out: Path) -> list[Item]:
 def _has(recipe: Recipe | Diagram, size: Size) -> bool:
     """Return whether an item has numbers at a size."""
     return isinstance(recipe, Recipe) and size in recipe.sizes
+
+
+def _check_size(item: str, size: Size, recipes: Iterable[Recipe | Diagram]) -> None:
+    """Raise if none of an item's recipes has a size, with the items that have it."""
+    has = {s for each in recipes if isinstance(each, Recipe) for s in each.sizes}
+    if size in has:
+        return
+    others = ", ".join(name for name in names() if _has(load(name), size))
+    known = ", ".join(each for each in get_args(Size) if each in has)
+    raise ValueError(
+        f"--size must be one of {known} for {item}, got {size!r} (which {others} have)"
+    )
 
 
 def _is_made(item: Item) -> bool:

@@ -22,7 +22,7 @@ from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
 from tepui.cli.loss import check_loss_given, loss_named
 from tepui.cli.parsing import KnownLoss
-from tepui.cli.remembered import remember
+from tepui.cli.remembered import options_again, remember
 from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.cli.validation import validation_data
 from tepui.core.checks import require
@@ -176,7 +176,8 @@ def train(
         console().print(f"time: {in_words(run.timeline)}")
     chooses = task_of(minimized) == Task("classification")
     then = "calibrate" if chooses and validation is not None else "evaluate"
-    console().print(f"next: tepui {then} {folder}")
+    again = options_again(folder, data, model)
+    console().print(f"next: tepui {then} {folder}{again}", markup=False)
 
 
 def _losses(run: Run) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tepui.cli.own_functions import is_own
-from tepui.cli.parsing import OF_FUNCTIONS, class_names, options_of
+from tepui.cli.parsing import OF_FUNCTIONS, class_names, list_of, options_of
 from tepui.core.checks import require
 from tepui.papers.recipe import is_module
 
@@ -44,5 +44,5 @@ def check_written(values: Mapping[str, Any], words: Sequence[str]) -> None:
 
 def _written(option: str, words: Sequence[str]) -> set[str]:
     """Return the values of an option, whole and by their items."""
-    values = [value for name, value in options_of(words) if name == option]
+    values = [value for name, value in options_of(words) if list_of(name) == option]
     return {*values, *chain.from_iterable(class_names(option, v) for v in values)}

@@ -2,11 +2,13 @@
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from statistics import fmean, stdev
 from typing import Any
 
+from tepui import sharpness
 from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import finite_or_none
@@ -88,7 +90,8 @@ def measure(
         per ``rho``, they are numbered: ``worst_case[0]``, ``worst_case[1]``.
 
     Raises:
-        ValueError: If no loss is given and the ensemble's task is not known.
+        ValueError: If no loss is given and the ensemble's task is not known, or a
+            measure is named instead of passed.
 
     Example:
         >>> import torch, tepui
@@ -100,6 +103,7 @@ def measure(
         >>> measure(ensemble, data, sharpness)["worst_case"].mean > 0
         True
     """
+    _check_no_names(measures)
     check_types(measure, locals())
     results: dict[str, EnsembleMeasurement] = {}
     loss = loss_of(ensemble.task) if loss is None else loss
@@ -133,6 +137,18 @@ def loss_of(task: Task | None) -> Loss:
     rule = "be given for an ensemble whose own loss names no task"
     require(task.name in losses, "loss", rule, None)
     return losses[task.name]
+
+
+def _check_no_names(measures: object) -> None:
+    """Refuse the name of a measure in its place, with the function to pass."""
+    several = measures.values() if isinstance(measures, Mapping) else measures
+    if isinstance(several, str) or not isinstance(several, Iterable):
+        several = [several]
+    for name in several:
+        if isinstance(name, str):
+            near, *_ = *get_close_matches(name, sharpness.__all__), "worst_case"
+            rule = f"be functions, such as tepui.sharpness.{near}, not names"
+            require(False, "measures", rule, name)
 
 
 def _named(measures: Measures) -> dict[str, Measure]:

@@ -127,6 +127,8 @@ def test_what_comes_next_names_the_users_own_again(here, capsys):
     main(["train", *own, *SMALL, "--out", "run"])
     then = next_command(capsys)
     assert then == ["evaluate", "run", *own]
+    main(["measure", "run", *own, "--what", "diversity"])
+    assert next_command(capsys) == then
     main([*then, "--corruptions", "none"])
     main(["calibrate", "run", *own, *SETS])
     then = next_command(capsys)

@@ -16,6 +16,7 @@ from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import RUNS, folder_for
 from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
+from tepui.cli.remembered import options_again
 from tepui.core.checks import one_of, require
 from tepui.core.free_folder import is_free
 from tepui.core.replacing import check_writable, write_bytes
@@ -150,17 +151,18 @@ def measure(
         console().print(detection_table(evaluation))
     write_document(folder / FILE, KIND, document)
     console().print(f"written to {folder}")
-    console().print(f"next: {_next(checkpoints, folder)}")
+    again = options_again(run, data, model, models, extractor)
+    console().print(f"next: {_next(checkpoints, folder, again)}", markup=False)
 
 
-def _next(checkpoints: Sequence[Path], folder: Path) -> str:
-    """Return what to type after a measurement."""
+def _next(checkpoints: Sequence[Path], folder: Path, again: str) -> str:
+    """Return what to type after a measurement, with options that it needs again."""
     places = " ".join(map(str, checkpoints))
     if not is_saved(checkpoints):
         return f"tepui evaluate {places}, with the same --model"
     evaluated = (checkpoints[0] / EVALUATION).exists()
     if not evaluated:
-        return f"tepui evaluate {places}"
+        return f"tepui evaluate {places}{again}"
     there = folder.resolve() in checkpoints[0].resolve().glob(FOLDERS)
     what = "these too" if there else f"what lies in its folders {FOLDERS}"
     return f"tepui report {places} --open, which shows {what}"

@@ -17,8 +17,8 @@ from torch.utils.data import Dataset
 import tepui
 from tepui import losses, methods
 from tepui.cli.admission import admitting, listed
+from tepui.cli.known import known_classes
 from tepui.cli.main import COMMANDS, LEFT_OUT, SPECIFICATIONS
-from tepui.cli.parsing import known_classes
 from tepui.cli.train import train
 from tepui.data import Augmentation
 from tepui.data.arrays import Arrays

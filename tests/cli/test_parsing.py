@@ -1,11 +1,7 @@
 import pytest
 
-from tepui.cli.parsing import (
-    check_names,
-    known_names,
-    normalized,
-    spelled,
-)
+from tepui.cli.known import known_names
+from tepui.cli.parsing import check_names, normalized, spelled
 
 
 @pytest.mark.parametrize(

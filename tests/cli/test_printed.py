@@ -8,12 +8,7 @@ import pytest
 
 from tepui.cli.architecture import Architecture
 from tepui.cli.main import build_parser, main, read
-from tepui.cli.parsing import (
-    normalized,
-    spelled,
-    with_data_option,
-    with_files_first,
-)
+from tepui.cli.parsing import normalized, spelled, with_data_option, with_files_first
 from tepui.cli.piped import LIMIT, piped
 
 OWN = """

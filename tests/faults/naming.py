@@ -27,12 +27,7 @@ import tepui
 from tepui.cli.admission import listed, named_by_user
 from tepui.cli.architecture import Architecture
 from tepui.cli.main import MISTAKES, read
-from tepui.cli.parsing import (
-    normalized,
-    spelled,
-    with_data_option,
-    with_files_first,
-)
+from tepui.cli.parsing import normalized, spelled, with_data_option, with_files_first
 from tepui.studies import Ray, Slurm
 
 CANARY = "canary_of_tepui"

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from report_cases import evaluation, shown
+from tepui.report.chance import count_apart
 from tepui.report.measures import ACCURACY, kinds, measures_of
-from tepui.report.story import contrasts_of, count_apart, told
+from tepui.report.story import contrasts_of, told
 from tepui.studies import Comparison, Difference, MethodResult, Trained
 
 SAMPLES = 10_000

@@ -25,14 +25,8 @@ from torch.nn import Module
 from torch.utils.data import Dataset
 
 from tepui.cli.importing import imported
-from tepui.cli.parsing import (
-    NAMED,
-    KnownLoss,
-    class_names,
-    known_classes,
-    list_of,
-    options_of,
-)
+from tepui.cli.known import KnownLoss, known_classes
+from tepui.cli.parsing import NAMED, class_names, list_of, options_of
 from tepui.core.checks import require
 from tepui.data import Augmentation
 from tepui.methods import Method

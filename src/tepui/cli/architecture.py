@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.cli.importing import imported
-from tepui.cli.parsing import known_classes, known_spelling
+from tepui.cli.known import known_classes, known_spelling
 from tepui.core.checks import one_of, require
 from tepui.core.task import CLASSIFICATION, UNKNOWN, Task
 from tepui.data.loading import targets_of

@@ -23,9 +23,9 @@ from tepui.cli.datasets import (
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
+from tepui.cli.known import KnownLoss
 from tepui.cli.loss import check_loss_given, loss_named
 from tepui.cli.own_functions import own_functions
-from tepui.cli.parsing import KnownLoss
 from tepui.cli.plan_table import plan_table
 from tepui.cli.remembered import remember
 from tepui.cli.tracking import TrackerName, trackers_named

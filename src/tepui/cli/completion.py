@@ -8,7 +8,8 @@ from argparse import Action, ArgumentParser
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
-from tepui.cli.parsing import FLAGS, known_names
+from tepui.cli.known import known_names
+from tepui.cli.parsing import FLAGS
 from tepui.core.extras import extra
 
 EXAMPLE = "tepui completion bash > ~/.tepui.bash"

@@ -14,7 +14,8 @@ import yaml
 from tepui.cli.calls import is_call
 from tepui.cli.config_form import check_form
 from tepui.cli.expansion import config_text
-from tepui.cli.parsing import CALLED, LISTS, configured, items_in, names_for
+from tepui.cli.known import names_for
+from tepui.cli.parsing import CALLED, LISTS, configured, items_in
 from tepui.cli.piped import OPTION, apart
 from tepui.core.checks import require
 

@@ -7,7 +7,8 @@ from typing import Any
 import yaml
 
 from tepui.cli.expansion import check_expansion, config_text
-from tepui.cli.parsing import LISTS, NAMED, known_classes, options_of
+from tepui.cli.known import known_classes
+from tepui.cli.parsing import LISTS, NAMED, options_of
 from tepui.cli.piped import OPTION
 from tepui.core.checks import require
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tepui import data as datasets
 from tepui.cli.console import console, table
-from tepui.cli.parsing import OOD, known_names, known_spelling
+from tepui.cli.known import OOD, known_names, known_spelling
 from tepui.core.checks import one_of, require
 from tepui.data.files.installing import install
 from tepui.data.files.origins import Origin, data_folder

@@ -13,8 +13,8 @@ from torch.utils.data import Dataset
 
 from tepui import data as datasets
 from tepui.cli.folders import say
+from tepui.cli.known import OOD, SHIFTED, known_classes, known_spelling
 from tepui.cli.members import is_saved
-from tepui.cli.parsing import OOD, SHIFTED, known_classes, known_spelling
 from tepui.cli.remembered import PLACES, remembered_data
 from tepui.core.checks import one_of, require
 from tepui.data import (

@@ -7,12 +7,11 @@ from shlex import quote
 from typing import Any, Literal
 
 import torch
-from rich.table import Table
 from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.cli.added_metrics import metric_table, new_metrics, with_metrics
-from tepui.cli.console import console, table
+from tepui.cli.console import console
 from tepui.cli.datasets import (
     Data,
     corrupted_copies,
@@ -30,6 +29,7 @@ from tepui.cli.own_functions import own_functions
 from tepui.cli.remembered import remember
 from tepui.cli.score_tables import (
     class_table,
+    detection_table,
     gain_sentence,
     part_tables,
     score_table,
@@ -59,10 +59,9 @@ from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.ensemble_digest import calibration_digest
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.logit_identity import told_apart_by
-from tepui.evaluation.results import Evaluation, guessing_in_words
+from tepui.evaluation.results import guessing_in_words
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.applied import of_fitted_samples
-from tepui.report.measures import shown_name
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import tested_on
@@ -389,18 +388,3 @@ def _kinds(
 ) -> tuple[str | None, dict[str, Data] | None]:
     """Return the place of corrupted copies and natural shifts, one of them at most."""
     return (shifted, None) if isinstance(shifted, str) else (None, shifted)
-
-
-def detection_table(evaluation: Evaluation) -> Table:
-    """Return the table of what each score finds: mistakes, and unfamiliar sets."""
-    numbers = ("AUROC", "AUPR", "FPR95")
-    title, headings = "what each score finds", ("data", "score")
-    shown = table(title, (*headings, *numbers), numbers=numbers)
-    found = {"mistakes": evaluation.mistakes, **evaluation.ood}
-    for data, scores in found.items():
-        for score, detection in scores.items():
-            values = (detection.auroc, detection.aupr, detection.fpr95)
-            cells = [f"{value:.4f}" for value in values]
-            shown.add_row(data, shown_name(score), *cells)
-        shown.add_section()
-    return shown

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tepui.data
-from tepui.cli.parsing import known_spelling
+from tepui.cli.known import known_spelling
 from tepui.core.checks import require
 from tepui.data import Table
 from tepui.data.image_files import SUFFIXES

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from torch.utils.data import Dataset
 
-from tepui.cli.parsing import KnownLoss
+from tepui.cli.known import KnownLoss
 from tepui.core.checks import require
 from tepui.data.loading import targets_of
 from tepui.losses import CrossEntropy

@@ -2,18 +2,15 @@
 
 import inspect
 import os
-import re
 import sys
-from argparse import SUPPRESS, Action
+from argparse import SUPPRESS
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NoReturn
 
 from docstring_parser import parse
-from jsonargparse import ArgumentParser, DefaultHelpFormatter, Namespace
+from jsonargparse import ArgumentParser, Namespace
 
 from tepui.cli import (
     calibrate,
@@ -41,10 +38,10 @@ from tepui.cli.console import console, plain_warnings
 from tepui.cli.factories import without_factory
 from tepui.cli.files_named import check_no_files
 from tepui.cli.greeting import GREETING
+from tepui.cli.help_text import HelpFormatter
 from tepui.cli.mistakes import NOT_GIVEN, as_refused, as_typed, command_in, in_words
 from tepui.cli.parsing import (
     check_names,
-    known_names,
     normalized,
     options_of,
     spelled,
@@ -118,10 +115,6 @@ SETTINGS = "settings"
 PRINT = "--print_config"
 # Words that are answered without a command.
 OF_ALL = ("-h", "--help", "--version")
-# How a help text ends.
-_TYPED = re.compile(
-    r" \((required, )?type: .*?(?:, default: (.*?))?(?:; known: (.*?))?\)$", re.DOTALL
-)
 # What ends in a message, not in a traceback.
 MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobError)
 # Commands whose work torchrun's processes share, and how others share theirs.
@@ -137,28 +130,6 @@ LEFT_OUT: dict[str, set[str]] = {
     "compare": {"progress", "method", "keep", "stop_after"},
     "sweep": {"progress", "keep", "stop_after", "data_parallel"},
 }
-
-
-class HelpFormatter(DefaultHelpFormatter):
-    """Shows tepui's own classes by their short names, and examples as written.
-
-    Options have dashes, as everywhere in the documentation, and texts no backticks.
-    """
-
-    def format_help(self) -> str:
-        """Return the help, its options with dashes."""
-        text = super().format_help().replace("``", "")
-        return re.sub(r"--\w[\w.]*", lambda option: option[0].replace("_", "-"), text)
-
-    def _expand_help(self, action: Action) -> str:
-        option = next(iter(action.option_strings), "")
-        shortened = partial(_shortened, option=option)
-        text = super()._expand_help(action)
-        text = re.sub(r", known subclasses: ([^)]*)", shortened, text)
-        return _TYPED.sub(_without_type, text)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n".join(indent + line for line in text.splitlines())
 
 
 class Parser(ArgumentParser):
@@ -379,25 +350,3 @@ def _free_arguments(model: Any, explicit: Any) -> frozenset[str]:
         for read in (model, explicit)
     )
     return frozenset(taken.keys() - written.keys())
-
-
-def _without_type(match: re.Match[str]) -> str:
-    """Return what a help text says beside a type, which is of no use to a reader."""
-    required, default, known = match.groups()
-    if default is not None:
-        named = re.match(r"\{'class_path': '(?:\w+\.)*(\w+)'", default)
-        default = default if named is None else named[1]
-    shown = [] if required is None else ["required"]
-    shown += [] if default in (None, "null", "False", "[]") else [f"default: {default}"]
-    shown += [] if known is None else [f"known: {known}"]
-    return f" ({'; '.join(shown)})" if shown else ""
-
-
-def _shortened(match: re.Match[str], option: str) -> str:
-    """Return the classes that an option offers, in place of all that would fit."""
-    known = known_names()
-    offered = known.get(option) or [*chain.from_iterable(known.values())]
-    paths = re.split(r",\s*", match.group(1))
-    names = {path.rsplit(".", 1)[-1] for path in paths if path.startswith("tepui.")}
-    shown = sorted(names & set(offered))
-    return f"; known: {', '.join(shown)}" if shown else ""

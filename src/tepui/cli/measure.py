@@ -12,11 +12,11 @@ from torch import nn
 
 from tepui.cli.console import console, table
 from tepui.cli.datasets import Data, data_for, place_of, run_part, unfamiliar
-from tepui.cli.evaluate import detection_table
 from tepui.cli.folders import RUNS, folder_for
 from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.cli.remembered import options_again
+from tepui.cli.score_tables import detection_table
 from tepui.core.checks import one_of, require
 from tepui.core.free_folder import is_free
 from tepui.core.replacing import check_writable, write_bytes

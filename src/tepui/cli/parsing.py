@@ -1,27 +1,26 @@
-"""Names on the command line: what is known, how it is spelled, lists of values."""
+"""Words of the command line as the parser reads them: names, lists, data sets."""
 
-import inspect
 import json
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from torch.nn import Module
-from torch.utils.data import Dataset
-
-from tepui import data, methods, models
+from tepui import data
 from tepui.cli.calls import is_call, mapping_of, parted
+from tepui.cli.known import (
+    OOD,
+    SHIFTED,
+    arguments_of,
+    known_classes,
+    known_names,
+    known_spelling,
+    names_for,
+)
 from tepui.cli.mistakes import check_known
 from tepui.core.checks import one_of, require
-from tepui.data import Augmentation
-from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
-from tepui.training import SGD, AdamW, schedule
-
-KnownLoss = CrossEntropy | BinaryCrossEntropy | MSE | GaussianNLL | Quantiles
-"""The losses that say what outputs mean."""
 
 OF_FUNCTIONS = ("--metrics", "--measures", "--models")
 # A number for each class, or one word.
@@ -30,8 +29,6 @@ LISTS = (
     *("--seeds", "--methods", "--augment", "--types", "--track", "--loss.levels"),
     *(*WEIGHTS, *OF_FUNCTIONS),
 )
-OOD = "--ood"
-SHIFTED = "--shifted"
 # Options whose values are data sets with names of their own.
 NAMED = (OOD, SHIFTED)
 GRID = "--grid"
@@ -44,48 +41,11 @@ _NAME = re.compile(r"[\w-]+=")
 DEFAULT_MODEL, MODEL_OF_ROWS = "ConvNet", "MLP"
 # Written alone, these mean the model of rows, which the other does not have.
 OPTIONS_OF_ROWS = ("--model.hidden", "--model.in_features")
-# Methods of a recipe and of a calibration are words.
-WORDS_ALONE = {"reproduce": ("--methods",), "calibrate": ("--method",)}
 FLAGS = (
     *("--resume", "--quiet", "--open", "--overwrite", "--deterministic", "--compile"),
     *("--offload", "--list", "--dry_run", "--json", "--whole_paths", "--markdown"),
     *("--probabilities", "--detectors", "--remove"),
 )
-
-
-def known_classes() -> dict[str, list[type]]:
-    """Return the classes that each option can name without their package."""
-    from tepui.cli import wrapped  # takes a while, and help does without
-
-    ways = _classes(methods, methods.Method)
-    others = (data.ArraysOnDisk, data.HuggingFace, data.Texts)  # Python's alone
-    sets = [kind for kind in _classes(data, Dataset) if kind not in others]
-    # The columns of another table would be standardized by its own rows.
-    beside = [kind for kind in sets if kind is not data.Table]
-    shapes = _classes(schedule, schedule.Schedule)
-    return {
-        "--data": [kind for kind in sets if "train" in _options(kind)],
-        "--validation": [kind for kind in sets if _is_labeled(kind)],
-        # Complete ones, not the bases that others fill.
-        "--unlabeled": [kind for kind in beside if hasattr(kind, "__final__")],
-        "--model": _classes(models, models.Model) + _classes(wrapped, Module),
-        "--method": ways,
-        "--methods": ways,
-        "--optimizer": [SGD, AdamW],
-        "--loss": [*get_args(KnownLoss)],
-        "--schedule": [kind for kind in shapes if kind is not schedule.FromFunction],
-        "--augment": _classes(data, Augmentation),
-        OOD: [k for k in beside if {"train", "shape", "path"} & {*_options(k)}],
-        SHIFTED: [kind for kind in beside if _is_labeled(kind)],
-    }
-
-
-def known_names() -> dict[str, list[str]]:
-    """Return the names that each option knows."""
-    return {
-        option: [kind.__name__ for kind in kinds]
-        for option, kinds in known_classes().items()
-    }
 
 
 def normalized(arguments: Sequence[str]) -> list[str]:
@@ -176,7 +136,9 @@ def named_set(text: str, option: str = OOD) -> tuple[str, Any]:
     if not colon:
         return name, kind
     one_of(option, kind, known_names()[option])
-    takes = [key for key in ("path", "root") if key in _options(getattr(data, kind))]
+    takes = [
+        key for key in ("path", "root") if key in arguments_of(getattr(data, kind))
+    ]
     rule = f"name no folder, {kind} takes none"
     require(bool(takes), f"{option} {name}", rule, folder)
     return name, {"class_path": kind, "init_args": {takes[0]: folder}}
@@ -233,7 +195,7 @@ def with_data_option(arguments: Sequence[str]) -> list[str]:
         return words
     option = ["--data", name]
     if colon:
-        key = "path" if kind is not None and "path" in _options(kind) else "root"
+        key = "path" if kind is not None and "path" in arguments_of(kind) else "root"
         option += [f"--data.{key}", folder]
     return [*words[:place], *option, *words[place + 1 :]]
 
@@ -254,16 +216,6 @@ def with_files_first(arguments: Sequence[str]) -> list[str]:
         else:
             (files if word.startswith("--config=") else options).append(word)
     return [*command, *files, *options]
-
-
-def known_spelling(name: str, names: Iterable[str]) -> str:
-    """Return a known name as the library spells it, any other as it is.
-
-    Example:
-        >>> known_spelling("cifar10", ["CIFAR10", "Digits"])
-        'CIFAR10'
-    """
-    return {known.lower(): known for known in names}.get(name.lower(), name)
 
 
 def spelled(arguments: Sequence[str]) -> list[str]:
@@ -343,14 +295,6 @@ def class_names(option: str, value: str) -> list[str]:
     ]
 
 
-def names_for(arguments: Sequence[str]) -> dict[str, list[str]]:
-    """Return what options can name; some commands have methods that are no classes."""
-    names = known_names()
-    for option in WORDS_ALONE.get(arguments[0] if arguments else "", ()):
-        del names[option]
-    return names
-
-
 def _with_model(words: list[str]) -> list[str]:
     """Name the default model where only its options are written."""
     options = [word.partition("=")[0] for word in words]
@@ -384,21 +328,3 @@ def items_in(text: str) -> list[str]:
     if "{" in text or is_call(text):
         return parted(text.strip().removeprefix("[").removesuffix("]"))
     return text.strip("[] ").replace(",", " ").split()
-
-
-def _options(kind: type) -> list[str]:
-    """Return the arguments of a class."""
-    return list(inspect.signature(kind).parameters)
-
-
-def _is_labeled(kind: type) -> bool:
-    """Return whether a data set is made of files and has labels of its own."""
-    return hasattr(kind, "__final__") and bool({"train", "root"} & {*_options(kind)})
-
-
-def _classes(module: object, base: type) -> list[type]:
-    return [
-        item
-        for _, item in inspect.getmembers(module, inspect.isclass)
-        if issubclass(item, base) and not inspect.isabstract(item) and item is not base
-    ]

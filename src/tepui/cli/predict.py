@@ -21,9 +21,9 @@ from tepui.cli.datasets import (
     tested_part,
 )
 from tepui.cli.files_named import READ, check_no_table
+from tepui.cli.known import known_classes
 from tepui.cli.members import named_ensemble
 from tepui.cli.mistakes import nearest
-from tepui.cli.parsing import known_classes
 from tepui.cli.runs_named import check_run
 from tepui.cli.unreadable import end_if_left_out, predict_readable
 from tepui.core.checks import require

@@ -13,7 +13,7 @@ from tepui.evaluation.by_class import RATES, SETS, by_recall
 from tepui.evaluation.class_words import nouns_of
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.task_scores import TaskScores
-from tepui.report.by_class import counted, shown_places
+from tepui.report.by_class import class_count, shown_places
 from tepui.report.measures import ACCURACY, MEASURES, RMSE, shown_name
 from tepui.report.scores import gain_in_words
 from tepui.report.wording import DASH, listed, number
@@ -124,12 +124,27 @@ def class_table(evaluation: Evaluation) -> Table | None:
     ]
     title = f"each {nouns.one}"
     if len(places) < len(found.names):
-        title = counted(found.recall, nouns)
+        title = class_count(found.recall, nouns)
     if len(places) < len(by_recall(found.recall)):
         title += f": the {len(places)} with the lowest recall"
     title += "" if found.uncalibrated is None else ", calibrated"
     numbers = (nouns.samples, *headings)
     return table(title, (nouns.one, *numbers), rows, numbers=numbers)
+
+
+def detection_table(evaluation: Evaluation) -> Table:
+    """Return the table of what each score finds: mistakes, and unfamiliar sets."""
+    numbers = ("AUROC", "AUPR", "FPR95")
+    title, headings = "what each score finds", ("data", "score")
+    shown = table(title, (*headings, *numbers), numbers=numbers)
+    found = {"mistakes": evaluation.mistakes, **evaluation.ood}
+    for data, scores in found.items():
+        for score, detection in scores.items():
+            values = (detection.auroc, detection.aupr, detection.fpr95)
+            cells = [f"{value:.4f}" for value in values]
+            shown.add_row(data, shown_name(score), *cells)
+        shown.add_section()
+    return shown
 
 
 def gain_sentence(evaluation: Evaluation) -> str:

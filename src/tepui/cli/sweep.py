@@ -13,9 +13,9 @@ from torch import nn
 from tepui.cli.console import console, table
 from tepui.cli.datasets import Data
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
+from tepui.cli.known import KnownLoss
 from tepui.cli.loss import loss_named
 from tepui.cli.own_trials import check_unused, own_trials, written_settings
-from tepui.cli.parsing import KnownLoss
 from tepui.cli.plan_table import plan_table
 from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
 from tepui.cli.tracking import TrackerName, trackers_named

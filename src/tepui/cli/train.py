@@ -20,8 +20,8 @@ from tepui.cli.datasets import (
 )
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
+from tepui.cli.known import KnownLoss
 from tepui.cli.loss import check_loss_given, loss_named
-from tepui.cli.parsing import KnownLoss
 from tepui.cli.remembered import options_again, remember
 from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.cli.validation import validation_data

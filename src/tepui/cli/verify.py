@@ -10,7 +10,7 @@ from rich.table import Table
 
 from tepui.cli.console import console, table
 from tepui.cli.data import in_files
-from tepui.cli.parsing import known_spelling
+from tepui.cli.known import known_spelling
 from tepui.cli.runs_named import check_there
 from tepui.data.files.installing import located
 from tepui.data.files.record import RECORD

@@ -116,11 +116,11 @@ def shown_places(recalls: Sequence[float]) -> list[int]:
     return sorted(known) if len(known) <= MOST else known[:MOST]
 
 
-def counted(recalls: Sequence[float], nouns: Nouns) -> str:
+def class_count(recalls: Sequence[float], nouns: Nouns) -> str:
     """Return how many classes there are, and how many occur.
 
     Example:
-        >>> counted([0.5, float("nan"), 1.0], nouns_of("classification", ()))
+        >>> class_count([0.5, float("nan"), 1.0], nouns_of("classification", ()))
         '3 classes, of which 2 occur'
     """
     occurring, every = len(by_recall(recalls)), f"{len(recalls)} {nouns.several}"
@@ -241,7 +241,7 @@ def _why(nouns: Nouns) -> str:
 
 
 def _many(recalls: Sequence[float], shown: int, nouns: Nouns, kept_in: str) -> str:
-    there = f"There are {counted(recalls, nouns)}"
+    there = f"There are {class_count(recalls, nouns)}"
     if shown == len(by_recall(recalls)):
         return f"{there}; the table leaves out the others."
     return (

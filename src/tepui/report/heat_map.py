@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from markupsafe import Markup
 
 from tepui.data.shifts import NATURAL
+from tepui.report.chance import count_apart
 from tepui.report.markup import TableCell, figure, heat_table, part
 from tepui.report.measures import Measure
 from tepui.report.shapes import look
-from tepui.report.story import count_apart
 from tepui.report.wording import listed, number
 from tepui.studies import Comparison, Difference, MethodResult, Trained, estimate
 from tepui.studies.contrasts import Reading, contrast

@@ -12,6 +12,7 @@ from markupsafe import Markup
 from tepui.core.provenance import short_path
 from tepui.report.applied import applied_parts
 from tepui.report.by_class import by_class_parts, by_label_parts
+from tepui.report.chance import count_apart
 from tepui.report.contrast_rows import contrast_figure, summary_figure
 from tepui.report.cost import cost_table, prediction_table, seconds_figure
 from tepui.report.coverage import (
@@ -38,7 +39,7 @@ from tepui.report.sets import sets_parts
 from tepui.report.severity import severity_figure, severity_lead
 from tepui.report.shapes import look
 from tepui.report.sharpness_map import sharpness_figure, sharpness_lead
-from tepui.report.story import contrasts_of, count_apart, told
+from tepui.report.story import contrasts_of, told
 from tepui.report.tables import score_table
 from tepui.report.taken_measures import taken_parts
 from tepui.report.timeline import timeline_parts

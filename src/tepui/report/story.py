@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from tepui.report.chance import by_chance, still_apart
 from tepui.report.failures import failures
 from tepui.report.measures import (
     ACCURACY,
@@ -37,12 +38,10 @@ from tepui.report.wording import (
 from tepui.studies import Comparison, Difference, MethodResult, estimate
 from tepui.studies.contrasts import ensembles_for, reach_with, seed_pairs
 from tepui.studies.load_reports import Group
-from tepui.studies.significance import holm
 
 MOST = 3  # clauses of a sentence; more stand below it
 # Of members on their own, and not of what an ensemble answers.
 OF_MEMBERS = (OWN_ACCURACY.score, OWN_RMSE.score, "improvement")
-CHANCE = 0.05  # of comparisons that are apart without a reason
 
 
 @dataclass(frozen=True)
@@ -123,33 +122,6 @@ def _joined(*sentences: str) -> str:
     return " ".join(filter(None, sentences))
 
 
-def count_apart(found: Sequence[Difference]) -> str:
-    """Return how many intervals leave out zero, beside what chance would bring."""
-    apart = sum(each.apart for each in found)
-    leave = "leaves" if apart == 1 else "leave"
-    return (
-        f"Of {len(found)} intervals {word(apart) if apart else 'none'} {leave} out "
-        f"zero; chance alone would bring {by_chance(len(found))}."
-    )
-
-
-def by_chance(comparisons: int) -> str:
-    """Return how many comparisons are apart without a reason, in words.
-
-    Example:
-        >>> by_chance(6), by_chance(10), by_chance(40)
-        ('less than one', 'about 1', 'about 2')
-    """
-    expected = CHANCE * comparisons
-    return f"about {max(1, round(expected))}" if expected >= 0.5 else "less than one"
-
-
-def still_apart(every: Sequence[Contrast]) -> list[Contrast]:
-    """Return the differences that are apart by tests corrected for all of them."""
-    corrected = holm([each.found.p for each in every])
-    return [each for each, p in zip(every, corrected, strict=True) if p <= CHANCE]
-
-
 def _claim(
     comparison: Comparison, leading: list[Contrast], every: list[Contrast]
 ) -> str:
@@ -186,10 +158,12 @@ def _clear_beside(every: list[Contrast], main: Measure) -> list[Contrast]:
     so by a test that is corrected for the number of all of them.
     """
     left_out = (main.score, *OF_MEMBERS)
+    found = [each.found for each in every]
     return [
         each
-        for each in still_apart(every)
-        if each.measure.score not in left_out
+        for each, sure in zip(every, still_apart(found), strict=True)
+        if sure
+        and each.measure.score not in left_out
         and round(each.found.mean, each.measure.digits) != 0
     ]
 
@@ -303,7 +277,7 @@ def _elsewhere(every: list[Contrast], main: Measure) -> str:
 
 def _weight(every: list[Contrast], apart: int) -> str:
     """Return how far those that are apart can be relied on."""
-    sure = len(still_apart(every))
+    sure = sum(still_apart([each.found for each in every]))
     which = f"{word(sure)} of them also" if sure < apart else "also"
     if not sure:
         which = "but not" if apart == 1 else "none of them"

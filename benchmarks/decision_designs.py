@@ -31,6 +31,11 @@ def random_scores(module: nn.Module, dataset: Dataset[Any]) -> Tensor:
     return torch.rand(length(dataset), generator=stream)
 
 
+def after_sam(**changes: Any) -> SharpBalance:
+    """Return SharpBalance after SAM, whatever the library's default is by now."""
+    return SharpBalance(**{"rho": RHO, "before": "sam", **changes})
+
+
 def late(rho: float) -> SharpBalance:
     """Return SharpBalance after a deep ensemble's first 0.85 of the run."""
     return SharpBalance(rho=rho, before="plain", switch_at=0.85)
@@ -38,16 +43,16 @@ def late(rho: float) -> SharpBalance:
 
 METHODS: dict[str, Method] = {
     "sam": SAM(rho=RHO),
-    "released": SharpBalance(rho=RHO),
+    "released": after_sam(),
     "paper": SharpBalance.paper(rho=RHO),
-    "random": SharpBalance(rho=RHO, score=random_scores),
-    "refreshed": SharpBalance(rho=RHO, refresh_every=5),
-    "early_refreshed": SharpBalance(rho=RHO, switch_at=0.1, refresh_every=5),
+    "random": after_sam(score=random_scores),
+    "refreshed": after_sam(refresh_every=5),
+    "early_refreshed": after_sam(switch_at=0.1, refresh_every=5),
     "deep_ensemble": DeepEnsemble(),
     "late": SharpBalance(rho=RHO, before="plain"),
     "late_0.85": late(RHO),
     "sam_published_rho": SAM(rho=PUBLISHED_RHO),
-    "released_published_rho": SharpBalance(rho=PUBLISHED_RHO),
+    "released_published_rho": after_sam(rho=PUBLISHED_RHO),
     "late_0.85_published_rho": late(PUBLISHED_RHO),
 }
 

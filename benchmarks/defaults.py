@@ -51,7 +51,7 @@ DEFAULTS: tuple[Method, ...] = (
     DeepEnsemble(),
     SAM(rho=0.05),
     GSAM(rho=0.2),
-    SharpBalance(rho=0.2),
+    SharpBalance(rho=0.2, before="sam"),
     SED(weight=0.1, active=2),
     A2D(weight=0.1),
     DivDis(weight=10.0, regularizer=10.0),
@@ -60,7 +60,7 @@ RADII, WEIGHTS = (0.1, 0.05, 0.02), (0.03, 0.01, 0.003)
 CANDIDATES: dict[str, list[Method]] = {
     "SAM": [SAM(rho=0.02)],
     "GSAM": [GSAM(rho=rho) for rho in RADII],
-    "SharpBalance": [SharpBalance(rho=rho) for rho in RADII],
+    "SharpBalance": [SharpBalance(rho=r, before="sam") for r in RADII],
     "SharpBalance-late": [SharpBalance(rho=0.05, before="plain")],
     "SED": [SED(weight=weight, active=2) for weight in WEIGHTS],
     "SED-all": [SED(weight=weight, active=3) for weight in (0.1, *WEIGHTS)],

@@ -65,7 +65,8 @@ class Cell:
             return {"deep_ensemble": DeepEnsemble()}
         if self.adaptive:
             return {"asam": SAM(rho=self.rho, adaptive=True)}
-        return {"sam": SAM(rho=self.rho), "sharpbalance": SharpBalance(rho=self.rho)}
+        balanced = SharpBalance(rho=self.rho, before="sam")
+        return {"sam": SAM(rho=self.rho), "sharpbalance": balanced}
 
     def file(self, method: str) -> str:
         """Return the name of the file for one of its methods."""

@@ -29,9 +29,9 @@ from tepui.studies.significance import Difference
 
 FOLDERS = (RESULTS, RESULTS.parent / "011_short_runs")
 ENSEMBLES = {"cifar10": 15, "features": 5, "flights": 10}
-FORMER = named(SharpBalance(rho=0.05))
+FORMER = named(SharpBalance(rho=0.05, before="sam"))
 PLAINLY = named(SharpBalance(rho=0.05, before="plain"))
-SMALLER = named(SharpBalance(rho=0.02))
+SMALLER = named(SharpBalance(rho=0.02, before="sam"))
 SAM_NOW, SAM_SMALLER = named(SAM(rho=0.05)), named(SAM(rho=0.02))
 
 Pairs = Mapping[str, Mapping[str, Pair]]  # by job and method

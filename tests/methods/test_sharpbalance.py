@@ -322,9 +322,9 @@ def test_presets_follow_paper_and_released_code():
         assert code.off_by_one
         assert not code.stratified
         assert code.base == SAM(update_statistics=True)
-        assert code.rho == 0.2
+        assert (code.rho, code.before) == (0.2, "sam")
     assert SharpBalance.released("cifar10", stratified=True).stratified
-    assert paper.rho == 0.2
+    assert (paper.rho, paper.before) == (0.2, "sam")
     usual = {"stratified": True, "off_by_one": False, "base": SAM(), "rho": 0.05}
     assert SharpBalance() == SharpBalance.released(**usual)
 

@@ -151,10 +151,11 @@ class SharpBalance(ExchangingMethod):
             changes: Fields to set otherwise.
 
         Returns:
-            The highest scores, nothing of the leftover, a radius of 0.2.
+            SAM until the switch, the highest scores, nothing of the leftover, a radius
+            of 0.2.
         """
-        values = {"rho": PUBLISHED_RHO, "select": "highest", "leftover": "none"}
-        return cls(**{**values, **changes})
+        sets = {"select": "highest", "leftover": "none"}
+        return cls(**{"rho": PUBLISHED_RHO, "before": "sam", **sets, **changes})
 
     @classmethod
     def released(cls, dataset: str = "cifar10", **changes: Any) -> Self:
@@ -166,14 +167,15 @@ class SharpBalance(ExchangingMethod):
             changes: Fields to set otherwise.
 
         Returns:
-            The lowest scores, a part of the leftover, a radius of 0.2, batches split by
-            membership, perturbed passes that update BatchNorm's statistics, and the
-            switch one epoch late.
+            SAM until the switch, the lowest scores, a part of the leftover, a radius of
+            0.2, batches split by membership, perturbed passes that update BatchNorm's
+            statistics, and the switch one epoch late.
         """
         one_of("dataset", dataset, RELEASED)
         fraction, leftover = RELEASED[dataset]
         values: dict[str, Any] = {
             "rho": PUBLISHED_RHO,
+            "before": "sam",
             "fraction": fraction,
             "leftover": leftover,
             "select": "lowest",

@@ -24,7 +24,7 @@ from make_defaults import (
 from score_tables import row, with_interval
 
 from tepui.core.storage import read_json
-from tepui.methods import SAM, SharpBalance
+from tepui.methods import GSAM, SAM, SharpBalance
 from tepui.studies.significance import Difference
 
 FOLDERS = (RESULTS, RESULTS.parent / "011_short_runs")
@@ -33,13 +33,14 @@ FORMER = named(SharpBalance(rho=0.05, before="sam"))
 PLAINLY = named(SharpBalance(rho=0.05, before="plain"))
 SMALLER = named(SharpBalance(rho=0.02, before="sam"))
 SAM_NOW, SAM_SMALLER = named(SAM(rho=0.05)), named(SAM(rho=0.02))
+GSAM_NOW = named(GSAM(rho=0.02))
 
 Pairs = Mapping[str, Mapping[str, Pair]]  # by job and method
 
 
 def main() -> None:
     pairs = {job: complete(job, FOLDERS) for job in JOBS}
-    arms = (FORMER, PLAINLY, SMALLER, SAM_NOW, SAM_SMALLER)
+    arms = (FORMER, PLAINLY, SMALLER, SAM_NOW, SAM_SMALLER, GSAM_NOW)
     print_jobs(pairs, arms)
     print()
     images = pairs["cifar10"]

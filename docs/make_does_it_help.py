@@ -45,7 +45,7 @@ PRICES_003 = {
 LABELS_002 = {
     PLAIN: "deep ensemble",
     "sam": "SAM",
-    "released": "SharpBalance",
+    "released": "SharpBalance after SAM",
     "paper": "SharpBalance, the paper's rule",
     "late": "SharpBalance from half on",
 }

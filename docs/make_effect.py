@@ -20,7 +20,7 @@ from tepui.studies.statistics import mean_interval
 LABELS = {
     "deep_ensemble": "plain\n(deep ensemble)",
     "sam": "SAM",
-    "released": "SharpBalance",
+    "released": "SharpBalance,\nafter SAM",
     "late": "SharpBalance,\nfrom half on",
 }
 TITLES = {"clean": "clean images", "corrupted": "corrupted images"}

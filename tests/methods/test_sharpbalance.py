@@ -119,7 +119,10 @@ def test_sets_are_those_of_the_members_scores_at_the_switch(tmp_path):
 @pytest.mark.filterwarnings("ignore:SharpBalance exchanges nothing")
 def test_before_the_switch_it_is_sam_to_the_bit():
     balance = fitted(
-        numbers(), mlp, method=SharpBalance(rho=0.1, switch_at=2), epochs=2
+        numbers(),
+        mlp,
+        method=SharpBalance(rho=0.1, switch_at=2, before="sam"),
+        epochs=2,
     )
     sam = fitted(numbers(), mlp, method=SAM(rho=0.1), epochs=2)
     assert_same_runs(balance, sam)
@@ -325,8 +328,9 @@ def test_presets_follow_paper_and_released_code():
         assert (code.rho, code.before) == (0.2, "sam")
     assert SharpBalance.released("cifar10", stratified=True).stratified
     assert (paper.rho, paper.before) == (0.2, "sam")
-    usual = {"stratified": True, "off_by_one": False, "base": SAM(), "rho": 0.05}
-    assert SharpBalance() == SharpBalance.released(**usual)
+    usual = {"stratified": True, "off_by_one": False, "base": SAM()}
+    decided = {"rho": 0.05, "before": "plain"}
+    assert SharpBalance() == SharpBalance.released(**usual, **decided)
 
 
 @pytest.mark.parametrize(

@@ -34,15 +34,19 @@ def shared(*methods):
 @pytest.mark.parametrize(
     ("method", "simpler", "epochs"),
     [
-        (SharpBalance(rho=0.1), SAM(rho=0.1), 4),
+        (SharpBalance(rho=0.1, before="sam"), SAM(rho=0.1), 4),
         (SharpBalance.paper(rho=0.1, switch_at=3), SAM(rho=0.1), 3),
-        (SharpBalance(rho=0.1, base=GSAM(alpha=0.2)), GSAM(rho=0.1, alpha=0.2), 4),
+        (
+            SharpBalance(rho=0.1, before="sam", base=GSAM(alpha=0.2)),
+            GSAM(rho=0.1, alpha=0.2),
+            4,
+        ),
         (
             SharpBalance.released(rho=0.1),
             SAM(rho=0.1, update_statistics=True),
             5,
         ),
-        (SharpBalance(before="plain"), DeepEnsemble(), 4),
+        (SharpBalance(), DeepEnsemble(), 4),
         (SAM(start_at=0.75), DeepEnsemble(), 6),
         (SAM(), SAM(), 8),
         (DeepEnsemble(), DeepEnsemble(), 8),
@@ -56,24 +60,25 @@ def test_all_that_is_shared_is_trained_once_and_nothing_else():
     late = [SAM(start_at=epoch) for epoch in (2, 4, 6)]
     assert shared(DeepEnsemble(), *late) == [(2, 4, 6), (2,), (2, 4), (2, 4, 6)]
     assert shared(*late) == [(2,), (2, 4), (2, 4)]
-    assert shared(SAM(rho=0.1), SharpBalance(rho=0.1)) == [(4,), (4,)]
-    rules = [SharpBalance(rho=0.1), SharpBalance.paper(rho=0.1)]
+    after_sam = SharpBalance(rho=0.1, before="sam")
+    assert shared(SAM(rho=0.1), after_sam) == [(4,), (4,)]
+    rules = [after_sam, SharpBalance.paper(rho=0.1)]
     assert shared(*rules, SAM(rho=0.1)) == [(4,), (4,), (4,)]
 
 
 def test_what_differs_from_the_first_epoch_on_shares_nothing():
-    assert shared(SAM(rho=0.1), SharpBalance(rho=0.2)) == [(), ()]
+    assert shared(SAM(rho=0.1), SharpBalance(rho=0.2, before="sam")) == [(), ()]
     assert shared(DeepEnsemble(), SAM()) == [(), ()]
-    assert shared(DeepEnsemble(), SharpBalance(before="plain", switch_at=0)) == [(), ()]
+    assert shared(DeepEnsemble(), SharpBalance(switch_at=0)) == [(), ()]
     assert shared(SharpBalance(rho=0.1)) == [()]
 
 
 METHODS = [
     SAM(rho=0.1),
-    SharpBalance(rho=0.1),
+    SharpBalance(rho=0.1, before="sam"),
     SharpBalance.paper(rho=0.1),
     DeepEnsemble(),
-    SharpBalance(rho=0.1, before="plain"),
+    SharpBalance(rho=0.1),
     SAM(start_at=6),
 ]
 JOBS = [Job(trial(method), (EXAM,)) for method in METHODS]

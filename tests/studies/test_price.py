@@ -110,7 +110,8 @@ def test_an_hour_is_the_measured_step_times_operations(tmp_path):
 
 def test_what_trials_share_counts_once(tmp_path):
     flat = TRIAL.trained_with(epochs=8)
-    late = flat.trained_with(method=SharpBalance(rho=0.1, switch_at=0.5))
+    after_sam = SharpBalance(rho=0.1, switch_at=0.5, before="sam")
+    late = flat.trained_with(method=after_sam)
     pricing = Pricing(Store(tmp_path, device="cpu"))
     whole = pricing.price([Job(flat)]).hours_on_h200
     both = pricing.price([Job(flat), Job(late)]).hours_on_h200
@@ -119,7 +120,7 @@ def test_what_trials_share_counts_once(tmp_path):
 
 
 def test_plain_beginnings_cost_half(tmp_path):
-    late = SharpBalance(rho=0.1, switch_at=0.5, before="plain")
+    late = SharpBalance(rho=0.1, switch_at=0.5)
     pricing = Pricing(Store(tmp_path, device="cpu"))
     flat, begins_plain = (
         pricing.price([Job(TRIAL.trained_with(epochs=8, method=method))])

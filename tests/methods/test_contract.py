@@ -85,7 +85,7 @@ CASES = {
         Case(SharpBalance.paper(rho=0.1, switch_at=0)),
         Case(SharpBalance(rho=0.1, base=GSAM(), leftover="split", select="lowest")),
         Case(SharpBalance.released("cifar10", rho=0.1, switch_at=0), updates=2),
-        Case(SharpBalance(rho=0.1, before="plain")),
+        Case(SharpBalance(rho=0.1, before="sam")),
     ],
     "SED": [
         Case(SED(weight=0.01, active=None)),

@@ -375,7 +375,7 @@ def test_a_comparison_is_the_same_by_every_executor(library, executor, tmp_path)
     options = {"epochs": 2, "batch_size": 32, "device": "cpu", "progress": "none"}
     options |= {"sharpness": {"num_samples": 10, "num_steps": 2}, "members": 2}
     options["ensembles"] = 1
-    methods = [SAM(rho=0.1), SharpBalance(rho=0.1, switch_at=0.5)]
+    methods = [SAM(rho=0.1), SharpBalance(rho=0.1, before="sam")]
     arguments = methods, TRIAL.model, train, test
     here = compare(*arguments, out=tmp_path / "here", **options)
     how = {"executor": executor, "at_once": 2}

@@ -14,8 +14,8 @@ from tepui.studies.standing import where_it_stands
 METHODS = [
     DeepEnsemble(),
     SAM(),
-    SharpBalance(),
-    SharpBalance(before="plain", switch_at=0.75),
+    SharpBalance(before="sam"),
+    SharpBalance(switch_at=0.75),
     GSAM(),
     SED(active=2),
 ]

@@ -24,10 +24,10 @@ single = pytest.fixture(autouse=True)(one_thread)
 
 EPOCHS, HALF = 4, 2
 BRANCHES = [
-    SharpBalance(rho=0.3),
-    SharpBalance(rho=0.3, stratified=False, refresh_every=1),
+    SharpBalance(rho=0.3, before="sam"),
+    SharpBalance(rho=0.3, before="sam", stratified=False, refresh_every=1),
     SharpBalance.paper(rho=0.3, before="plain"),
-    SharpBalance(rho=0.3, base=GSAM(alpha=0.5)),
+    SharpBalance(rho=0.3, before="sam", base=GSAM(alpha=0.5)),
     SAM(rho=0.3, start_at=0.5),
     GSAM(rho=0.3, start_at=3),
     SAM(rho=0.3),
@@ -55,7 +55,7 @@ def test_a_branch_equals_the_whole_run_to_the_bit(tmp_path, method):
 
 
 def test_a_branch_can_be_killed_and_resumed(tmp_path):
-    method = SharpBalance(rho=0.3)
+    method = SharpBalance(rho=0.3, before="sam")
     trained(SAM(rho=0.3), tmp_path / "prefix", stop_after=HALF)
     how = {"branch_from": tmp_path / "prefix", "resume": True}
     trained(method, tmp_path / "branch", stop_after=HALF + 1, **how)
@@ -73,7 +73,7 @@ def test_a_branch_may_be_taken_earlier_than_methods_part(tmp_path):
 @pytest.mark.filterwarnings("ignore:SharpBalance exchanges nothing")
 def test_a_branch_with_no_epoch_left_ends_like_the_whole_run(tmp_path):
     trained(SAM(rho=0.3), tmp_path / "prefix")
-    method = SharpBalance(rho=0.3, switch_at=EPOCHS)
+    method = SharpBalance(rho=0.3, before="sam", switch_at=EPOCHS)
     how = {"branch_from": tmp_path / "prefix", "resume": True}
     for _ in range(2):
         branch = trained(method, tmp_path / "branch", **how)
@@ -101,13 +101,17 @@ def test_a_stopped_run_is_not_finished_and_goes_on(tmp_path):
 @pytest.mark.parametrize(
     ("method", "how", "said"),
     [
-        (SharpBalance(rho=0.2), {}, "method must begin like the run in"),
+        (SharpBalance(before="sam", rho=0.2), {}, "method must begin like the run in"),
         (
-            SharpBalance(rho=0.3, before="plain"),
+            SharpBalance(rho=0.3),
             {},
             "it begins like .*DeepEnsemble",
         ),
-        (SharpBalance(rho=0.3, switch_at=1), {}, "branch_from must stand at epoch 1"),
+        (
+            SharpBalance(rho=0.3, before="sam", switch_at=1),
+            {},
+            "branch_from must stand at epoch 1",
+        ),
         (
             SAM(rho=0.3),
             {"batch_size": 6},
@@ -168,14 +172,17 @@ def test_a_branch_takes_its_origins_threads(tmp_path):
     trained(SAM(rho=0.3), tmp_path / "prefix", stop_after=HALF)
     torch.set_num_threads(2)
     how = {"branch_from": tmp_path / "prefix"}
-    branch = trained(SharpBalance(rho=0.3), tmp_path / "branch", **how)
+    branch = trained(SharpBalance(rho=0.3, before="sam"), tmp_path / "branch", **how)
     torch.set_num_threads(1)
     assert RunFolder(tmp_path / "branch").threads() == 1
-    assert_same_bits(branch, trained(SharpBalance(rho=0.3), None))
+    assert_same_bits(branch, trained(SharpBalance(rho=0.3, before="sam"), None))
 
 
 def test_a_branch_that_has_begun_no_longer_needs_its_origin(tmp_path):
-    method, how = SharpBalance(rho=0.3), {"branch_from": tmp_path / "prefix"}
+    method, how = (
+        SharpBalance(rho=0.3, before="sam"),
+        {"branch_from": tmp_path / "prefix"},
+    )
     trained(SAM(rho=0.3), tmp_path / "prefix", stop_after=HALF)
     origin = RunFolder(tmp_path / "prefix").load_checkpoint()
     trained(method, tmp_path / "branch", stop_after=HALF + 1, **how)
@@ -213,11 +220,15 @@ def test_a_run_stopped_within_an_epoch_is_no_branch_point(tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         trained(SAM(rho=0.3), tmp_path / "prefix")
     monkeypatch.undo()
-    for method in (SAM(rho=0.3), SharpBalance(rho=0.3)):
+    for method in (SAM(rho=0.3), SharpBalance(rho=0.3, before="sam")):
         with pytest.raises(ValueError, match="branch_from must stand at the end of an"):
             trained(method, tmp_path / "new", branch_from=tmp_path / "prefix")
     trained(SAM(rho=0.3), tmp_path / "prefix", resume=True, stop_after=HALF)
-    trained(SharpBalance(rho=0.3), tmp_path / "new", branch_from=tmp_path / "prefix")
+    trained(
+        SharpBalance(rho=0.3, before="sam"),
+        tmp_path / "new",
+        branch_from=tmp_path / "prefix",
+    )
 
 
 def _leave(interruption):

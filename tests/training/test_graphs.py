@@ -27,7 +27,7 @@ METHODS = [
     GSAM(rho=0.1, rho_min=0.05),
     Lookahead(),
     SharpBalance(rho=0.1, switch_at=1),
-    SharpBalance(rho=0.1, switch_at=1, before="plain"),
+    SharpBalance(rho=0.1, switch_at=1, before="sam"),
     SharpBalance.paper(rho=0.1, switch_at=1),
 ]
 OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=1e-3)]

@@ -13,11 +13,11 @@ METHODS = {
     "plain": (DeepEnsemble(), lambda epoch, epochs: 1.0),
     "late SAM": (SAM(start_at=0.5), lambda epoch, n: 1.9 if epoch >= n // 2 else 1.0),
     "SharpBalance": (
-        SharpBalance(before="plain", switch_at=0.6, fraction=0.4),
+        SharpBalance(switch_at=0.6, fraction=0.4),
         lambda epoch, n: 1.0 + (epoch >= 0.6 * n) * 0.7 + (epoch == int(0.6 * n)) * 1.4,
     ),
     "scored often": (
-        SharpBalance(switch_at=0.25, refresh_every=2),
+        SharpBalance(before="sam", switch_at=0.25, refresh_every=2),
         lambda epoch, n: 1.9 + (epoch >= n // 4 and (epoch - n // 4) % 2 == 0) * 0.8,
     ),
 }

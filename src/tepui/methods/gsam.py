@@ -30,7 +30,7 @@ from torch.nn.utils import get_total_norm
 
 from tepui.core import foreach
 from tepui.core.checks import require
-from tepui.core.per_member import per_member, values_of
+from tepui.core.per_member import values_of
 from tepui.methods.member import Member
 from tepui.methods.sharpness_aware import SharpnessAware
 from tepui.optim import EPSILON
@@ -71,7 +71,6 @@ class GSAM(SharpnessAware):
         alpha: How much of the orthogonal component is removed; zero is SAM.
     """
 
-    rho: float | tuple[float, ...] = per_member(0.02)
     rho_min: float | None = None
     alpha: float = 0.4
 

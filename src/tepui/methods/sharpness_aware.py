@@ -32,7 +32,7 @@ class SharpnessAware(MemberMethod):
             gradients before.
     """
 
-    rho: float | tuple[float, ...] = per_member(0.05)
+    rho: float | tuple[float, ...] = per_member(0.02)
     adaptive: bool = False
     update_statistics: bool = False
     start_at: int | float = 0

@@ -363,9 +363,11 @@ def test_a_class_that_takes_no_further_arguments_is_given_none(guest, capsys):
 def test_messages_help_whoever_mistypes(guest, capsys):
     attempt("method: SMA")
     message = "method must name a class of tepui, got 'SMA' (did you mean 'SAM'?)"
-    assert capsys.readouterr().err == f"tepui: {message}\n"
+    assert capsys.readouterr().err == f"tepui: {message} (in options.yaml)\n"
     attempt(f"model: {{class_path: {guest}.Net}}")
-    assert capsys.readouterr().err == f"tepui: model {REFUSED}, got '{guest}.Net'\n"
+    assert capsys.readouterr().err == (
+        f"tepui: model {REFUSED}, got '{guest}.Net' (in options.yaml)\n"
+    )
     attempt("method: tepui.models.MLP")
     assert "method must name a class of the kind that" in capsys.readouterr().err
     assert refusal("anything else") is None

@@ -9,9 +9,9 @@ from tepui.cli.main import main
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", r"--config .*c.yaml must be a file of options, .* got 'nothing'"),
-        ("p0,p1\n1,2\n" * 9000, r"be a file of options.* got \"other text \('p0,p1"),
-        ("- 1\n", r"be a file of options"),
+        ("", r"--config .*c.yaml must hold options, .* got 'nothing'"),
+        ("p0,p1\n1,2\n" * 9000, r"hold options.* got \"other text \('p0,p1"),
+        ("- 1\n", r"hold options"),
         ("batch-size: 3\n", r"batch-size must be written batch_size in a file"),
         (
             "method: {class_path: SharpBalance, rho: 0.05}\n",

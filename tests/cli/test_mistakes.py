@@ -237,7 +237,8 @@ def test_a_mistake_in_a_file_is_told_in_words(content, tmp_path, capsys):
     file.write_text(content)
     error = said(["train", "--config", str(file)], capsys)
     first, second = error.splitlines()
-    assert re.fullmatch("tepui: " + FILES[content], first), first
+    place = re.escape(f" (in {file})")
+    assert re.fullmatch(f"tepui: {FILES[content]}{place}", first), first
     assert second == "tepui train --help shows all options"
 
 

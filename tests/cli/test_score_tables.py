@@ -158,7 +158,7 @@ def test_what_has_no_classes_has_no_such_table():
     assert class_table(evaluation(numbers(0.5, 0.75), Task("regression"))) is None
 
 
-def test_labels_are_counted_as_the_columns_they_are():
+def test_labels_have_their_names_or_the_numbers_of_their_columns():
     scores = LabelScores(
         individual_accuracy=0.5,
         accuracy=0.5,
@@ -175,6 +175,8 @@ def test_labels_are_counted_as_the_columns_they_are():
     rows = printed(*part_tables(found))
     assert ["0", "12.50 %"] in rows
     assert ["1", "37.50 %"] in rows
+    named = evaluation(scores, MULTI_LABEL, by_class=by_class(2))
+    assert ["c1", "37.50 %"] in printed(*part_tables(named))
     shown = {row[0]: row[1:] for row in printed(score_table(found, "title"))}
     assert shown["mean average precision"] == ["75.00 %"]
     assert gain_sentence(found) == (

@@ -1,6 +1,8 @@
 """Validation data that the command line names: a share, or data of their own."""
 
 import json
+import os
+import shutil
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +36,7 @@ def tables(tmp_path, monkeypatch):
     """Two files of rows, the later ones of another mean."""
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "train.csv", 60, 0)
+    write_rows(tmp_path / "copy.csv", 60, 0)
     write_rows(tmp_path / "later.csv", 30, 0.5)
 
 
@@ -102,6 +105,10 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
         ),
         (
             ["--data.ignore", "color", *OWN[:3], "./train.csv", *OWN[4:]],
+            "--validation must be other data than --data",
+        ),
+        (
+            [*OWN[:3], "copy.csv", *OWN[4:]],
             "--validation must be other data than --data",
         ),
         (
@@ -180,6 +187,32 @@ def test_a_part_of_a_folder_of_images_is_no_other_data(tmp_path):
         assert same_source(whole, inside)
     assert not same_source(partial(ImageFolder, path="photos/val"), whole)
     assert not same_source(inside, partial(ImageFolder, path="photos/train"))
+
+
+@pytest.mark.parametrize("way", [os.link, shutil.copyfile])
+def test_hard_links_and_copies_are_no_other_data(way, tmp_path):
+    for part in ("train", "test"):
+        for name in ("cat", "dog"):
+            picture(Path("photos", part, name, "1.png"), (9, len(part), len(name)))
+            Path("again", part, name).mkdir(parents=True)
+            file = Path(part, name, "1.png")
+            way(Path("photos", file), Path("again", file))
+    way("train.csv", "again.csv")
+    whole, table = partial(ImageFolder, path="photos"), partial(Table, path="train.csv")
+    for place in ("again", "again/train", "again/test"):
+        assert same_source(partial(ImageFolder, path=place), whole)
+    assert same_source(partial(Table, path="again.csv"), table)
+    inside = partial(ImageFolder, path="again/train")
+    assert not same_source(inside, partial(ImageFolder, path="photos/test"))
+    assert not same_source(partial(ArrayFile, path="again.csv"), table)
+
+
+def test_files_of_one_size_are_told_apart_by_what_they_hold():
+    changed = bytearray(Path("train.csv").read_bytes())
+    changed[-1] ^= 1
+    Path("again.csv").write_bytes(changed)
+    table = partial(Table, path="train.csv")
+    assert not same_source(partial(Table, path="again.csv"), table)
 
 
 @pytest.mark.parametrize(

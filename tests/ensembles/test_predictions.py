@@ -167,6 +167,19 @@ def test_one_logit_is_a_yes_or_no_and_not_a_certainty():
     assert out.labels.tolist() == [[1], [0]]
 
 
+@pytest.mark.parametrize(
+    ("classes", "said"),
+    [
+        ((), ["yes", "no"]),
+        (("ham", "spam"), ["spam", "ham"]),
+        (("spam",), ["spam", ""]),
+    ],
+)
+def test_a_yes_or_no_is_said_by_the_name_of_the_answer(classes, said):
+    outputs = torch.tensor([[[2.0], [-3.0]]])
+    assert LabelPrediction(outputs, classes=classes).label_names == said
+
+
 def test_names_of_classes_and_labels_are_said():
     logits = torch.tensor([[[3.0, 0.0], [0.0, 3.0]]])
     classes = ClassPrediction(logits, classes=("cat", "dog"))

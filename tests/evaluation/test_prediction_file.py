@@ -127,6 +127,19 @@ def test_labels_of_several_at_once_are_kept_or_left_out_for_all(ending, tmp_path
         assert there == (name == "some")
 
 
+@pytest.mark.parametrize("classes", [("ham", "spam"), ("spam",), ()])
+def test_the_answer_of_a_yes_or_no_has_its_name_in_a_table(classes, tmp_path):
+    data = Arrays(X, (X[:, :1] > 0).long())
+    ensemble, found = shards(tmp_path / "parts", Task("multi_label"), 1, data)
+    file = write_predictions(found, tmp_path / "out.csv", classes=classes)
+    table, chosen = read(file), ensemble.predict(X).labels[:, 0].tolist()
+    assert {*chosen} == {0, 1}
+    assert [int(answer) for answer in table["prediction"]] == chosen
+    no, yes = ("", *classes)[-2:] if classes else (None, None)
+    expected = [yes if answer else no for answer in chosen] if classes else None
+    assert table.get("class") == expected
+
+
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".safetensors"])
 @pytest.mark.parametrize(
     "more", [{"more": torch.ones(8)}, {"pds": torch.ones(8, 2)}], ids=["name", "shape"]

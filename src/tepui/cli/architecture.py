@@ -91,6 +91,11 @@ def fitted(
     """
     facts = facts_of(data, CLASSIFICATION if task is None else task)
     if model is None:
+        rule = (
+            "be given for masks, such as mypackage.make_net, whose outputs are "
+            "(samples, classes, height, width)"
+        )
+        require(not has_masks(data), "--model", rule, None)
         model = _default_model(facts)
     return fitted_to(facts, model)
 
@@ -102,6 +107,12 @@ def _default_model(facts: Mapping[str, int]) -> Architecture:
     rule = "be given for samples that are neither images nor rows of numbers, such as "
     require("in_features" in facts, "--model", f"{rule}Albert for text", None)
     return Architecture(MLP, frozenset({"num_classes", "in_features"}))
+
+
+def has_masks(data: Dataset[Any]) -> bool:
+    """Return whether the targets of a data set are one for each pixel."""
+    targets = targets_of(data)
+    return targets is not None and targets.ndim > 2
 
 
 def fitted_to(facts: Mapping[str, int], model: Factory) -> Factory:

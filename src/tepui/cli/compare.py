@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from tepui.cli.architecture import fitted
+from tepui.cli.architecture import fitted, has_masks
 from tepui.cli.console import console
 from tepui.cli.datasets import (
     Data,
@@ -131,7 +131,7 @@ def compare(
         logits_in: How logits are stored: float32, float16 for half the space, or none.
             Scores do not depend on it; without logits the report shows no images.
         sharpness: Number of training samples on which to measure the members'
-            sharpness; 0 skips it.
+            sharpness; 0 skips it. It is not measured where every pixel has a class.
         extractor: Train only heads, on features that are computed once for all
             ensembles and kept in the folder: of the first member of a run (RUN, or
             RUN:mypackage.Net for a model of your own), or of what a class or function
@@ -200,6 +200,7 @@ def compare(
             plans["all"] = [*chain.from_iterable(plans.values())]
         terminal.print(plan_table("method", plans, store, runs=folder.parent))
         return
+    measured = sharpness and not has_masks(train)
     with resumable(folder, optimizer):
         comparison = compare_methods(
             methods or DEFAULT_METHODS,
@@ -207,7 +208,7 @@ def compare(
             train,
             test,
             metrics=own_functions("--metrics", metrics or ()),
-            sharpness={"num_samples": sharpness} if sharpness else None,
+            sharpness={"num_samples": sharpness} if measured else None,
             extractor=front,
             title=f"Ensembles on {type(train).__name__}",
             resume=resume,

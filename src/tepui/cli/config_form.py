@@ -9,7 +9,7 @@ import yaml
 from tepui.cli.expansion import check_expansion, config_text
 from tepui.cli.known import known_classes
 from tepui.cli.parsing import LISTS, NAMED, options_of
-from tepui.cli.piped import OPTION
+from tepui.cli.piped import NAME, OPTION, called
 from tepui.core.checks import require
 
 ARGUMENTS = "init_args"
@@ -28,7 +28,8 @@ def check_form(words: Sequence[str]) -> None:
     Raises:
         FileNotFoundError: If there is no such file.
         ValueError: If it is no YAML, or holds too many values, no options, one with
-            hyphens or dots, or a class with arguments beside its path.
+            hyphens or dots, or a class without a name or with arguments beside its
+            path.
     """
     check_expansion(words)
     for option, file in options_of(words):
@@ -46,15 +47,21 @@ def _check_file(file: str) -> None:
         raise ValueError(_unread(file, text, error)) from error
     except (OSError, ValueError, RecursionError):
         return
-    rule = "be a file of options, one a line (epochs: 3)"
+    rule = "hold options, one a line (epochs: 3)"
     held = "nothing" if found is None else f"other text ({text[:20].strip()!r} …)"
-    require(isinstance(found, Mapping), f"{OPTION} {file}", rule, held)
+    require(isinstance(found, Mapping), _whole(file), rule, held)
     for name in (str(name) for name in found):
         rule = f"be written {name.replace('-', '_')} in a file"
         require("-" not in name, name, rule, name)
         _check_nested(name, found)
     for place, value in _mappings(found, ""):
         _check_class(place, value)
+
+
+def _whole(file: str) -> str:
+    """Return what to call a file where all of it is wrong."""
+    name = called(file)
+    return name if name == NAME else f"{OPTION} {file}"
 
 
 def _unread(file: str, text: str, error: yaml.YAMLError) -> str:
@@ -69,7 +76,7 @@ def _unread(file: str, text: str, error: yaml.YAMLError) -> str:
         why = f"{why}, in what line {first + 1} begins"
     line = text.split("\n")[number].strip()[:LONGEST]
     return (
-        f"{OPTION} {file} must be YAML, but line {number + 1} is not ({why}), got "
+        f"{_whole(file)} must be YAML, but line {number + 1} is not ({why}), got "
         f"{line!r}"
     )
 
@@ -132,12 +139,18 @@ def _kind(option: str, argument: str, found: Mapping[str, Any]) -> str:
 
 
 def _check_class(place: str, value: Mapping[str, Any]) -> None:
-    """Refuse a class whose arguments stand beside its path."""
+    """Refuse a class without a name, or whose arguments stand beside its path."""
     beside = [str(name) for name in value if name not in OF_CLASSES]
     if CLASS_PATH in value and beside:
         example = _of_class(beside[:1], value[beside[0]], value[CLASS_PATH])
         rule = f"have the arguments of a class under {ARGUMENTS}, such as {example}"
         require(False, place, rule, f"{', '.join(beside)} beside {CLASS_PATH}")
+    if CLASS_PATH in value:
+        path, given = value[CLASS_PATH], value.get(ARGUMENTS, {})
+        rule = "be the name of a class, or its path"
+        require(isinstance(path, str), f"{place}.{CLASS_PATH}", rule, path)
+        rule = "be arguments with their values, {NAME: VALUE, ...}"
+        require(isinstance(given, Mapping), f"{place}.{ARGUMENTS}", rule, given)
 
 
 def _mappings(value: object, place: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 
 from tepui.cli.parsing import options_of
+from tepui.cli.piped import called
 from tepui.core.checks import require
 
 LIMIT = 100_000
@@ -24,7 +25,7 @@ def check_expansion(words: Sequence[str]) -> None:
     for option, file in options_of(words):
         if option == "--config":
             rule = f"hold at most {LIMIT} values, with what aliases stand for"
-            require(expanded_size(file) <= LIMIT, option, rule, file)
+            require(expanded_size(file) <= LIMIT, option, rule, called(file))
 
 
 def expanded_size(file: str) -> float:

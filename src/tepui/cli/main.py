@@ -34,6 +34,7 @@ from tepui.cli.admission import admitting, check_classes, listed, named_by_user,
 from tepui.cli.architecture import Architecture
 from tepui.cli.completion import EXAMPLE, Shell, script
 from tepui.cli.config_calls import with_calls
+from tepui.cli.config_place import place_in_files, told_with_place
 from tepui.cli.console import console, plain_warnings
 from tepui.cli.factories import without_factory
 from tepui.cli.files_named import check_no_files
@@ -141,7 +142,8 @@ class Parser(ArgumentParser):
     where it is read again, they follow from the data again.
     """
 
-    words: Sequence[str] = ()  # what was written, but for the wish to print it
+    written: Sequence[str] = ()
+    words: Sequence[str] = ()  # as it is read, but for the wish to print it
     begins = ""  # how a printed configuration begins
     own: Mapping[str, Any] = MappingProxyType({})  # what was named beside tepui's
 
@@ -161,12 +163,13 @@ class Parser(ArgumentParser):
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Say in our words what was wrong, and end the program."""
+        whole = getattr(self, "parent_parser", self)
         if refused := refusal(message):
-            self.exit(2, f"{_speaker()}: {refused}\n")
+            place = place_in_files(refused, whole.written)
+            self.exit(2, f"{_speaker()}: {refused}{place}\n")
         if not self.exit_on_error:  # another parser asks, and says it itself
             super().error(message, ex)
         parser = getattr(ex, "subcommand_parser", None) or self
-        whole = getattr(self, "parent_parser", self)
         written = next(iter(whole.words), parser.prog.split()[-1])
         name = command_in(message) or written
         asked = _command(name) if name in COMMANDS else parser
@@ -174,6 +177,7 @@ class Parser(ArgumentParser):
         functions = {name: function for name, (function, _) in COMMANDS.items()}
         known = {**listed(), **whole.own}
         said = in_words(message, name, options, known, functions)
+        said += place_in_files(said, whole.written)
         self.exit(2, f"{_speaker()}: {said}\n{_where(name)} shows all options\n")
 
 
@@ -246,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         named = with_data_option(with_words_first(normalized(written)))
         words = with_files_first(spelled(named))
-        with piped(words) as words:
+        with piped(words) as words, told_with_place(words):
             command, values = read(words)
         _check_ranks(command)
         with plain_warnings():
@@ -308,6 +312,7 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         parser = build_parser(words[0])
         parser.words = [word for word in words if not word.startswith(PRINT)]
         parser.begins, parser.own = first_line(written, own), own
+        parser.written = written
         chosen = _parsed(parser, words)
         check_classes(chosen, items)
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()

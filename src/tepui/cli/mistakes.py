@@ -29,6 +29,8 @@ KINDS = {
         "written with its options (in a file, early_stopping: {patience: 5})"
     ),
     "<class 'collections.abc.Sequence'>": "several values",
+    "Method": "a method by its name, or by the path of a class of yours",
+    "Schedule": "a schedule by its name, such as Cosine",
     "collections.abc.Callable[[], torch.utils.data.dataset.Dataset[typing.Any]]": (
         "a data set by its name, or by the path of a class of yours (a torch Dataset)"
     ),
@@ -194,6 +196,8 @@ def _elsewhere(key: str, asked: Asked) -> str:
 
 def _unknown_argument(match: re.Match[str], asked: Asked) -> str:
     option, name = _place(match.string).removeprefix("--"), match[1]
+    if not option:
+        return _unknown_key(match, asked)
     *tried, _ = match.string.split(match[0])  # by each class that it could be given to
     inner = [found[-1] for each in tried if (found := _OF_CLASS.findall(each))]
     paths = dict.fromkeys(inner or _OF_CLASS.findall(match.string))
@@ -324,6 +328,8 @@ _MESSAGES: dict[re.Pattern[str], Callable[[re.Match[str], Asked], str]] = {
     ): _missing_argument,
     re.compile(r"Subtypes: \[(.*)\] Errors: .* Given value: (.*)"): _none_of_kinds,
     re.compile(rf"Type ({_CALLABLE}) expects .* Expected '([\w.]+)'"): _of_no_kind,
+    re.compile(rf"Type ({_CALLABLE}) expects .* Got value: (.*)"): _of_no_kind,
+    re.compile(r"subclass of (\w+)\. Got value: (.*) Subclass types"): _of_no_kind,
     re.compile(r"arguments are required: (?:\w+\.)?(\w+)"): _missing_word,
     re.compile(r"argument (--[\w.]+): expected .*argument"): _missing_value,
 }

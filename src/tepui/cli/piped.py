@@ -11,6 +11,8 @@ from tepui.core.checks import require
 OPTION = "--config"
 PIPES = ("-", "/dev/stdin")
 LIMIT = 2**20  # characters
+# How messages call it, and so the file that stands for it.
+NAME = "the piped configuration"
 
 
 @contextmanager
@@ -39,11 +41,21 @@ def piped(words: Sequence[str]) -> Iterator[list[str]]:
     require(bool(text.strip()), OPTION, rule, "nothing")
     require(len(text) <= LIMIT, OPTION, f"have at most {LIMIT} characters", "more")
     with TemporaryDirectory() as folder:
-        file = Path(folder, "piped.yaml")
+        file = Path(folder, NAME)
         # The bytes of the pipe, of which the parser makes text again.
         file.write_text(text, encoding=sys.stdin.encoding, errors=sys.stdin.errors)
         pairs = enumerate(parted)
         yield [str(file) if place in places else word for place, word in pairs]
+
+
+def called(file: str) -> str:
+    """Return what to call a configuration file: what was written, or a pipe.
+
+    Example:
+        >>> called("my.yaml"), called(f"/tmp/x/{NAME}")
+        ('my.yaml', 'the piped configuration')
+    """
+    return NAME if Path(file).name == NAME else file
 
 
 def apart(word: str) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tepui.cli.admission import listed
 from tepui.cli.remembered import OF_PARTS, PLACES, described
+from tepui.cli.same_files import same_files
 from tepui.data import ImageFolder
 from tepui.data.files.image_folder import part_folders
 from tepui.data.files.origins import Origin
@@ -20,8 +21,9 @@ _IMAGES = f"{ImageFolder.__module__}.{ImageFolder.__qualname__}"
 def same_source(first: Any, second: Any) -> bool:
     """Return whether two data sets are of one class and lie in one place.
 
-    A folder of images and one of its two parts share images, and count as the same.
-    How samples are prepared, such as their size or the columns left out, makes no other
+    A place with hard links to, or copies of, all files of the other is the same. A
+    folder of images and one of its two parts share images, and count as the same. How
+    samples are prepared, such as their size or the columns left out, makes no other
     data. Of a class of one's own any option may, since nothing is known of it.
 
     Args:
@@ -41,9 +43,9 @@ def same_source(first: Any, second: Any) -> bool:
     if None in names:
         return False
     (kind, one), (of, other) = (_identity(name) for name in names if name is not None)
-    if kind == of == _IMAGES:
-        return bool(_folders(one["path"]) & _folders(other["path"]))
-    return (kind, one) == (of, other)
+    if kind != of or one.keys() != other.keys():
+        return False
+    return all(_same_value(kind, value, other[key]) for key, value in one.items())
 
 
 def _identity(name: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -65,6 +67,15 @@ def _resolved(place: str | None, origin: Origin | None) -> Path | None:
     if found is None and place is None:
         return None
     return Path(found or place or "").resolve()
+
+
+def _same_value(kind: str, one: Any, other: Any) -> bool:
+    """Return whether an option of two data sets of one class means the same."""
+    if one == other or not (isinstance(one, Path) and isinstance(other, Path)):
+        return bool(one == other)
+    if kind == _IMAGES:
+        return same_files(_folders(one), _folders(other))
+    return same_files([one], [other])
 
 
 def _folders(path: Path) -> set[Path]:

@@ -83,24 +83,35 @@ def part_tables(evaluation: Evaluation) -> Iterator[Table]:
     """Yield the scores of each member, and of each label, on all data."""
     columns = _columns(evaluation)
     lists = evaluation.clean.lists()
-    # Labels are columns of an array, from 0.
-    for part, first in {"member": 1, "label": 0}.items():
+    for part in ("member", "label"):
         names = [name for name in lists if name.startswith(part)]
         if not names:
             continue
+        called = _part_names(evaluation, part, len(lists[names[0]]))
         headings = [f"{SINGULAR[name]}, {data}" for data in columns for name in names]
         rows = [
             [
-                str(first + place),
+                title,
                 *(
                     _cell(name, scores.lists()[name][place])
                     for scores in columns.values()
                     for name in names
                 ),
             ]
-            for place in range(len(lists[names[0]]))
+            for place, title in enumerate(called)
         ]
         yield table(f"each {part}", (part, *headings), rows, numbers=headings)
+
+
+def _part_names(evaluation: Evaluation, part: str, count: int) -> Sequence[str]:
+    """Return what members or labels are called.
+
+    Without names, labels are columns of an array, from 0.
+    """
+    if part == "label" and evaluation.by_class is not None:
+        return evaluation.by_class.names
+    first = 1 if part == "member" else 0
+    return [str(first + place) for place in range(count)]
 
 
 def class_table(evaluation: Evaluation) -> Table | None:

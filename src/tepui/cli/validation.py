@@ -40,7 +40,7 @@ def validation_data(
     if validation is None or isinstance(validation, float | int):
         return validation
     rule = "be other data than --data, whose test part is kept for the last word"
-    require(not same_source(validation, data), OPTION, rule, "the same")
+    require(not same_source(validation, data), OPTION, rule, "the same, or a copy")
     made_by = described(validation, OF_PARTS)
     if made_by is None or made_by["class_path"] != _TABLE:
         return prepared_like(built(validation, whole=True, option=OPTION), learned)

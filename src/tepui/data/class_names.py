@@ -1,5 +1,6 @@
 """What the labels of a data set mean: names of classes, and which of them it holds."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -28,6 +29,20 @@ def class_names(dataset: Dataset[Any]) -> tuple[str, ...]:
         first = str(name[0] if isinstance(name, tuple) and name else name)
         names.append(f"{first} ({number})" if first in names else first)
     return tuple(names)
+
+
+def answers_of(names: Sequence[str]) -> tuple[str, str]:
+    """Return what the two answers of a yes or no, which has one output, are called.
+
+    Of two classes the yes is the second; one name is that of a label that holds or not.
+
+    Example:
+        >>> answers_of(["ham", "spam"]), answers_of(["spam"]), answers_of([])
+        (('ham', 'spam'), ('', 'spam'), ('no', 'yes'))
+    """
+    if len(names) == 1:
+        return "", names[0]
+    return (names[0], names[1]) if len(names) == 2 else ("no", "yes")
 
 
 def class_subset(dataset: Dataset[Any]) -> Tensor | None:

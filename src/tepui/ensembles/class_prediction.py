@@ -14,6 +14,7 @@ from torch import Tensor
 from tepui import metrics
 from tepui.core.checks import logits_shape, one_of, require
 from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
+from tepui.data.class_names import answers_of
 from tepui.ensembles.prediction import Prediction, mean_and_largest, some
 from tepui.metrics import ConformalSets, Rule, Score
 from tepui.metrics.aggregate import ensemble_top
@@ -234,7 +235,8 @@ class LabelPrediction(Prediction):
         outputs: Logits of every member, ``(members, samples, labels, …)``.
         rule: How members are combined: ``"probability"`` averages their probabilities,
             ``"logit"`` their logits, ``"vote"`` counts their answers.
-        classes: Names of the labels, where they have names.
+        classes: Names of the labels, where they have names; of one output also the
+            names of both answers, no first.
         task: Multi-label.
     """
 
@@ -270,8 +272,14 @@ class LabelPrediction(Prediction):
 
     @property
     def label_names(self) -> list[str]:
-        """The names of the labels that hold, or their numbers, one text per sample."""
+        """The names of the labels that hold, or their numbers, one text per sample.
+
+        Of one output the name of the answer, or ``"yes"`` and ``"no"``.
+        """
         require(self.outputs.ndim == 3, "prediction", "be of samples", "pixels")
+        if self.outputs.shape[2] == 1:
+            answers = answers_of(self.classes)
+            return [answers[holds] for (holds,) in self.labels.tolist()]
         named = len(self.classes) == self.outputs.shape[2]
         return [
             " ".join(

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.storage import finite_or_none
-from tepui.data.class_names import class_names
+from tepui.data.class_names import answers_of, class_names
 from tepui.metrics import ClassRates
 from tepui.metrics.chunks import wide
 
@@ -152,8 +152,8 @@ def names_of(
     """
     every = classes if mask is None else len(mask)
     names = class_names(dataset)
-    if every == 1 and len(names) != 1:
-        return (names[1] if len(names) == 2 else "yes",)
+    if every == 1:
+        return (answers_of(names)[1],)
     if len(names) != every:
         names = tuple(map(str, range(every)))
     kept = range(every) if mask is None else mask.nonzero()[:, 0].tolist()

@@ -22,6 +22,7 @@ from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
 from tepui.core.tensor_format import read_header, read_region
 from tepui.data.arrays import Normalize
+from tepui.data.class_names import answers_of
 from tepui.data.preparation import NO_LABEL
 from tepui.evaluation.sample_statistics import COVERAGE
 from tepui.evaluation.shards import KIND, ShardedPredictions
@@ -79,7 +80,8 @@ def write_predictions(
         file: Where to; its ending says how: ``.csv``, ``.parquet`` (with the extra
             ``parquet``) or ``.safetensors``.
         names: What to call each sample, such as the name of its file.
-        classes: Names of the classes.
+        classes: Names of the classes; of a yes or no in one output those of both
+            answers, or of the label that holds or not.
         units: What standardized the numbers to predict, see
             :class:`tepui.data.Preparation`; numbers are written as they were before.
         level: Call a sample ``unfamiliar`` if this share of the held-out samples looks
@@ -172,8 +174,9 @@ def _columns(
         of_classes = classes if name in ("probability", "in_set") else ()
         titles = _titles(name, len(numbers), of_classes, levels.get(name, ()))
         columns |= zip(titles, map(_values, numbers), strict=True)
-        if choice and name == "prediction" and classes:
-            columns["class"] = [classes[label] for label in tensor.tolist()]
+        if name == "prediction" and classes and (choice or len(numbers) == 1):
+            called = classes if choice else answers_of(classes)
+            columns["class"] = [called[answer] for answer in numbers[0].tolist()]
     return columns
 
 

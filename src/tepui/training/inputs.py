@@ -12,6 +12,12 @@ from tepui.core.new_gradients import is_sharded
 from tepui.core.probabilities import warn_of_probabilities
 from tepui.core.warning import warn
 from tepui.data.arrays import Arrays, Batch, Inputs
+from tepui.data.augment import (
+    Augmentation,
+    HorizontalFlip,
+    RandomCrop,
+    RandomResizedCrop,
+)
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table import Table
 from tepui.data.loading import as_arrays, in_order, length, targets_of
@@ -37,6 +43,8 @@ from tepui.training.exchange import Exchange
 from tepui.training.numerics import Numerics
 from tepui.training.shards import FEWEST_SAMPLES
 from tepui.training.spec import ExecutionSpec, TrainingSpec
+
+MOVING = (RandomCrop, HorizontalFlip, RandomResizedCrop)
 
 
 class RunData(NamedTuple):
@@ -168,6 +176,7 @@ def check_data(
     modules = [ensemble.members[index] for index in owned]
     few = few_of(data.train, modules)
     own = output_sizes(modules, few, spec.loss)
+    _check_augment(spec.augment, few.targets)
     sizes = exchange.collect(dict(zip(owned, own, strict=True)))
     rule = "have members with equally many outputs where they meet inside the loss"
     coupled = isinstance(spec.method, CoupledMethod)
@@ -180,6 +189,13 @@ def check_data(
     if data.unlabeled is not None:
         _outputs(modules, few_of(data.unlabeled, modules).inputs)
     return classes
+
+
+def _check_augment(steps: Sequence[Augmentation], targets: Tensor) -> None:
+    """Refuse to move the pixels of images whose targets are one for each pixel."""
+    moving = [type(step).__name__ for step in steps if isinstance(step, MOVING)]
+    rule = "leave pixels where they are, since targets of pixels do not move with them"
+    require(targets.ndim <= 2 or not moving, "augment", rule, ", ".join(moving))
 
 
 def check_task(spec: TrainingSpec) -> None:

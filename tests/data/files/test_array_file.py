@@ -84,9 +84,9 @@ def test_labels_may_be_a_column_and_images_normalized(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y_train": np.array(["a"] * 6)}, "y_train must hold a number or a row"),
+        ({"y_train": np.array(["a"] * 6)}, "y_train must hold a number, a row"),
         ({"y_train": LABELS[:5]}, r"inputs must have as many samples as targets \(5\)"),
-        ({"y_train": np.zeros((6, 2, 2))}, "y_train must hold a number or a row"),
+        ({"y_train": np.zeros((6, 2, 2))}, "y_train must hold a number, a row"),
         ({"x_train": np.array(["a"] * 6)}, "x must hold numbers"),
         ({"x_train": LABELS}, "x must hold numbers, samples along the first axis"),
         ({"x_train": np.array([{}] * 6, dtype=object)}, "x_train must be an array in"),
@@ -104,9 +104,11 @@ def test_mistakes_are_named(suffix, change, message, tmp_path):
         (LABELS + 0.5, torch.float32),
         (np.eye(6, dtype=bool), torch.int64),
         (np.linspace(0, 1, 12).reshape(6, 2), torch.float32),
+        (IMAGES[..., 0], torch.int64),
+        (IMAGES[..., 0].astype(np.int16) - 100, torch.int64),
     ],
 )
-def test_targets_may_be_numbers_or_several_labels(targets, kind, tmp_path):
+def test_targets_may_be_numbers_several_labels_or_masks(targets, kind, tmp_path):
     path = write(tmp_path / "x", arrays() | {"y_train": targets}, ".npz")
     found = ArrayFile(path).targets
     assert found.dtype == kind

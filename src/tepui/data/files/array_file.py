@@ -28,7 +28,8 @@ class ArrayFile(Arrays):
 
     Bytes stay bytes; other numbers become float32. Arrays with four axes are images,
     and bytes with three are gray images; anything else is features. Targets are
-    classes; or rows of zeros and ones, one for each label; or numbers to predict.
+    classes; or rows of zeros and ones, one for each label; or numbers to predict; or
+    masks ``(samples, height, width)``, the class of every pixel, -100 without one.
 
     Args:
         path: An ``.npz`` file, or a folder with ``.npy`` files.
@@ -42,8 +43,8 @@ class ArrayFile(Arrays):
 
     Raises:
         FileNotFoundError: If a file is missing.
-        ValueError: If an array is missing, damaged or of objects, targets are neither
-            one number per sample nor a row of them, or there are not as many as
+        ValueError: If an array is missing, damaged or of objects, targets are no
+            number, row of numbers or mask per sample, or there are not as many as
             samples.
     """
 
@@ -66,10 +67,12 @@ class ArrayFile(Arrays):
 def _targets(values: npt.NDArray[Any], part: str) -> Tensor:
     """Return classes and labels as whole numbers, all other numbers as float32."""
     values = values.reshape(-1) if values.shape[1:] == (1,) else values
-    fits = values.ndim in (1, 2) and values.dtype.kind in "iufb"
-    described = f"{values.dtype} of shape {values.shape}"
-    require(fits, f"y_{part}", "hold a number or a row of them per sample", described)
     whole = values.dtype.kind in "iub"
+    fits = values.ndim in (1, 2) and values.dtype.kind in "iufb"
+    fits = fits or (values.ndim == 3 and whole)
+    rule = "hold a number, a row of them, or a mask of whole numbers per sample"
+    described = f"{values.dtype} of shape {values.shape}"
+    require(fits, f"y_{part}", rule, described)
     return torch.from_numpy(values.astype(np.int64 if whole else np.float32))
 
 

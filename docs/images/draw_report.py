@@ -53,7 +53,7 @@ def main(run):
                 "Page.captureScreenshot", captureBeyondViewport=True, clip=clip
             )
             with Image.open(io.BytesIO(base64.b64decode(shot["data"]))) as image:
-                few = image.convert("RGB").quantize(COLORS)
+                few = image.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE)
                 few.save(HERE / f"{name}.png", optimize=True)
 
 

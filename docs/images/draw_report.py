@@ -16,7 +16,8 @@ from tepui.report import write_report
 from tepui.studies import load_reports
 
 HERE = Path(__file__).parent
-WIDTH, SCALE, MARGIN, COLORS = 1000, 2, 8, 128
+WIDTH, SCALE, MARGIN, COLORS = 1000, 2, 8, 256
+RARE_TOO = Image.Quantize.MAXCOVERAGE
 # Which figure of which section, counted from 0; the summary is shown whole.
 FIGURES = {
     "report": ("summary", None),
@@ -53,7 +54,7 @@ def main(run):
                 "Page.captureScreenshot", captureBeyondViewport=True, clip=clip
             )
             with Image.open(io.BytesIO(base64.b64decode(shot["data"]))) as image:
-                few = image.convert("RGB").quantize(COLORS, Image.Quantize.MAXCOVERAGE)
+                few = image.convert("RGB").quantize(COLORS, RARE_TOO, 1)
                 few.save(HERE / f"{name}.png", optimize=True)
 
 

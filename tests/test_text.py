@@ -40,7 +40,7 @@ def test_sharpbalance_learns_pairs_and_is_evaluated(tmp_path):
     run = tepui.fit(
         ensemble,
         train,
-        method=SharpBalance(rho=0.02),
+        method=SharpBalance(rho=0.02, before="sam"),
         epochs=8,
         batch_size=24,
         out=tmp_path,

@@ -424,7 +424,7 @@ def test_one_class_twice_with_other_values(tmp_path):
     out = tmp_path / "run"
     main(["compare", *SMALL, "--methods", methods, *options, "--out", str(out)])
     document = json.loads((out / "comparison.json").read_text())
-    assert [m["hyperparameters"]["rho"] for m in document["methods"]] == [0.05, 1.0]
+    assert [m["hyperparameters"]["rho"] for m in document["methods"]] == [0.02, 1.0]
 
 
 def test_resuming_with_other_corruptions_measures_again(tmp_path, capsys):

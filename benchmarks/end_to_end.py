@@ -58,7 +58,7 @@ class Case:
 CASES = {
     "deep_ensemble": Case(DeepEnsemble(), 200, 7.5),
     "late_sharpbalance": Case(SharpBalance(before="plain"), 200, 11),
-    "sharpbalance": Case(SharpBalance(), 200, 15),
+    "sharpbalance": Case(SharpBalance(before="sam"), 200, 15),
     "late_sharpbalance_exam": Case(SharpBalance(before="plain"), 80, 5.5, exam=True),
 }
 

@@ -100,4 +100,5 @@ def test_the_page_shows_what_was_found_and_defaults_follow(make, capsys):
     assert SharpBalance().before == ("plain" if plainly else "sam")
     smaller = "SAM has 0.02: True" in out
     assert SAM().rho == (0.02 if smaller else 0.05)
+    assert "SharpBalance with 0.02 is tried in 40 epochs: False" in out
     assert SharpBalance().rho == 0.05

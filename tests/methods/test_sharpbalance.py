@@ -324,7 +324,7 @@ def test_presets_follow_paper_and_released_code():
         assert code.fraction == fraction
         assert code.off_by_one
         assert not code.stratified
-        assert code.base.update_statistics
+        assert code.base == SAM(rho=0.05, update_statistics=True)  # as on record
         assert (code.rho, code.before) == (0.2, "sam")
     assert SharpBalance.released("cifar10", stratified=True).stratified
     assert (paper.rho, paper.before) == (0.2, "sam")

@@ -128,6 +128,11 @@ def test_a_late_run_resumes_to_the_same_bits(tmp_path, method, last):
         (lambda: GSAM(start_at=1.5), "start_at must be .* share of the run"),
         (lambda: SharpBalance(base=SAM(start_at=0.5)), "base must have start_at = 0"),
         (lambda: SharpBalance(base=SAM(rho=0.3)), "base must leave its radius to rho"),
+        (lambda: SharpBalance(base=GSAM(rho=0.3)), "base must leave its radius to rho"),
+        (
+            lambda: SharpBalance(rho=0.1, base=GSAM(rho=0.05)),
+            "base must leave its radius to rho",
+        ),
     ],
 )
 def test_bad_values_are_refused_by_name(wrong, said):

@@ -48,7 +48,7 @@ from tepui.training import SGD, AdamW, exchange_here
 
 DEFAULT_METHODS: list[Method] = [DeepEnsemble(), SAM(), SharpBalance()]
 EXAMPLE = (
-    "tepui compare --methods DeepEnsemble 'SharpBalance(rho=0.1)' --ensembles 3 "
+    "tepui compare --methods DeepEnsemble 'SharpBalance(rho=0.05)' --ensembles 3 "
     "--out runs/digits"
 )
 
@@ -100,14 +100,15 @@ def compare(
             the architecture of the heads; by default the extractor's last layer, newly
             initialized.
         methods: What to compare, each with its arguments where they differ from the
-            defaults, such as: --methods DeepEnsemble SAM 'SharpBalance(rho=0.1)'; by
+            defaults, such as: --methods DeepEnsemble SAM 'SharpBalance(rho=0.05)'; by
             default DeepEnsemble, SAM and SharpBalance.
         members: Members per ensemble.
         ensembles: Ensembles per method, for intervals; two by default, or as many as
             there are seeds for.
         seed: Seed of all random draws.
         seeds: One seed per member, for all ensembles, instead.
-        epochs: Length of the run; SAM and SharpBalance want more than the default.
+        epochs: Length of the run; SAM and SharpBalance want more than the default, and
+            SAM then a larger radius (0.05 for 40).
         optimizer: SGD (learning rate 0.1) by default, or AdamW; such as: --optimizer
             'AdamW(lr=0.001)'
         loss: What members minimize, which says what their outputs mean; CrossEntropy

@@ -41,7 +41,7 @@ from tepui.training.progress import Style
 from tepui.training.run import Run
 from tepui.training.timeline import in_words
 
-EXAMPLE = "tepui train --method SAM --method.rho 0.1 --members 3 --out runs/sam"
+EXAMPLE = "tepui train --method SAM --method.rho 0.05 --members 3 --out runs/sam"
 
 
 def train(
@@ -81,7 +81,8 @@ def train(
         members: Number of members; by default one per seed, or three.
         seed: Seed of all random draws.
         seeds: One seed per member instead, such as: --seeds 13 17 27
-        epochs: Length of the run; SAM and SharpBalance want more than the default.
+        epochs: Length of the run; SAM and SharpBalance want more than the default, and
+            SAM then a larger radius (0.05 for 40).
         optimizer: SGD (learning rate 0.1) by default, or AdamW; such as: --optimizer
             'AdamW(lr=0.001)'
         loss: What members minimize, which says what their outputs mean, such as: --loss

@@ -1,8 +1,8 @@
 """What trials have in common at first, so that it is trained once.
 
-SAM and all variants of SharpBalance with its radius are one run until the switch, and
-so are a deep ensemble and all methods that begin late
-(:meth:`tepui.methods.Method.prefix`).
+SAM and SharpBalance after SAM (``before="sam"``) with its radius are one run until the
+switch, and so are a deep ensemble, SharpBalance by default and all methods that begin
+late (:meth:`tepui.methods.Method.prefix`).
 """
 
 from collections import defaultdict

@@ -80,8 +80,10 @@ def as_written(value: Any, hidden: Collection[str] = _SEEDS) -> str:
     if given is None:
         return _name(value) if callable(value) else repr(value)
     usual = _defaults(value)
+    # The radius of a method counts, that of its base does not.
+    of_base = {*_SEEDS, "rho"} if "rho" in given else _SEEDS
     shown = ", ".join(
-        f"{name}={as_written(argument)}"
+        f"{name}={as_written(argument, of_base if name == 'base' else _SEEDS)}"
         for name, argument in given.items()
         if name not in hidden and (name not in usual or argument != usual[name])
     )

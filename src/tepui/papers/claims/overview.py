@@ -40,7 +40,7 @@ class Group:
 GROUPS = (
     Group("SharpBalance, by the paper's rule", "sharpbalance"),
     Group(
-        "SharpBalance, by the released rule, tepui's default",
+        "SharpBalance, by the released rule (tepui's sets), after SAM",
         "sharpbalance",
         twin="released",
         versus=("the paper's rule", "the released rule"),

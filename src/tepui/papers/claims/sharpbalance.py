@@ -91,12 +91,12 @@ def of_released(judge: Judge) -> Judge:
 
 
 def released_twin(claim: Claim) -> Claim:
-    """Return a claim about SharpBalance for the library's default rule."""
+    """Return a claim about SharpBalance for the released rule."""
     text = OF_RELEASED.get(claim.name, claim.text)
     return replace(
         claim,
         name=f"{claim.name}-released",
-        text=f"{text} By the released rule, the library's default.",
+        text=f"{text} By the released rule, whose sets are the library's default, after SAM.",
         judge=of_released(claim.judge),
         twin="released",
     )

@@ -29,8 +29,9 @@ The default has the released code's sets for CIFAR-10, in stratified batches: th
 the higher accuracy on corrupted images of CIFAR-10 whenever both were compared. It
 begins plainly, at three quarters of the price: in 40 epochs that gains as much on
 corrupted images and 0.15 points less on clean ones, and in 12, where SAM's beginning
-loses 0.8 points on clean ones, it loses 0.3. Its radius is a quarter of the published 0.2, which cost a point of accuracy
-in runs of 40 epochs and six in runs of 12; for 200, compare both.
+loses 0.8 points on clean ones, it loses 0.3. Its radius is a quarter of the published
+0.2, which cost a point of accuracy in runs of 40 epochs and six in runs of 12; for 200,
+compare both.
 
 References:
     Lu et al., Sharpness-diversity tradeoff: improving flat ensembles with
@@ -98,8 +99,8 @@ class SharpBalance(ExchangingMethod):
         switch_at: When members score the data and the sets begin to matter: an
             epoch, or a share of the run.
         before: How members train until then: with ``"plain"`` gradients, or all samples
-            with ``"sam"``, as published, which costs twice as much; on clean CIFAR-10 it
-            lost half a point by that in 12 epochs and gained 0.15 in 40.
+            with ``"sam"``, as published, which costs twice as much; on clean CIFAR-10
+            that lost half a point in 12 epochs and gained 0.15 in 40.
         select: Which scores a member selects; ``"random"`` gives every member a random
             set of its own and ``"same"`` one random set to all, as controls.
         leftover: What happens to samples that no member selected; without effect on

@@ -263,7 +263,7 @@ def test_a_member_that_predicts_the_mean_is_named():
 def test_bad_targets_are_refused_in_words():
     with pytest.raises(ValueError, match=r"dataset: targets must have the shape"):
         tepui.evaluate(linear(Task("regression"), 2), numbers())
-    with pytest.raises(ValueError, match=r"targets must be 0 or 1 for each label"):
+    with pytest.raises(ValueError, match=r"0 or 1 for each label, got .values"):
         tepui.evaluate(linear(Task("multi_label"), 1), Arrays(X, torch.full((50,), 2)))
     mask = torch.ones(2, dtype=torch.bool)
     with pytest.raises(ValueError, match="classes must be left out"):

@@ -182,9 +182,8 @@ class Ensemble(Meaningful):
     def subset(self, members: Sequence[int]) -> "Ensemble":
         """Return an ensemble of some of the members, the same modules.
 
-        It keeps their seeds, task, preparation of inputs and classes. Calibration,
-        sets, held-out scores and detectors were fitted for all members, and are
-        dropped: fit them again.
+        It keeps their seeds, task, preparation of inputs and classes. What was fitted
+        for all members is dropped: calibration, sets, held-out scores, detectors.
 
         Args:
             members: Which ones, by their numbers from 0, in the order wanted.
@@ -201,7 +200,6 @@ class Ensemble(Meaningful):
         kept, seeds = [modules[n] for n in members], [self.seeds[n] for n in members]
         part = Ensemble(kept, seeds, self.extractor, self.task)
         part.preparation, part.trained_on = self.preparation, self.trained_on
-        part.training = self.training
         return part
 
     def __len__(self) -> int:

@@ -103,9 +103,11 @@ def test_comparisons_and_searches_take_a_loss(files, monkeypatch, capsys):
     main(["sweep", *data, *MLP[:-1], *how, *search])
     (file,) = files.glob("sweeps/own/*/rho/sweep.json")
     found = json.loads(file.read_text())
-    assert found["rule"] == "lowest mean crps on the held-out samples, then lowest rmse"
+    assert found["rule"] == (
+        "lowest mean quantile_loss on the held-out samples, then lowest rmse"
+    )
     ((first, second),) = (search["cells"] for search in found["searches"])
-    best = min((first, second), key=lambda cell: (cell["crps"], cell["rmse"]))
+    best = min((first, second), key=lambda cell: (cell["quantile_loss"], cell["rmse"]))
     assert found["searches"][0]["chosen"] == best["values"]
     assert "individual_rmse" in capsys.readouterr().out
 

@@ -4,13 +4,16 @@ import csv
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from torch.utils.data import Dataset, Subset
 
 import tepui
 from data_layouts import picture
 from tepui.cli import predict as command
+from tepui.cli.foreign_labels import foreign_classes, unlabeled
 from tepui.cli.main import main
-from tepui.data import image_files
+from tepui.data import Arrays, image_files
 from tepui.evaluation import predict_shards
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
@@ -279,3 +282,65 @@ def test_the_table_of_an_evaluation_names_each_member(run, capsys):
     shown = capsys.readouterr().out
     for text in ("accuracy, clean", "nll, clean", "mistakes"):
         assert text in shown
+
+
+def other_digits(folder, labels):
+    """Two images of digits in two classes that the run does not know."""
+    for name in labels:
+        (folder / name).mkdir(parents=True)
+        Image.fromarray(np.full((8, 8), 99, np.uint8)).save(folder / name / "1.png")
+    return folder
+
+
+def test_labels_of_other_classes_are_left_out(run, tmp_path, capsys):
+    folder = other_digits(tmp_path / "data", ("cat", "dog"))
+    data = ["--data", "ImageFolder", "--data.path", str(folder), "--data.part", "all"]
+    file = tmp_path / "a.csv"
+    main(["predict", str(run), *data, "--out", str(file)])
+    assert "labels are left out: they number other classes" in capsys.readouterr().out
+    first, *_ = rows(file)
+    assert len(rows(file)) == 2
+    assert "target" not in first
+    assert "label_probability" not in first
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_any_data_set_can_be_without_its_labels(held):
+    test = tepui.data.Digits(train=False)
+    inputs = Arrays(test.inputs[:3], torch.tensor([11, 12, 13]))
+    named = Named(inputs)
+    assert foreign_classes(named, test.classes, None)
+    assert not foreign_classes(named, test.classes, tepui.Task("regression"))
+    assert not foreign_classes(test, test.classes, None)
+    assert not foreign_classes(inputs, test.classes, None)
+    found = unlabeled(inputs if held else named)
+    assert [found[n][1] for n in range(len(found))] == [-1, -1, -1]
+    assert torch.equal(found[0][0], inputs[0][0])
+
+
+class Named(Dataset):
+    classes = ("cat", "dog")
+
+    def __init__(self, arrays):
+        self.arrays = arrays
+
+    def __len__(self):
+        return len(self.arrays)
+
+    def __getitem__(self, index):
+        return self.arrays[index]
+
+
+def test_overwrite_begins_anew_where_parts_of_another_command_lie(
+    run, tmp_path, capsys
+):
+    file = tmp_path / "a.csv"
+    few = Subset(tepui.data.Digits(), range(9))
+    predict_shards(tepui.load(run), few, tmp_path / "a.csv.parts")
+    words = ["predict", str(run), "digits", "--out", str(file)]
+    with pytest.raises(SystemExit):
+        main(words)
+    assert "to begin anew, remove that folder" in capsys.readouterr().err
+    main([*words, "--overwrite"])
+    assert len(rows(file)) == 360
+    assert not (tmp_path / "a.csv.parts").exists()

@@ -45,6 +45,7 @@ def numbers(rmse, mean):
     others = dict.fromkeys(
         ("nll", "crps", "nominal_coverage", "interval_coverage", "interval_width"), nan
     )
+    others["quantile_loss"] = nan
     return NumberScores(
         individual_rmse=mean,
         rmse=rmse,

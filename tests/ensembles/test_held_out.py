@@ -271,3 +271,26 @@ def test_what_fit_held_out_are_not_its_training_data():
     ensemble.calibrate(held_out, "vector")  # a warning would be an error
     with pytest.warns(UserWarning, match="dataset holds the training data"):
         ensemble.calibrate(train, "vector")
+
+
+def test_what_was_fitted_for_all_members_is_refused_after_one_was_removed():
+    ensemble, data = overconfident(), blobs(60)
+    ensemble.calibrate(data)
+    ensemble.conformal(blobs(60, seed=1))
+    del ensemble.members[2]
+    for call in (ensemble.predict, lambda x: tepui.evaluate(ensemble, data)):
+        with pytest.raises(ValueError, match=r"calibration must be fitted for an ens"):
+            call(data.inputs)
+    ensemble.conformity = None
+    with pytest.raises(ValueError, match=r"of 2 members \(None drops it\), got 3"):
+        ensemble.predict(data.inputs)
+    ensemble.calibration = None
+    assert ensemble.predict(data.inputs).conformity is None
+
+
+def test_sets_of_another_number_of_members_are_refused():
+    ensemble, data = overconfident(), blobs(60)
+    ensemble.conformal(data)
+    del ensemble.members[0]
+    with pytest.raises(ValueError, match="conformity must be fitted for an ensemble"):
+        ensemble.predict(data.inputs)

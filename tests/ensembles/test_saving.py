@@ -261,3 +261,45 @@ def test_weights_load_into_an_ensemble_of_the_same_shape(tmp_path):
     message = r"be as many as the ensemble's \(3\), got 2"
     with pytest.raises(ValueError, match=message):
         load_into(Ensemble.build(mlp, members=3), tmp_path)
+
+
+def test_a_subset_keeps_what_belongs_to_its_members(tmp_path):
+    ensemble = Ensemble.build(mlp, seed=[13, 17, 27], task=tepui.Task("classification"))
+    data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+    ensemble.preparation = tepui.data.Preparation(classes=("a", "b", "c"))
+    ensemble.calibrate(data)
+    ensemble.conformal(data)
+    part = ensemble.subset([2, 0])
+    assert part.seeds == (27, 13)
+    assert [*part.members] == [ensemble.members[2], ensemble.members[0]]
+    assert (part.task, part.preparation) == (ensemble.task, ensemble.preparation)
+    fitted = part.calibration, part.conformity, part.held_out_scores, part.detectors
+    assert fitted == (None,) * 4
+    part.save(tmp_path)
+    loaded = tepui.load(tmp_path)
+    assert loaded.seeds == (27, 13)
+    expected = ensemble.logits(data.inputs)[[2, 0]]
+    assert torch.equal(loaded.logits(data.inputs), expected)
+
+
+def test_a_subset_of_heads_shares_their_extractor():
+    body = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    ensemble = Ensemble.on_features(body, lambda: nn.Linear(8, 3), members=3)
+    part = ensemble.subset([1])
+    assert part.extractor is ensemble.extractor
+    x = torch.randn(5, 4)
+    assert torch.equal(part.logits(x), ensemble.logits(x)[[1]])
+
+
+@pytest.mark.parametrize("members", [[], [0, 0], [3], [-1]])
+def test_a_subset_is_of_members_that_there_are(members):
+    with pytest.raises(ValueError, match="members must be different numbers from 0 to"):
+        Ensemble.build(mlp, members=3).subset(members)
+
+
+def test_members_removed_in_place_are_not_saved_with_the_wrong_seeds(tmp_path):
+    ensemble = Ensemble.build(mlp, members=3)
+    del ensemble.members[2]
+    with pytest.raises(ValueError, match=r"seeds must be as many as the members \(2\)"):
+        ensemble.save(tmp_path)
+    assert not [*tmp_path.iterdir()]

@@ -45,7 +45,8 @@ def test_calibrated_scores_stand_beside_the_plain_ones(method):
     assert found.applied.nll < 0.7 * found.clean.nll
     assert math.isnan(found.applied.coverage)
     assert found.document()["applied"]["clean"]["coverage"] is None
-    assert "calibrated, sets" in str(found)
+    assert "  calibrated  " in str(found)
+    assert "sets" not in str(found)
 
 
 def test_coverage_breaks_as_data_are_shifted():
@@ -58,6 +59,7 @@ def test_coverage_breaks_as_data_are_shifted():
     }
     found = tepui.evaluate(ensemble, blobs(2000, seed=2), shifted=shifted)
     assert found.applied.promised == 0.9
+    assert "\n  sets  " in str(found)
     assert abs(found.applied.coverage - 0.9) < 4 * math.sqrt(0.09 / 1000)
     assert math.isnan(found.applied.nll)
     by_severity = found.applied_by_severity()

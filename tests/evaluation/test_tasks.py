@@ -51,6 +51,7 @@ def test_scores_of_numbers(count):
     assert scores.member_rmses == pytest.approx(alone, rel=1e-5)
     assert scores.individual_rmse == pytest.approx(sum(alone) / 3, rel=1e-5)
     assert scores.crps == pytest.approx(float(metrics.sample_crps(outputs, targets)))
+    assert math.isnan(scores.quantile_loss)
     spread = float(outputs.std(0, unbiased=False).mean())
     assert scores.spread == pytest.approx(spread, rel=1e-5)
     for name in ("nll", "interval_coverage", "interval_width", "quantile_calibration"):
@@ -94,7 +95,8 @@ def test_scores_of_quantiles():
     assert scores.interval_coverage == pytest.approx(float(inside))
     values = out.quantiles.movedim(0, -1)
     expected = metrics.quantile_crps(values, targets, levels=LEVELS)
-    assert scores.crps == pytest.approx(float(expected), rel=1e-5)
+    assert scores.quantile_loss == pytest.approx(float(expected), rel=1e-5)
+    assert math.isnan(scores.crps)  # no whole distribution, and no column of those
     assert scores.nominal_coverage == 0.8
     assert math.isnan(scores.nll)
 
@@ -263,7 +265,7 @@ def test_a_member_that_predicts_the_mean_is_named():
 def test_bad_targets_are_refused_in_words():
     with pytest.raises(ValueError, match=r"dataset: targets must have the shape"):
         tepui.evaluate(linear(Task("regression"), 2), numbers())
-    with pytest.raises(ValueError, match=r"targets must be 0 or 1 for each label"):
+    with pytest.raises(ValueError, match=r"0 or 1 for each label, got .values"):
         tepui.evaluate(linear(Task("multi_label"), 1), Arrays(X, torch.full((50,), 2)))
     mask = torch.ones(2, dtype=torch.bool)
     with pytest.raises(ValueError, match="classes must be left out"):

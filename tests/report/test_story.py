@@ -214,7 +214,7 @@ def test_one_ensemble_claims_nothing():
 def test_a_method_alone_is_told_by_its_scores():
     found = said(Plain=PLAIN)
     assert found.claim == (
-        "Plain's ensemble accuracy is 91.0 % on clean data and 61.0 % on corrupted "
+        "Plain's ensemble accuracy is 91.00 % on clean data and 61.00 % on corrupted "
         "data."
     )
     assert found.next == ""

@@ -13,6 +13,7 @@ from tepui.losses import MSE, BinaryCrossEntropy, GaussianNLL, Quantiles
 from tepui.methods import DeepEnsemble
 from tepui.report import write_report
 from tepui.report.coverage import interval_coverage, promise_of
+from tepui.report.reliability import distance
 from tepui.studies import given
 from tepui.studies.load_reports import load_reports
 
@@ -78,3 +79,26 @@ def test_coverage_is_drawn_against_its_promise(tmp_path, loss, outputs, promised
         wanted = [100 * each["interval_coverage"] for each in clean]
         assert [row[0] for row in found.rows] == pytest.approx(wanted)
     assert not re.search(r'="nan|nan%|>nan', page)
+
+
+@pytest.mark.filterwarnings("ignore:member .* may not have learned")
+def test_the_diagram_of_labels_states_its_own_distance_not_their_ece(tmp_path):
+    path = run(tmp_path / "labels", LABELS, BinaryCrossEntropy())
+    reports = load_reports([path])
+    (method,) = reports.groups[0].comparison.methods
+    out = tepui.load(path, lambda: nn.Linear(4, 2)).predict(X)
+    right = (out.labels == LABELS.targets).double()
+    sure = torch.where(out.probs > 0.5, out.probs, 1 - out.probs)
+    found = distance_by_hand(sure.flatten(), right.flatten())
+    assert distance(method, "clean") == pytest.approx(100 * found, abs=1e-3)
+    page = write_report(reports, tmp_path / "page").read_text()
+    assert f"distance from the diagonal {100 * found:.1f} % clean" in page
+    assert "calibration error" not in page.split("distance from the diagonal")[1][:40]
+    assert "the ECE of labels in the tables is by the probability of each" in page
+
+
+def distance_by_hand(sure, right):
+    """Mean distance of confidence and share of right answers, in 15 bins."""
+    places = (15 * sure).ceil().sub(1).clamp(min=0).long()
+    gap = torch.zeros(15).double().index_add(0, places, (sure - right).double())
+    return float(gap.abs().sum()) / len(sure)

@@ -5,7 +5,13 @@ import torch
 from torch import nn
 
 from tepui.data import Arrays
-from tepui.sharpness import sample_hessian_trace, sample_sam_gap, sample_worst_case_gap
+from tepui.losses import cross_entropy
+from tepui.sharpness import (
+    sample_fisher_trace,
+    sample_hessian_trace,
+    sample_sam_gap,
+    sample_worst_case_gap,
+)
 
 
 def half_square(outputs, targets):
@@ -137,3 +143,19 @@ def test_without_a_generator_the_same_probes_are_drawn():
     )
     assert torch.equal(first, again)
     assert first.std() > 0
+
+
+def test_scores_of_images_whose_pixels_have_classes():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.Tanh(), nn.Conv2d(4, 3, 1))
+    labels = torch.randint(0, 3, (4, 5, 5))
+    labels[0, 0] = -100
+    data = Arrays(torch.randn(4, 1, 5, 5), labels)
+    expected = []
+    for x, y in zip(data.inputs, labels, strict=True):
+        loss = cross_entropy(model(x[None]), y[None]).sum()
+        slope = torch.autograd.grad(loss, [*model.parameters()])
+        expected.append(sum(part.square().sum() for part in slope))
+    torch.testing.assert_close(sample_fisher_trace(model, data), torch.stack(expected))
+    for score in (sample_hessian_trace, sample_sam_gap, sample_worst_case_gap):
+        assert score(model, data).isfinite().all()

@@ -30,7 +30,7 @@ def test_of_classes_the_highest_accuracy_then_the_lowest_likelihood(loss):
     [
         (MSE(), "rmse", "crps"),
         (GaussianNLL(), "crps", "rmse"),
-        (Quantiles((0.1, 0.9)), "crps", "rmse"),
+        (Quantiles((0.1, 0.9)), "quantile_loss", "rmse"),
     ],
 )
 def test_of_numbers_the_lowest_error(loss, first, then):

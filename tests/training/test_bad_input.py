@@ -14,7 +14,16 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 import tepui
 from tepui.core.storage import read_json
 from tepui.data import Arrays, HorizontalFlip
-from tepui.methods import SAM, SED, DeepEnsemble, MemberMethod, SharpBalance
+from tepui.losses import BinaryCrossEntropy, binary_cross_entropy
+from tepui.methods import (
+    A2D,
+    SAM,
+    SED,
+    DeepEnsemble,
+    DivDis,
+    MemberMethod,
+    SharpBalance,
+)
 from training.cases import (
     CLASSES,
     Plain,
@@ -329,3 +338,47 @@ def test_two_classes_of_one_name_get_columns_of_their_own(tmp_path):
     tepui.fit(ensemble, data, out=tmp_path, **how)
     recorded = read_json(tmp_path / "run.json")
     assert recorded["config"]["data"]["classes"] == ["crane", "heron", "crane (2)"]
+
+
+def one_output():
+    return nn.Linear(4, 1)
+
+
+@pytest.mark.parametrize("loss", [BinaryCrossEntropy(), binary_cross_entropy])
+@pytest.mark.parametrize(
+    ("wrong", "values"), [((-1, 1), "-1, 1"), ((1, 2), "1, 2"), ((0, 2), "0, 2")]
+)
+@pytest.mark.parametrize("kind", [Arrays, lambda x, y: Plain(Arrays(x, y))])
+def test_answers_that_are_no_yes_or_no_are_refused(kind, wrong, values, loss):
+    x = numbers(8).inputs
+    labels = torch.tensor([*wrong] * 4)
+    with pytest.raises(ValueError, match=f"training data must be 0 or 1.*{values}'"):
+        fitted(kind(x, labels), one_output, loss=loss)
+    good = Arrays(x, torch.tensor([0, 1] * 4))
+    with pytest.raises(ValueError, match=f"validation must be 0 or 1.*{values}'"):
+        fitted(good, one_output, loss=loss, validation=kind(x, labels))
+    fitted(Arrays(x, torch.rand(8)), one_output, loss=loss)
+
+
+def test_classes_in_one_output_are_told_of_the_loss_for_it():
+    data = Arrays(numbers(8).inputs, torch.tensor([0, 1] * 4))
+    with pytest.raises(ValueError, match=r"one output is for tepui.losses.BinaryCross"):
+        fitted(data, one_output)
+
+
+def pixels():
+    return Arrays(torch.randn(8, 1, 4, 4), torch.randint(0, 3, (8, 4, 4)))
+
+
+@pytest.mark.parametrize("method", [SED(), A2D(), DivDis()])
+def test_methods_that_compare_classes_refuse_pixels(method):
+    unlabeled = pixels() if method.needs_unlabeled else None
+    rule = f"where each pixel has a class, since {type(method).__name__} compares"
+    with pytest.raises(ValueError, match=rule):
+        fitted(pixels(), lambda: nn.Conv2d(1, 3, 1), method=method, unlabeled=unlabeled)
+
+
+def test_sharpbalance_learns_classes_of_pixels():
+    method = SharpBalance(switch_at=0.5)
+    run = fitted(pixels(), lambda: nn.Conv2d(1, 3, 1), method=method, epochs=2)
+    assert run.history[-1].epoch == 1

@@ -21,6 +21,7 @@ from tepui.cli.datasets import (
     tested_part,
 )
 from tepui.cli.files_named import READ, check_no_table
+from tepui.cli.foreign_labels import foreign_classes, unlabeled
 from tepui.cli.known import known_classes
 from tepui.cli.members import named_ensemble
 from tepui.cli.mistakes import nearest
@@ -86,7 +87,8 @@ def predict(
             are in the target's own unit, aleatoric and epistemic are variances, in its
             square. lower_0.9 and upper_0.9 hold 90 % if the noise that members predict
             is right; conformal_lower_… and conformal_upper_… hold what tepui calibrate
-            --coverage promised. Images that cannot be read are left out and named, and
+            --coverage promised. target is left out where labels number other classes
+            than the run's. Images that cannot be read are left out and named, and
             the exit status is 1.
         data: A data set with options, instead of inputs, such as: --data ImageFolder
             --data.path photos
@@ -106,7 +108,8 @@ def predict(
         precision: What members compute in on a GPU; tf32 by default, or float32 if the
             run was trained in it.
         workers: Processes that load data not held in tensors.
-        overwrite: Replace an existing file.
+        overwrite: Replace an existing file, and begin anew where parts of another
+            command lie beside it.
     """
     both = inputs is not None and data is not None
     require(not both, "inputs", "be left out with --data", str(inputs))
@@ -124,12 +127,17 @@ def predict(
         samples = tested_part(None, run)
     else:
         samples = normalized_for(run, built(data))
+    whole = samples
     samples = samples if prepared is None else known.dataset(samples)
     if isinstance(samples, ImageFiles):
         samples = samples.in_batches()
     ensemble = named_ensemble([run], model, models, samples, extractor)
     to_device(ensemble, torch.device(place_of(device)))
+    foreign = foreign_classes(whole, known.classes, ensemble.task)
+    samples = unlabeled(samples) if foreign else samples
     parts = out.with_name(out.name + PARTS)
+    if overwrite:
+        shutil.rmtree(parts, ignore_errors=True)
     predicting = partial(
         predict_shards,
         ensemble,
@@ -151,7 +159,8 @@ def predict(
     own = inputs is None and data is None
     of = " for the test data of the run" if own else ""
     gaps = samples.gaps.words if isinstance(samples, Table) else gaps
-    said = [*gaps, _units(ensemble), _intervals(ensemble)]
+    left = "labels are left out: they number other classes than the run's"
+    said = [*gaps, left if foreign else "", _units(ensemble), _intervals(ensemble)]
     said += [_empty_sets(shards, counts), _judged(shards, counts, level, run)]
     if shards.unfamiliarity_by is not None and ensemble.judged_by is not None:
         said.append(too_few(level, ensemble.judged_by.samples) or "")

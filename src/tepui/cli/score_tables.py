@@ -23,7 +23,7 @@ GROUPS = {
     "quality": (
         *("accuracy", "individual_accuracy", "rmse", "individual_rmse"),
         *("improvement", "mean_iou", "mean_average_precision", "nll", "crps"),
-        "brier",
+        *("quantile_loss", "brier"),
     ),
     "calibration": (
         *("ece", "interval_coverage", "nominal_coverage", "interval_width"),

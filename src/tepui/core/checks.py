@@ -144,7 +144,9 @@ def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> Non
     if low >= 0 and high < classes:
         return
     hint = ""
-    if low < 0:
+    if classes == 1:
+        hint = "; a yes or no in one output is for tepui.losses.BinaryCrossEntropy"
+    elif low < 0:
         hint = "; labels count from 0, and -1 is that of a sample without a label"
     elif low > 0 and high - low < classes:
         hint = f"; labels count from 0: subtract {low} from all of them"
@@ -152,6 +154,18 @@ def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> Non
     raise ValueError(
         f"{argument} must {rule} for {classes} outputs, got {values!r}{hint}"
     )
+
+
+def values_in(tensor: Tensor, most: int = 5) -> str:
+    """Return in words which values a tensor holds.
+
+    Example:
+        >>> values_in(torch.tensor([1, -1, 1])), values_in(torch.arange(9.0))
+        ('values -1, 1', 'values 0, 1, 2, 3, 4, ..., 8')
+    """
+    found = [f"{value:g}" for value in tensor.unique().tolist()]
+    shown = found if len(found) <= most + 1 else [*found[:most], "...", found[-1]]
+    return f"values {', '.join(shown)}"
 
 
 def class_mask(mask: Tensor, classes: int) -> None:

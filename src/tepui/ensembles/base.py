@@ -1,5 +1,6 @@
 """What the parts of an ensemble know of it."""
 
+import torch
 from torch import nn
 
 from tepui.core.task import Task
@@ -15,3 +16,10 @@ class EnsembleBase(nn.Module):
 
     members: nn.ModuleList
     task: Task | None
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type that members compute in."""
+        tensors = (*self.parameters(), *self.buffers())
+        kinds = (tensor.dtype for tensor in tensors if tensor.is_floating_point())
+        return next(kinds, torch.float32)

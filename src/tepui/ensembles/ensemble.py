@@ -16,16 +16,13 @@ from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
 from tepui.data.preparation import Preparation
-from tepui.ensembles.building import (
-    Factory,
-    built_members,
-    warn_of_identical,
-)
+from tepui.ensembles.building import Factory, built_members, warn_of_identical
 from tepui.ensembles.feature_detectors import joined_scores, scoring
-from tepui.ensembles.inputs import input_batches
+from tepui.ensembles.inputs import check_tensors, input_batches, place_of
 from tepui.ensembles.meaning import Meaningful, learned_of
 from tepui.ensembles.predicted import calibrated, prediction_of
 from tepui.ensembles.prediction import Prediction
+from tepui.ensembles.some_members import check_chosen, check_seeds
 from tepui.ensembles.stored_detectors import write_detectors
 from tepui.metrics import Rule
 from tepui.models.split import Frozen, OnFeatures, frozen
@@ -182,6 +179,29 @@ class Ensemble(Meaningful):
         heads._meaning = self._meaning
         return heads
 
+    def subset(self, members: Sequence[int]) -> "Ensemble":
+        """Return an ensemble of some of the members, the same modules.
+
+        It keeps their seeds, task, preparation of inputs and classes. What was fitted
+        for all members is dropped: calibration, sets, held-out scores, detectors.
+
+        Args:
+            members: Which ones, by their numbers from 0, in the order wanted.
+
+        Example:
+            >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), seed=[13, 17, 27])
+            >>> ensemble.subset([0, 2]).seeds
+            (13, 27)
+        """
+        check_types(Ensemble.subset, locals())
+        check_seeds(self.seeds, len(self))
+        check_chosen(members, len(self))
+        modules = self._heads() if self.extractor is not None else [*self.members]
+        kept, seeds = [modules[n] for n in members], [self.seeds[n] for n in members]
+        part = Ensemble(kept, seeds, self.extractor, self.task)
+        part.preparation, part.trained_on = self.preparation, self.trained_on
+        return part
+
     def __len__(self) -> int:
         return len(self.members)
 
@@ -211,22 +231,14 @@ class Ensemble(Meaningful):
         """
         check_types(Ensemble.logits, locals())
         require(batch_size > 0, "batch_size", "be positive", batch_size)
-        tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
-        require(bool(tensors), "inputs", "hold at least one tensor", inputs)
-        for tensor in tensors:
-            rule = "be tensors with samples along the first axis"
-            fits = isinstance(tensor, Tensor) and tensor.ndim > 0
-            require(fits, "inputs", rule, getattr(tensor, "shape", type(tensor)))
+        check_tensors(inputs)
         device = device_of(self)
         parts = []
         with evaluating(self), torch.no_grad():
             for chunk in chunks(inputs, batch_size):
-                first = (
-                    chunk if isinstance(chunk, Tensor) else next(iter(chunk.values()))
-                )
                 with refusal_named(chunk):
                     outputs = self(inputs_to(chunk, device))
-                parts.append(outputs.to(first.device))
+                parts.append(outputs.to(place_of(chunk)))
         return torch.cat(parts, dim=1)
 
     def predict(
@@ -287,7 +299,7 @@ class Ensemble(Meaningful):
             device=device_of(self),
             dtype=self.dtype,
         )
-        place = _place_of(inputs)
+        place = place_of(inputs)
         parts, features = [], []
         with scoring(self, self.judges) as scores:
             for batch in batches:
@@ -330,13 +342,6 @@ class Ensemble(Meaningful):
             feature_scores=feature_scores,
         )
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type that members compute in."""
-        tensors = (*self.parameters(), *self.buffers())
-        kinds = (tensor.dtype for tensor in tensors if tensor.is_floating_point())
-        return next(kinds, torch.float32)
-
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Save members and seeds as one safetensors file with a JSON header.
 
@@ -353,8 +358,10 @@ class Ensemble(Meaningful):
 
         Raises:
             FileExistsError: If an ensemble is there and ``overwrite`` is false.
+            ValueError: If members were removed in place, see :meth:`subset`.
         """
         check_types(Ensemble.save, locals())
+        check_seeds(self.seeds, len(self))
         file = Path(path) / FILE
         if file.exists() and not overwrite:
             raise FileExistsError(
@@ -370,7 +377,9 @@ class Ensemble(Meaningful):
             "tepui": __version__,
             "seeds": list(self.seeds),
             "members": [description(head) for head in self.heads.members],
-            "extractor": None,
+            "extractor": None
+            if self.extractor is None
+            else description(self.extractor),
             "task": None if self.task is None else self.task.document(),
             "preparation": None,
             **learned,
@@ -378,8 +387,6 @@ class Ensemble(Meaningful):
         }
         if self.preparation is not None:
             document["preparation"] = self.preparation.document()
-        if self.extractor is not None:
-            document["extractor"] = description(self.extractor)
         write_tensors(file, KIND, tensors, document)
         write_detectors(file.parent, self.detectors, self)
         return file
@@ -391,10 +398,3 @@ def parts_of(ensemble: Ensemble) -> dict[str, nn.Module]:
     if ensemble.extractor is not None:
         parts[EXTRACTOR] = ensemble.extractor
     return parts
-
-
-def _place_of(inputs: Any) -> torch.device:
-    """Return where predictions belong: where inputs lie, or on the CPU."""
-    if isinstance(inputs, Mapping):
-        inputs = next(iter(inputs.values()), None)
-    return inputs.device if isinstance(inputs, Tensor) else torch.device("cpu")

@@ -226,3 +226,20 @@ def _require_known(known: bool, inputs: Any) -> None:
     if isinstance(inputs, list | tuple) and inputs:
         shown += f" of {type(inputs[0]).__name__}"
     raise ValueError(f"inputs must be {KINDS}, got {shown}")
+
+
+def place_of(inputs: Any) -> torch.device:
+    """Return where predictions belong: where inputs lie, or on the CPU."""
+    if isinstance(inputs, Mapping):
+        inputs = next(iter(inputs.values()), None)
+    return inputs.device if isinstance(inputs, Tensor) else torch.device("cpu")
+
+
+def check_tensors(inputs: Inputs) -> None:
+    """Check that inputs are tensors of samples."""
+    tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
+    require(bool(tensors), "inputs", "hold at least one tensor", inputs)
+    for tensor in tensors:
+        rule = "be tensors with samples along the first axis"
+        fits = isinstance(tensor, Tensor) and tensor.ndim > 0
+        require(fits, "inputs", rule, getattr(tensor, "shape", type(tensor)))

@@ -21,6 +21,7 @@ from tepui.ensembles.held_out import (
     fitted_scores,
     held_out,
 )
+from tepui.ensembles.some_members import check_fitted_for
 from tepui.metrics import (
     Calibration,
     CalibrationMethod,
@@ -45,6 +46,7 @@ class Meaning:
     detectors: FeatureDetectors | None = None
     trained_on: tuple[str, ...] = ()
     calibrated_on: tuple[str, ...] = ()
+    fitted_for: int = 0  # members that held-out data were given to
 
 
 class Meaningful(EnsembleBase):
@@ -77,11 +79,13 @@ class Meaningful(EnsembleBase):
         To set it forgets the sets and intervals that :meth:`conformal` made, and what
         held-out samples scored, which hold for the probabilities as they were.
         """
+        self._check_fitted("calibration", self._meaning.calibration)
         return self._meaning.calibration
 
     @calibration.setter
     def calibration(self, calibration: Calibration | None) -> None:
         self._meaning.calibration = calibration
+        self._meaning.fitted_for = len(self.members)
         self._meaning.conformity = None
         self._meaning.held_out_scores = None
         self._meaning.calibrated_on = ()
@@ -89,11 +93,14 @@ class Meaningful(EnsembleBase):
     @property
     def conformity(self) -> Conformity | None:
         """What makes sets and intervals of predictions, see :meth:`conformal`."""
+        self._check_fitted("conformity", self._meaning.conformity)
         return self._meaning.conformity
 
     @conformity.setter
     def conformity(self, conformity: Conformity | None) -> None:
         self._meaning.conformity = conformity
+        if conformity is not None:
+            self._meaning.fitted_for = len(self.members)
 
     @property
     def held_out_scores(self) -> HeldOutScores | None:
@@ -102,11 +109,14 @@ class Meaningful(EnsembleBase):
         It tells a prediction which inputs look unfamiliar; None where no data were
         given.
         """
+        self._check_fitted("held_out_scores", self._meaning.held_out_scores)
         return self._meaning.held_out_scores
 
     @held_out_scores.setter
     def held_out_scores(self, scores: HeldOutScores | None) -> None:
         self._meaning.held_out_scores = scores
+        if scores is not None:
+            self._meaning.fitted_for = len(self.members)
 
     @property
     def detectors(self) -> FeatureDetectors | None:
@@ -273,6 +283,11 @@ class Meaningful(EnsembleBase):
         """What held-out samples scored, of features too where there are detectors."""
         by_features = None if self.detectors is None else self.detectors.held_out
         return joined(self.held_out_scores, by_features)
+
+    def _check_fitted(self, what: str, found: object) -> None:
+        """Refuse what held-out data made of another number of members."""
+        if found is not None:
+            check_fitted_for(what, self._meaning.fitted_for, len(self.members))
 
     def _check_rule(self, rule: Rule) -> None:
         if self.calibration is not None:

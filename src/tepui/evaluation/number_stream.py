@@ -85,9 +85,7 @@ class NumberStream:
         rmse = float(self.rmse.compute())
         individual = sum(members) / len(members)
         gaussian, quantiles = (self.task.name == n for n in ("gaussian", "quantiles"))
-        crps: metrics.SampleCRPS | metrics.GaussianCRPS | metrics.QuantileCRPS
         crps = self.gaussian_crps if gaussian else self.sample_crps
-        crps = self.quantile_crps if quantiles else crps
         intervals = gaussian or quantiles
         measured = NumberScores(
             individual_rmse=individual,
@@ -95,7 +93,8 @@ class NumberStream:
             improvement=individual - rmse,
             spread=float(self.sums.spread / self.sums.numbers),
             nll=float(self.nll.compute()) if gaussian else math.nan,
-            crps=float(crps.compute()),
+            crps=_of(crps, not quantiles),
+            quantile_loss=_of(self.quantile_crps, quantiles),
             nominal_coverage=self.nominal,
             interval_coverage=_of(self.coverage, intervals),
             interval_width=_of(self.width, intervals),

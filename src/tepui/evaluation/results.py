@@ -201,13 +201,21 @@ def _applied_lines(evaluation: Evaluation) -> list[str]:
     columns |= {f"severity {level}": scores for level, scores in severities}
     columns |= evaluation.applied_natural
     headings = "".join(f"{name:>12}" for name in columns)
-    lines = [f"  {'calibrated, sets':<24}{headings}"]
+    title = _applied_title(evaluation.applied, evaluation.task)
+    lines = [f"  {title:<24}{headings}"]
     for name in vars(evaluation.applied):
         values = [getattr(scores, name) for scores in columns.values()]
         if not math.isnan(values[0]):
             cells = "".join(f"{value:>12.4g}" for value in values)
             lines.append(f"    {name.replace('_', ' '):<22}{cells}")
     return lines
+
+
+def _applied_title(applied: AppliedScores, task: Task) -> str:
+    """Return what was applied: a calibration, sets or intervals, or both."""
+    promise = "sets" if task == CLASSIFICATION else "intervals"
+    parts = {"calibrated": applied.nll, promise: applied.promised}
+    return ", ".join(name for name, value in parts.items() if not math.isnan(value))
 
 
 def _class_lines(evaluation: Evaluation) -> list[str]:

@@ -372,7 +372,10 @@ def _begin(plan: ShardedPredictions) -> None:
         return
     begun = vars(ShardedPredictions.open(plan.path))
     for name, value in document.items():
-        rule = f"be what {plan.path} was begun with ({begun[name]!r}) to go on there"
+        rule = (
+            f"be what {plan.path} was begun with ({begun[name]!r}) to go on there; to "
+            "begin anew, remove that folder (tepui predict: --overwrite)"
+        )
         require(begun[name] == value, name, rule, value)
 
 

@@ -48,8 +48,10 @@ class NumberScores(TaskScores):
         improvement: By how much the ensemble's is smaller.
         spread: Mean standard deviation over members.
         nll: Negative log-likelihood, where members give variances.
-        crps: Continuous ranked probability score; of members without variances or
-            quantiles, of their answers alone.
+        crps: Continuous ranked probability score; of members without variances, of
+            their answers alone; not of quantiles, which are no whole distribution.
+        quantile_loss: Twice the mean pinball loss of quantiles, comparable between
+            equal levels alone.
         nominal_coverage: The share of targets that intervals promise to hold.
         interval_coverage: The share that they hold.
         interval_width: Their mean width.
@@ -64,6 +66,7 @@ class NumberScores(TaskScores):
     spread: float
     nll: float
     crps: float
+    quantile_loss: float
     nominal_coverage: float
     interval_coverage: float
     interval_width: float

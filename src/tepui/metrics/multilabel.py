@@ -9,7 +9,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from tepui.core.checks import require
+from tepui.core.checks import require, values_in
 from tepui.metrics.binning import check_bins, label_width_bins
 from tepui.metrics.chunks import dtype_of, wide
 from tepui.metrics.streaming import State, Streaming
@@ -142,7 +142,7 @@ def label_rows(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         Shapes ``(members, samples and pixels, labels)`` and without members.
     """
     known = bool(((targets == 0) | (targets == 1)).all())
-    require(known, "targets", "be 0 or 1 for each label", targets.dtype)
+    require(known, "targets", "be 0 or 1 for each label", values_in(targets))
     logits = outputs.movedim(2, -1).flatten(1, -2)
     return logits, targets.movedim(1, -1).flatten(0, -2).long()
 
@@ -165,4 +165,4 @@ def _check(probs: Tensor, targets: Tensor) -> None:
     rule = f"have the shape of probs, {shape}"
     require(targets.shape == probs.shape, "targets", rule, tuple(targets.shape))
     known = targets.dtype == torch.bool or bool(((targets == 0) | (targets == 1)).all())
-    require(known, "targets", "be 0 or 1", targets.dtype)
+    require(known, "targets", "be 0 or 1", values_in(targets))

@@ -205,6 +205,15 @@ MEASURES = (
         better="lower",
         limits=SIZE,
     ),
+    Measure(
+        "quantile_loss",
+        "quantile loss",
+        "loss of quantiles",
+        "twice the mean pinball loss at the levels of the quantiles, comparable "
+        "between equal levels alone; lower is better",
+        better="lower",
+        limits=SIZE,
+    ),
     COVERAGE,
     Measure(
         "interval_width",

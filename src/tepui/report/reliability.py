@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from markupsafe import Markup
 
+from tepui.report.label_errors import has_labels
 from tepui.report.markup import Multiple, figure, multiples
 from tepui.report.measures import ECE, data_name
 from tepui.report.shapes import (
@@ -57,6 +59,20 @@ def pooled_bins(method: MethodResult, data: str) -> list[Bin]:
     return bins
 
 
+def distance(method: MethodResult, data: str) -> float:
+    """Return how far answers lie from the diagonal in percent, mean over ensembles."""
+    found = []
+    for trained in method.ensembles:
+        alone = pooled_bins(replace(method, ensembles=(trained,)), data)
+        gaps = sum(abs(each.confidence - each.accuracy) for each in alone)
+        found.append(100 * gaps / (sum(each.count for each in alone) or 1))
+    return fmean(found)
+
+
+def _ece(method: MethodResult, data: str) -> float:
+    return ECE.of(method, data).mean
+
+
 def has_reliability(comparison: Comparison) -> bool:
     """Return whether all ensembles were asked how sure they are."""
     return all(t.evaluation["reliability"].get("clean") for t in comparison.ensembles())
@@ -69,7 +85,7 @@ def reliability_lead(comparison: Comparison) -> str:
 
 def reliability_figure(comparison: Comparison) -> Markup:
     """Return a diagram per method with a histogram of confidence below it."""
-    top = _tallest(comparison)
+    top, labels = _tallest(comparison), has_labels(comparison)
     items = []
     for place, method in enumerate(comparison.methods):
         shapes = _frame(top)
@@ -83,12 +99,15 @@ def reliability_figure(comparison: Comparison) -> Markup:
                 f"{data_name(data)} data: stated {number(stated)} %, right "
                 f"{number(right)} %"
             )
+        # ECE of labels is by the probability of each, not by what is drawn here.
+        error = distance if labels else _ece
         errors = ", ".join(
-            f"{number(ECE.of(method, data).mean)} % {data_name(data)}"
+            f"{number(error(method, data))} % {data_name(data)}"
             for data in _kinds(comparison)
         )
         plot = Plot(HEIGHT, shapes, f"{method.label}. {'; '.join(said)}.")
-        sub = f"calibration error {errors}"
+        called = "distance from the diagonal" if labels else "calibration error"
+        sub = f"{called} {errors}"
         items.append(Multiple(method.label, plot, look(place), sub))
     both = len(_kinds(comparison)) > 1
     marks = (
@@ -102,6 +121,12 @@ def reliability_figure(comparison: Comparison) -> Markup:
         f"agree. {marks}Bins with fewer than ten predictions are left out. Below: the "
         f"share of predictions in each bin{bars}. All ensembles of a method together."
     )
+    if labels:
+        caption += (
+            " Confidence is that of the answer, a label or its absence; the ECE of "
+            "labels in the tables is by the probability of each label, and another "
+            "number than the mean distance from the diagonal."
+        )
     return figure("Reliability", caption, multiples(items))
 
 

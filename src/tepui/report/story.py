@@ -345,7 +345,7 @@ def _alone(comparison: Comparison, main: Measure) -> str:
     """Return the first method's scores where nothing can be compared."""
     first, *others = comparison.methods
     shown = [
-        f"{number(main.of(first, data).mean, 1 if main.percent else main.digits)}"
+        f"{number(main.of(first, data).mean, main.digits)}"
         f"{' %' if main.percent else ''} on {_on(data)}"
         for data in kinds(comparison)
     ]

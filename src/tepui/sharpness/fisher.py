@@ -66,7 +66,7 @@ def sample_fisher_trace(
     """
     check_types(sample_fisher_trace, locals())
     size = _batch_size(model, batch_size)
-    select(model, dataset, loss, size)  # refuses what does not fit
+    select(model, dataset, loss, size, pixels=True)  # refuses what does not fit
     batches = in_order(dataset, size, device=device_of(model), workers=workers)
     return _scores(model, batches, loss, autocast)
 

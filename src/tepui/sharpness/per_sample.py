@@ -197,7 +197,7 @@ def _over_batches(
 ) -> Tensor:
     """Run a measure over all batches, with losses as a function of the parameters."""
     require(batch_size > 0, "batch_size", "be positive", batch_size)
-    select(model, dataset, loss, batch_size)  # refuses what does not fit
+    select(model, dataset, loss, batch_size, pixels=True)  # refuses what does not fit
     losses = losses_at(model, loss)
     batches = in_order(dataset, batch_size, device=device_of(model))
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):

@@ -129,6 +129,7 @@ def select(
     generator: torch.Generator | None = None,
     *,
     mixed: bool = False,
+    pixels: bool = False,
 ) -> Selection:
     """Choose batches for a model, and check that they fit it.
 
@@ -140,6 +141,7 @@ def select(
         num_samples: How many samples; None takes all.
         generator: Draws them; None always draws the same ones.
         mixed: Draw the order too, and leave out a smaller last batch.
+        pixels: Take labels of pixels too, whose mean is a sample's loss.
 
     Returns:
         Batches on the model's device that can be iterated over again and again.
@@ -159,7 +161,7 @@ def select(
         if mixed and len(rows) > 1 and len(rows[-1]) < batch_size:
             rows.pop()
     chosen = Selection(dataset, loss, device_of(model), rows)
-    return replace(chosen, classes=_checked_classes(model, chosen))
+    return replace(chosen, classes=_checked_classes(model, chosen, pixels))
 
 
 def name_of(loss: Loss) -> str:
@@ -212,7 +214,7 @@ def _pair(item: Any) -> tuple[Any, Any]:
     return item[0], item[1]
 
 
-def _checked_classes(model: nn.Module, chosen: Selection) -> int | None:
+def _checked_classes(model: nn.Module, chosen: Selection, pixels: bool) -> int | None:
     """Run two samples, so that a misfit is reported in words and not by a GPU."""
     first = next(iter(chosen))
     few = next(blocks(first, 2))
@@ -222,7 +224,7 @@ def _checked_classes(model: nn.Module, chosen: Selection) -> int | None:
     rows_fit = outputs.ndim >= 1 and len(outputs) == samples
     rule = f"return one row per sample ({samples})"
     require(rows_fit, "model", rule, tuple(outputs.shape))
-    classes = _classes(outputs, few.targets, chosen.loss)
+    classes = _classes(outputs, few.targets, chosen.loss, pixels)
     if classes is not None:
         targets = _targets(chosen.dataset)
         if targets is None:
@@ -241,11 +243,12 @@ def _checked_classes(model: nn.Module, chosen: Selection) -> int | None:
     return classes
 
 
-def _classes(outputs: Tensor, targets: Tensor, loss: Loss) -> int | None:
+def _classes(outputs: Tensor, targets: Tensor, loss: Loss, pixels: bool) -> int | None:
     """Return the number of classes where labels are class indices."""
     classifies = loss is cross_entropy or isinstance(loss, CrossEntropy)
     if not classifies or targets.is_floating_point():
         return None
     shape = tuple(outputs.shape)
-    require(outputs.ndim == 2, "model", "return (samples, classes)", shape)
+    fits = outputs.ndim == 2 or (pixels and outputs.ndim > 2)
+    require(fits, "model", "return (samples, classes)", shape)
     return outputs.shape[1]

@@ -64,6 +64,7 @@ from tepui.training.described import data_identity, environment_of, to_jsonable
 from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
 from tepui.training.progress import Style, counting
 from tepui.training.run_folder import RunFolder
+from tepui.training.targets import check_yes_or_no
 
 FEATURES = "features"
 
@@ -272,6 +273,8 @@ def _check_test(trial: Trial, train: Dataset[Any], spec: GivenTest) -> str:
     few = few_of(train, members)
     sizes = output_sizes(members, few, loss)
     classes = classes_of(sizes, few.targets, loss)
+    check_yes_or_no("the training data", train, loss)
+    check_yes_or_no("test", spec.test, loss)
     check_labels("test", spec.test, classes, train)
     with evaluating(members[0]), torch.no_grad():
         given = forward(members[0], few.inputs)

@@ -46,12 +46,15 @@ OF_CLASSES = Criterion(
 )
 OF_NUMBERS = Criterion(("rmse", "individual_rmse", "crps"), "rmse", "crps")
 OF_DISTRIBUTIONS = Criterion(OF_NUMBERS.shown, "crps", "rmse")
+OF_QUANTILES = Criterion(
+    ("rmse", "individual_rmse", "quantile_loss"), "quantile_loss", "rmse"
+)
 BY_TASK = {
     "classification": OF_CLASSES,
     "multi_label": OF_CLASSES,
     "regression": OF_NUMBERS,
     "gaussian": OF_DISTRIBUTIONS,
-    "quantiles": OF_DISTRIBUTIONS,
+    "quantiles": OF_QUANTILES,
 }
 
 

@@ -15,6 +15,7 @@ BETTER = {
     "mean_average_precision": 1,
     "rmse": -1,
     "crps": -1,
+    "quantile_loss": -1,
     "nll": -1,
     "ece": -1,
 }

@@ -24,16 +24,7 @@ from tepui.data.loading import as_arrays, in_order, length, targets_of
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import (
-    MSE,
-    BinaryCrossEntropy,
-    CrossEntropy,
-    GaussianNLL,
-    Loss,
-    Quantiles,
-    cross_entropy,
-    task_of,
-)
+from tepui.losses import CrossEntropy, Loss, task_of
 from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
@@ -43,6 +34,7 @@ from tepui.training.exchange import Exchange
 from tepui.training.numerics import Numerics
 from tepui.training.shards import FEWEST_SAMPLES
 from tepui.training.spec import ExecutionSpec, TrainingSpec
+from tepui.training.targets import check_loss, check_yes_or_no, classifies
 
 MOVING = (RandomCrop, HorizontalFlip, RandomResizedCrop)
 
@@ -176,6 +168,8 @@ def check_data(
     modules = [ensemble.members[index] for index in owned]
     few = few_of(data.train, modules)
     own = output_sizes(modules, few, spec.loss)
+    check_yes_or_no("the training data", data.train, spec.loss)
+    _check_pixels(spec, few.targets)
     _check_augment(spec.augment, few.targets)
     sizes = exchange.collect(dict(zip(owned, own, strict=True)))
     rule = "have members with equally many outputs where they meet inside the loss"
@@ -185,6 +179,7 @@ def check_data(
     held = targets_of(data.train)
     classes = classes_of(sizes, few.targets if held is None else held, spec.loss)
     if data.held_out is not None:
+        check_yes_or_no("validation", data.held_out, spec.loss)
         check_labels("validation", data.held_out, classes, data.train)
     if data.unlabeled is not None:
         _outputs(modules, few_of(data.unlabeled, modules).inputs)
@@ -206,6 +201,19 @@ def check_task(spec: TrainingSpec) -> None:
     name = type(spec.method).__name__
     rule = f"be one of classes (CrossEntropy) for {name}, whose members compare them"
     require(fits, "loss", rule, f"{type(spec.loss).__name__} ({task})")
+
+
+def _check_pixels(spec: TrainingSpec, targets: Tensor) -> None:
+    """Refuse a method that compares classes of samples where pixels have them."""
+    compares = isinstance(spec.method, CoupledMethod) and spec.method.compares_classes
+    pixels = classifies(spec.loss) and targets.ndim > 2
+    name = type(spec.method).__name__
+    rule = (
+        f"be one of independent members (DeepEnsemble, SAM, SharpBalance) where each "
+        f"pixel has a class, since {name} compares one class of each sample"
+    )
+    got = f"labels of shape {tuple(targets.shape)}"
+    require(not (compares and pixels), "method", rule, got)
 
 
 def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
@@ -239,13 +247,8 @@ def few_of(dataset: Dataset[Any], modules: Sequence[nn.Module]) -> Batch:
 
 def classes_of(sizes: Sequence[int], targets: Tensor, loss: Loss) -> int | None:
     """Return the classes that labels must fit, of members with so many outputs."""
-    indices = _classifies(loss) and not targets.is_floating_point()
+    indices = classifies(loss) and not targets.is_floating_point()
     return min(sizes) if indices else None
-
-
-def _classifies(loss: Loss) -> bool:
-    inner = getattr(loss, "func", loss)
-    return isinstance(loss, CrossEntropy) or inner is cross_entropy
 
 
 def _check_class_weights(
@@ -262,52 +265,12 @@ def _check_class_weights(
         require(len(weights) == size, "class_weights", rule, weights)
 
 
-def _check_targets(targets: Tensor, pixels: bool) -> None:
-    """Refuse targets from which a cross-entropy cannot be taken, and say what could."""
-    floats = targets.is_floating_point()
-    fits = targets.ndim > 2 if pixels else targets.ndim == (2 if floats else 1)
-    got = f"{targets.dtype} of shape {tuple(targets.shape)}"
-    if fits and floats:
-        sums = targets.sum(1)
-        fits = bool((targets >= 0).all() and ((sums - 1).abs() < 1e-3).all())
-        got = f"rows that sum to {float(sums.min()):g} to {float(sums.max()):g}"
-    rule = (
-        "be integers of shape (samples, height, width) for a cross-entropy of pixels"
-        if pixels
-        else "be integers of shape (samples,) or probabilities of shape (samples, "
-        f"classes) for a cross-entropy ({_remedy(targets)})"
-    )
-    require(fits, "labels", rule, got)
-
-
-def _remedy(targets: Tensor) -> str:
-    """Return which loss fits targets that a cross-entropy does not."""
-    if targets.ndim == 2 and targets.shape[1] > 1:
-        if bool(((targets == 0) | (targets == 1)).all()):
-            return "tepui.losses.BinaryCrossEntropy fits several labels of each sample"
-        return "tepui.losses.MSE fits numbers to predict"
-    if not targets.is_floating_point():
-        return "one class per sample, such as targets[:, 0]"
-    numbers = "tepui.losses.MSE, GaussianNLL or Quantiles fit numbers to predict"
-    if bool((targets == targets.round()).all()):
-        return f"classes are integers, such as targets.long(); {numbers}"
-    return numbers
-
-
-def _check_outputs(outputs: Tensor, targets: Tensor, loss: Loss) -> None:
-    """Let the loss refuse outputs or targets of a shape that it cannot take."""
-    if _classifies(loss):
-        _check_targets(targets, outputs.ndim > 2)
-    elif isinstance(loss, BinaryCrossEntropy | MSE | GaussianNLL | Quantiles):
-        loss(outputs, targets)
-
-
 def output_sizes(modules: Sequence[nn.Module], few: Batch, loss: Loss) -> list[int]:
     """Return how many outputs each module has, of which the loss can be taken."""
     outputs = _outputs(modules, few.inputs)
     for item in outputs:
-        _check_outputs(item, few.targets, loss)
-    if _classifies(loss) and outputs and outputs[0].ndim == 2:
+        check_loss(item, few.targets, loss)
+    if classifies(loss) and outputs and outputs[0].ndim == 2:
         warn_of_probabilities(outputs[0])
     return [_width(item) for item in outputs]
 
@@ -315,7 +278,7 @@ def output_sizes(modules: Sequence[nn.Module], few: Batch, loss: Loss) -> list[i
 def output_width(module: nn.Module, few: Batch, loss: Loss) -> int:
     """Return how many outputs a module has, whose targets fit the loss."""
     (outputs,) = _outputs([module], few.inputs)
-    _check_outputs(outputs, few.targets, loss)
+    check_loss(outputs, few.targets, loss)
     return _width(outputs)
 
 

@@ -133,6 +133,9 @@ def test_a_missing_set_says_how_to_get_it(tmp_path, monkeypatch):
 def test_bad_arguments_are_named(root):
     with pytest.raises(ValueError, match=r"test must be one of validation, official"):
         MRPC(root, test="train")
+    with pytest.raises(ValueError, match=r"train must be given with test: False for"):
+        MRPC(root, test="official")
+    assert len(MRPC(root, train=True, test="official")) == 3668  # as tepui train does
     with pytest.raises(ValueError, match=r"size must be greater than 1027, got 50"):
         MRPC(root, vocabulary=50)
 

@@ -48,11 +48,11 @@ class MRPC(MadeArrays):
 
     Args:
         root: The data folder, or the set's own; see :mod:`tepui.data.files.origins`.
-        train: The 3668 training pairs if true, else the test part.
+        train: The 3668 training pairs if true or not given, else the test part.
         download: Has no effect: the set must be placed by hand, since nobody publishes
             a hash.
-        test: What the test part is: the 408 validation pairs on which papers report,
-            or the 1725 official test pairs.
+        test: What the test part is: the 408 validation pairs on which papers report
+            (the default), or the 1725 official test pairs. Say ``train`` with it.
         validation_ids: A file of the published validation ids; by default
             ``dev_ids.tsv`` beside the pairs, if it exists.
         vocabulary: The largest number of different tokens.
@@ -65,7 +65,8 @@ class MRPC(MadeArrays):
 
     Raises:
         FileNotFoundError: If a file is missing; the message says how to get it.
-        ValueError: If a file is truncated or foreign.
+        ValueError: If a file is truncated or foreign, or ``test`` is given without
+            ``train``.
     """
 
     origin: ClassVar[Origin] = Origin(
@@ -79,15 +80,18 @@ class MRPC(MadeArrays):
     def __init__(
         self,
         root: str | Path | None = None,
-        train: bool = True,
+        train: bool | None = None,
         download: bool = False,
-        test: Test = "validation",
+        test: Test | None = None,
         validation_ids: str | Path | None = None,
         vocabulary: int = 8192,
         length: int = 128,
         tokenizer: str | None = None,
     ) -> None:
-        one_of("test", test, get_args(Test))
+        if test is not None:
+            one_of("test", test, get_args(Test))
+            rule = "be given with test: False for that test part, True to train"
+            require(train is not None, "train", rule, train)
         folder = located("MRPC", self.origin, root, download)
         kept, held_out = _divided(_read(folder, "train"), folder, validation_ids)
         if tokenizer is None:
@@ -95,8 +99,8 @@ class MRPC(MadeArrays):
             words: Tokenizer | HuggingFaceTokenizer = Tokenizer.build(texts, vocabulary)
         else:
             words = HuggingFaceTokenizer(tokenizer)
-        pairs = kept if train else held_out
-        if not train and test == "official":
+        pairs = held_out if train is False else kept
+        if train is False and test == "official":
             pairs = _read(folder, "test")
         super().__init__(
             words.pairs([p.first for p in pairs], [p.second for p in pairs], length),

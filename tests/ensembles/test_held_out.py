@@ -10,6 +10,7 @@ from torch import nn
 import tepui
 from tepui import Ensemble, Task
 from tepui.data import Arrays
+from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.prediction import TaskLacksError
 from tepui.losses import MSE, GaussianNLL, Quantiles
 from tepui.methods import DeepEnsemble
@@ -271,3 +272,15 @@ def test_what_fit_held_out_are_not_its_training_data():
     ensemble.calibrate(held_out, "vector")  # a warning would be an error
     with pytest.warns(UserWarning, match="dataset holds the training data"):
         ensemble.calibrate(train, "vector")
+
+
+def test_what_was_learned_of_held_out_data_is_printed_in_a_line():
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(2, 3), 2)
+    assert "members=2, task=None\n" in repr(ensemble)
+    ensemble.task = tepui.Task("classification")
+    rows = tepui.data.Arrays(torch.randn(60, 2), torch.arange(60) % 3)
+    found = ensemble.calibrate(rows, "isotonic")
+    assert "members=2, task=classification, calibration=isotonic" in repr(ensemble)
+    assert repr(found).startswith("Isotonic(3 classes, ")
+    detectors = FeatureDetectors.fit(ensemble, rows, k=5)
+    assert repr(detectors) == "FeatureDetectors(2 members)"

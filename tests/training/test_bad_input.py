@@ -329,3 +329,11 @@ def test_two_classes_of_one_name_get_columns_of_their_own(tmp_path):
     tepui.fit(ensemble, data, out=tmp_path, **how)
     recorded = read_json(tmp_path / "run.json")
     assert recorded["config"]["data"]["classes"] == ["crane", "heron", "crane (2)"]
+
+
+def test_masks_of_floats_are_refused_with_their_type():
+    masks = torch.randint(0, 4, (6, 4, 4)).float()
+    data = tepui.data.Arrays(torch.randn(6, 3, 4, 4), masks)
+    ensemble = tepui.Ensemble.build(lambda: nn.Conv2d(3, 4, 1), 2)
+    with pytest.raises(ValueError, match=r"integers .* of pixels, got 'torch.float32"):
+        tepui.fit(ensemble, data, method=DeepEnsemble(), epochs=1, progress="none")

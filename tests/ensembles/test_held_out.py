@@ -284,3 +284,11 @@ def test_what_was_learned_of_held_out_data_is_printed_in_a_line():
     assert repr(found).startswith("Isotonic(3 classes, ")
     detectors = FeatureDetectors.fit(ensemble, rows, k=5)
     assert repr(detectors) == "FeatureDetectors(2 members)"
+
+
+def test_sets_of_pixels_are_refused_for_what_they_are():
+    ensemble = Ensemble.build(lambda: nn.Conv2d(3, 4, 1), 2)
+    ensemble.task = Task("classification")
+    out = ensemble.predict(torch.zeros(2, 3, 4, 4))
+    with pytest.raises(TaskLacksError, match="of samples, not of pixels"):
+        _ = out.sets

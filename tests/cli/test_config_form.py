@@ -71,6 +71,18 @@ from tepui.cli.main import main
         # What a tab would hide from the count of values.
         ("a:\t" + "[" * 100_000, r"but line 1 is not \(found character '\\t' that"),
         (
+            "epochs: 1\nseed: 3\nepochs: 2\n",
+            "must name epochs once, got 'again in l.* 3'",
+        ),
+        (
+            "method: {class_path: SAM, init_args: {rho: 1, rho: 2}}",
+            "must name rho once",
+        ),
+        (
+            "methods: [{SAM: {rho: 0.1}}]",
+            r'methods must be written "SAM\(rho=0.1\)" or',
+        ),
+        (
             "methods:\n- class_path: SAM\n  rho: 0.1\n  start_at: 2\n",
             r"methods must have .* got 'rho, start_at beside class_path'",
         ),
@@ -108,3 +120,12 @@ def test_a_missing_file_is_named(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["train", "--config", str(tmp_path / "c.yaml")])
     assert f"no configuration file {tmp_path}" in capsys.readouterr().err
+
+
+def test_a_folder_and_bytes_that_are_no_text_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="--config must be a file, got the folder"):
+        check_form(["train", "--config", str(tmp_path)])
+    file = tmp_path / "c.yaml"
+    file.write_bytes(b"\xff\xfe\xc8\x00")
+    with pytest.raises(ValueError, match=r"--config .*c.yaml must be text, but: "):
+        check_form(["train", "--config", str(file)])

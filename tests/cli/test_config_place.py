@@ -22,6 +22,16 @@ CASES = {
     "early-stopping: 3": "early-stopping must be written early_stopping in a file, got "
     "'early-stopping'",
     "epochs: x": "--epochs must be a whole number, got 'x'",
+    "method: {SAM: {rho: 0.1}}": 'method must be written "SAM(rho=0.1)" or '
+    "{class_path: SAM, init_args: {...}}, got {'SAM': {'rho': 0.1}}",
+    "method: {name: sam, rho: 0.1}": 'method must be written "SAM(rho=0.1)" or '
+    "{class_path: SAM, init_args: {...}}, got {'name': 'sam', 'rho': 0.1}",
+    "{method: SAM, rho: 0.1}": "tepui train has no option rho (did you mean, in a "
+    "file, 'method: {class_path: CLASS, init_args: {rho: VALUE}}'?)",
+    "learning_rate: 0.1": "tepui train has no option learning_rate (did you mean, in "
+    "a file, 'optimizer: {class_path: CLASS, init_args: {lr: VALUE}}'?)",
+    "validation: lots": "validation must be a share, such as 0.2, or name a class of "
+    "tepui, got 'lots'",
     "epohcs: 3": "tepui train has no option epohcs (did you mean 'epochs'?)",
 }
 

@@ -13,7 +13,10 @@ from tepui.losses import balanced_weights
 
 MLP = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
 CASES = {
-    "BinaryCrossEntropy": ([], 3, "multi_label", "labels"),
+    "BinaryCrossEntropy": (
+        ["--loss.positive-weights", "1", "2", "3"],
+        *(3, "multi_label", "labels"),
+    ),
     "MSE": ([], 1, "regression", "numbers"),
     "GaussianNLL": ([], 2, "gaussian", "numbers"),
     "Quantiles": (["--loss.levels", "[0.1, 0.9]"], 2, "quantiles", "numbers"),
@@ -150,6 +153,10 @@ def test_words_that_fit_no_loss_are_refused(files, capsys):
         (
             ["--loss", "MSE", "--label-smoothing", "0.1"],
             "--label-smoothing must be left",
+        ),
+        (
+            ["--loss", "BinaryCrossEntropy", "--class-weights", "1", "4"],
+            "--loss BinaryCrossEntropy (--loss.positive-weights has a factor for each",
         ),
         (["--loss", "Huber"], "--loss must be one of CrossEntropy, BinaryCrossEntropy"),
         (["--loss", "os.system"], "--loss must name a class"),

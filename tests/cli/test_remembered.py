@@ -170,3 +170,25 @@ def test_options_are_told_as_they_are_read(here, capsys):
         "own: --data own_parts.Few --data.count 30 --data.some null "
         "--data.sizes '[1, 2]' --data.named 'a b'"
     )
+
+
+def test_a_share_of_a_file_is_written_down_and_shown(here):
+    (here / "c.yaml").write_text("validation: 0.2\nseed: 7\n")
+    main(["train", "--config", "c.yaml", *SMALL, "--out", "run"])
+    recorded = json.loads(Path("run", FILE).read_text())
+    assert recorded["validation_share"] == 0.2
+    begun = json.loads(Path("run/run.json").read_text())
+    assert "numpy" in begun["environment"]
+    main(["evaluate", "run", "--device", "cpu"])
+    main(["report", "run"])
+    assert "validation_share" in Path("run/report.html").read_text()
+
+
+def test_a_run_resumed_without_its_options_quotes_its_command(here, capsys):
+    began = ["--method", "SAM", "--epochs", "2", *SMALL[:2], *SMALL[4:]]
+    main(["train", *began, "--stop-after", "1", "--out", "run"])
+    begun = json.loads(Path("run/run.json").read_text())
+    with pytest.raises(SystemExit):
+        main(["train", "--resume", "--out", "run", "--device", "cpu"])
+    command = begun["environment"]["command"]
+    assert f"it was started by: {command}" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from torch import nn
 import tepui
 from tepui import Ensemble, Task
 from tepui.data import Arrays
+from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.prediction import TaskLacksError
 from tepui.losses import MSE, GaussianNLL, Quantiles
 from tepui.methods import DeepEnsemble
@@ -294,3 +295,23 @@ def test_sets_of_another_number_of_members_are_refused():
     del ensemble.members[0]
     with pytest.raises(ValueError, match="conformity must be fitted for an ensemble"):
         ensemble.predict(data.inputs)
+
+
+def test_what_was_learned_of_held_out_data_is_printed_in_a_line():
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(2, 3), 2)
+    assert "members=2, task=None\n" in repr(ensemble)
+    ensemble.task = tepui.Task("classification")
+    rows = tepui.data.Arrays(torch.randn(60, 2), torch.arange(60) % 3)
+    found = ensemble.calibrate(rows, "isotonic")
+    assert "members=2, task=classification, calibration=isotonic" in repr(ensemble)
+    assert repr(found).startswith("Isotonic(3 classes, ")
+    detectors = FeatureDetectors.fit(ensemble, rows, k=5)
+    assert repr(detectors) == "FeatureDetectors(2 members)"
+
+
+def test_sets_of_pixels_are_refused_for_what_they_are():
+    ensemble = Ensemble.build(lambda: nn.Conv2d(3, 4, 1), 2)
+    ensemble.task = Task("classification")
+    out = ensemble.predict(torch.zeros(2, 3, 4, 4))
+    with pytest.raises(TaskLacksError, match="of samples, not of pixels"):
+        _ = out.sets

@@ -9,7 +9,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 
 import tepui
 from tepui import Ensemble
-from tepui.data import Arrays, ImageFolder, Normalize, Texts
+from tepui.data import Arrays, ImageFolder, Normalize, Texts, UnlabeledFolder
 from tepui.data.image_files import UnreadableImageError
 from tepui.methods import DeepEnsemble
 
@@ -144,6 +144,8 @@ def test_image_files_and_folders_are_prepared_as_in_training(folder, tmp_path):
     torch.testing.assert_close(ensemble.predict(str(folder / "test")).outputs, expected)
     several = ensemble.predict([str(file) for file in test.files]).outputs
     torch.testing.assert_close(several, expected)
+    unlabeled = ensemble.predict(UnlabeledFolder(folder / "test")).outputs
+    torch.testing.assert_close(unlabeled, expected)
     one = ensemble.predict(test.files[3]).outputs
     torch.testing.assert_close(one, expected[:, 3:4])
     ensemble.save(tmp_path / "saved")

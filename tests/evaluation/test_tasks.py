@@ -111,6 +111,8 @@ def test_scores_of_labels(labels):
     assert scores.accuracy == pytest.approx(float((out.labels == truth).float().mean()))
     expected = metrics.mean_average_precision(out.probs.contiguous(), truth)
     assert scores.mean_average_precision == pytest.approx(float(expected))
+    areas = metrics.label_auroc(out.probs.contiguous(), truth)
+    assert scores.mean_auroc == pytest.approx(float(areas.mean()))
     errors = metrics.label_ece(out.probs.contiguous(), truth)
     assert scores.label_eces == pytest.approx(errors.tolist(), rel=1e-5)
     assert scores.ece == pytest.approx(float(errors.mean()), rel=1e-5)

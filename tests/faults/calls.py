@@ -272,6 +272,7 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.metrics.quantile_crps": NUMBERS,
     "tepui.metrics.gaussian_quantiles": {},
     "tepui.losses.pinball": NUMBERS,
+    "tepui.metrics.label_auroc": LABELS,
     "tepui.metrics.label_ece": LABELS,
     "tepui.metrics.mean_average_precision": LABELS,
     "tepui.metrics.rmse": NUMBERS,

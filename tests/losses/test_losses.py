@@ -243,3 +243,29 @@ def test_a_task_survives_its_document():
         Task("clasification")
     with pytest.raises(ValueError, match="levels must be left out for regression"):
         Task("regression", (0.5,))
+
+
+@pytest.mark.parametrize("more", [(), (3, 2)])
+def test_weights_of_labels_are_those_of_torch(more):
+    torch.manual_seed(0)
+    outputs = torch.randn(5, 2, *more, dtype=torch.float64)
+    targets = (torch.rand(5, 2, *more) > 0.5).double()
+    found = BinaryCrossEntropy(positive_weights=(1, 8))(outputs, targets)
+    factors = torch.tensor([1.0, 8.0]).double().view(2, *[1] * len(more))
+    expected = torch.nn.BCEWithLogitsLoss(pos_weight=factors, reduction="none")
+    wanted = expected(outputs, targets).flatten(1).mean(1)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
+    one = BinaryCrossEntropy(positive_weights=(3.0,))(outputs[:, :1], targets[:, :1])
+    assert one.shape == (5,)
+
+
+def test_weights_of_labels_are_checked():
+    for weights in ((), (0.0, 1.0), (-1.0,)):
+        with pytest.raises(ValueError, match="positive_weights must be positive"):
+            BinaryCrossEntropy(positive_weights=weights)
+    with pytest.raises(
+        ValueError, match=r"one number for each label of the outputs \(3"
+    ):
+        BinaryCrossEntropy(positive_weights=(1.0, 2.0))(
+            torch.zeros(4, 3), torch.ones(4, 3)
+        )

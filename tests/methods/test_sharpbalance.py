@@ -388,3 +388,26 @@ def test_run_from_python_in_three_lines():
     method = SharpBalance(rho=0.2, fraction=0.4, switch_at=0.5)
     run = tepui.fit(ensemble, numbers(), method=method, epochs=4, progress="none")
     assert len(run.summary["sizes"]) == 3
+
+
+class Scaled(torch.nn.Module):
+    """A parameter of its own has no per-sample rule."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(3))
+        self.last = torch.nn.Linear(2, 3)
+
+    def forward(self, x):
+        return self.last(x) * self.scale
+
+
+def test_slow_scoring_is_warned_of_once_in_a_run():
+    rows = tepui.data.Arrays(torch.randn(30, 2), torch.arange(30) % 3)
+    method = SharpBalance(refresh_every=1)
+    ensemble = tepui.Ensemble.build(Scaled, 3)
+    with pytest.warns(UserWarning, match="no per-sample rule") as said:
+        tepui.fit(ensemble, rows, method=method, epochs=4, progress="none")
+    told = [each for each in said if "Fisher trace" in str(each.message)]
+    assert len(told) == 1
+    assert "the values are as exact" in str(told[0].message)

@@ -30,6 +30,7 @@ OF_TASKS = {
     "interval_coverage",
     "interval_score",
     "interval_width",
+    "label_auroc",
     "label_ece",
     "mean_average_precision",
     "pixels",

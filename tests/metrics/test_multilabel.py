@@ -2,16 +2,17 @@
 
 from itertools import pairwise
 
+import numpy as np
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, roc_auc_score
 from torchmetrics.functional.classification import (
     multilabel_average_precision,
 )
 
 from strategies import close, modest
-from tepui.metrics import label_ece, mean_average_precision
+from tepui.metrics import label_auroc, label_ece, mean_average_precision
 
 
 @st.composite
@@ -62,3 +63,18 @@ def test_label_ece_from_its_definition(case, bins):
             error += abs(sum(y[i] - p[i] for i in inside)) / len(p)
         expected.append(error)
     close(label_ece(probs, targets, num_bins=bins), expected)
+
+
+@modest
+@given(labeled())
+def test_label_auroc_is_that_of_scikit_learn(case):
+    probs, targets = case
+    targets[-1] = 0  # so that both occur
+    reference = roc_auc_score(targets, probs, average=None)
+    close(label_auroc(probs, targets), np.atleast_1d(reference))
+
+
+def test_a_label_of_all_samples_or_none_has_no_area():
+    targets = torch.tensor([[1, 0, 1], [1, 0, 0]])
+    found = label_auroc(torch.rand(2, 3), targets)
+    assert found.isnan().tolist() == [True, True, False]

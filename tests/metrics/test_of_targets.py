@@ -18,6 +18,7 @@ STREAMS = {
     "interval_coverage": "IntervalCoverage",
     "interval_score": "IntervalScore",
     "interval_width": "IntervalWidth",
+    "label_auroc": "LabelAUROC",
     "label_ece": "LabelECE",
     "mean_average_precision": "MeanAveragePrecision",
     "quantile_calibration": "QuantileCalibration",
@@ -25,7 +26,7 @@ STREAMS = {
     "rmse": "RMSE",
     "sample_crps": "SampleCRPS",
 }
-OF_LABELS = ("label_ece", "mean_average_precision")
+OF_LABELS = ("label_auroc", "label_ece", "mean_average_precision")
 OPTIONS = {name: {"levels": LEVELS} for name in STREAMS if name.startswith("quantile")}
 
 
@@ -77,7 +78,8 @@ def contract(name: str, device: str = "cpu") -> None:
     metric.__name__ = name
     check_metric(
         metric,
-        axes="c" if name == "label_ece" else "",
+        axes="c" if name in ("label_auroc", "label_ece") else "",
+        may_be_nan=name == "label_auroc",
         stream=lambda: Adapted(name),
         device=device,
     )
@@ -178,7 +180,7 @@ def test_bad_levels_are_named():
 
 def test_bad_labels_are_named():
     probs, targets = torch.full((3, 2), 0.5), torch.zeros(3, 2)
-    for metric in (metrics.label_ece, metrics.mean_average_precision):
+    for metric in (getattr(metrics, name) for name in OF_LABELS):
         with pytest.raises(ValueError, match=r"probs must lie in \[0, 1\], got .*2\.0"):
             metric(4 * probs, targets)
         with pytest.raises(ValueError, match=r"probs must lie in \[0, 1\], got \(nan"):

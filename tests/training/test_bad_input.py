@@ -382,3 +382,11 @@ def test_sharpbalance_learns_classes_of_pixels():
     method = SharpBalance(switch_at=0.5)
     run = fitted(pixels(), lambda: nn.Conv2d(1, 3, 1), method=method, epochs=2)
     assert run.history[-1].epoch == 1
+
+
+def test_masks_of_floats_are_refused_with_their_type():
+    masks = torch.randint(0, 4, (6, 4, 4)).float()
+    data = tepui.data.Arrays(torch.randn(6, 3, 4, 4), masks)
+    ensemble = tepui.Ensemble.build(lambda: nn.Conv2d(3, 4, 1), 2)
+    with pytest.raises(ValueError, match=r"integers .* of pixels, got 'torch.float32"):
+        tepui.fit(ensemble, data, method=DeepEnsemble(), epochs=1, progress="none")

@@ -138,8 +138,9 @@ def refusal(message: str) -> str | None:
             key, name = ".".join(_KEY.findall(message)), match[1]
             if key == "early_stopping" and (name == "true" or name.isdigit()):
                 return _patience(name)
+            share = "be a share, such as 0.2, or " if key == "validation" else ""
             hint = "" if "." in name else _nearest(name)
-            return f"{key or 'a name'} must {rule}, got {name!r}{hint}"
+            return f"{key or 'a name'} must {share}{rule}, got {name!r}{hint}"
     return None
 
 

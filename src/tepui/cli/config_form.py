@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from tepui.cli.expansion import check_expansion, config_text
-from tepui.cli.known import known_classes
+from tepui.cli.known import known_classes, known_names, known_spelling
 from tepui.cli.parsing import LISTS, NAMED, options_of
 from tepui.cli.piped import NAME, OPTION, called
 from tepui.core.checks import require
@@ -18,18 +18,18 @@ OF_CLASSES = (CLASS_PATH, ARGUMENTS, "dict_kwargs")
 LONGEST = 80  # characters of a refused line that are shown
 # Stands for a class that cannot be known.
 _ANY = "CLASS"
+# Under which a class is named by those who do not know how it is called here.
+_NAMES = ("name", "class", "type", "kind")
 
 
 def check_form(words: Sequence[str]) -> None:
     """Raise if a file that ``--config`` names is none of options, each in its form.
 
-    What is no text is left to the parser, which says so.
-
     Raises:
         FileNotFoundError: If there is no such file.
-        ValueError: If it is no YAML, or holds too many values, no options, one with
-            hyphens or dots, or a class without a name or with arguments beside its
-            path.
+        ValueError: If it is no text or no YAML, or holds too many values, no options,
+            one twice or with hyphens or dots, or a class without a name, named in
+            another form, or with arguments beside its path.
     """
     check_expansion(words)
     for option, file in options_of(words):
@@ -43,6 +43,10 @@ def _check_file(file: str) -> None:
         found = yaml.safe_load(text)
     except FileNotFoundError:
         raise FileNotFoundError(f"no configuration file {file}") from None
+    except IsADirectoryError:
+        raise ValueError(f"{OPTION} must be a file, got the folder {file}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{_whole(file)} must be text, but: {error}") from error
     except yaml.YAMLError as error:
         raise ValueError(_unread(file, text, error)) from error
     except (OSError, ValueError, RecursionError):
@@ -50,12 +54,53 @@ def _check_file(file: str) -> None:
     rule = "hold options, one a line (epochs: 3)"
     held = "nothing" if found is None else f"other text ({text[:20].strip()!r} …)"
     require(isinstance(found, Mapping), _whole(file), rule, held)
-    for name in (str(name) for name in found):
+    _check_once(_whole(file), yaml.compose(text, yaml.SafeLoader))
+    for name in filter(_is_text, found):
         rule = f"be written {name.replace('-', '_')} in a file"
         require("-" not in name, name, rule, name)
         _check_nested(name, found)
+        of_list = f"--{name}" in LISTS
+        several = found[name] if of_list else [found[name]]
+        for value in several if isinstance(several, list) else ():
+            _check_named(name, value)
     for place, value in _mappings(found, ""):
         _check_class(place, value)
+
+
+def _is_text(name: object) -> bool:
+    return isinstance(name, str)
+
+
+def _check_once(file: str, node: yaml.Node) -> None:
+    """Refuse a name that stands twice in one mapping: YAML would take the last."""
+    parts = node.value if isinstance(node, yaml.CollectionNode) else []
+    if isinstance(node, yaml.MappingNode):
+        names = [name for name, _ in parts if isinstance(name, yaml.ScalarNode)]
+        firsts = {name.value: name for name in reversed(names)}
+        for name in names:
+            again = f"again in line {name.start_mark.line + 1}"
+            first = firsts[name.value]
+            require(name is first, file, f"name {name.value} once", again)
+        parts = [part for _, part in parts]
+    for part in parts:
+        _check_once(file, part)
+
+
+def _check_named(option: str, value: object) -> None:
+    """Refuse a class that is named by a key of its own, or as its arguments are."""
+    known = known_names().get(f"--{option}", [])
+    if not isinstance(value, Mapping) or CLASS_PATH in value or not known:
+        return
+    given = dict(value)
+    if len(given) == 1 and isinstance(given[(name := str(*given))], Mapping):
+        given = dict(given[name])
+    else:
+        name = str(next((given.pop(key) for key in _NAMES if key in given), None))
+    kind = known_spelling(name, known)
+    written = ", ".join(f"{key}={part!r}" for key, part in given.items())
+    form = f"{{{CLASS_PATH}: {kind}, {ARGUMENTS}: {{...}}}}"
+    rule = f'be written "{kind}({written})" or {form}'
+    require(kind not in known, option, rule, dict(value))
 
 
 def _whole(file: str) -> str:

@@ -7,7 +7,7 @@ from torch.utils.data import Dataset
 from tepui.cli.known import KnownLoss
 from tepui.core.checks import require
 from tepui.data.loading import targets_of
-from tepui.losses import CrossEntropy
+from tepui.losses import BinaryCrossEntropy, CrossEntropy
 
 
 def loss_named(
@@ -27,6 +27,8 @@ def loss_named(
         rule = f"be left out with --loss {type(loss).__name__}"
         if isinstance(loss, CrossEntropy):
             rule = f"be written --loss.{option} '{value}' beside --loss CrossEntropy"
+        elif isinstance(loss, BinaryCrossEntropy) and option == "class-weights":
+            rule += " (--loss.positive-weights has a factor for each label)"
         require(value is None, f"--{option}", rule, value)
     return loss
 

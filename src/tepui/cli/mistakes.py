@@ -40,6 +40,7 @@ KINDS = {
 }
 # What helps where an option was not given what it takes.
 _INSTEAD = {"--class-weights": "; balanced, alone, takes such numbers from the labels"}
+_OR_ELSE = {"--validation": "; or give a share of the training data, such as 0.2"}
 # Options that take a class of one's own, by its path.
 _TAKE_OWN = ("--method", "--methods", "--model", "--data")
 # Where classes lie that an option names, with arguments of their own.
@@ -50,6 +51,8 @@ _OWNERS = {
     "tepui.training.optimizer.": "--optimizer",
     "tepui.losses.": "--loss",
 }
+# What others call an argument of these classes.
+_ALSO = {"learning_rate": "lr"}
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ def check_known(option: str, name: str, known: Sequence[str]) -> None:
     except ValueError as error:
         near = "did you mean" in str(error)
         own = f"; a class of yours goes by its path, such as mypackage.{name}"
-        hint = own if option in _TAKE_OWN and not near else ""
+        hint = own if option in _TAKE_OWN and not near else _OR_ELSE.get(option, "")
         raise ValueError(f"{error}{hint}") from None
 
 
@@ -161,6 +164,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def _unknown_option(match: re.Match[str], asked: Asked) -> str:
     name = _typed(match[1])
     key = name.removeprefix("--").replace("-", "_")
+    key = _ALSO.get(key, key)
     if owner := _owner(key, asked):
         hint = f" (did you mean '{owner}.{key}'?)"
     else:
@@ -183,7 +187,12 @@ def _takes(call: Callable[..., Any], key: str) -> bool:
 
 def _unknown_key(match: re.Match[str], asked: Asked) -> str:
     keys = [option.removeprefix("--").replace("-", "_") for option in asked.options]
-    hint = _elsewhere(match[1], asked) or nearest(match[1], keys)
+    key = _ALSO.get(match[1], match[1])
+    if owner := _owner(key, asked):
+        form = f"{owner[2:]}: {{class_path: CLASS, init_args: {{{key}: VALUE}}}}"
+        hint = f" (did you mean, in a file, '{form}'?)"
+    else:
+        hint = _elsewhere(key, asked) or nearest(key, keys)
     return f"tepui {asked.command} has no option {match[1]}{hint}"
 
 

@@ -27,6 +27,7 @@ OF_FUNCTIONS = ("--metrics", "--measures", "--models")
 WEIGHTS = ("--class_weights", "--loss.class_weights")
 LISTS = (
     *("--seeds", "--methods", "--augment", "--types", "--track", "--loss.levels"),
+    "--loss.positive_weights",
     *(*WEIGHTS, *OF_FUNCTIONS),
 )
 # Options whose values are data sets with names of their own.

@@ -43,11 +43,13 @@ def remember(
     validation: object = None,
 ) -> None:
     """Write down by which options a run was trained, or weights were evaluated."""
+    share = validation if isinstance(validation, float | int) else None
     document = {
         "data": described(data, OF_PARTS),
         "model": None if model is None else described(*_parted(model)),
         "extractor": extractor,
         "validation": described(validation, OF_PARTS) if callable(validation) else None,
+        "validation_share": share,
     }
     write_document(folder / FILE, KIND, document)
 

@@ -22,8 +22,8 @@ from tepui.report.wording import DASH, listed, number
 GROUPS = {
     "quality": (
         *("accuracy", "individual_accuracy", "rmse", "individual_rmse"),
-        *("improvement", "mean_iou", "mean_average_precision", "nll", "crps"),
-        *("quantile_loss", "brier"),
+        *("improvement", "mean_iou", "mean_average_precision", "mean_auroc"),
+        *("nll", "crps", "quantile_loss", "brier"),
     ),
     "calibration": (
         *("ece", "interval_coverage", "nominal_coverage", "interval_width"),

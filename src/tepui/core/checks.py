@@ -6,6 +6,8 @@ from difflib import get_close_matches
 import torch
 from torch import Tensor
 
+from tepui.core.counted import counted
+
 # The label of a pixel that has none, in maps of labels; torch's own convention.
 UNLABELED = -100
 
@@ -152,7 +154,7 @@ def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> Non
         hint = f"; labels count from 0: subtract {low} from all of them"
     rule, values = f"lie in [0, {classes - 1}]", f"values from {low} to {high}"
     raise ValueError(
-        f"{argument} must {rule} for {classes} outputs, got {values!r}{hint}"
+        f"{argument} must {rule} for {counted(classes, 'output')}, got {values!r}{hint}"
     )
 
 

@@ -185,9 +185,9 @@ class ClassPrediction(Prediction):
 
     def missing(self, name: str) -> str:
         """Say what sets need."""
-        if name != "sets":
-            return super().missing(name)
-        return ", since the ensemble was given no data for them (Ensemble.conformal)"
+        why = ", since the ensemble was given no data for them (Ensemble.conformal)"
+        why = why if self._flat else ", which there are of samples, not of pixels"
+        return why if name == "sets" else super().missing(name)
 
     @property
     def _top(self) -> tuple[Tensor, Tensor]:

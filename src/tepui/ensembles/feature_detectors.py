@@ -58,6 +58,9 @@ class FeatureDetectors:
     held_out: HeldOutScores | None = None
     fitted_for: str = ""
 
+    def __repr__(self) -> str:
+        return f"FeatureDetectors({len(self.members)} members)"
+
     @classmethod
     def fit(
         cls,

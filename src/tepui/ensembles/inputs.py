@@ -3,7 +3,8 @@
 Whether inputs are raw is decided by what they are, never by their values:
 
 - A data set prepares its samples itself, and so does a loader.
-- Image files and texts are raw, and prepared as the training data were.
+- Image files, those of an ``UnlabeledFolder`` too, and texts are raw, and prepared as
+  the training data were.
 - Bytes (``uint8``) are raw, as they are stored in data sets of images.
 - All other numbers are taken as they come, or with ``raw=True`` prepared too.
 """
@@ -19,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Inputs
+from tepui.data.files.unlabeled_folder import UnlabeledFolder
 from tepui.data.image_files import images_in, naming_all
 from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
 from tepui.data.preparation import Preparation
@@ -103,6 +105,9 @@ def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) ->
     if _is_table(inputs, preparation):
         assert preparation is not None
         return preparation.table(inputs)
+    known = preparation is not None and preparation.shape is not None
+    if isinstance(inputs, UnlabeledFolder) and known:
+        inputs = [*inputs.files]
     files = files_of(inputs)
     if files is not None:
         rule = (

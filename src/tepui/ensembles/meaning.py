@@ -56,6 +56,15 @@ class Meaningful(EnsembleBase):
         super().__init__()
         self._meaning = Meaning()
 
+    def extra_repr(self) -> str:
+        """Return what is known of the ensemble, which is printed above its layers."""
+        meaning = self._meaning
+        known = [f"task={None if meaning.task is None else meaning.task.name}"]
+        if meaning.calibration is not None:
+            known.append(f"calibration={meaning.calibration.method}")
+        count = len([*self.get_submodule("members").children()])
+        return ", ".join([f"members={count}", *known])
+
     @property
     def task(self) -> Task | None:
         """What outputs mean: what the loss of ``fit`` says, or what is set here.

@@ -67,6 +67,7 @@ class LabelStream:
         self._rule = rule
         self._together = metrics.Collection(**_streams(rule))
         self._precision = metrics.MeanAveragePrecision()
+        self._areas = metrics.LabelAUROC()
         self._calibration = metrics.LabelECE()
         # Samples with each label, those predicted to have it, and those rightly so.
         self._counts: list[Tensor] = []
@@ -85,6 +86,7 @@ class LabelStream:
             torch.cat(each).view_as(wanted) for each in zip(*parts, strict=True)
         )
         self._precision.update(probs, wanted)
+        self._areas.update(probs, wanted)
         self._calibration.update(probs, wanted)
         counts = [each.sum(0) for each in (wanted, chosen, wanted * chosen)]
         self._counts.append(torch.stack(counts))
@@ -110,11 +112,13 @@ class LabelStream:
             # No sample has any label; the score says NaN.
             warnings.simplefilter("ignore", UserWarning)
             precision = float(self._precision.compute())
+        area = float(self._areas.compute().nanmean())
         errors = self._calibration.compute()
         values["ece"] = float(errors.mean())
         measured = LabelScores(
             **values,
             mean_average_precision=precision,
+            mean_auroc=area,
             label_eces=tuple(errors.tolist()),
             custom=custom,
         )

@@ -1,5 +1,6 @@
 """Scores of one data set by its task, and their means over several."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from statistics import fmean
@@ -83,6 +84,8 @@ class LabelScores(TaskScores):
         accuracy: That of the ensemble.
         improvement: The ensemble's less that of its members.
         mean_average_precision: Mean over labels of the average precision.
+        mean_auroc: Mean over labels of the area under the ROC curve, without those that
+            all samples have or none.
         nll: Negative log-likelihood of a label.
         ece: Mean over labels of the calibration error.
         brier: Brier score of a label, as a choice between two classes.
@@ -95,6 +98,7 @@ class LabelScores(TaskScores):
     accuracy: float
     improvement: float
     mean_average_precision: float
+    mean_auroc: float = math.nan  # evaluations from before have none
     nll: float
     ece: float
     brier: float

@@ -1,10 +1,12 @@
 """What all losses share: one value per sample, and targets that fit the outputs."""
 
+from functools import lru_cache
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
-from tepui.core.checks import require
+from tepui.core.checks import have_values, require
 
 
 class Loss(Protocol):
@@ -33,3 +35,16 @@ def like_outputs(targets: Tensor, outputs: Tensor) -> Tensor:
 def mean_per_sample(losses: Tensor) -> Tensor:
     """Return the mean loss of each sample."""
     return losses if losses.ndim == 1 else losses.flatten(1).mean(1)
+
+
+def numbers_like(values: tuple[float, ...], outputs: Tensor) -> Tensor:
+    """Return numbers as a tensor of the outputs' type, where they lie."""
+    # What is traced into a graph has no values, and must not be kept.
+    tensor_of = _on if have_values() else _on.__wrapped__
+    return tensor_of(tuple(values), outputs.dtype, outputs.device)
+
+
+@lru_cache(maxsize=32)
+def _on(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return numbers as a tensor, cached because copying to a GPU blocks."""
+    return torch.tensor(values, dtype=dtype, device=device)

@@ -1,18 +1,16 @@
 """Cross-entropy of classes, of samples or of their pixels."""
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import ClassVar, Literal, final
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tepui.core.checks import UNLABELED, have_values, require
+from tepui.core.checks import UNLABELED, require
 from tepui.core.per_member import per_member, require_each
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.core.types import NEWER, check_fields
-from tepui.losses.base import check_outputs
+from tepui.losses.base import check_outputs, numbers_like
 
 BALANCED = "balanced"
 ClassWeights = tuple[float, ...] | Literal["balanced"]
@@ -66,9 +64,7 @@ def cross_entropy(
         rule = f"hold one number for each of {classes} classes"
         fits = len(class_weights) == classes
         require(fits, "class_weights", rule, class_weights)
-        # What is traced into a graph has no values, and must not be kept.
-        tensor_of = _on if have_values() else _on.__wrapped__
-        weights = tensor_of(tuple(class_weights), outputs.dtype, outputs.device)
+        weights = numbers_like(class_weights, outputs)
     try:
         losses = F.cross_entropy(
             outputs, targets, weights, reduction="none", label_smoothing=label_smoothing
@@ -127,9 +123,3 @@ class CrossEntropy:
             rule = "be numbers where no data say what balances classes, as in fit"
             raise ValueError(f"class_weights must {rule}, got {self.class_weights!r}")
         return self.class_weights
-
-
-@lru_cache(maxsize=32)
-def _on(values: tuple[float, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return numbers as a tensor, cached because copying to a GPU blocks."""
-    return torch.tensor(values, dtype=dtype, device=device)

@@ -38,6 +38,7 @@ References:
     SharpBalance, NeurIPS 2024.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, final
@@ -250,7 +251,10 @@ class SharpBalance(ExchangingMethod):
         """Return the samples that this member selects."""
         if self.select in ("random", "same"):
             return random_samples(length(dataset), self.fraction, generator)
-        scores = self._scores(member, dataset, generator)
+        with warnings.catch_warnings():
+            if index > 0 or bool(member.state["switched"]):  # the first has said it
+                warnings.filterwarnings("ignore", ".*the Fisher trace of")
+            scores = self._scores(member, dataset, generator)
         bad = int((~torch.isfinite(scores)).sum())
         require(
             bad == 0, f"scores of member {index}", "be finite", f"{bad} that are not"

@@ -13,8 +13,9 @@ Other tasks have metrics of what they answer: numbers, of shape
 ``(members, samples, …)`` with targets ``(samples, …)``, their intervals and quantiles
 (:func:`rmse`, :func:`gaussian_nll`, :func:`gaussian_crps`, :func:`interval_score`,
 :func:`quantile_calibration` and their kin); probabilities of labels that do not exclude
-each other, ``(samples, labels)`` (:func:`mean_average_precision`, :func:`label_ece`);
-and images, of which :func:`pixels` makes samples (:func:`mean_iou`).
+each other, ``(samples, labels)`` (:func:`mean_average_precision`, :func:`label_auroc`,
+:func:`label_ece`); and images, of which :func:`pixels` makes samples
+(:func:`mean_iou`).
 
 The functions that reduce logits to a few numbers have a class of the same name for
 samples that come in chunks, with the function's options; see
@@ -114,8 +115,10 @@ from tepui.metrics.intervals import (
     quantile_calibration,
 )
 from tepui.metrics.multilabel import (
+    LabelAUROC,
     LabelECE,
     MeanAveragePrecision,
+    label_auroc,
     label_ece,
     mean_average_precision,
 )
@@ -211,6 +214,7 @@ __all__ = [
     "IntervalScoreName",
     "IntervalWidth",
     "Isotonic",
+    "LabelAUROC",
     "LabelECE",
     "LogitVariance",
     "LogitsStreaming",
@@ -273,6 +277,7 @@ __all__ = [
     "interval_coverage",
     "interval_score",
     "interval_width",
+    "label_auroc",
     "label_ece",
     "logit_variance",
     "max_logit",

@@ -78,6 +78,43 @@ class MeanAveragePrecision(_OfLabels):
         return torch.stack(precisions).nanmean()
 
 
+def label_auroc(probs: Tensor, targets: Tensor) -> Tensor:
+    """Area under the ROC curve of each label.
+
+    The probability that a sample with the label has a higher probability of it than one
+    without, where equal ones count half. Higher is better; range [0, 1], 0.5 for
+    guesses. NaN for a label that all samples have or none.
+
+    Args:
+        probs: Probabilities of shape ``(samples, labels)``.
+        targets: Of the same shape, true or one where a sample has the label.
+
+    Returns:
+        Areas of shape ``(labels,)``.
+
+    Example:
+        >>> probs = torch.tensor([[0.9, 0.1], [0.4, 0.8], [0.6, 0.3]])
+        >>> label_auroc(probs, torch.tensor([[1, 0], [1, 1], [0, 0]]))
+        tensor([0.5000, 1.0000])
+    """
+    stream = LabelAUROC()
+    stream.update(probs, targets)
+    return stream.compute()
+
+
+@final
+class LabelAUROC(_OfLabels):
+    """Streaming :func:`label_auroc`; keeps every probability."""
+
+    num_states = 2
+    joined = True
+
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the area of each label."""
+        columns = zip(state[0].T, state[1].T, strict=True)
+        return torch.stack([_area(*column) for column in columns])
+
+
 def label_ece(probs: Tensor, targets: Tensor, *, num_bins: int = 15) -> Tensor:
     """Calibration error of each label, ``Σ_b (n_b/N) |share with label - mean prob.|``.
 
@@ -153,6 +190,14 @@ def _average_precision(probs: Tensor, targets: Tensor) -> Tensor:
     admitted = len(ordered) - torch.searchsorted(ordered, has)
     right = len(has) - torch.searchsorted(has, has)
     return (wide(right) / admitted).mean()
+
+
+def _area(probs: Tensor, targets: Tensor) -> Tensor:
+    """Return the area of one label; NaN where not some samples have it."""
+    has, lacks = probs[targets].contiguous(), probs[~targets].sort().values
+    below = torch.searchsorted(lacks, has)
+    not_above = torch.searchsorted(lacks, has, right=True)
+    return (wide(below + not_above) / 2).mean() / len(lacks)
 
 
 def _check(probs: Tensor, targets: Tensor) -> None:

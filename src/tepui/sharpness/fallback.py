@@ -34,7 +34,7 @@ def sentence(
         >>> model, reasons = nn.Sequential(nn.LSTM(1, 1)), {"0.bias_ih_l0": "has no rule"}
         >>> counts = {"samples": 128, "at_a_time": 1, "elements": 4}
         >>> print(sentence(model, reasons, layers_too=True, **counts))
-        0 (LSTM) has no rule: the Fisher trace of Sequential takes 129 forward and backward passes for a batch of 128 where layers alone take 1, as the gradient of 4 parameters is formed for every sample, 1 at a time
+        0 (LSTM) has no rule: the Fisher trace of Sequential takes 129 forward and backward passes for a batch of 128 where layers alone take 1, as the gradient of 4 parameters is formed for every sample, 1 at a time; the values are as exact
     """  # noqa: E501
     passes = -(-samples // at_a_time) + layers_too
     together = min(at_a_time, samples)
@@ -43,6 +43,7 @@ def sentence(
         f"{passes:,} forward and backward passes for a batch of {samples:,} where "
         "layers alone take 1, as the gradient of "
         f"{elements:,} parameters is formed for every sample, {together:,} at a time"
+        "; the values are as exact"
     )
 
 

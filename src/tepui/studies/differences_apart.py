@@ -13,6 +13,7 @@ BETTER = {
     "accuracy": 1,
     "mean_iou": 1,
     "mean_average_precision": 1,
+    "mean_auroc": 1,
     "rmse": -1,
     "crps": -1,
     "quantile_loss": -1,

@@ -216,7 +216,9 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     same = {name: config[name] for name in config.keys() - {"seeds", "threads"}}
     key = json.dumps(same, sort_keys=True) if config else str(folder.resolve())
     title = f"{label if method else 'Evaluation'} in {folder.name}"
-    source = ReportSource(folder, title, config, environment)
+    share = options.get("validation_share")  # a file may have said it
+    asked = config if share is None else {**config, "validation_share": share}
+    source = ReportSource(folder, title, asked, environment)
     ends = (run.end(),) if run.started else ()
     times = (run.history(),), (run.timeline(),), ends
     return source, (key, Entry(result, (folder,), training, *times))

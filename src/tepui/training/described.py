@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
@@ -29,6 +30,7 @@ def environment_of(device: torch.device) -> dict[str, Any]:
     return {
         "tepui": __version__,
         "torch": torch.__version__,
+        "numpy": np.__version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "hardware": name,

@@ -83,7 +83,9 @@ class RunFolder:
                 f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
                 "or choose another folder"
             )
-        check_settings(self.recorded()["config"], config, self.path)
+        recorded = self.recorded()
+        command = recorded["environment"].get("command")
+        check_settings(recorded["config"], config, self.path, command)
 
     @contextmanager
     def claimed(self, config: dict[str, Any], *, resume: bool) -> Iterator[None]:

@@ -22,8 +22,19 @@ REMEDY = "give it what it had, or begin another run in a new folder"
 _DIGEST = re.compile(r"[0-9a-f]{16,}")
 
 
-def check_settings(begun: Mapping[str, Any], now: Mapping[str, Any], run: Path) -> None:
+def check_settings(
+    begun: Mapping[str, Any],
+    now: Mapping[str, Any],
+    run: Path,
+    command: str | None = None,
+) -> None:
     """Raise if a run's settings differ from those that it was started with.
+
+    Args:
+        begun: What it was started with.
+        now: What is given now.
+        run: Its folder.
+        command: That started it, which is quoted.
 
     Example:
         >>> check_settings({"models": [{}], "seeds": [1]}, {"models": [{}, {}]}, Path("a"))
@@ -37,9 +48,12 @@ def check_settings(begun: Mapping[str, Any], now: Mapping[str, Any], run: Path) 
         return
     name, *more = other
     had, got = _in_words(*apart(then.get(name), now.get(name)))
+    started = f"; it was started by: {command}" if command else ""
     raise ValueError(
         f"{name} must be what the run in {run} was started with{had} to resume it, got "
-        f"{got}" + (f"; so must {', '.join(more)}" if more else "") + f"; {REMEDY}"
+        f"{got}"
+        + (f"; so must {', '.join(more)}" if more else "")
+        + f"; {REMEDY}{started}"
     )
 
 

@@ -58,7 +58,8 @@ def _check_targets(targets: Tensor, pixels: bool) -> None:
     if fits and floats:
         sums = targets.sum(1)
         fits = bool((targets >= 0).all() and ((sums - 1).abs() < 1e-3).all())
-        got = f"rows that sum to {float(sums.min()):g} to {float(sums.max()):g}"
+        if not pixels:
+            got = f"rows that sum to {float(sums.min()):g} to {float(sums.max()):g}"
     rule = (
         "be integers of shape (samples, height, width) for a cross-entropy of pixels"
         if pixels

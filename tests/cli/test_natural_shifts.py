@@ -1,13 +1,15 @@
 """Natural shifts on the command line, in the table and in the report."""
 
 import json
+import shutil
 
 import pytest
+import torch
 
 import tepui
 from data_layouts import picture
 from tepui.cli.main import main
-from tepui.data import ImageFolder, prepared_like
+from tepui.data import Arrays, ImageFolder, prepared_like
 
 SHORT = ["--members", "2", "--epochs", "1", "--quiet", "--device", "cpu"]
 
@@ -85,3 +87,57 @@ def test_mistakes_are_named(words, message, domains, capsys):
 
 def _run(words):
     return DATA if "--data.part" in words else ["run", *DATA[:4]]
+
+
+OTHER = ["--data", "ImageFolder", "--data.path", "sketches", "--corruptions", "none"]
+
+
+def test_all_of_another_folder_can_be_tested_on(domains, capsys):
+    main(["train", *DATA, *SHORT, "--out", "run"])
+    main(["evaluate", "run", *OTHER])
+    printed = " ".join(capsys.readouterr().out.split())
+    part = "tested on 2 samples, the test part of other data"
+    assert f"{part}; --data.part all takes all of them" in printed
+    main(["evaluate", "run", *OTHER, "--data.part", "all", "--overwrite"])
+    assert "tested on 6 samples, all of the data" in capsys.readouterr().out
+    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    whole = prepared_like(ImageFolder("sketches", part="all"), ImageFolder("photos"))
+    assert found["clean"]["nll"] == tepui.evaluate(tepui.load("run"), whole).clean.nll
+    assert found["samples"] == 6
+
+
+def test_the_test_part_of_a_run_is_not_what_it_learned_from(domains, capsys):
+    (domains / "both").mkdir()
+    (domains / "both" / "train").symlink_to(domains / "photos")
+    (domains / "both" / "test").symlink_to(domains / "sketches")
+    words = ["--data", "ImageFolder", "--data.path", "both", "--data.size", "8"]
+    main(["train", *words, "--model.width", "2", *SHORT, "--out", "run"])
+    main(["evaluate", "run", *OTHER, "--data.part", "all"])
+    assert "tested on 6 samples, all of the data" in capsys.readouterr().out
+    for seen in ("photos", "both"):
+        again = ["evaluate", "run", "--data", "ImageFolder", "--data.path", seen]
+        with pytest.raises(SystemExit):
+            main([*again, "--data.part", "all", "--overwrite"])
+        assert "--data.part must be left out: what is" in capsys.readouterr().err
+
+
+def test_a_site_may_lack_a_class_and_classes_go_by_their_names(domains):
+    main(["train", *DATA, *SHORT, "--out", "run"])
+    shutil.rmtree(domains / "sketches" / "ant")
+    main(["evaluate", "run", *SKETCH])
+    (cell,) = json.loads((domains / "run" / "evaluation.json").read_text())["cells"]
+    test = ImageFolder("photos", train=False)
+    bees = prepared_like(ImageFolder("sketches", part="all"), test)
+    ones = Arrays(bees.held.inputs, torch.ones(3).long(), bees.normalize)
+    assert cell["nll"] == tepui.evaluate(tepui.load("run"), ones).clean.nll
+    main(["evaluate", "run", *OTHER, "--data.part", "all", "--overwrite"])
+    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    assert found["by_class"]["samples"] == [0, 3]
+
+
+def test_a_class_that_the_run_does_not_know_is_refused(domains, capsys):
+    main(["train", *DATA, *SHORT, "--out", "run"])
+    (domains / "sketches" / "ant").rename(domains / "sketches" / "wasp")
+    with pytest.raises(SystemExit):
+        main(["evaluate", "run", *SKETCH])
+    assert "must have the classes of dataset (0 is 'ant')" in capsys.readouterr().err

@@ -34,6 +34,7 @@ from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin
 from tepui.data.image_files import ImageFiles, UnreadableImageError
 from tepui.data.loading import length
+from tepui.data.numbered_as import numbered_as
 from tepui.data.prepared_like import image_shape
 from tepui.studies.recorded_options import extractor_of_comparison
 from tepui.training.inputs import divided
@@ -109,9 +110,15 @@ def _how_named(name: str) -> str:
 
 def run_part(data: Data, run: Path, *, train: bool) -> Dataset[Any]:
     """Return one part of a data set, of the classes that a run learned."""
-    dataset = normalized_for(run, part(data, train=train))
+    return as_learned(part(data, train=train), run)
+
+
+def as_learned(dataset: Dataset[Any], run: Path) -> Dataset[Any]:
+    """Return samples with the normalization and the numbers of classes of a run."""
+    dataset = normalized_for(run, dataset)
     if (recorded := _recorded(run)) is not None:
         classes = tuple(recorded.get("classes", ()))
+        dataset = numbered_as(dataset, classes)
         same_classes(DATA, class_names(dataset), classes, str(run))
     return dataset
 

@@ -20,7 +20,6 @@ from tepui.cli.datasets import (
     data_for,
     natural_shifts,
     place_of,
-    tested_part,
     unfamiliar,
 )
 from tepui.cli.folders import folder_for
@@ -35,6 +34,7 @@ from tepui.cli.score_tables import (
     score_table,
     shift_sentence,
 )
+from tepui.cli.tested import tested_data
 from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.precision import Precision
@@ -107,7 +107,8 @@ def evaluate(
         run: The folder of a run, or of a saved ensemble; or weights that another
             program trained, one file or folder per member, as for tepui measure.
         data: The data set, whose test part is used; what the run was trained on by
-            default, required for other folders and for weights.
+            default, required for other folders and for weights. Of a folder of images
+            that the run has not seen, --data.part all takes all.
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ: --models
             ResNet18 mypackage.Net mypackage.make_net
@@ -152,7 +153,7 @@ def evaluate(
     check_writable(folder)
     exchange.wait()  # from now on the file is ours
     functions = own_functions("--metrics", metrics or ())
-    test = tested_part(data, folder)
+    test, extent = tested_data(data, folder)
     new = {} if overwrite else new_metrics(before, functions)
     further = bool(natural) or bool(new) or (before is not None and bool(ood))
     kind = corruptions or ("none" if further or shifted is not None else None)
@@ -228,6 +229,7 @@ def evaluate(
     for shown in (score_table(evaluation, title), *part_tables(evaluation), of_classes):
         if shown is not None:
             terminal.print(shown)
+    terminal.print(extent)
     known = preparation_of(test)
     if known is not None and known.units is not None:
         terminal.print(_in_units(known.units))

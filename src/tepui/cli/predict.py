@@ -217,7 +217,7 @@ def _intervals(ensemble: Ensemble) -> str:
 def _empty_sets(shards: ShardedPredictions, counts: Counts) -> str:
     """Say how many rows no class fits, if there are some."""
     rows = f"{counts.empty} of {counted(shards.samples, 'row')}"
-    have = "has" if counts.empty == 1 else "have"
+    have = "has" if 1 in (counts.empty, shards.samples) else "have"
     why = "no class is as likely there as classes of held-out samples are"
     said = f"{rows} {have} an empty set (in_set columns): {why}"
     return said if counts.empty else ""
@@ -231,7 +231,7 @@ def _judged(shards: ShardedPredictions, counts: Counts, level: float, run: Path)
     if by is not None:
         found = counts.unfamiliar
         told = f"{found} of {counted(shards.samples, 'row')}"
-        looks = "looks" if found == 1 else "look"
+        looks = "looks" if 1 in (found, shards.samples) else "look"
         said = f"{told} {looks} unlike the training data (level {level:g} by {by})"
         blind = shards.task == "classification" and by not in get_args(FeatureScore)
         # Members extrapolate alike, and are sure of what lies far out.

@@ -15,13 +15,15 @@ from tepui import data as datasets
 from tepui.cli.folders import say
 from tepui.cli.known import OOD, SHIFTED, known_classes, known_spelling
 from tepui.cli.members import is_saved
-from tepui.cli.remembered import PLACES, remembered_data
+from tepui.cli.other_rows import rows_like
+from tepui.cli.remembered import PLACES, kind_of, remembered_data
 from tepui.core.checks import one_of, require
 from tepui.data import (
     ArrayFile,
     Arrays,
     Digits,
     Normalize,
+    Table,
     corrupted,
     corrupted_files,
     prepared_like,
@@ -176,11 +178,15 @@ def unfamiliar(
 def natural_shifts(
     natural: Mapping[str, Data] | None, test: Dataset[Any]
 ) -> dict[str, Dataset[Any]]:
-    """Return natural shifts in the form of the test set; of a folder, all images."""
-    return {
-        name: prepared_like(built(data, whole=True, option=f"{SHIFTED} {name}"), test)
-        for name, data in (natural or {}).items()
-    }
+    """Return natural shifts in the form of the test set; of files and folders, all."""
+    found: dict[str, Dataset[Any]] = {}
+    for name, data in (natural or {}).items():
+        option = f"{SHIFTED} {name}"
+        if kind_of(data) is Table:
+            found[name] = rows_like(test, options_given(data), {}, option)
+        else:
+            found[name] = prepared_like(built(data, whole=True, option=option), test)
+    return found
 
 
 def corrupted_copies(

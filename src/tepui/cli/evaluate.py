@@ -108,7 +108,8 @@ def evaluate(
             program trained, one file or folder per member, as for tepui measure.
         data: The data set, whose test part is used; what the run was trained on by
             default, required for other folders and for weights. Of a folder of images
-            that the run has not seen, --data.part all takes all.
+            that the run has not seen, --data.part all takes all; of another table all
+            rows are, by the columns of the run.
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ: --models
             ResNet18 mypackage.Net mypackage.make_net
@@ -119,7 +120,7 @@ def evaluate(
         shifted: Corrupted copies to use instead: a folder, written by tepui corrupt or
             published, or the name of a published set, such as: --shifted CIFAR10C. Or
             labeled test data that shifted by themselves, as NAME=DATASET, such as:
-            --shifted sketch=ImageFolder:PATH
+            --shifted sketch=ImageFolder:PATH town=FILE.csv
         classes: Classes that members choose from: those in the data set (200 of 1000
             for ImageNetA and ImageNetR), or all.
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
@@ -377,7 +378,7 @@ def _kept(folder: Path, changed: set[str], trained: bool) -> str:
     """Return how to evaluate otherwise without losing an earlier evaluation."""
     if not trained:
         return "choose another folder by --out; --overwrite replaces all of it"
-    beside = "; other images or arrays are measured beside it by --shifted NAME=DATASET"
+    beside = "; other data are measured beside it by --shifted NAME=DATASET"
     copy = f"cp -r {quote(str(folder))} {quote(f'{folder}-other')}"
     return (
         f"evaluate a copy of the run ({copy}) with --overwrite, which replaces all of "

@@ -16,6 +16,7 @@ from tepui.cli.datasets import (
     Data,
     built,
     normalized_for,
+    options_given,
     place_of,
     recorded_training,
     tested_part,
@@ -24,7 +25,9 @@ from tepui.cli.files_named import READ, check_no_table
 from tepui.cli.known import known_classes
 from tepui.cli.members import named_ensemble
 from tepui.cli.mistakes import nearest
+from tepui.cli.remembered import kind_of
 from tepui.cli.runs_named import check_run
+from tepui.cli.tested import is_other
 from tepui.cli.unreadable import end_if_left_out, predict_readable
 from tepui.core.checks import require
 from tepui.core.counted import counted
@@ -115,6 +118,8 @@ def predict(
     check_run(run)
     if out.exists() and not overwrite:
         raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
+    if data is not None and kind_of(data) is Table and is_other(data, run):
+        inputs, data = Path(options_given(data)["path"]), None
     prepared = preparation_in(run)
     known = prepared or Preparation()
     gaps: tuple[str, ...] = ()

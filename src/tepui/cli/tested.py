@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 from torch.utils.data import Dataset
 
 from tepui.cli.admission import listed
-from tepui.cli.datasets import Data, as_learned, built, options_given, tested_part
+from tepui.cli.datasets import DATA, Data, as_learned, built, options_given, tested_part
+from tepui.cli.other_rows import rows_like
 from tepui.cli.remembered import kind_of, remembered_data, remembered_validation
 from tepui.cli.same_source import same_source
 from tepui.core.counted import counted
-from tepui.data import ImageFolder
+from tepui.data import ImageFolder, Table
 from tepui.data.files.image_folder import part_folders
 from tepui.data.loading import length
 from tepui.ensembles.loading import preparation_in
@@ -38,9 +39,13 @@ def tested_data(data: Data | None, run: Path) -> Tested:
         ValueError: If all of the data that the run learned from are asked for, or of
             data of which that is not known.
     """
-    if data is None or not _is_other(data, run):
+    if data is None or not is_other(data, run):
         test = tested_part(data, run)
         return Tested(test, f"tested on {_count(test)}, the test part")
+    if kind_of(data) is Table:
+        own = options_given(remembered_data(run))
+        rows = rows_like(tested_part(None, run), options_given(data), own, DATA)
+        return Tested(rows, f"tested on {_count(rows)}, all of the table")
     written = options_given(data).get("part")
     if written == ALL:
         test = _in_form(as_learned(built(data, whole=True), run), run)
@@ -50,7 +55,7 @@ def tested_data(data: Data | None, run: Path) -> Tested:
     return Tested(test, f"tested on {_count(test)}, the test part of other data{more}")
 
 
-def _is_other(data: Data, run: Path) -> bool:
+def is_other(data: Data, run: Path) -> bool:
     """Return whether a run is known to have learned, and chosen, by other data."""
     recorded = recorded_options(run)
     sources = [recorded[name] for name in ("data", "validation") if recorded.get(name)]

@@ -10,6 +10,7 @@ import tepui
 from data_layouts import picture
 from tepui.cli.main import main
 from tepui.data import Arrays, ImageFolder, prepared_like
+from tepui.evaluation.by_class import ByClass
 
 SHORT = ["--members", "2", "--epochs", "1", "--quiet", "--device", "cpu"]
 
@@ -141,3 +142,34 @@ def test_a_class_that_the_run_does_not_know_is_refused(domains, capsys):
     with pytest.raises(SystemExit):
         main(["evaluate", "run", *SKETCH])
     assert "must have the classes of dataset (0 is 'ant')" in capsys.readouterr().err
+
+
+def told(found):
+    return found.document(), found.applied_document()
+
+
+def test_classes_of_a_shift_have_scores_too(domains, capsys):
+    main(["train", *DATA, *SHORT, "--validation", "0.5", "--out", "run"])
+    main(["calibrate", "run", "--coverage", "0.8"])
+    main(["evaluate", "run", "--corruptions", "cifar"])
+    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    assert "by_class_shifted" not in found
+    assert "by_class_shifted" not in found["applied"]
+    capsys.readouterr()
+    main(["evaluate", "run", *SKETCH])
+    assert "each class, calibrated, sketch data" in capsys.readouterr().out
+    first = json.loads((domains / "run" / "evaluation.json").read_text())
+    whole = prepared_like(ImageFolder("sketches", part="all"), ImageFolder("photos"))
+    alone = tepui.evaluate(tepui.load("run"), whole)
+    assert told(ByClass.of(first, "sketch")) == told(alone.by_class)
+    assert alone.by_class.coverage
+    main(["evaluate", "run", "--shifted", "again=ImageFolder:sketches"])
+    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    assert [*found["by_class_shifted"]] == ["sketch", "again"]
+    for name in ("sketch", "again"):
+        assert told(ByClass.of(found, name)) == told(alone.by_class)
+    assert ByClass.of(found, "fog") is None
+    main(["report", "run"])
+    page = (domains / "run" / "report.html").read_text()
+    assert "By class, sketch data" in page
+    assert "By class, again data" in page

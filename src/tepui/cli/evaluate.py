@@ -27,7 +27,7 @@ from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.cli.remembered import remember
 from tepui.cli.score_tables import (
-    class_table,
+    class_tables,
     detection_table,
     gain_sentence,
     part_tables,
@@ -226,10 +226,9 @@ def evaluate(
     terminal = console()
     what = "classes" if evaluation.task == CLASSIFICATION else "outputs"
     title = f"{evaluation.classes} {what}, {folder}"
-    of_classes = class_table(evaluation)
-    for shown in (score_table(evaluation, title), *part_tables(evaluation), of_classes):
-        if shown is not None:
-            terminal.print(shown)
+    terminal.print(score_table(evaluation, title))
+    for shown in (*part_tables(evaluation), *class_tables(evaluation)):
+        terminal.print(shown)
     terminal.print(extent)
     known = preparation_of(test)
     if known is not None and known.units is not None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tepui.cli.console import table
-from tepui.evaluation.by_class import RATES, SETS, by_recall
+from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
 from tepui.evaluation.class_words import nouns_of
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.task_scores import TaskScores
@@ -114,13 +114,18 @@ def _part_names(evaluation: Evaluation, part: str, count: int) -> Sequence[str]:
     return [str(first + place) for place in range(count)]
 
 
-def class_table(evaluation: Evaluation) -> Table | None:
-    """Return the scores of each class, of those of lowest recall where many occur.
+def class_tables(evaluation: Evaluation) -> Iterator[Table]:
+    """Yield the scores of each class on clean data and on each natural shift.
 
-    None where there are no classes.
+    Of many that occur those of lowest recall; nothing where there are no classes.
     """
-    if (found := evaluation.by_class) is None:
-        return None
+    if evaluation.by_class is not None:
+        yield _class_table(evaluation, evaluation.by_class, "")
+    for name, found in evaluation.by_class_shifted.items():
+        yield _class_table(evaluation, found, f", {name} data")
+
+
+def _class_table(evaluation: Evaluation, found: ByClass, of: str) -> Table:
     nouns = nouns_of(evaluation.task.name, evaluation.clean.values())
     places = shown_places(found.recall)
     names = [name for name in (*RATES, *SETS) if getattr(found, name)]
@@ -138,7 +143,7 @@ def class_table(evaluation: Evaluation) -> Table | None:
         title = class_count(found.recall, nouns)
     if len(places) < len(by_recall(found.recall)):
         title += f": the {len(places)} with the lowest recall"
-    title += "" if found.uncalibrated is None else ", calibrated"
+    title += of if found.uncalibrated is None else f", calibrated{of}"
     numbers = (nouns.samples, *headings)
     return table(title, (nouns.one, *numbers), rows, numbers=numbers)
 

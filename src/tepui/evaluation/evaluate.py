@@ -283,6 +283,11 @@ def _evaluation(
         },
         majority=clean.majority,
         by_class=clean.by_class,
+        by_class_shifted={
+            kind: copy.by_class
+            for (kind, _), copy in cells
+            if copy.by_class is not None
+        },
     )
 
 
@@ -297,7 +302,8 @@ def _copies(
         argument, names = named((kind, severity)), class_names(dataset)
         shifted = numbered_as(data, names)
         same_classes(argument, class_names(shifted), names, "dataset")
-        copy = examiner.labeled(f"{kind}/{severity}", shifted, argument)
+        own = severity == NATURAL
+        copy = examiner.labeled(f"{kind}/{severity}", shifted, argument, each_class=own)
         copies[kind, severity] = copy
     return copies
 

@@ -1,7 +1,7 @@
 """The results of an evaluation, and their form in JSON."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, mean_applied
-from tepui.evaluation.by_class import ByClass
+from tepui.evaluation.by_class import CLEAN, SHIFTED, ByClass
 from tepui.evaluation.class_words import nouns_of
 from tepui.evaluation.majority import no_better_than_majority
 from tepui.evaluation.ood import Detection, Histogram, Selective
@@ -56,6 +56,7 @@ class Evaluation(ShownInNotebooks):
         by_class: Recall, precision and F1 of each class of the clean data, or each
             label, after the ensemble's calibration, and what conformal sets give for
             it; None for numbers.
+        by_class_shifted: The same of each natural shift, by name.
     """
 
     rule: Rule
@@ -75,6 +76,7 @@ class Evaluation(ShownInNotebooks):
     applied_shifted: Mapping[Cell, AppliedScores] = field(default_factory=dict)
     majority: float | None = None
     by_class: ByClass | None = None
+    by_class_shifted: Mapping[str, ByClass] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return summary(self)
@@ -163,7 +165,8 @@ class Evaluation(ShownInNotebooks):
                 k: counts.document() for k, counts in self.histograms.items()
             },
             **({} if self.majority is None else {"majority": self.majority}),
-            **({} if self.by_class is None else {"by_class": self.by_class.document()}),
+            **({} if self.by_class is None else {CLEAN: self.by_class.document()}),
+            **self._shifted_classes(ByClass.document),
             **self._applied_document(),
         }
 
@@ -188,8 +191,15 @@ class Evaluation(ShownInNotebooks):
         if natural:
             found["natural"] = {name: scores.document() for name, scores in natural}
         if self.by_class is not None and (rows := self.by_class.applied_document()):
-            found["by_class"] = rows
-        return {"applied": found}
+            found[CLEAN] = rows
+        return {"applied": found | self._shifted_classes(ByClass.applied_document)}
+
+    def _shifted_classes(
+        self, document: Callable[[ByClass], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Return scores of classes on natural shifts for JSON, nothing without any."""
+        rows = {name: document(own) for name, own in self.by_class_shifted.items()}
+        return {SHIFTED: rows} if any(rows.values()) else {}
 
 
 def _applied_lines(evaluation: Evaluation) -> list[str]:

@@ -59,7 +59,7 @@ from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.ensemble_digest import calibration_digest
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.logit_identity import told_apart_by
-from tepui.evaluation.results import guessing_in_words
+from tepui.evaluation.results import guessing_in_words, shifts_worse_than_guessing
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.applied import of_fitted_samples
 from tepui.studies.gallery import FILE as GALLERY
@@ -242,6 +242,8 @@ def evaluate(
         terminal.print(of_fitted_samples("the ensemble"))
     if evaluation.only_guesses:
         terminal.print(guessing_in_words(evaluation))
+    for sentence in shifts_worse_than_guessing(evaluation):
+        terminal.print(sentence)
     terminal.print(f"written to {file}{_beside(document, asked, changed)}")
     terminal.print(f"next: tepui report {folder} --open")
 

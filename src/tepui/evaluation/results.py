@@ -16,7 +16,7 @@ from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, mean_applied
 from tepui.evaluation.by_class import CLEAN, SHIFTED, ByClass
 from tepui.evaluation.class_words import nouns_of
-from tepui.evaluation.majority import no_better_than_majority
+from tepui.evaluation.majority import no_better_than_majority, worse_than_majority
 from tepui.evaluation.ood import Detection, Histogram, Selective
 from tepui.evaluation.scores import mean_scores
 from tepui.metrics import Reliability, Rule
@@ -236,13 +236,36 @@ def _class_lines(evaluation: Evaluation) -> list[str]:
 
 
 def guessing_in_words(evaluation: Evaluation) -> str:
-    """Return the sentence on an ensemble that a guess could well equal."""
+    """Return the sentence on an ensemble that a guess could well equal, or beats."""
     assert evaluation.majority is not None
+    found = evaluation.clean.accuracy, evaluation.majority, evaluation.samples
+    begins = "cannot be told from guessing"
+    if worse_than_majority(*found):
+        begins = (
+            "worse than guessing, as data that shifted from the training data may be"
+        )
     return (
-        f"cannot be told from guessing: {100 * evaluation.clean.accuracy:.4g} % of "
+        f"{begins}: {100 * evaluation.clean.accuracy:.4g} % of "
         f"{evaluation.samples} clean samples are right, and always naming the most "
         f"frequent class would get {100 * evaluation.majority:.4g} %"
     )
+
+
+def shifts_worse_than_guessing(evaluation: Evaluation) -> list[str]:
+    """Return a sentence on each natural shift on which a guess would do better."""
+    said = []
+    for name, found in evaluation.by_class_shifted.items():
+        if evaluation.majority is None:  # several labels, or pixels
+            continue
+        count, accuracy = sum(found.samples), evaluation.natural[name].accuracy
+        share = max(found.samples) / count
+        if worse_than_majority(accuracy, share, count):
+            said.append(
+                f"worse than guessing on {name} data: {100 * accuracy:.4g} % of "
+                f"{count} samples are right, and always naming the most frequent class "
+                f"would get {100 * share:.4g} %"
+            )
+    return said
 
 
 def summary(evaluation: Evaluation) -> str:
@@ -265,6 +288,7 @@ def summary(evaluation: Evaluation) -> str:
     lines += _class_lines(evaluation)
     if evaluation.only_guesses:
         lines.append(f"  {guessing_in_words(evaluation)}")
+    lines += [f"  {said}" for said in shifts_worse_than_guessing(evaluation)]
     lines += _applied_lines(evaluation)
     found = {"mistakes": evaluation.mistakes, **evaluation.ood}
     found = {name: by_score for name, by_score in found.items() if by_score}

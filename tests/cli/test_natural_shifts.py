@@ -34,8 +34,12 @@ SKETCH = ["--shifted", "sketch=ImageFolder:sketches"]
 def test_a_folder_is_a_natural_shift_by_its_name(domains, capsys):
     main(["train", *DATA, *SHORT, "--out", "run"])
     main(["evaluate", "run", *DATA[:4], *SKETCH])
-    assert "sketch" in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "sketch" in printed
     document = json.loads((domains / "run" / "evaluation.json").read_text())
+    surest = document["selective"]["max_mean_probability"]
+    share = f"{100 * surest['error_at_90']:.2f} % of the surest 90 %"
+    assert f"of all clean samples, {share} and " in printed
     assert document["shifted"] is None
     (cell,) = document["cells"]
     assert (cell["type"], cell["severity"]) == ("sketch", 0)

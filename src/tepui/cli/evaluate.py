@@ -32,6 +32,7 @@ from tepui.cli.score_tables import (
     gain_sentence,
     part_tables,
     score_table,
+    selective_sentence,
     shift_sentence,
 )
 from tepui.cli.tested import tested_data
@@ -235,9 +236,9 @@ def evaluate(
         terminal.print(_in_units(known.units))
     if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
-    for sentence in (gain_sentence(evaluation), shift_sentence(evaluation)):
-        if sentence:
-            terminal.print(sentence)
+    for sentence_of in (gain_sentence, shift_sentence, selective_sentence):
+        if said := sentence_of(evaluation):
+            terminal.print(said)
     if seen:
         terminal.print(of_fitted_samples("the ensemble"))
     if evaluation.only_guesses:

@@ -11,6 +11,7 @@ from rich.text import Text
 from tepui.cli.console import table
 from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
 from tepui.evaluation.class_words import nouns_of
+from tepui.evaluation.ood import SUREST
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.task_scores import TaskScores
 from tepui.report.by_class import class_count, shown_places
@@ -178,6 +179,16 @@ def gain_sentence(evaluation: Evaluation) -> str:
     ]
     count = evaluation.members
     return f"averaging {count} members {listed(said)}, over the mean member"
+
+
+def selective_sentence(evaluation: Evaluation) -> str:
+    """Return what error is left where the least sure samples are not answered."""
+    if (left := evaluation.selective.get(SUREST)) is None:
+        return ""
+    whole = 1 - evaluation.clean.accuracy
+    shares = f"{_percent(left.error_at_90)} of the surest 90 %"
+    shares += f" and {_percent(left.error_at_80)} of the surest 80 %"
+    return f"wrong are {_percent(whole)} of all clean samples, {shares}"
 
 
 def shift_sentence(evaluation: Evaluation) -> str:

@@ -17,7 +17,7 @@ from tepui.evaluation.applied import AppliedScores, mean_applied
 from tepui.evaluation.by_class import CLEAN, SHIFTED, ByClass
 from tepui.evaluation.class_words import nouns_of
 from tepui.evaluation.majority import no_better_than_majority, worse_than_majority
-from tepui.evaluation.ood import Detection, Histogram, Selective
+from tepui.evaluation.ood import SUREST, Detection, Histogram, Selective
 from tepui.evaluation.scores import mean_scores
 from tepui.metrics import Reliability, Rule
 
@@ -297,7 +297,7 @@ def summary(evaluation: Evaluation) -> str:
         for score in next(iter(found.values())):
             cells = (f"{by_score[score].auroc:>12.4g}" for by_score in found.values())
             lines.append(f"    {score.replace('_', ' '):<22}" + "".join(cells))
-    if (left := evaluation.selective.get("max_mean_probability")) is not None:
+    if (left := evaluation.selective.get(SUREST)) is not None:
         errors = f"{left.error_at_90:.4g} of 90 %, {left.error_at_80:.4g} of 80 %"
         lines.append(f"  {'error of the surest':<24}  {errors}")
     return "\n".join(lines)

@@ -283,6 +283,7 @@ def _evaluation(
         },
         majority=clean.majority,
         by_class=clean.by_class,
+        confusions=clean.confusions,
         by_class_shifted={
             kind: copy.by_class
             for (kind, _), copy in cells

@@ -16,6 +16,7 @@ from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, mean_applied
 from tepui.evaluation.by_class import CLEAN, SHIFTED, ByClass
 from tepui.evaluation.class_words import nouns_of
+from tepui.evaluation.confusions import Confusion
 from tepui.evaluation.majority import no_better_than_majority, worse_than_majority
 from tepui.evaluation.ood import SUREST, Detection, Histogram, Selective
 from tepui.evaluation.scores import mean_scores
@@ -57,6 +58,8 @@ class Evaluation(ShownInNotebooks):
             label, after the ensemble's calibration, and what conformal sets give for
             it; None for numbers.
         by_class_shifted: The same of each natural shift, by name.
+        confusions: Which classes missed clean samples were called, before calibration,
+            the most frequent first; empty for tasks other than a choice of classes.
     """
 
     rule: Rule
@@ -77,6 +80,7 @@ class Evaluation(ShownInNotebooks):
     majority: float | None = None
     by_class: ByClass | None = None
     by_class_shifted: Mapping[str, ByClass] = field(default_factory=dict)
+    confusions: tuple[Confusion, ...] = ()
 
     def __str__(self) -> str:
         return summary(self)
@@ -167,6 +171,9 @@ class Evaluation(ShownInNotebooks):
             **({} if self.majority is None else {"majority": self.majority}),
             **({} if self.by_class is None else {CLEAN: self.by_class.document()}),
             **self._shifted_classes(ByClass.document),
+            **(
+                {"confusions": [*map(list, self.confusions)]} if self.confusions else {}
+            ),
             **self._applied_document(),
         }
 

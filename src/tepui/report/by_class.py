@@ -11,6 +11,7 @@ from markupsafe import Markup
 from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
 from tepui.evaluation.class_words import Nouns, nouns_of
 from tepui.report.applied import was_fitted_on_test
+from tepui.report.confusions import confusion_tables
 from tepui.report.markup import TableCell, folded, grouped_table, lead, note, table
 from tepui.report.tables import mean_cell
 from tepui.report.wording import listed, number, opening, word
@@ -61,7 +62,8 @@ def by_label_parts(group: Group) -> list[Markup]:
 def _all_parts(group: Group) -> list[Markup]:
     """Return classes on clean data, and in a table on each natural shift."""
     shifts = [_shift_table(group, name) for name in group.comparison.natural_shifts]
-    return [*class_parts(group), *(made for made in shifts if made is not None)]
+    clean = [*class_parts(group), *confusion_tables(group)]
+    return [*clean, *(made for made in shifts if made is not None)]
 
 
 def _shift_table(group: Group, shift: str) -> Markup | None:

@@ -1,6 +1,9 @@
 """``tepui calibrate``: what held-out data say stays with the run, and is used."""
 
 import csv
+import re
+import shlex
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,9 +11,13 @@ import torch
 
 import tepui
 from tepui.cli.main import main
+from tepui.cli.predict import Counts, _judged
 from tepui.data import Digits, split
 from tepui.ensembles.stored_detectors import read_detectors
 from tepui.evaluation import FeatureDetectors, evaluate
+from tepui.evaluation.applied import AppliedScores
+from tepui.studies.calibration_gain import Gain
+from tepui.studies.statistics import Interval
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
 
@@ -280,3 +287,35 @@ def test_help_shows_an_example(capsys):
     assert (
         "tepui calibrate runs/sam --coverage 0.9 --detectors" in capsys.readouterr().out
     )
+
+
+def test_a_calibration_that_hurts_is_followed_by_how_to_drop_it(
+    run, monkeypatch, capsys
+):
+    same = AppliedScores(nll=0.5, ece=0.1)
+    worse = Gain(same, same, Interval(0.1, 0.05, 0.15, 30), 30)
+    monkeypatch.setattr("tepui.cli.calibrate.gain_of", lambda *_: worse)
+    main(["calibrate", str(run), "--coverage", "0.8", "--score", "aps", "--detectors"])
+    said = " ".join(capsys.readouterr().out.split())
+    typed = re.search(r"next: tepui (.*)", said)[1]
+    options = "--method none --coverage 0.8 --score aps --detectors"
+    assert typed == f"calibrate {run} {options}"
+    assert f"or drop it: tepui {typed}" in said
+    main(shlex.split(typed))
+    kept = tepui.load(run)
+    assert kept.calibration is None
+    assert kept.conformity.coverage == 0.8
+    assert kept.detectors is not None
+    capsys.readouterr()
+    main(["calibrate", str(run), "--remove"])
+    main(["calibrate", str(run)])
+    assert f"next: tepui calibrate {run} --remove" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+@pytest.mark.parametrize(("found", "verb"), [(0, "looks"), (1, "looks")])
+def test_of_one_row_it_is_said_that_it_looks(found, verb, run):
+    alone = SimpleNamespace(samples=1, unfamiliarity_by="pds", task="classification")
+    said = _judged(alone, Counts(found, 0), 0.99, run)
+    assert said.startswith(f"{found} of 1 row {verb} unlike the training data")

@@ -1,13 +1,16 @@
 """Natural shifts on the command line, in the table and in the report."""
 
 import json
+import shutil
 
 import pytest
+import torch
 
 import tepui
 from data_layouts import picture
 from tepui.cli.main import main
-from tepui.data import ImageFolder, prepared_like
+from tepui.data import Arrays, ImageFolder, prepared_like
+from tepui.evaluation.by_class import ByClass
 
 SHORT = ["--members", "2", "--epochs", "1", "--quiet", "--device", "cpu"]
 
@@ -31,8 +34,12 @@ SKETCH = ["--shifted", "sketch=ImageFolder:sketches"]
 def test_a_folder_is_a_natural_shift_by_its_name(domains, capsys):
     main(["train", *DATA, *SHORT, "--out", "run"])
     main(["evaluate", "run", *DATA[:4], *SKETCH])
-    assert "sketch" in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "sketch" in printed
     document = json.loads((domains / "run" / "evaluation.json").read_text())
+    surest = document["selective"]["max_mean_probability"]
+    share = f"{100 * surest['error_at_90']:.2f} % of the surest 90 %"
+    assert f"of all clean samples, {share} and " in printed
     assert document["shifted"] is None
     (cell,) = document["cells"]
     assert (cell["type"], cell["severity"]) == ("sketch", 0)
@@ -85,3 +92,88 @@ def test_mistakes_are_named(words, message, domains, capsys):
 
 def _run(words):
     return DATA if "--data.part" in words else ["run", *DATA[:4]]
+
+
+OTHER = ["--data", "ImageFolder", "--data.path", "sketches", "--corruptions", "none"]
+
+
+def test_all_of_another_folder_can_be_tested_on(domains, capsys):
+    main(["train", *DATA, *SHORT, "--out", "run"])
+    main(["evaluate", "run", *OTHER])
+    printed = " ".join(capsys.readouterr().out.split())
+    part = "tested on 2 samples, the test part of other data"
+    assert f"{part}; --data.part all takes all of them" in printed
+    main(["evaluate", "run", *OTHER, "--data.part", "all", "--overwrite"])
+    assert "tested on 6 samples, all of the data" in capsys.readouterr().out
+    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    whole = prepared_like(ImageFolder("sketches", part="all"), ImageFolder("photos"))
+    assert found["clean"]["nll"] == tepui.evaluate(tepui.load("run"), whole).clean.nll
+    assert found["samples"] == 6
+
+
+def test_the_test_part_of_a_run_is_not_what_it_learned_from(domains, capsys):
+    (domains / "both").mkdir()
+    (domains / "both" / "train").symlink_to(domains / "photos")
+    (domains / "both" / "test").symlink_to(domains / "sketches")
+    words = ["--data", "ImageFolder", "--data.path", "both", "--data.size", "8"]
+    main(["train", *words, "--model.width", "2", *SHORT, "--out", "run"])
+    main(["evaluate", "run", *OTHER, "--data.part", "all"])
+    assert "tested on 6 samples, all of the data" in capsys.readouterr().out
+    for seen in ("photos", "both"):
+        again = ["evaluate", "run", "--data", "ImageFolder", "--data.path", seen]
+        with pytest.raises(SystemExit):
+            main([*again, "--data.part", "all", "--overwrite"])
+        assert "--data.part must be left out: what is" in capsys.readouterr().err
+
+
+def test_a_site_may_lack_a_class_and_classes_go_by_their_names(domains):
+    main(["train", *DATA, *SHORT, "--out", "run"])
+    shutil.rmtree(domains / "sketches" / "ant")
+    main(["evaluate", "run", *SKETCH])
+    (cell,) = json.loads((domains / "run" / "evaluation.json").read_text())["cells"]
+    test = ImageFolder("photos", train=False)
+    bees = prepared_like(ImageFolder("sketches", part="all"), test)
+    ones = Arrays(bees.held.inputs, torch.ones(3).long(), bees.normalize)
+    assert cell["nll"] == tepui.evaluate(tepui.load("run"), ones).clean.nll
+    main(["evaluate", "run", *OTHER, "--data.part", "all", "--overwrite"])
+    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    assert found["by_class"]["samples"] == [0, 3]
+
+
+def test_a_class_that_the_run_does_not_know_is_refused(domains, capsys):
+    main(["train", *DATA, *SHORT, "--out", "run"])
+    (domains / "sketches" / "ant").rename(domains / "sketches" / "wasp")
+    with pytest.raises(SystemExit):
+        main(["evaluate", "run", *SKETCH])
+    assert "must have the classes of dataset (0 is 'ant')" in capsys.readouterr().err
+
+
+def told(found):
+    return found.document(), found.applied_document()
+
+
+def test_classes_of_a_shift_have_scores_too(domains, capsys):
+    main(["train", *DATA, *SHORT, "--validation", "0.5", "--out", "run"])
+    main(["calibrate", "run", "--coverage", "0.8"])
+    main(["evaluate", "run", "--corruptions", "cifar"])
+    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    assert "by_class_shifted" not in found
+    assert "by_class_shifted" not in found["applied"]
+    capsys.readouterr()
+    main(["evaluate", "run", *SKETCH])
+    assert "each class, calibrated, sketch data" in capsys.readouterr().out
+    first = json.loads((domains / "run" / "evaluation.json").read_text())
+    whole = prepared_like(ImageFolder("sketches", part="all"), ImageFolder("photos"))
+    alone = tepui.evaluate(tepui.load("run"), whole)
+    assert told(ByClass.of(first, "sketch")) == told(alone.by_class)
+    assert alone.by_class.coverage
+    main(["evaluate", "run", "--shifted", "again=ImageFolder:sketches"])
+    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    assert [*found["by_class_shifted"]] == ["sketch", "again"]
+    for name in ("sketch", "again"):
+        assert told(ByClass.of(found, name)) == told(alone.by_class)
+    assert ByClass.of(found, "fog") is None
+    main(["report", "run"])
+    page = (domains / "run" / "report.html").read_text()
+    assert "By class, sketch data" in page
+    assert "By class, again data" in page

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from tepui.cli.score_tables import (
-    class_table,
+    class_tables,
     gain_sentence,
     part_tables,
     score_table,
@@ -110,20 +110,20 @@ def by_class(count, **more):
 def test_each_class_has_a_row_and_a_dash_for_shares_of_nothing():
     recall, sets = (0.25, nan), {"coverage": (0.75, 0.5), "size": (1.5, 2.0)}
     found = evaluation(classes(0.9, 0.88), by_class=by_class(2, recall=recall))
-    rows = printed(class_table(found))
+    rows = printed(next(class_tables(found)))
     assert ["each class"] in rows
     assert ["c0", "4", "25.00 %", "50.00 %", "50.00 %"] in rows
     assert ["c1", "4", DASH, "50.00 %", "50.00 %"] in rows
     found = evaluation(classes(0.9, 0.88), by_class=by_class(2, **sets))
     assert ["c0", "4", *["50.00 %"] * 3, "75.00 %", "1.5000"] in printed(
-        class_table(found)
+        next(class_tables(found))
     )
 
 
 def test_of_many_classes_those_of_lowest_recall_are_printed():
     recall = tuple(n / 100 for n in range(30, 10, -1))
     found = evaluation(classes(0.9, 0.88), by_class=by_class(20, recall=recall))
-    rows = printed(class_table(found))
+    rows = printed(next(class_tables(found)))
     assert ["20 classes: the 12 with the lowest recall"] in rows
     names = [row[0] for row in rows if row[0].startswith("c")]
     assert names == [f"c{n}" for n in range(19, 7, -1)]
@@ -139,13 +139,13 @@ def test_of_many_classes_those_of_lowest_recall_are_printed():
 def test_of_many_classes_it_is_said_how_many_occur(occurring, title):
     recall = (*[0.5] * occurring, *[nan] * (20 - occurring))
     found = evaluation(classes(0.9, 0.88), by_class=by_class(20, recall=recall))
-    assert class_table(found).title == title
+    assert next(class_tables(found)).title == title
 
 
 def test_calibrated_rates_are_called_that():
     rates = by_class(2, uncalibrated=by_class(2))
     found = evaluation(classes(0.9, 0.88), by_class=rates)
-    assert ["each class, calibrated"] in printed(class_table(found))
+    assert ["each class, calibrated"] in printed(next(class_tables(found)))
 
 
 def test_a_metric_of_ones_own_keeps_its_unit():
@@ -156,7 +156,7 @@ def test_a_metric_of_ones_own_keeps_its_unit():
 
 
 def test_what_has_no_classes_has_no_such_table():
-    assert class_table(evaluation(numbers(0.5, 0.75), Task("regression"))) is None
+    assert [*class_tables(evaluation(numbers(0.5, 0.75), Task("regression")))] == []
 
 
 def test_labels_have_their_names_or_the_numbers_of_their_columns():

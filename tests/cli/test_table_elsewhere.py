@@ -1,11 +1,13 @@
 """Runs of tables in commands that do not read tables themselves."""
 
+import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 
+import tepui
 from tepui.cli.main import main
 
 DATA = ["--data", "Table", "--data.path", "flats.csv", "--data.target", "price"]
@@ -79,3 +81,84 @@ def test_the_way_to_detectors_works_for_a_run_that_held_nothing_out(run, capsys)
     told = said(capsys)
     assert "by mahalanobis)" in told
     assert "next: look at unfamiliar rows and" in told
+
+
+@pytest.fixture
+def elsewhere(run, tmp_path):
+    """Flats of another town, in another order of columns, as the run reads them."""
+    rows = [f"{900.5 * n},{40 + n}" for n in range(10)]
+    (tmp_path / "town.csv").write_text("\n".join(["price,size", *rows]))
+    return tepui.data.Table("flats.csv", "price").rows_of("town.csv")
+
+
+def found_in(run):
+    return json.loads(Path(run, "evaluation.json").read_text())
+
+
+@pytest.mark.parametrize("named", ["Table:town.csv", "town.csv"])
+def test_another_table_is_a_shift_read_by_the_rows_of_the_run(named, run, elsewhere):
+    main(["evaluate", run, "--shifted", f"town={named}"])
+    (cell,) = found_in(run)["cells"]
+    assert cell["rmse"] == tepui.evaluate(tepui.load(run), elsewhere).clean.rmse
+
+
+@pytest.mark.parametrize(
+    "words", [["Table", "--data.path", "town.csv"], ["Table:town.csv"]]
+)
+def test_all_rows_of_another_table_are_tested_on(words, run, elsewhere, capsys):
+    main(["evaluate", run, "--data", *words])
+    assert "tested on 10 samples, all of the table" in said(capsys)
+    expected = tepui.evaluate(tepui.load(run), elsewhere).clean
+    assert found_in(run)["clean"]["rmse"] == expected.rmse
+
+
+def test_another_table_is_predicted_as_its_file_is(run, elsewhere, tmp_path):
+    main(["predict", run, "town.csv", "--out", "a.csv"])
+    named = ["--data", "Table", "--data.path", "town.csv"]
+    main(["predict", run, *named, "--out", "b.csv"])
+    assert Path("a.csv").read_text() == Path("b.csv").read_text()
+
+
+def test_a_comparison_of_tables_takes_another_as_a_shift(run, elsewhere, capsys):
+    words = ["--loss", "MSE", "--members", "2", "--epochs", "1", "--ensembles", "1"]
+    words += ["--methods", "DeepEnsemble", "--sharpness", "0", "--quiet"]
+    main(["compare", *DATA, *words, "--shifted", "town=town.csv", "--out", "out"])
+    assert "town" in said(capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--data", "Table:town.csv", "--data.target", "size"],
+            "--data.target must be that of the run's own rows (price), got 'size'",
+        ),
+        (
+            ["--data", "Table:town.csv", "--data.ignore", "size"],
+            "--data.ignore must be left out: columns are read as the run's own",
+        ),
+        (
+            ["--shifted", "town=towns/b"],
+            "--shifted town must name a data set; for this folder type --shifted "
+            "town=ImageFolder:towns/b",
+        ),
+        (
+            ["--ood", "far=towns/b"],
+            "--ood far must name a data set; for this folder type --ood "
+            "far=UnlabeledFolder:towns/b",
+        ),
+    ],
+)
+def test_mistakes_about_other_tables_are_named(words, message, run, elsewhere, capsys):
+    with pytest.raises(SystemExit):
+        main(["evaluate", run, *words])
+    assert message in capsys.readouterr().err
+
+
+def test_a_table_is_no_shift_of_other_data(elsewhere, capsys):
+    main(["train", "--members", "2", "--epochs", "1", "--quiet", "--out", "digits"])
+    table = '{"class_path": "Table", "init_args": {"path": "a.csv", "target": "b"}}'
+    with pytest.raises(SystemExit):
+        main(["evaluate", "digits", "--shifted", f"town={table}"])
+    error = capsys.readouterr().err
+    assert "--shifted town must be no table where the data of the run are none" in error

@@ -113,11 +113,11 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
         ),
         (
             [*OWN, "--validation.missing", "fill"],
-            "--validation.missing must be left out: columns are read as those",
+            "--validation.missing must be left out: columns are read as the run's own",
         ),
         (
             [*OWN[:5], "size"],
-            "--validation.target must be that of --data (sold), got 'size'",
+            "--validation.target must be that of the run's own rows (sold), got 'size'",
         ),
     ],
 )
@@ -236,7 +236,7 @@ def test_other_data_are_no_same_data(first, second, tmp_path):
 
 def test_a_table_is_no_validation_of_images(capsys):
     said = refused(["train", *HOW, *OWN, "--out", "run"], capsys)
-    assert "--validation must be no table where --data is none" in said
+    assert "--validation must be no table where the data of the run are none" in said
 
 
 def test_a_comparison_validates_every_run_on_the_same_data(tmp_path):

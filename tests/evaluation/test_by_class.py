@@ -223,16 +223,18 @@ def test_the_one_logit_of_a_yes_or_no_is_named_by_its_yes(classes, name):
     assert f"  recall by label           {said}\n" in f"{result}\n"
 
 
-def test_only_clean_data_are_looked_at_class_by_class(monkeypatch):
+def test_corrupted_copies_are_not_looked_at_class_by_class(monkeypatch):
     asked = []
     names = partial(record, asked, task_examiner.names_of)
     monkeypatch.setattr(task_examiner, "names_of", names)
     inputs = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
     test = Arrays(inputs, (inputs > 0).float())
     ensemble = Ensemble.build(lambda: nn.Linear(3, 3), 2, task=Task("multi_label"))
-    found = tepui.evaluate(ensemble, test, shifted={"other": test})
+    found = tepui.evaluate(ensemble, test, shifted={("fog", 1): test})
     assert found.by_class is not None
     assert len(asked) == 1
+    found = tepui.evaluate(ensemble, test, shifted={"other": test})
+    assert found.by_class_shifted["other"].document() == found.by_class.document()
 
 
 def record(asked, function, *given):

@@ -9,13 +9,25 @@ from torch import nn
 
 import tepui
 from tepui.data import Arrays
-from tepui.evaluation.majority import no_better_than_majority
+from tepui.evaluation.majority import no_better_than_majority, worse_than_majority
 
 
 @given(st.integers(0, 60), st.floats(0.05, 0.95))
 def test_a_guess_is_tested_as_scipy_does(right, majority):
     p = binomtest(right, 60, majority, alternative="greater").pvalue
     assert no_better_than_majority(right / 60, majority, 60) == (p > 0.05)
+
+
+@given(st.integers(0, 60), st.floats(0.05, 0.95))
+def test_what_a_guess_beats_is_tested_as_scipy_does(right, majority):
+    p = binomtest(right, 60, majority, alternative="less").pvalue
+    assert worse_than_majority(right / 60, majority, 60) == (p <= 0.05)
+
+
+def test_an_evaluation_says_that_a_guess_does_better():
+    result = str(tepui.evaluate(tepui.Ensemble([member(-5.0)]), DATA))
+    assert "worse than guessing, as data that shifted from the training" in result
+    assert "cannot be told" not in result
 
 
 def member(scale: float) -> nn.Module:
@@ -37,3 +49,11 @@ def test_an_evaluation_says_whether_it_is_better_than_a_guess(scale, guesses):
     assert result.only_guesses == guesses
     said = "always naming the most frequent class would get 66.67 %"
     assert (said in str(result)) == guesses
+
+
+def test_a_shift_on_which_a_guess_does_better_is_named():
+    turned = Arrays(torch.eye(3)[2 - LABELS], LABELS)
+    shifted = {"turned": turned, "same": DATA}
+    result = str(tepui.evaluate(tepui.Ensemble([member(5.0)]), DATA, shifted=shifted))
+    assert "worse than guessing on turned data: 33.33 % of 30 samples" in result
+    assert "worse than guessing on same" not in result

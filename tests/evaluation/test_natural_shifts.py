@@ -85,10 +85,18 @@ def test_copies_are_made_when_asked_for_and_not_before():
 
 def test_classes_of_a_natural_shift_must_be_those_of_the_test_data(ensemble):
     named = Arrays(IMAGES, LABELS, classes=("cat", "dog", "cow"))
-    other = Arrays(SKETCH.inputs, SKETCH.targets, classes=("cat", "cow", "dog"))
+    other = Arrays(SKETCH.inputs, SKETCH.targets, classes=("cat", "cow", "emu"))
     expected = r"shifted\['sketch'\] must have the classes of dataset \(1 is 'dog'\)"
     with pytest.raises(ValueError, match=expected):
         evaluate(ensemble, named, shifted={"sketch": other})
+
+
+def test_classes_of_a_natural_shift_go_by_their_names(ensemble):
+    named = Arrays(IMAGES, LABELS, classes=("cat", "dog", "cow"))
+    turned = Arrays(SKETCH.inputs, 2 - SKETCH.targets, classes=("cow", "dog", "cat"))
+    same = Arrays(SKETCH.inputs, SKETCH.targets, classes=("cat", "dog", "cow"))
+    found = evaluate(ensemble, named, shifted={"turned": turned, "same": same}).natural
+    assert found["turned"] == found["same"]
 
 
 @pytest.mark.parametrize(

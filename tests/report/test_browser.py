@@ -1,6 +1,7 @@
 """The page in a real browser: all is drawn, nothing is fetched, keys reach all."""
 
 import shutil
+from importlib.resources import files
 from itertools import pairwise
 
 import pytest
@@ -16,8 +17,11 @@ from tepui.models import MLP
 from tepui.report import write_report
 from tepui.report.drawing import COLORS as HUES
 from tepui.report.drawing import as_svg
+from tepui.report.markup import part
 from tepui.report.page import POLICY
+from tepui.report.shapes import look
 from tepui.studies import compare
+from tepui.studies.gallery import Picture
 from tepui.studies.load_reports import load_reports
 from tepui.studies.results import Record, Results, write_results
 
@@ -208,3 +212,13 @@ def test_a_screenshot_shows_more_than_paper(page, tab, tmp_path):
     with Image.open(file) as shot:
         assert shot.width > 1000
         assert len(shot.convert("RGB").getcolors(1 << 24)) > 100
+
+
+def test_long_names_of_classes_stay_whole_below_pictures(tab, tmp_path):
+    picture = Picture(0, 0.5, ("inflammation", "malignant"), "inflammation", "")
+    strip = part("strip", "SAM", look(0), "ensemble 1", "test samples", [picture])
+    style = files("tepui.report").joinpath("templates/style.css").read_text()
+    (tmp_path / "strip.html").write_text(f"<style>{style}</style><main>{strip}</main>")
+    tab.open(tmp_path / "strip.html")
+    lines = "document.querySelector('.strip b').getClientRects().length"
+    assert tab.value(lines) == 1

@@ -13,7 +13,7 @@ from report_cases import comparison, shown, text
 from tepui import Ensemble
 from tepui.data import Arrays
 from tepui.evaluation import ByClass
-from tepui.report.by_class import Method, class_parts
+from tepui.report.by_class import Method, by_class_parts, class_parts
 from tepui.report.notebooks import html
 
 RATES = {
@@ -267,3 +267,31 @@ def test_recalls_are_averaged_once():
     ensembles = [ByClass.of({"by_class": RATES})]
     method = Method("A", ensembles)
     assert method.recalls is method.recalls
+
+
+def section(given):
+    (group,) = shown(given).groups
+    return words("".join(by_class_parts(group)))
+
+
+def test_missed_samples_are_shown_by_what_they_were_called():
+    first = {
+        "by_class": RATES,
+        "confusions": [["ham", "<spam>", 4], ["<spam>", "ham", 1]],
+    }
+    second = {"by_class": RATES, "confusions": [["<spam>", "ham", 9]]}
+    found = section(with_rates(first, second))
+    assert "2 ensembles together class called ham called <spam>" in found
+    assert " ham – 4 0 <spam> 10 – 0 yeti 0 0 – " in found  # noqa: RUF001 - dashes
+    assert "were called" not in section(with_rates({"by_class": RATES}))
+
+
+def test_of_many_classes_the_most_frequent_confusions_are_shown():
+    names = [f"c{number}" for number in range(14)]
+    rates = dict.fromkeys(("recall", "precision", "f1"), [0.5] * 14)
+    pairs = [[name, "c0", 20 - place] for place, name in enumerate(names[1:])]
+    many = {"names": names, "samples": [9] * 14, **rates}
+    found = section(with_rates({"by_class": many, "confusions": pairs}))
+    assert "the 12 most frequent class called samples c1 c0 20 c2 c0 19" in found
+    assert "c12 c0 9" in found
+    assert "c13 c0 8" not in found

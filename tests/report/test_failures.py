@@ -34,6 +34,16 @@ def test_methods_that_guess_are_named(accuracies, beginning):
     assert said(*methods).startswith(beginning)
 
 
+def test_methods_that_do_worse_than_a_guess_are_not_told_to_train_longer():
+    found = said(method("A", 0.1), method("B", 0.26))
+    worse = "A is worse than always naming the most frequent class, which is right for"
+    assert found.startswith(f"{worse} 25.0 % of the clean data: these may have shifted")
+    assert f"B cannot {GUESS}" in found
+    both = said(method("A", 0.1), method("B", 0.12))
+    assert both.startswith("A and B are worse than always")
+    assert "train longer" not in both
+
+
 def test_nothing_is_said_where_all_learned_or_nothing_is_known():
     assert said(method("A", 0.6), method("B", 0.5)) == ""
     assert said(method("A", 0.1, majority=None)) == ""

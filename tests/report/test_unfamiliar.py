@@ -8,7 +8,12 @@ from tepui.core.storage import write_document
 from tepui.metrics import Score
 from tepui.report import write_report
 from tepui.report.gallery import gallery_figure
-from tepui.report.unfamiliar import auroc_groups, histogram_figure, pooled_shares
+from tepui.report.unfamiliar import (
+    auroc_groups,
+    histogram_figure,
+    pooled_shares,
+    selective_lead,
+)
 from tepui.studies import Comparison, MethodResult, Trained
 
 SCORES = get_args(Score)
@@ -135,3 +140,25 @@ def test_every_string_is_escaped(tmp_path):
     assert "<script>" not in page
     assert 'onerror="' not in page
     assert page.count("&lt;script&gt;") >= 10
+
+
+def test_the_error_among_the_surest_is_said_of_methods_that_know_it():
+    def method(label, *errors):
+        found = [
+            {
+                "selective": {
+                    "max_mean_probability": {"error_at_90": e, "error_at_80": 0}
+                }
+            }
+            for e in errors
+        ]
+        trained = [Trained("nowhere", (1,), 8.0, each, {}, None) for each in found]
+        return MethodResult(label, {}, tuple(trained))
+
+    old = MethodResult("C", {}, (Trained("nowhere", (1,), 8.0, {}, {}, None),))
+    methods = method("A", 0.25, 0.15), method("B", 0.1), old
+    assert selective_lead(Comparison("two", {}, {}, methods)) == (
+        "Wrong among the surest 90 % and 80 % of clean samples: A 20.00 % and 0.00 %; "
+        "B 10.00 % and 0.00 %."
+    )
+    assert selective_lead(Comparison("one", {}, {}, (old,))) == ""

@@ -1,6 +1,6 @@
 """``tepui calibrate``: what held-out data say of a trained ensemble, kept with it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -131,13 +131,17 @@ def calibrate(
         unseen = tested_part(named, run)
     whole = held = for_sets = _in_form_of(ensemble, unseen)
     said: list[str] = []
+    made = {"coverage": coverage, "score": score, "rule": rule, "held_out": held_out}
+    without = _without(made, detectors=detectors or ensemble.detectors is not None)
+    worse = False
     if chosen is not None:
         if coverage is not None:
             held, for_sets = split(held, 0.5, seed=0)
         fitted = ensemble.calibrate(held, chosen, rule=rule, **how)
         said.append(f"{chosen} calibration on {_count(held)}")
         gain = gain_of(ensemble, held, rule, how)
-        gained += [gain_in_words(gain, fitted), doubt_in_words(gain, run)]
+        worse = gain.effect == "hurts"
+        gained += [gain_in_words(gain, fitted), doubt_in_words(gain, run, without)]
     if coverage is not None:
         ensemble.conformal(for_sets, coverage, score, rule=rule, **how)
         said.append(f"coverage {coverage:g} on {_count(for_sets)}")
@@ -157,7 +161,30 @@ def calibrate(
     tested = data if outdated else None  # what is predicted are files
     again = options_again(run, tested, model, models, extractor)
     then = f"evaluate {run}" if outdated else f"predict {run} FILES"
+    if worse:
+        again = options_again(run, data, model, models, extractor)
+        then = f"calibrate {run} {without}"
     console().print(f"next: tepui {then}{again}", markup=False)
+
+
+def _without(made: Mapping[str, Any], *, detectors: bool) -> str:
+    """Return the options that make all but a calibration again, or take all back.
+
+    Sets belong to the probabilities that they were made of, and are made anew.
+
+    Example:
+        >>> made = {"coverage": 0.9, "score": None, "rule": "logit"}
+        >>> _without(made, detectors=True)
+        '--method none --coverage 0.9 --rule logit --detectors'
+        >>> _without({"coverage": None, "rule": "logit"}, detectors=False)
+        '--remove'
+    """
+    if made["coverage"] is None and not detectors:
+        return "--remove"
+    usual = (None, "probability", "validation")
+    given = {name: value for name, value in made.items() if value not in usual}
+    words = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
+    return " ".join(["--method none", *words, *(["--detectors"] if detectors else [])])
 
 
 def _mark_outdated(file: Path, ensemble: Ensemble) -> bool:

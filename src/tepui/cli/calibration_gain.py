@@ -19,10 +19,15 @@ def gain_in_words(gain: Gain, calibration: Calibration) -> str:
     )
 
 
-def doubt_in_words(gain: Gain, run: Path) -> str:
+def doubt_in_words(gain: Gain, run: Path, without: str) -> str:
     """Return why not to trust a calibration, and what to do; empty if nothing is.
 
     ECE over few samples is rough, and a rise is only told.
+
+    Args:
+        gain: What the calibration gained.
+        run: The folder of the run.
+        without: The options of tepui calibrate that drop it alone.
     """
     change, ece = gain.change, (gain.before.ece, gain.after.ece)
     rose = f"{ece[1]:.4f}" > f"{ece[0]:.4f}"
@@ -30,8 +35,8 @@ def doubt_in_words(gain: Gain, run: Path) -> str:
     ends = f"95 % interval {change.low:+.4f} to {change.high:+.4f}"
     unseen = f"NLL of samples not fitted on changes by {change.mean:+.4f}, {ends}"
     remedy = (
-        "hold out more samples (tepui train --validation), or take it back, with sets "
-        f"and detectors: tepui calibrate {run} --remove"
+        "hold out more samples (tepui train --validation), or drop it: tepui calibrate "
+        f"{run} {without}"
     )
     if gain.effect == "nothing":
         return f"by {samples} probabilities are right as they are: nothing changes"

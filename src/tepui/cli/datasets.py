@@ -15,13 +15,15 @@ from tepui import data as datasets
 from tepui.cli.folders import say
 from tepui.cli.known import OOD, SHIFTED, known_classes, known_spelling
 from tepui.cli.members import is_saved
-from tepui.cli.remembered import PLACES, remembered_data
+from tepui.cli.other_rows import rows_like
+from tepui.cli.remembered import PLACES, kind_of, remembered_data
 from tepui.core.checks import one_of, require
 from tepui.data import (
     ArrayFile,
     Arrays,
     Digits,
     Normalize,
+    Table,
     corrupted,
     corrupted_files,
     prepared_like,
@@ -34,6 +36,7 @@ from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin
 from tepui.data.image_files import ImageFiles, UnreadableImageError
 from tepui.data.loading import length
+from tepui.data.numbered_as import numbered_as
 from tepui.data.prepared_like import image_shape
 from tepui.studies.recorded_options import extractor_of_comparison
 from tepui.training.inputs import divided
@@ -109,9 +112,15 @@ def _how_named(name: str) -> str:
 
 def run_part(data: Data, run: Path, *, train: bool) -> Dataset[Any]:
     """Return one part of a data set, of the classes that a run learned."""
-    dataset = normalized_for(run, part(data, train=train))
+    return as_learned(part(data, train=train), run)
+
+
+def as_learned(dataset: Dataset[Any], run: Path) -> Dataset[Any]:
+    """Return samples with the normalization and the numbers of classes of a run."""
+    dataset = normalized_for(run, dataset)
     if (recorded := _recorded(run)) is not None:
         classes = tuple(recorded.get("classes", ()))
+        dataset = numbered_as(dataset, classes)
         same_classes(DATA, class_names(dataset), classes, str(run))
     return dataset
 
@@ -169,11 +178,15 @@ def unfamiliar(
 def natural_shifts(
     natural: Mapping[str, Data] | None, test: Dataset[Any]
 ) -> dict[str, Dataset[Any]]:
-    """Return natural shifts in the form of the test set; of a folder, all images."""
-    return {
-        name: prepared_like(built(data, whole=True, option=f"{SHIFTED} {name}"), test)
-        for name, data in (natural or {}).items()
-    }
+    """Return natural shifts in the form of the test set; of files and folders, all."""
+    found: dict[str, Dataset[Any]] = {}
+    for name, data in (natural or {}).items():
+        option = f"{SHIFTED} {name}"
+        if kind_of(data) is Table:
+            found[name] = rows_like(test, options_given(data), {}, option)
+        else:
+            found[name] = prepared_like(built(data, whole=True, option=option), test)
+    return found
 
 
 def corrupted_copies(

@@ -20,7 +20,6 @@ from tepui.cli.datasets import (
     data_for,
     natural_shifts,
     place_of,
-    tested_part,
     unfamiliar,
 )
 from tepui.cli.folders import folder_for
@@ -28,13 +27,15 @@ from tepui.cli.members import check_places, is_saved, named_ensemble
 from tepui.cli.own_functions import own_functions
 from tepui.cli.remembered import remember
 from tepui.cli.score_tables import (
-    class_table,
+    class_tables,
     detection_table,
     gain_sentence,
     part_tables,
     score_table,
+    selective_sentence,
     shift_sentence,
 )
+from tepui.cli.tested import tested_data
 from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.precision import Precision
@@ -59,7 +60,7 @@ from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.ensemble_digest import calibration_digest
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.logit_identity import told_apart_by
-from tepui.evaluation.results import guessing_in_words
+from tepui.evaluation.results import guessing_in_words, shifts_worse_than_guessing
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.applied import of_fitted_samples
 from tepui.studies.gallery import FILE as GALLERY
@@ -107,7 +108,9 @@ def evaluate(
         run: The folder of a run, or of a saved ensemble; or weights that another
             program trained, one file or folder per member, as for tepui measure.
         data: The data set, whose test part is used; what the run was trained on by
-            default, required for other folders and for weights.
+            default, required for other folders and for weights. Of a folder of images
+            that the run has not seen, --data.part all takes all; of another table all
+            rows are, by the columns of the run.
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ: --models
             ResNet18 mypackage.Net mypackage.make_net
@@ -118,7 +121,7 @@ def evaluate(
         shifted: Corrupted copies to use instead: a folder, written by tepui corrupt or
             published, or the name of a published set, such as: --shifted CIFAR10C. Or
             labeled test data that shifted by themselves, as NAME=DATASET, such as:
-            --shifted sketch=ImageFolder:PATH
+            --shifted sketch=ImageFolder:PATH town=FILE.csv
         classes: Classes that members choose from: those in the data set (200 of 1000
             for ImageNetA and ImageNetR), or all.
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
@@ -152,7 +155,7 @@ def evaluate(
     check_writable(folder)
     exchange.wait()  # from now on the file is ours
     functions = own_functions("--metrics", metrics or ())
-    test = tested_part(data, folder)
+    test, extent = tested_data(data, folder)
     new = {} if overwrite else new_metrics(before, functions)
     further = bool(natural) or bool(new) or (before is not None and bool(ood))
     kind = corruptions or ("none" if further or shifted is not None else None)
@@ -224,22 +227,24 @@ def evaluate(
     terminal = console()
     what = "classes" if evaluation.task == CLASSIFICATION else "outputs"
     title = f"{evaluation.classes} {what}, {folder}"
-    of_classes = class_table(evaluation)
-    for shown in (score_table(evaluation, title), *part_tables(evaluation), of_classes):
-        if shown is not None:
-            terminal.print(shown)
+    terminal.print(score_table(evaluation, title))
+    for shown in (*part_tables(evaluation), *class_tables(evaluation)):
+        terminal.print(shown)
+    terminal.print(extent)
     known = preparation_of(test)
     if known is not None and known.units is not None:
         terminal.print(_in_units(known.units))
     if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
-    for sentence in (gain_sentence(evaluation), shift_sentence(evaluation)):
-        if sentence:
-            terminal.print(sentence)
+    for sentence_of in (gain_sentence, shift_sentence, selective_sentence):
+        if said := sentence_of(evaluation):
+            terminal.print(said)
     if seen:
         terminal.print(of_fitted_samples("the ensemble"))
     if evaluation.only_guesses:
         terminal.print(guessing_in_words(evaluation))
+    for sentence in shifts_worse_than_guessing(evaluation):
+        terminal.print(sentence)
     terminal.print(f"written to {file}{_beside(document, asked, changed)}")
     terminal.print(f"next: tepui report {folder} --open")
 
@@ -375,7 +380,7 @@ def _kept(folder: Path, changed: set[str], trained: bool) -> str:
     """Return how to evaluate otherwise without losing an earlier evaluation."""
     if not trained:
         return "choose another folder by --out; --overwrite replaces all of it"
-    beside = "; other images or arrays are measured beside it by --shifted NAME=DATASET"
+    beside = "; other data are measured beside it by --shifted NAME=DATASET"
     copy = f"cp -r {quote(str(folder))} {quote(f'{folder}-other')}"
     return (
         f"evaluate a copy of the run ({copy}) with --overwrite, which replaces all of "

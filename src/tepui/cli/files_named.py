@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tepui.data
-from tepui.cli.known import known_spelling
+from tepui.cli.known import SHIFTED, known_spelling
 from tepui.core.checks import require
 from tepui.data import Table
 from tepui.data.image_files import SUFFIXES
@@ -36,6 +36,18 @@ def check_no_files(pairs: Sequence[tuple[str, str]]) -> None:
             other = f"with --data {named}" if named else "without --data Table"
             rule = f"be no table {other}; {_instead('--data', value)}"
             require(named == Table.__name__, option, rule, value)
+
+
+def check_no_place(option: str, name: str, value: str) -> None:
+    """Raise if a file or folder stands where NAME=DATASET:PLACE names a data set."""
+    kind = _kind(value)
+    if not _is_place(value) or kind == "table":
+        return
+    images = "ImageFolder" if option == SHIFTED else "UnlabeledFolder"
+    place = Path(value).parent if kind == "image" else value
+    reader = "ArrayFile" if kind == "file of arrays" else images
+    rule = f"name a data set; for this {kind} type {option} {name}={reader}:{place}"
+    require(False, f"{option} {name}", rule, value)
 
 
 def check_no_table(inputs: Path) -> None:

@@ -28,7 +28,7 @@ def known_classes() -> dict[str, list[type]]:
     ways = _classes(methods, methods.Method)
     others = (data.ArraysOnDisk, data.HuggingFace, data.Texts)  # Python's alone
     sets = [kind for kind in _classes(data, Dataset) if kind not in others]
-    # The columns of another table would be standardized by its own rows.
+    # Without a table to learn from, columns would be standardized by their own rows.
     beside = [kind for kind in sets if kind is not data.Table]
     shapes = _classes(schedule, schedule.Schedule)
     return {
@@ -44,7 +44,7 @@ def known_classes() -> dict[str, list[type]]:
         "--schedule": [kind for kind in shapes if kind is not schedule.FromFunction],
         "--augment": _classes(data, Augmentation),
         OOD: [k for k in beside if {"train", "shape", "path"} & {*arguments_of(k)}],
-        SHIFTED: [kind for kind in beside if _is_labeled(kind)],
+        SHIFTED: [kind for kind in sets if _is_labeled(kind)],
     }
 
 

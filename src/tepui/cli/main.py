@@ -41,6 +41,7 @@ from tepui.cli.files_named import check_no_files
 from tepui.cli.greeting import GREETING
 from tepui.cli.help_text import HelpFormatter
 from tepui.cli.mistakes import NOT_GIVEN, as_refused, as_typed, command_in, in_words
+from tepui.cli.other_rows import with_targets
 from tepui.cli.parsing import (
     check_names,
     normalized,
@@ -48,6 +49,7 @@ from tepui.cli.parsing import (
     spelled,
     with_data_option,
     with_files_first,
+    with_places,
 )
 from tepui.cli.piped import piped
 from tepui.cli.printed import first_line
@@ -249,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         build_parser().parse_args(written[:1])
     try:
         named = with_data_option(with_words_first(normalized(written)))
-        words = with_files_first(spelled(named))
+        words = with_files_first(with_targets(spelled(with_places(named))))
         with piped(words) as words, told_with_place(words):
             command, values = read(words)
         _check_ranks(command)

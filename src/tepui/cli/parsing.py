@@ -10,6 +10,7 @@ from typing import Any
 
 from tepui import data
 from tepui.cli.calls import is_call, mapping_of, parted
+from tepui.cli.files_named import READ, check_no_place
 from tepui.cli.known import (
     OOD,
     SHIFTED,
@@ -33,6 +34,8 @@ LISTS = (
 # Options whose values are data sets with names of their own.
 NAMED = (OOD, SHIFTED)
 GRID = "--grid"
+# Options of one data set, whose place may stand in the same word.
+PLACED = ("--data", "--validation", "--unlabeled")
 # Options of one class, which may have arguments in the same word.
 CALLED = ("--method", "--loss", "--optimizer", "--schedule", "--model")
 # Options whose words are taken whole: names of columns have blanks and brackets.
@@ -132,9 +135,12 @@ def named_set(text: str, option: str = OOD) -> tuple[str, Any]:
             return name, json.loads(value)
         except json.JSONDecodeError as error:
             raise ValueError(f"{option} {name} must be JSON, but: {error}") from error
+    if option == SHIFTED and ":" not in value and Path(value).suffix.lower() in READ:
+        value = f"{data.Table.__name__}:{value}"
     kind, colon, folder = value.partition(":")
     kind = known_spelling(kind, known_names()[option])
     if not colon:
+        check_no_place(option, name, value)
         return name, kind
     one_of(option, kind, known_names()[option])
     takes = [
@@ -199,6 +205,31 @@ def with_data_option(arguments: Sequence[str]) -> list[str]:
         key = "path" if kind is not None and "path" in arguments_of(kind) else "root"
         option += [f"--data.{key}", folder]
     return [*words[:place], *option, *words[place + 1 :]]
+
+
+def with_places(arguments: Sequence[str]) -> list[str]:
+    """Return the words with the place of a data set as an option of its own.
+
+    Example:
+        >>> with_places(["train", "--data", "imagefolder:my photos"])
+        ['train', '--data', 'ImageFolder', '--data.path', 'my photos']
+    """
+    words: list[str] = []
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        parts = word.partition("=")
+        option, value = (parts[0], parts[2]) if word[:2] == "--" else (before, word)
+        name, colon, place = value.partition(":")
+        kinds = known_classes().get(option, []) if colon and option in PLACED else []
+        known = {kind.__name__: kind for kind in kinds}
+        kind = known.get(known_spelling(name, known))
+        if kind is None:
+            words.append(word)
+            continue
+        if word is not value:
+            words.append(option)
+        key = "path" if "path" in arguments_of(kind) else "root"
+        words += [kind.__name__, f"{option}.{key}", place]
+    return words
 
 
 def with_files_first(arguments: Sequence[str]) -> list[str]:

@@ -16,6 +16,7 @@ from tepui.cli.datasets import (
     Data,
     built,
     normalized_for,
+    options_given,
     place_of,
     recorded_training,
     tested_part,
@@ -25,7 +26,9 @@ from tepui.cli.foreign_labels import foreign_classes, unlabeled
 from tepui.cli.known import known_classes
 from tepui.cli.members import named_ensemble
 from tepui.cli.mistakes import nearest
+from tepui.cli.remembered import kind_of
 from tepui.cli.runs_named import check_run
+from tepui.cli.tested import is_other
 from tepui.cli.unreadable import end_if_left_out, predict_readable
 from tepui.core.checks import require
 from tepui.core.counted import counted
@@ -118,6 +121,8 @@ def predict(
     check_run(run)
     if out.exists() and not overwrite:
         raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
+    if data is not None and kind_of(data) is Table and is_other(data, run):
+        inputs, data = Path(options_given(data)["path"]), None
     prepared = preparation_in(run)
     known = prepared or Preparation()
     gaps: tuple[str, ...] = ()
@@ -226,7 +231,7 @@ def _intervals(ensemble: Ensemble) -> str:
 def _empty_sets(shards: ShardedPredictions, counts: Counts) -> str:
     """Say how many rows no class fits, if there are some."""
     rows = f"{counts.empty} of {counted(shards.samples, 'row')}"
-    have = "has" if counts.empty == 1 else "have"
+    have = "has" if 1 in (counts.empty, shards.samples) else "have"
     why = "no class is as likely there as classes of held-out samples are"
     said = f"{rows} {have} an empty set (in_set columns): {why}"
     return said if counts.empty else ""
@@ -240,7 +245,7 @@ def _judged(shards: ShardedPredictions, counts: Counts, level: float, run: Path)
     if by is not None:
         found = counts.unfamiliar
         told = f"{found} of {counted(shards.samples, 'row')}"
-        looks = "looks" if found == 1 else "look"
+        looks = "looks" if 1 in (found, shards.samples) else "look"
         said = f"{told} {looks} unlike the training data (level {level:g} by {by})"
         blind = shards.task == "classification" and by not in get_args(FeatureScore)
         # Members extrapolate alike, and are sure of what lies far out.

@@ -158,7 +158,7 @@ def described(
         >>> described(partial(Digits, train=True), frozenset({"train"}))
         {'class_path': 'tepui.data.sets.digits.Digits', 'init_args': {}}
     """
-    kind, options = _kind(made_by), _options(made_by)
+    kind, options = kind_of(made_by), _options(made_by)
     if not (isclass(kind) or isroutine(kind)) or "<" in kind.__qualname__:
         return None
     chosen = {name: _plain(name, options[name]) for name in options.keys() - left_out}
@@ -200,7 +200,7 @@ def _typed(option: str, made_by: Callable[..., Any], left_out: frozenset[str]) -
     """Return how something is named on the command line, but for what goes unsaid."""
     if (told := described(made_by, left_out)) is None:
         return f"{option} ..."
-    usual, options = signature(_kind(made_by)).parameters, _options(made_by)
+    usual, options = signature(kind_of(made_by)).parameters, _options(made_by)
     given = {
         name: value
         for name, value in told["init_args"].items()
@@ -211,7 +211,7 @@ def _typed(option: str, made_by: Callable[..., Any], left_out: frozenset[str]) -
     return _words(option, {"class_path": name, "init_args": given})
 
 
-def _kind(made_by: Callable[..., Any]) -> Any:
+def kind_of(made_by: Callable[..., Any] | None) -> Any:
     """Return the class or function that makes an object; None if words cannot tell."""
     if not isinstance(made_by, partial):
         return made_by

@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tepui.cli.console import table
-from tepui.evaluation.by_class import RATES, SETS, by_recall
+from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
 from tepui.evaluation.class_words import nouns_of
+from tepui.evaluation.ood import SUREST
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.task_scores import TaskScores
 from tepui.report.by_class import class_count, shown_places
@@ -114,13 +115,18 @@ def _part_names(evaluation: Evaluation, part: str, count: int) -> Sequence[str]:
     return [str(first + place) for place in range(count)]
 
 
-def class_table(evaluation: Evaluation) -> Table | None:
-    """Return the scores of each class, of those of lowest recall where many occur.
+def class_tables(evaluation: Evaluation) -> Iterator[Table]:
+    """Yield the scores of each class on clean data and on each natural shift.
 
-    None where there are no classes.
+    Of many that occur those of lowest recall; nothing where there are no classes.
     """
-    if (found := evaluation.by_class) is None:
-        return None
+    if evaluation.by_class is not None:
+        yield _class_table(evaluation, evaluation.by_class, "")
+    for name, found in evaluation.by_class_shifted.items():
+        yield _class_table(evaluation, found, f", {name} data")
+
+
+def _class_table(evaluation: Evaluation, found: ByClass, of: str) -> Table:
     nouns = nouns_of(evaluation.task.name, evaluation.clean.values())
     places = shown_places(found.recall)
     names = [name for name in (*RATES, *SETS) if getattr(found, name)]
@@ -138,7 +144,7 @@ def class_table(evaluation: Evaluation) -> Table | None:
         title = class_count(found.recall, nouns)
     if len(places) < len(by_recall(found.recall)):
         title += f": the {len(places)} with the lowest recall"
-    title += "" if found.uncalibrated is None else ", calibrated"
+    title += of if found.uncalibrated is None else f", calibrated{of}"
     numbers = (nouns.samples, *headings)
     return table(title, (nouns.one, *numbers), rows, numbers=numbers)
 
@@ -173,6 +179,16 @@ def gain_sentence(evaluation: Evaluation) -> str:
     ]
     count = evaluation.members
     return f"averaging {count} members {listed(said)}, over the mean member"
+
+
+def selective_sentence(evaluation: Evaluation) -> str:
+    """Return what error is left where the least sure samples are not answered."""
+    if (left := evaluation.selective.get(SUREST)) is None:
+        return ""
+    whole = 1 - evaluation.clean.accuracy
+    shares = f"{_percent(left.error_at_90)} of the surest 90 %"
+    shares += f" and {_percent(left.error_at_80)} of the surest 80 %"
+    return f"wrong are {_percent(whole)} of all clean samples, {shares}"
 
 
 def shift_sentence(evaluation: Evaluation) -> str:

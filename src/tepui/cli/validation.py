@@ -1,6 +1,5 @@
 """What members are validated on: a share of the training data, or data of their own."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +8,7 @@ from torch.utils.data import Dataset
 
 from tepui.cli.datasets import FEATURES, HEADS, Data, built, options_given, run_part
 from tepui.cli.files_named import VALIDATION as OPTION
+from tepui.cli.other_rows import rows_like
 from tepui.cli.remembered import OF_PARTS, described, remembered_validation
 from tepui.cli.same_source import same_source
 from tepui.core.checks import require
@@ -44,27 +44,8 @@ def validation_data(
     made_by = described(validation, OF_PARTS)
     if made_by is None or made_by["class_path"] != _TABLE:
         return prepared_like(built(validation, whole=True, option=OPTION), learned)
-    return _rows(options_given(validation), options_given(data), learned)
-
-
-def _rows(
-    given: Mapping[str, Any], of_data: Mapping[str, Any], learned: Dataset[Any]
-) -> Table:
-    """Return the rows of another table, by the columns of the training data."""
-    rule = "be no table where --data is none"
-    if not isinstance(learned, Table):
-        raise ValueError(f"{OPTION} must {rule}, got {given['path']!r}")
-    rule = f"be that of --data ({learned.target})"
-    same = given["target"] == learned.target
-    require(same, f"{OPTION}.target", rule, given["target"])
-    for name, default in (("ignore", ()), ("kind", None), ("missing", "refuse")):
-        value, rule = (
-            given.get(name),
-            "be left out: columns are read as those of --data",
-        )
-        same = value in (None, default, of_data.get(name))
-        require(same, f"{OPTION}.{name}", rule, value)
-    return learned.rows_of(given["path"])
+    given, own = options_given(validation), options_given(data)
+    return rows_like(learned, given, own, OPTION)
 
 
 def held_out_part(

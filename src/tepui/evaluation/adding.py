@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tepui.data.shifts import NATURAL
+from tepui.evaluation.by_class import SHIFTED
 
 COPIES = "corrupted copies"
 # Of what is applied: whether it was fitted on the very test data.
@@ -107,6 +108,7 @@ def added(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     document = {**new, "cells": [*cells, *new["cells"]]}
     document["ood"] = {**before["ood"], **new["ood"]}
     document["histograms"] = _histograms(before["histograms"], new["histograms"])
+    document |= _classes(before, new)
     document["about"] = _about(before["about"], new["about"], keeps_copies)
     if keeps_copies:
         document |= {name: before[name] for name in _OF_COPIES}
@@ -141,7 +143,13 @@ def _applied(
         applied["severities"] = before["severities"]
     if natural := {**before.get("natural", {}), **new.get("natural", {})}:
         applied["natural"] = natural
-    return applied
+    return applied | _classes(before, new)
+
+
+def _classes(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """Return scores of classes on all natural shifts, nothing without any."""
+    both = {**before.get(SHIFTED, {}), **new.get(SHIFTED, {})}
+    return {SHIFTED: both} if both else {}
 
 
 def _histograms(before: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

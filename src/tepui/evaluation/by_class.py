@@ -22,6 +22,8 @@ from tepui.metrics.chunks import wide
 
 RATES = ("recall", "precision", "f1")
 SETS = ("coverage", "size")
+# Under which keys an evaluation holds scores of classes: of natural shifts by name.
+CLEAN, SHIFTED = "by_class", "by_class_shifted"
 
 
 @final
@@ -78,12 +80,19 @@ class ByClass:
         return rates | (_lists(self, SETS) if self.coverage else {})
 
     @classmethod
-    def of(cls, evaluation: Mapping[str, Any]) -> Self | None:
-        """Read the scores of an evaluation in JSON's form, None where it has none."""
-        if (known := evaluation.get("by_class")) is None:
+    def of(cls, evaluation: Mapping[str, Any], shift: str | None = None) -> Self | None:
+        """Read the scores of an evaluation in JSON's form, None where it has none.
+
+        They are those of clean data, or of a natural shift.
+        """
+        known, applied = evaluation, evaluation.get("applied") or {}
+        if shift is not None:
+            known, applied = (each.get(SHIFTED) or {} for each in (known, applied))
+        name = CLEAN if shift is None else shift
+        if (found := known.get(name)) is None:
             return None
-        applied = (evaluation.get("applied") or {}).get("by_class") or {}
-        plain = cls(**_columns(known))
+        applied = applied.get(name) or {}
+        plain = cls(**_columns(found))
         uncalibrated = plain if "recall" in applied else None
         return replace(plain, **_columns(applied), uncalibrated=uncalibrated)
 

@@ -23,6 +23,7 @@ from tepui.core.task import Task
 from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.loading import length
+from tepui.data.numbered_as import numbered_as
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
@@ -83,9 +84,10 @@ def evaluate(
         ensemble: What to evaluate, where it lies.
         dataset: Clean test data.
         shifted: Shifted test data: natural shifts by name, such as
-            ``{"sketch": sketches}``, in the form of the test data; or by (type,
-            severity), such as ``tepui.data.corrupted(dataset)``, whose copies are made
-            where the ensemble lies; or both, ``corrupted(dataset) | {"sketch": …}``.
+            ``{"sketch": sketches}``, in the form of the test data; where some of its
+            named classes are missing, labels go by the names. Or by (type, severity),
+            such as ``tepui.data.corrupted(dataset)``, whose copies are made where the
+            ensemble lies; or both, ``corrupted(dataset) | {"sketch": …}``.
         ood: Unfamiliar data by name, in the form of the test data, see
             :func:`tepui.data.prepared_like`. Their labels are ignored.
         detectors: Detectors of unfamiliar features, fitted on the training data:
@@ -281,6 +283,12 @@ def _evaluation(
         },
         majority=clean.majority,
         by_class=clean.by_class,
+        confusions=clean.confusions,
+        by_class_shifted={
+            kind: copy.by_class
+            for (kind, _), copy in cells
+            if copy.by_class is not None
+        },
     )
 
 
@@ -292,9 +300,11 @@ def _copies(
     """Return what is kept of each shifted data set."""
     copies = {}
     for (kind, severity), data in cells.items():
-        argument = named((kind, severity))
-        same_classes(argument, class_names(data), class_names(dataset), "dataset")
-        copy = examiner.labeled(f"{kind}/{severity}", data, argument)
+        argument, names = named((kind, severity)), class_names(dataset)
+        shifted = numbered_as(data, names)
+        same_classes(argument, class_names(shifted), names, "dataset")
+        own = severity == NATURAL
+        copy = examiner.labeled(f"{kind}/{severity}", shifted, argument, each_class=own)
         copies[kind, severity] = copy
     return copies
 

@@ -19,6 +19,7 @@ from tepui.core.probabilities import warn_of_probabilities
 from tepui.data.loading import length
 from tepui.evaluation.applied import Applied, AppliedScores, AppliedStream
 from tepui.evaluation.by_class import ByClass, by_class, names_of
+from tepui.evaluation.confusions import Confusion, confusions
 from tepui.evaluation.custom_metrics import Metric, metric_values
 from tepui.evaluation.dataset_logits import Classes, classes_left
 from tepui.evaluation.dead_members import Losses
@@ -54,6 +55,7 @@ class Labeled(NamedTuple):
     applied: AppliedScores | None = None  # after calibration, where there is one
     majority: float | None = None  # share of the most frequent class, where asked for
     by_class: ByClass | None = None  # scores of each class, or label, where asked for
+    confusions: tuple[Confusion, ...] = ()  # what missed samples of classes were called
 
 
 @final
@@ -86,7 +88,7 @@ class Examiner:
         if self.applied is not None and self._mask(data) is None:
             applied = self.applied.stream()
         ranked: list[dict[str, Tensor]] = []
-        wrong: list[Tensor] = []
+        called: list[Tensor] = []
         answers: list[Tensor] = []
         whole: list[tuple[Tensor, Tensor]] = []
         for logits, labels in self._runs(name, self._numbered(data), data, argument):
@@ -98,7 +100,7 @@ class Examiner:
                 applied.update(logits, labels)
             if familiar:
                 ranked.append(ood_scores(logits))
-                wrong.append(ensemble_predictions(logits, rule=self.rule) != labels)
+                called.append(ensemble_predictions(logits, rule=self.rule))
                 answers.append(labels)
             if self.metrics:
                 whole.append((logits, labels))
@@ -112,16 +114,15 @@ class Examiner:
             by_sample |= scores_of(self.watched)
         after = None if applied is None else applied.result()
         kept = scores, bins, by_sample, losses
-        rows = None
-        if each_class:
-            names = names_of(data, sizes[2], self._mask(data))
-            rows = rows_of(stream.rates(), names, applied)
-        if not wrong:
+        names = names_of(data, sizes[2], self._mask(data))
+        rows = rows_of(stream.rates(), names, applied) if each_class else None
+        if not called:
             return Labeled(sizes, *kept, {}, {}, after, by_class=rows)
-        mistaken = torch.cat(wrong)
+        both = torch.cat(answers), torch.cat(called)
+        mistaken = both[0] != both[1]
         found = found_mistakes(by_sample, mistaken), selective(by_sample, mistaken)
-        share = majority_share(torch.cat(answers))
-        return Labeled(sizes, *kept, *found, after, share, rows)
+        share, pairs = majority_share(both[0]), confusions(*both, names)
+        return Labeled(sizes, *kept, *found, after, share, rows, pairs)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""

@@ -37,9 +37,30 @@ def no_better_than_majority(accuracy: float, majority: float, samples: int) -> b
     return bool(binom.sf(right - 1, samples, majority) > CHANCE)
 
 
+def worse_than_majority(accuracy: float, majority: float, samples: int) -> bool:
+    """Return whether a guess with the majority's accuracy would clearly do better.
+
+    Example:
+        >>> worse_than_majority(0.4, 0.5, 20), worse_than_majority(0.4, 0.5, 200)
+        (False, True)
+    """
+    from scipy.stats import binom
+
+    right = round(accuracy * samples)
+    return bool(binom.cdf(right, samples, majority) <= CHANCE)
+
+
 def only_guesses(evaluation: Mapping[str, Any]) -> bool:
     """Return whether an evaluation in JSON's form is no better than the majority."""
     if (majority := evaluation.get("majority")) is None:
         return False
     accuracy, samples = evaluation["clean"]["accuracy"], evaluation["samples"]
     return no_better_than_majority(accuracy, majority, samples)
+
+
+def does_worse(evaluation: Mapping[str, Any]) -> bool:
+    """Return whether an evaluation in JSON's form is worse than the majority."""
+    if (majority := evaluation.get("majority")) is None:
+        return False
+    accuracy, samples = evaluation["clean"]["accuracy"], evaluation["samples"]
+    return worse_than_majority(accuracy, majority, samples)

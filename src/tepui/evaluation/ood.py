@@ -62,6 +62,10 @@ class Selective:
         return asdict(self)
 
 
+# By which score samples are the surest.
+SUREST = "max_mean_probability"
+
+
 @dataclass(frozen=True)
 class Histogram:
     """How a score is distributed, in equal bins from ``low`` to ``high``."""

@@ -1,7 +1,7 @@
 """The results of an evaluation, and their form in JSON."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,11 @@ from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, mean_applied
-from tepui.evaluation.by_class import ByClass
+from tepui.evaluation.by_class import CLEAN, SHIFTED, ByClass
 from tepui.evaluation.class_words import nouns_of
-from tepui.evaluation.majority import no_better_than_majority
-from tepui.evaluation.ood import Detection, Histogram, Selective
+from tepui.evaluation.confusions import Confusion
+from tepui.evaluation.majority import no_better_than_majority, worse_than_majority
+from tepui.evaluation.ood import SUREST, Detection, Histogram, Selective
 from tepui.evaluation.scores import mean_scores
 from tepui.metrics import Reliability, Rule
 
@@ -56,6 +57,9 @@ class Evaluation(ShownInNotebooks):
         by_class: Recall, precision and F1 of each class of the clean data, or each
             label, after the ensemble's calibration, and what conformal sets give for
             it; None for numbers.
+        by_class_shifted: The same of each natural shift, by name.
+        confusions: Which classes missed clean samples were called, before calibration,
+            the most frequent first; empty for tasks other than a choice of classes.
     """
 
     rule: Rule
@@ -75,6 +79,8 @@ class Evaluation(ShownInNotebooks):
     applied_shifted: Mapping[Cell, AppliedScores] = field(default_factory=dict)
     majority: float | None = None
     by_class: ByClass | None = None
+    by_class_shifted: Mapping[str, ByClass] = field(default_factory=dict)
+    confusions: tuple[Confusion, ...] = ()
 
     def __str__(self) -> str:
         return summary(self)
@@ -163,7 +169,11 @@ class Evaluation(ShownInNotebooks):
                 k: counts.document() for k, counts in self.histograms.items()
             },
             **({} if self.majority is None else {"majority": self.majority}),
-            **({} if self.by_class is None else {"by_class": self.by_class.document()}),
+            **({} if self.by_class is None else {CLEAN: self.by_class.document()}),
+            **self._shifted_classes(ByClass.document),
+            **(
+                {"confusions": [*map(list, self.confusions)]} if self.confusions else {}
+            ),
             **self._applied_document(),
         }
 
@@ -188,8 +198,15 @@ class Evaluation(ShownInNotebooks):
         if natural:
             found["natural"] = {name: scores.document() for name, scores in natural}
         if self.by_class is not None and (rows := self.by_class.applied_document()):
-            found["by_class"] = rows
-        return {"applied": found}
+            found[CLEAN] = rows
+        return {"applied": found | self._shifted_classes(ByClass.applied_document)}
+
+    def _shifted_classes(
+        self, document: Callable[[ByClass], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """Return scores of classes on natural shifts for JSON, nothing without any."""
+        rows = {name: document(own) for name, own in self.by_class_shifted.items()}
+        return {SHIFTED: rows} if any(rows.values()) else {}
 
 
 def _applied_lines(evaluation: Evaluation) -> list[str]:
@@ -234,13 +251,36 @@ def _class_lines(evaluation: Evaluation) -> list[str]:
 
 
 def guessing_in_words(evaluation: Evaluation) -> str:
-    """Return the sentence on an ensemble that a guess could well equal."""
+    """Return the sentence on an ensemble that a guess could well equal, or beats."""
     assert evaluation.majority is not None
+    found = evaluation.clean.accuracy, evaluation.majority, evaluation.samples
+    begins = "cannot be told from guessing"
+    if worse_than_majority(*found):
+        begins = (
+            "worse than guessing, as data that shifted from the training data may be"
+        )
     return (
-        f"cannot be told from guessing: {100 * evaluation.clean.accuracy:.4g} % of "
+        f"{begins}: {100 * evaluation.clean.accuracy:.4g} % of "
         f"{evaluation.samples} clean samples are right, and always naming the most "
         f"frequent class would get {100 * evaluation.majority:.4g} %"
     )
+
+
+def shifts_worse_than_guessing(evaluation: Evaluation) -> list[str]:
+    """Return a sentence on each natural shift on which a guess would do better."""
+    said = []
+    for name, found in evaluation.by_class_shifted.items():
+        if evaluation.majority is None:  # several labels, or pixels
+            continue
+        count, accuracy = sum(found.samples), evaluation.natural[name].accuracy
+        share = max(found.samples) / count
+        if worse_than_majority(accuracy, share, count):
+            said.append(
+                f"worse than guessing on {name} data: {100 * accuracy:.4g} % of "
+                f"{count} samples are right, and always naming the most frequent class "
+                f"would get {100 * share:.4g} %"
+            )
+    return said
 
 
 def summary(evaluation: Evaluation) -> str:
@@ -263,6 +303,7 @@ def summary(evaluation: Evaluation) -> str:
     lines += _class_lines(evaluation)
     if evaluation.only_guesses:
         lines.append(f"  {guessing_in_words(evaluation)}")
+    lines += [f"  {said}" for said in shifts_worse_than_guessing(evaluation)]
     lines += _applied_lines(evaluation)
     found = {"mistakes": evaluation.mistakes, **evaluation.ood}
     found = {name: by_score for name, by_score in found.items() if by_score}
@@ -271,7 +312,7 @@ def summary(evaluation: Evaluation) -> str:
         for score in next(iter(found.values())):
             cells = (f"{by_score[score].auroc:>12.4g}" for by_score in found.values())
             lines.append(f"    {score.replace('_', ' '):<22}" + "".join(cells))
-    if (left := evaluation.selective.get("max_mean_probability")) is not None:
+    if (left := evaluation.selective.get(SUREST)) is not None:
         errors = f"{left.error_at_90:.4g} of 90 %, {left.error_at_80:.4g} of 80 %"
         lines.append(f"  {'error of the surest':<24}  {errors}")
     return "\n".join(lines)

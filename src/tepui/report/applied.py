@@ -117,7 +117,8 @@ def _harm(entry: Entry) -> str:
     return (
         f"On clean test data calibration makes {entry.result.label}'s probabilities "
         f"worse: it raises {listed(found.values())}{mean}. Fit it on more held-out "
-        "samples, or take it back: tepui calibrate RUN --remove."
+        "samples, or drop it: tepui calibrate RUN --remove, or with sets or detectors "
+        "--method none and their options."
     )
 
 

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
 from tepui.evaluation.class_words import Nouns, nouns_of
 from tepui.report.applied import was_fitted_on_test
+from tepui.report.confusions import confusion_tables
 from tepui.report.markup import TableCell, folded, grouped_table, lead, note, table
 from tepui.report.tables import mean_cell
 from tepui.report.wording import listed, number, opening, word
@@ -50,12 +51,51 @@ class Method:
 
 def by_class_parts(group: Group) -> list[Markup]:
     """Return the section on classes; labels have one of their own."""
-    return [] if _nouns(group).one == "label" else class_parts(group)
+    return [] if _nouns(group).one == "label" else _all_parts(group)
 
 
 def by_label_parts(group: Group) -> list[Markup]:
     """Return the section on labels that do not exclude each other."""
-    return class_parts(group) if _nouns(group).one == "label" else []
+    return _all_parts(group) if _nouns(group).one == "label" else []
+
+
+def _all_parts(group: Group) -> list[Markup]:
+    """Return classes on clean data, and in a table on each natural shift."""
+    shifts = [_shift_table(group, name) for name in group.comparison.natural_shifts]
+    clean = [*class_parts(group), *confusion_tables(group)]
+    return [*clean, *(made for made in shifts if made is not None)]
+
+
+def _shift_table(group: Group, shift: str) -> Markup | None:
+    """Return a table of classes on a natural shift; None where none was measured."""
+    nouns = _nouns(group)
+    methods, _ = _methods(group, nouns, shift)
+    if not methods:
+        return None
+    return _table(group, methods, nouns, f", {shift} data")
+
+
+def _table(group: Group, methods: Sequence[Method], nouns: Nouns, of: str) -> Markup:
+    """Return the scores of each class, of those of lowest recall where many occur."""
+    scores = (*RATES, *(SETS if _have_sets(methods) else ()))
+    headings = [nouns.one, nouns.samples, *(COLUMNS[name][0] for name in scores)]
+    shown = shown_places(_mean_recalls(methods))
+    single = len(group.entries) == 1
+    groups = {
+        "" if single else method.label: _rows(method, shown, scores)
+        for method in methods
+    }
+    more = "" if _alone(methods) else ", mean and 95 % interval"
+    return grouped_table(f"By {nouns.one}{of}{more}", headings, groups)
+
+
+def _have_sets(methods: Sequence[Method]) -> bool:
+    return any(own.coverage for method in methods for own in method.ensembles)
+
+
+def _mean_recalls(methods: Sequence[Method]) -> list[float]:
+    columns = zip(*(method.recalls for method in methods), strict=True)
+    return [fmean(column) for column in columns]
 
 
 def class_parts(group: Group, kept_in: str = "evaluation.json") -> list[Markup]:
@@ -70,19 +110,9 @@ def class_parts(group: Group, kept_in: str = "evaluation.json") -> list[Markup]:
     without = [lead(f"Left out: {listed(missing)}.")] if missing else []
     if not methods:
         return without
-    columns = zip(*(method.recalls for method in methods), strict=True)
-    recalls = [fmean(column) for column in columns]
-    shown = shown_places(recalls)
-    has_sets = any(own.coverage for method in methods for own in method.ensembles)
-    scores = (*RATES, *(SETS if has_sets else ()))
-    headings = [nouns.one, nouns.samples, *(COLUMNS[name][0] for name in scores)]
-    single = len(group.entries) == 1
-    groups = {
-        "" if single else method.label: _rows(method, shown, scores)
-        for method in methods
-    }
-    caption = f"By {nouns.one}{'' if _alone(methods) else ', mean and 95 % interval'}"
-    made = grouped_table(caption, headings, groups)
+    recalls, has_sets = _mean_recalls(methods), _have_sets(methods)
+    shown, single = shown_places(recalls), len(group.entries) == 1
+    made = _table(group, methods, nouns, "")
     fitted = any(map(was_fitted_on_test, group.entries))
     explained = [note(_meaning(methods, nouns, has_sets, fitted)), *without]
     if len(recalls) == 1:
@@ -134,13 +164,15 @@ def _nouns(group: Group) -> Nouns:
     return nouns_of(evaluation.get("task", {}).get("name", ""), evaluation["clean"])
 
 
-def _methods(group: Group, nouns: Nouns) -> tuple[list[Method], list[str]]:
+def _methods(
+    group: Group, nouns: Nouns, shift: str | None = None
+) -> tuple[list[Method], list[str]]:
     """Return the methods with scores of the same classes, and who else has none.
 
     Where no ensemble has any, as of numbers, nobody is missing.
     """
     found = [
-        (own.label, [ByClass.of(trained.evaluation) for trained in own.ensembles])
+        (own.label, [ByClass.of(each.evaluation, shift) for each in own.ensembles])
         for own in (entry.result for entry in group.entries)
     ]
     if all(own is None for _, several in found for own in several):

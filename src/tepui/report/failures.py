@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import log
 
 from tepui.evaluation.dead_members import Losses, dead_members
-from tepui.evaluation.majority import only_guesses
+from tepui.evaluation.majority import does_worse, only_guesses
 from tepui.report.wording import listed, number, opening, some
 from tepui.studies import Comparison, MethodResult
 
@@ -13,13 +13,15 @@ MOST = 3  # members of a sentence
 
 def failures(comparison: Comparison) -> str:
     """Return one sentence each on ensembles and on members; empty where all learned."""
-    return " ".join(filter(None, [_guessing(comparison), _dead(comparison)]))
+    return " ".join(
+        filter(None, (each(comparison) for each in (_worse, _guessing, _dead)))
+    )
 
 
 def _guessing(comparison: Comparison) -> str:
     """Return which methods a guess of the most frequent class could well equal."""
     methods = comparison.methods
-    found = [method.label for method in methods if _guesses(method)]
+    found = [m.label for m in methods if _guesses(m) and not _is_worse(m)]
     if not found:
         return ""
     share = methods[0].ensembles[0].evaluation["majority"]
@@ -30,6 +32,25 @@ def _guessing(comparison: Comparison) -> str:
         f"{number(100 * share)} % of the clean data: train longer, or check labels and "
         "learning rate."
     )
+
+
+def _worse(comparison: Comparison) -> str:
+    """Return which methods do clearly worse than a guess of the most frequent class."""
+    found = [method.label for method in comparison.methods if _is_worse(method)]
+    if not found:
+        return ""
+    share = comparison.methods[0].ensembles[0].evaluation["majority"]
+    verb = "is" if len(found) == 1 else "are"
+    return (
+        f"{listed(found)} {verb} worse than always naming the most frequent class, "
+        f"which is right for {number(100 * share)} % of the clean data: these may have "
+        "shifted from the training data (another place, device or time), or their "
+        "labels mean something else."
+    )
+
+
+def _is_worse(method: MethodResult) -> bool:
+    return all(does_worse(trained.evaluation) for trained in method.ensembles)
 
 
 def _guesses(method: MethodResult) -> bool:

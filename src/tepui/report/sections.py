@@ -43,7 +43,12 @@ from tepui.report.story import contrasts_of, told
 from tepui.report.tables import score_table
 from tepui.report.taken_measures import taken_parts
 from tepui.report.timeline import timeline_parts
-from tepui.report.unfamiliar import auroc_table, histogram_figure, unfamiliar_lead
+from tepui.report.unfamiliar import (
+    auroc_table,
+    histogram_figure,
+    selective_lead,
+    unfamiliar_lead,
+)
 from tepui.report.wording import DASH, role
 from tepui.studies import Comparison
 from tepui.studies.load_reports import Entry, Group
@@ -194,7 +199,7 @@ def unfamiliar(group: Group) -> Parts:
     return [
         lead(unfamiliar_lead(comparison)),
         auroc_table(comparison),
-        note(about),
+        note(f"{about} {selective_lead(comparison)}".rstrip()),
         *(histogram_figure(comparison, data) for data in drawn),
     ]
 

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from markupsafe import Markup
 
+from tepui.evaluation.ood import SUREST
 from tepui.report.markup import (
     Multiple,
     TableCell,
@@ -183,3 +185,20 @@ def _outline(
         left = across.low + width * place
         points += [(across(left), y), (across(left + width), y)]
     return [*points, (across(across.high), float(BOTTOM))]
+
+
+def selective_lead(comparison: Comparison) -> str:
+    """Return what error is left among the surest clean samples; empty if unknown."""
+    said = []
+    for method in comparison.methods:
+        found = [own.evaluation.get("selective") or {} for own in method.ensembles]
+        if not all(SUREST in each for each in found):
+            continue
+        ninety, eighty = (
+            number(100 * fmean(each[SUREST][f"error_at_{share}"] for each in found), 2)
+            for share in (90, 80)
+        )
+        said.append(f"{method.label} {ninety} % and {eighty} %")
+    if not said:
+        return ""
+    return f"Wrong among the surest 90 % and 80 % of clean samples: {'; '.join(said)}."

@@ -59,6 +59,21 @@ def test_absent_test_classes_keep_the_numbers(tmp_path):
     assert ImageFolder(tmp_path, train=False).targets.tolist() == [1]
 
 
+@pytest.mark.parametrize("name", ["test", "val"])
+def test_a_test_part_may_stand_alone(name, tmp_path):
+    flat(tmp_path / name, images=3)
+    for part in ("split", "all"):
+        data = ImageFolder(tmp_path, train=False, part=part)
+        assert data.targets.tolist() == [0, 0, 0, 1, 1, 1]
+        assert data.classes == ("cat", "dog")
+    with pytest.raises(FileNotFoundError, match=f"must hold train beside {name}"):
+        ImageFolder(tmp_path)
+
+
+def test_a_class_may_be_called_test(tmp_path):
+    assert ImageFolder(flat(tmp_path, ("test",))).classes == ("test",)
+
+
 def test_a_size_and_constants_can_be_given(tmp_path):
     data = ImageFolder(flat(tmp_path), size=3, mean=(0, 0, 0), std=(1, 1, 1))
     assert data[0][0].shape == (3, 3, 3)

@@ -3,7 +3,8 @@
 ``path/train/CLASS/…`` and ``path/test/CLASS/…`` (or ``val`` instead of ``test``) are
 the two parts. Without such folders, ``path/CLASS/…`` holds all images and a fixed fifth
 of each class is the test part: the images whose names come first in a random order, so
-that a new image moves few others. Links to images and to folders are followed.
+that a new image moves few others. A folder that holds ``test`` (or ``val``) and no
+other has a test part alone. Links to images and to folders are followed.
 """
 
 from pathlib import Path
@@ -16,6 +17,7 @@ from tepui.data.files.origins import require_folder
 from tepui.data.image_files import IMAGENET, Frame, ImageFiles, class_folders, labeled
 
 TEST_SHARE = 0.2
+TESTS = ("test", "val")
 Part = Literal["split", "all"]
 
 
@@ -54,13 +56,15 @@ class ImageFolder(ImageFiles):
         one_of("part", part, get_args(Part))
         folder = Path(path)
         parts = part_folders(folder)
+        if parts[0] == tests_alone(folder) and train and part == "split":
+            raise FileNotFoundError(f"{folder} must hold train beside {parts[0].name}")
         names = [item.name for item in class_folders(parts[0])]
         numbers = {name: number for number, name in enumerate(names)}
         chosen_parts = parts if part == "all" else (parts[0] if train else parts[-1],)
         folders = [item for chosen in chosen_parts for item in class_folders(chosen)]
         every, labels = labeled(folders, numbers)
         files = every
-        if len(parts) == 1 and part == "split":
+        if parts == (folder,) and part == "split":
             chosen = _test_files(folder, files, labels)
             samples = zip(files, labels, strict=True)
             kept = [sample for sample in samples if (sample[0] in chosen) != train]
@@ -78,15 +82,30 @@ class ImageFolder(ImageFiles):
 
 
 def part_folders(folder: Path) -> tuple[Path, ...]:
-    """Return the folders of the training and the test part, or one folder for both."""
+    """Return the folders of the training and the test part, or one folder for both.
+
+    Of a test part alone its folder is returned.
+    """
     require_folder(folder)
+    if (alone := tests_alone(folder)) is not None:
+        return (alone,)
     train = folder / "train"
     if not train.is_dir():
         return (folder,)
-    tests = [folder / name for name in ("test", "val") if (folder / name).is_dir()]
+    tests = [folder / name for name in TESTS if (folder / name).is_dir()]
     if not tests:
         raise FileNotFoundError(f"{folder} must hold test or val beside train")
     return train, tests[0]
+
+
+def tests_alone(folder: Path) -> Path | None:
+    """Return the folder of a test part that stands alone, None of any other folder."""
+    visible = [item for item in folder.iterdir() if not item.name.startswith(".")]
+    inside = [item for item in visible if item.is_dir()]
+    if len(inside) != 1 or inside[0].name not in TESTS:
+        return None
+    (tests,) = inside
+    return tests if any(item.is_dir() for item in tests.iterdir()) else None
 
 
 def _test_files(folder: Path, files: list[Path], labels: list[int]) -> set[Path]:

@@ -1,0 +1,85 @@
+"""What a run is tested on: its own test part, or other data as the run reads them."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch.utils.data import Dataset
+
+from tepui.cli.admission import listed
+from tepui.cli.datasets import DATA, Data, as_learned, built, options_given, tested_part
+from tepui.cli.other_rows import rows_like
+from tepui.cli.remembered import kind_of, remembered_data, remembered_validation
+from tepui.cli.same_source import same_source
+from tepui.core.counted import counted
+from tepui.data import ImageFolder, Table
+from tepui.data.files.image_folder import part_folders
+from tepui.data.loading import length
+from tepui.ensembles.loading import preparation_in
+from tepui.studies.recorded_options import recorded_options
+
+ALL = "all"
+
+
+class Tested(NamedTuple):
+    """Test data, and how many they are of what, in words."""
+
+    data: Dataset[Any]
+    said: str
+
+
+def tested_data(data: Data | None, run: Path) -> Tested:
+    """Return the test part of some data, or all of them if asked for and unseen.
+
+    Args:
+        data: What makes the data set; that of the run by default.
+        run: The folder of the run, or of a saved ensemble.
+
+    Raises:
+        ValueError: If all of the data that the run learned from are asked for, or of
+            data of which that is not known.
+    """
+    if data is None or not is_other(data, run):
+        test = tested_part(data, run)
+        return Tested(test, f"tested on {_count(test)}, the test part")
+    if kind_of(data) is Table:
+        own = options_given(remembered_data(run))
+        rows = rows_like(tested_part(None, run), options_given(data), own, DATA)
+        return Tested(rows, f"tested on {_count(rows)}, all of the table")
+    written = options_given(data).get("part")
+    if written == ALL:
+        test = _in_form(as_learned(built(data, whole=True), run), run)
+        return Tested(test, f"tested on {_count(test)}, all of the data")
+    test = _in_form(tested_part(data, run), run)
+    more = "" if written is None else "; --data.part all takes all of them"
+    return Tested(test, f"tested on {_count(test)}, the test part of other data{more}")
+
+
+def is_other(data: Data, run: Path) -> bool:
+    """Return whether a run is known to have learned, and chosen, by other data."""
+    recorded = recorded_options(run)
+    sources = [recorded[name] for name in ("data", "validation") if recorded.get(name)]
+    if not sources or any(each["class_path"] not in listed() for each in sources):
+        return False
+    seen = [_learned_from(remembered_data(run)), remembered_validation(run)]
+    return not any(same_source(data, each) for each in seen if each is not None)
+
+
+def _learned_from(data: Data | None) -> Data | None:
+    """Return what makes training data: of a folder of images with parts, one part."""
+    path = options_given(data).get("path", "")
+    if kind_of(data) is not ImageFolder or not Path(path).is_dir():
+        return data
+    return partial(ImageFolder, path=part_folders(Path(path))[0])
+
+
+def _in_form(dataset: Dataset[Any], run: Path) -> Dataset[Any]:
+    """Return images of a folder in the form of those that a run learned from."""
+    known = preparation_in(run)
+    if known is None or not isinstance(dataset, ImageFolder):
+        return dataset
+    return known.dataset(dataset)
+
+
+def _count(dataset: Dataset[Any]) -> str:
+    return counted(length(dataset), "sample")

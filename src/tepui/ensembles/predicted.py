@@ -8,7 +8,8 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.arrays import Normalize
-from tepui.ensembles.class_prediction import ClassPrediction, LabelPrediction
+from tepui.ensembles.class_prediction import ClassPrediction
+from tepui.ensembles.label_prediction import LabelPrediction
 from tepui.ensembles.number_prediction import (
     GaussianPrediction,
     NumberPrediction,

@@ -23,7 +23,7 @@ def test_an_evaluation_counts_them_as_scikit_learn_does():
         for column, name in enumerate(names):
             expected = 0 if row == column else matrix[row, column]
             assert told.get((truth, name), 0) == expected
-    counts = [each.count for each in found.confusions]
+    counts = [each.samples for each in found.confusions]
     assert counts == sorted(counts, reverse=True)
     assert found.document()["confusions"][0] == [*found.confusions[0]]
 
@@ -35,4 +35,4 @@ def test_of_many_the_most_frequent_are_kept():
     found = confusions(labels, called, [str(number) for number in range(200)])
     assert len(found) == MOST
     assert {each.truth for each in found[:50]} == {str(n) for n in range(150, 200)}
-    assert found[0].count == 2
+    assert found[0].samples == 2

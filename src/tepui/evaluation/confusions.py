@@ -16,12 +16,12 @@ class Confusion(NamedTuple):
     Attributes:
         truth: The class that they are of.
         called: The class that they were called.
-        count: How many they are.
+        samples: How many they are.
     """
 
     truth: str
     called: str
-    count: int
+    samples: int
 
 
 def confusions(

@@ -10,9 +10,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tepui.cli.admission import check_classes, listed, named_by_user, refusal
 from tepui.cli.main import main
+from tepui.core.storage import write_document
 
 GUEST = """
 from pathlib import Path
@@ -383,3 +385,57 @@ def test_no_recipe_is_imported_that_nobody_wrote(command, guest, monkeypatch, ca
     assert attempt(f"{name.lower()}: {value}", command=[command]) == 2
     assert traces() == []
     assert guest not in sys.modules
+
+
+def remembering(target):
+    """Write down a run of a table with a target."""
+    given = {"path": "x.csv", "target": target}
+    named = {"class_path": "tepui.data.files.table.Table", "init_args": given}
+    Path("run").mkdir()
+    write_document(Path("run/options.json"), "options", {"data": named})
+
+
+OF_TABLES = [["--data", "Table:x.csv"], ["--shifted", "x=x.csv"]]
+TARGETS = {
+    "an option": "--model={}.nets.bare",
+    "a file of options": "--config=evil.yaml",
+    "a path": "{}.nets.Other",
+    "a letter": "-y",
+    "a number": "3",
+}
+
+
+@pytest.mark.parametrize("words", OF_TABLES)
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS.keys())
+def test_a_target_of_a_run_is_no_further_word(target, words, guest, capsys):
+    remembering(target.format(guest))
+    Path("evil.yaml").write_text("batch_size: 7")
+    with pytest.raises(SystemExit) as stop:
+        main(["evaluate", "run", *words, "--print-config"])
+    assert stop.value.code == 0
+    printed = yaml.safe_load(capsys.readouterr().out)
+    table = printed["data"] or printed["shifted"]["x"]
+    assert table["init_args"]["target"] == target.format(guest)
+    assert printed["batch_size"] != 7
+    assert guest not in sys.modules
+
+
+@pytest.mark.parametrize("words", OF_TABLES)
+@pytest.mark.parametrize("target", ["class_path: {}.Net", 3, {"class_path": "{}.Net"}])
+def test_a_target_of_a_run_names_no_class(target, words, guest, capsys):
+    remembering(json.loads(json.dumps(target).replace("{}", guest)))
+    with pytest.raises(SystemExit) as stop:
+        main(["evaluate", "run", *words])
+    assert stop.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err
+    assert guest not in sys.modules
+
+
+def test_a_target_of_a_run_admits_nothing_that_a_file_names(guest, capsys):
+    remembering(f"{guest}.nets.Other")
+    command = ["evaluate", "run", "--data", "Table:x.csv", "--model", f"{guest}.Net"]
+    assert attempt(f"metrics: [{guest}.nets.Other]", command=command) == 2
+    assert "--metrics must be written on the command line" in capsys.readouterr().err
+    options = f"ood: {{a: {{class_path: {guest}.nets.Other}}}}"
+    assert attempt(options, command=command) == 2
+    assert REFUSED in capsys.readouterr().err

@@ -251,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         build_parser().parse_args(written[:1])
     try:
         named = with_data_option(with_words_first(normalized(written)))
-        words = with_files_first(with_targets(spelled(with_places(named))))
+        words = with_files_first(spelled(with_places(named)))
         with piped(words) as words, told_with_place(words):
             command, values = read(words)
         _check_ranks(command)
@@ -310,6 +310,7 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
     words, factory = without_factory(words)
     own = named_by_user(words)
     items = listed() | own
+    typed, words = words, with_targets(words)
     with admitting(items):
         parser = build_parser(words[0])
         parser.words = [word for word in words if not word.startswith(PRINT)]
@@ -318,7 +319,7 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         chosen = _parsed(parser, words)
         check_classes(chosen, items)
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
-        check_written(values, words)
+        check_written(values, typed)
         values.pop("config", None)
         if values.get("model") is not None:
             explicit = parser.parse_args(words, defaults=False)

@@ -7,8 +7,10 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
+from tepui.cli.admission import listed
 from tepui.cli.known import SHIFTED
 from tepui.cli.parsing import options_of
+from tepui.cli.words_first import with_words_first
 from tepui.core.checks import require
 from tepui.data import Table
 from tepui.studies.recorded_options import recorded_options
@@ -50,6 +52,9 @@ def rows_like(
 def with_targets(arguments: Sequence[str]) -> list[str]:
     """Return the words with the target of other tables, which a run knows.
 
+    They are for the parser alone: what a run's file says was not typed, and admits
+    nothing.
+
     Example:
         >>> with_targets(["evaluate", "nowhere", "--data", "Table"])
         ['evaluate', 'nowhere', '--data', 'Table']
@@ -59,7 +64,7 @@ def with_targets(arguments: Sequence[str]) -> list[str]:
     if target is None:
         return words
     if pairs.get("--data") == Table.__name__ and _TARGET not in pairs:
-        words += [_TARGET, target]
+        words.append(f"{_TARGET}={target}")  # one word, whatever it begins with
     if pairs.get(SHIFTED, "").startswith("{"):
         sets = json.loads(pairs[SHIFTED])
         told = json.dumps({name: _with(each, target) for name, each in sets.items()})
@@ -69,11 +74,13 @@ def with_targets(arguments: Sequence[str]) -> list[str]:
 
 def _target_of(words: Sequence[str]) -> str | None:
     """Return what a run learned to predict from a table."""
-    if len(words) < 2 or words[0] not in _OF_RUNS or words[1].startswith("-"):
+    first = with_words_first(words)[1:2]
+    if words[0] not in _OF_RUNS or not first or first[0].startswith("-"):
         return None
-    data = recorded_options(Path(words[1])).get("data") or {}
-    target: str | None = data.get("init_args", {}).get("target")
-    return target
+    match recorded_options(Path(first[0])).get("data"):
+        case {"class_path": str(kind), "init_args": {"target": str(target)}}:
+            return target if listed().get(kind) is Table else None
+    return None
 
 
 def _with(named: Any, target: str) -> Any:

@@ -12,6 +12,18 @@ from tepui.cli.main import main
         ("", r"--config .*c.yaml must hold options, .* got 'nothing'"),
         ("p0,p1\n1,2\n" * 9000, r"hold options.* got \"other text \('p0,p1"),
         ("- 1\n", r"hold options"),
+        ("1: 2\n", r"--config .*c.yaml must name each option by a word, got 1"),
+        ("null: 2\n", r"--config .*c.yaml must name each option .*, got 'null'"),
+        (
+            "method: {1: {rho: 2}}\n",
+            r"method must be written \{class_path: CLASS, init_args: .* got \{1: ",
+        ),
+        ("method: {null: {rho: 2}}\n", r"method must be written \{class_path: CLASS"),
+        ("data: {name: digits}\n", r"data must be written \{class_path: Digits, init"),
+        (
+            "ood: {far: {name: svhn, root: x}}\n",
+            r"ood must be written \{class_path: SVHN, init_args: \{...\}\}, got",
+        ),
         ("batch-size: 3\n", r"batch-size must be written batch_size in a file"),
         (
             "method: {class_path: SharpBalance, rho: 0.05}\n",
@@ -106,6 +118,8 @@ def test_what_is_no_file_of_options_is_named(text, said, tmp_path):
     [
         "epochs: 3\nmethod: SAM\n",
         "method: {class_path: SAM, init_args: {rho: 0.1}}\nmodel: null\n",
+        "ood: {svhn: {class_path: SVHN, init_args: {root: x}}, name: SVHN}\n",
+        "shifted: {svhn: {class_path: SVHN}}\nood: {name: SVHN}\n",
         "init_args: 3\n",  # no option, which the parser says
         "a: 2001-99-99",  # no date to the parser
     ],
@@ -129,3 +143,17 @@ def test_a_folder_and_bytes_that_are_no_text_are_refused(tmp_path):
     file.write_bytes(b"\xff\xfe\xc8\x00")
     with pytest.raises(ValueError, match=r"--config .*c.yaml must be text, but: "):
         check_form(["train", "--config", str(file)])
+
+
+@pytest.mark.parametrize("option", ["--ood", "--shifted"])
+def test_data_with_the_name_of_a_class_are_read_as_they_were_printed(
+    option, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["evaluate", "run", option, "svhn=SVHN:x", "--print-config"])
+    printed = capsys.readouterr().out
+    (tmp_path / "c.yaml").write_text(printed)
+    with pytest.raises(SystemExit):
+        main(["evaluate", "--config", "c.yaml", "--print-config"])
+    assert capsys.readouterr().out == printed

@@ -1,14 +1,14 @@
 """The form of a configuration file, before the parser speaks of what it makes of it."""
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
 
 from tepui.cli.expansion import check_expansion, config_text
 from tepui.cli.known import known_classes, known_names, known_spelling
-from tepui.cli.parsing import LISTS, NAMED, options_of
+from tepui.cli.parsing import CALLED, LISTS, NAMED, options_of
 from tepui.cli.piped import NAME, OPTION, called
 from tepui.core.checks import require
 
@@ -55,20 +55,26 @@ def _check_file(file: str) -> None:
     held = "nothing" if found is None else f"other text ({text[:20].strip()!r} …)"
     require(isinstance(found, Mapping), _whole(file), rule, held)
     _check_once(_whole(file), yaml.compose(text, yaml.SafeLoader))
-    for name in filter(_is_text, found):
+    for name in found:
+        rule = "name each option by a word"
+        held = "null" if name is None else name
+        require(isinstance(name, str), _whole(file), rule, held)
         rule = f"be written {name.replace('-', '_')} in a file"
         require("-" not in name, name, rule, name)
         _check_nested(name, found)
-        of_list = f"--{name}" in LISTS
-        several = found[name] if of_list else [found[name]]
-        for value in several if isinstance(several, list) else ():
+        for value in _values(name, found[name]):
             _check_named(name, value)
     for place, value in _mappings(found, ""):
         _check_class(place, value)
 
 
-def _is_text(name: object) -> bool:
-    return isinstance(name, str)
+def _values(option: str, value: object) -> Iterable[object]:
+    """Return what an option has several of, in a list or by names of their own."""
+    if f"--{option}" in LISTS:
+        return value if isinstance(value, list) else ()
+    if f"--{option}" in NAMED and isinstance(value, Mapping):
+        return value.values()
+    return [value]
 
 
 def _check_once(file: str, node: yaml.Node) -> None:
@@ -91,16 +97,20 @@ def _check_named(option: str, value: object) -> None:
     known = known_names().get(f"--{option}", [])
     if not isinstance(value, Mapping) or CLASS_PATH in value or not known:
         return
+    words = all(isinstance(key, str) for key in value)
+    rule = f"be written {{{CLASS_PATH}: {_ANY}, {ARGUMENTS}: {{...}}}}"
+    require(words, option, rule, dict(value))
     given = dict(value)
-    if len(given) == 1 and isinstance(given[(name := str(*given))], Mapping):
-        given = dict(given[name])
+    if len(given) == 1 and isinstance(inner := next(iter(given.values())), Mapping):
+        name, given = str(*given), dict(inner)
     else:
         name = str(next((given.pop(key) for key in _NAMES if key in given), None))
     kind = known_spelling(name, known)
-    written = ", ".join(f"{key}={part!r}" for key, part in given.items())
     form = f"{{{CLASS_PATH}: {kind}, {ARGUMENTS}: {{...}}}}"
-    rule = f'be written "{kind}({written})" or {form}'
-    require(kind not in known, option, rule, dict(value))
+    if f"--{option}" in (*CALLED, *LISTS):
+        written = ", ".join(f"{key}={part!r}" for key, part in given.items())
+        form = f'"{kind}({written})" or {form}'
+    require(kind not in known, option, f"be written {form}", dict(value))
 
 
 def _whole(file: str) -> str:

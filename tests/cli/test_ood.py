@@ -148,6 +148,12 @@ def test_what_is_wrong_with_a_set_names_its_option(option, message, trained, cap
     assert "--data" not in shown
 
 
+def test_a_folder_with_the_name_of_a_data_set_changes_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "svhn").mkdir()
+    assert named_set("far=svhn") == ("far", "SVHN")
+
+
 @pytest.mark.parametrize("rest", [[], ["--overwrite"]])
 def test_no_set_is_a_mistake(rest, trained, capsys):
     with pytest.raises(SystemExit):

@@ -147,6 +147,12 @@ def test_a_comparison_of_tables_takes_another_as_a_shift(run, elsewhere, capsys)
             "--ood far must name a data set; for this folder type --ood "
             "far=UnlabeledFolder:towns/b",
         ),
+        (
+            ["--shifted", "far=b.parquet"],
+            "--shifted far must name a data set or a table (.csv or .tsv), got "
+            "'b.parquet'",
+        ),
+        (["--ood", "far=b.csv"], "--ood far must name a data set, got 'b.csv'"),
     ],
 )
 def test_mistakes_about_other_tables_are_named(words, message, run, elsewhere, capsys):

@@ -41,8 +41,11 @@ def check_no_files(pairs: Sequence[tuple[str, str]]) -> None:
 def check_no_place(option: str, name: str, value: str) -> None:
     """Raise if a file or folder stands where NAME=DATASET:PLACE names a data set."""
     kind = _kind(value)
-    if not _is_place(value) or kind == "table":
+    if not _is_place(value):
         return
+    if kind == "table":
+        of_rows = f" or a table ({' or '.join(READ)})" if option == SHIFTED else ""
+        require(False, f"{option} {name}", f"name a data set{of_rows}", value)
     images = "ImageFolder" if option == SHIFTED else "UnlabeledFolder"
     place = Path(value).parent if kind == "image" else value
     reader = "ArrayFile" if kind == "file of arrays" else images

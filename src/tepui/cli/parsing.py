@@ -140,7 +140,7 @@ def named_set(text: str, option: str = OOD) -> tuple[str, Any]:
     kind, colon, folder = value.partition(":")
     kind = known_spelling(kind, known_names()[option])
     if not colon:
-        check_no_place(option, name, value)
+        check_no_place(option, name, kind)
         return name, kind
     one_of(option, kind, known_names()[option])
     takes = [

@@ -1,7 +1,13 @@
 import pytest
 
 from tepui.cli.known import known_names
-from tepui.cli.parsing import check_names, normalized, spelled
+from tepui.cli.parsing import (
+    check_names,
+    normalized,
+    spelled,
+    with_data_option,
+    with_places,
+)
 
 
 @pytest.mark.parametrize(
@@ -107,3 +113,18 @@ def test_options_of_the_default_model_need_no_name():
     for named in (["--model", "MLP"], ["--model=MLP"], ["--config", "mine.yaml"]):
         words = ["train", *named, "--model.width", "4"]
         assert normalized(words) == words
+
+
+@pytest.mark.parametrize(
+    ("reader", "words", "option"),
+    [
+        (with_places, ["train", "--data", "digits:foo"], "--data"),
+        (with_places, ["train", "--validation=Digits:foo"], "--validation"),
+        (with_data_option, ["predict", "run", "digits:foo"], "--data"),
+        (with_data_option, ["corrupt", "digits:foo"], "--data"),
+    ],
+)
+def test_a_place_of_data_that_have_none_is_refused(reader, words, option):
+    said = f"{option} must name no folder, Digits takes none, got 'foo'"
+    with pytest.raises(ValueError, match=said):
+        reader(words)

@@ -143,12 +143,15 @@ def named_set(text: str, option: str = OOD) -> tuple[str, Any]:
         check_no_place(option, name, kind)
         return name, kind
     one_of(option, kind, known_names()[option])
-    takes = [
-        key for key in ("path", "root") if key in arguments_of(getattr(data, kind))
-    ]
-    rule = f"name no folder, {kind} takes none"
-    require(bool(takes), f"{option} {name}", rule, folder)
-    return name, {"class_path": kind, "init_args": {takes[0]: folder}}
+    key = _key_of_place(getattr(data, kind), f"{option} {name}", folder)
+    return name, {"class_path": kind, "init_args": {key: folder}}
+
+
+def _key_of_place(kind: type, option: str, place: str) -> str:
+    """Return the argument of a data set that takes its place."""
+    takes = [key for key in ("path", "root") if key in arguments_of(kind)]
+    require(bool(takes), option, f"name no folder, {kind.__name__} takes none", place)
+    return takes[0]
 
 
 def configured(items: Sequence[str], option: str) -> list[str]:
@@ -202,7 +205,7 @@ def with_data_option(arguments: Sequence[str]) -> list[str]:
         return words
     option = ["--data", name]
     if colon:
-        key = "path" if kind is not None and "path" in arguments_of(kind) else "root"
+        key = "root" if kind is None else _key_of_place(kind, "--data", folder)
         option += [f"--data.{key}", folder]
     return [*words[:place], *option, *words[place + 1 :]]
 
@@ -227,7 +230,7 @@ def with_places(arguments: Sequence[str]) -> list[str]:
             continue
         if word is not value:
             words.append(option)
-        key = "path" if "path" in arguments_of(kind) else "root"
+        key = _key_of_place(kind, option, place)
         words += [kind.__name__, f"{option}.{key}", place]
     return words
 

@@ -207,6 +207,21 @@ def test_hard_links_and_copies_are_no_other_data(way, tmp_path):
     assert not same_source(partial(ArrayFile, path="again.csv"), table)
 
 
+def test_a_copy_with_more_or_fewer_files_is_no_other_data(tmp_path):
+    for number in range(3):
+        picture(Path("photos", "cat", f"{number}.png"), (9, number, 0))
+    shutil.copytree("photos", "again")
+    whole, again = (partial(ImageFolder, path=name) for name in ("photos", "again"))
+    for name in (".DS_Store", "cat/.hidden.png", "cat/Thumbs.db"):
+        Path("again", name).write_bytes(b"nothing to see")
+    assert same_source(again, whole)
+    Path("again/cat/1.png").unlink()
+    assert same_source(again, whole)
+    assert same_source(whole, again)
+    picture(Path("again/cat/2.png"), (9, 200, 0))
+    assert not same_source(again, whole)
+
+
 def test_files_of_one_size_are_told_apart_by_what_they_hold():
     changed = bytearray(Path("train.csv").read_bytes())
     changed[-1] ^= 1

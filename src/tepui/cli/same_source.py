@@ -21,10 +21,11 @@ _IMAGES = f"{ImageFolder.__module__}.{ImageFolder.__qualname__}"
 def same_source(first: Any, second: Any) -> bool:
     """Return whether two data sets are of one class and lie in one place.
 
-    A place with hard links to, or copies of, all files of the other is the same. A
-    folder of images and one of its two parts share images, and count as the same. How
-    samples are prepared, such as their size or the columns left out, makes no other
-    data. Of a class of one's own any option may, since nothing is known of it.
+    A place with hard links to, or copies of, all files of the other is the same, also
+    with further ones; of a folder with images these count alone. A folder of images and
+    one of its two parts share images, and count as the same. How samples are prepared,
+    such as their size or the columns left out, makes no other data. Of a class of one's
+    own any option may, since nothing is known of it.
 
     Args:
         first: What makes a data set.

@@ -156,6 +156,8 @@ def installed(folder):
         (CIFAR10, {"root": "default/cifar-10-batches-py"}),
         (CIFAR100, {"root": None}),  # which is nowhere
         (MRPC, {"length": 64}),
+        (MRPC, {"test": "validation"}),
+        (MRPC, {"test": None}),
         (Rows, {"path": "elsewhere/../rows", "part": "all"}),
     ],
 )

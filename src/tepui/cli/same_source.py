@@ -11,8 +11,9 @@ from tepui.data import ImageFolder
 from tepui.data.files.image_folder import part_folders
 from tepui.data.files.origins import Origin
 
-# MRPC's choice between two test parts, of which none holds rows of the other.
-_CHOICES = ("test",)
+# MRPC's choice between two test parts, of which none holds rows of the other, with
+# what it means where nothing is said.
+_CHOICES = {"test": "validation"}
 # What commands choose, of classes whose other options may all choose samples.
 _CHOSEN = OF_PARTS | {"part"}
 _IMAGES = f"{ImageFolder.__module__}.{ImageFolder.__qualname__}"
@@ -54,7 +55,8 @@ def _identity(name: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     path, options = name["class_path"], name["init_args"]
     kind = listed().get(path)
     if kind is not None:
-        options = {key: options.get(key) for key in (*PLACES, *_CHOICES)}
+        usual = dict.fromkeys(PLACES) | _CHOICES
+        options = {key: options.get(key) or usual[key] for key in usual}
     origin: Origin | None = getattr(kind, "origin", None)
     return path, {
         key: _resolved(value, origin) if key in PLACES else value

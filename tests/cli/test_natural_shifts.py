@@ -124,6 +124,11 @@ def test_the_test_part_of_a_run_is_not_what_it_learned_from(domains, capsys):
         with pytest.raises(SystemExit):
             main([*again, "--data.part", "all", "--overwrite"])
         assert "--data.part must be left out: what is" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            main(["evaluate", "run", "--shifted", f"own=ImageFolder:{seen}"])
+        assert "--shifted own must be other data than" in capsys.readouterr().err
+    again = ["evaluate", "run", "--shifted", "own=ImageFolder:both/test"]
+    main([*again, "--overwrite"])
 
 
 def test_a_site_may_lack_a_class_and_classes_go_by_their_names(domains):

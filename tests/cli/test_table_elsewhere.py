@@ -126,6 +126,16 @@ def test_a_comparison_of_tables_takes_another_as_a_shift(run, elsewhere, capsys)
     assert "town" in said(capsys)
 
 
+def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
+    Path("copy.csv").write_bytes(Path("flats.csv").read_bytes())
+    few = ["--members", "2", "--epochs", "1", "--ensembles", "1", "--out", "out"]
+    for words in (["evaluate", run], ["compare", *DATA, "--loss", "MSE", *few]):
+        with pytest.raises(SystemExit):
+            main([*words, "--shifted", "own=copy.csv"])
+        message = "--shifted own must be other data than members learn from, got"
+        assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -29,7 +29,7 @@ from tepui.cli.mistakes import nearest
 from tepui.cli.remembered import kind_of
 from tepui.cli.runs_named import check_run
 from tepui.cli.tested import is_other
-from tepui.cli.unreadable import end_if_left_out, predict_readable
+from tepui.cli.unreadable import LEFT_OUT, end_if_left_out, predict_readable
 from tepui.core.checks import require
 from tepui.core.counted import counted
 from tepui.core.precision import Precision
@@ -43,7 +43,12 @@ from tepui.ensembles.inputs import files_of
 from tepui.ensembles.loading import preparation_in
 from tepui.evaluation.prediction_file import check_format, write_predictions
 from tepui.evaluation.sample_statistics import COVERAGE
-from tepui.evaluation.shards import ShardedPredictions, predict_shards
+from tepui.evaluation.shards import (
+    PLAN,
+    BegunOtherwiseError,
+    ShardedPredictions,
+    predict_shards,
+)
 from tepui.metrics import ConformalIntervals, ConformalSets, FeatureScore
 from tepui.metrics.held_out_scores import LEVEL, check_level, too_few, unfamiliar_at
 from tepui.training.prepare import to_device
@@ -112,7 +117,7 @@ def predict(
             run was trained in it.
         workers: Processes that load data not held in tensors.
         overwrite: Replace an existing file, and begin anew where parts of another
-            command lie beside it.
+            command lie beside it; parts of the same command are gone on with.
     """
     both = inputs is not None and data is not None
     require(not both, "inputs", "be left out with --data", str(inputs))
@@ -121,6 +126,8 @@ def predict(
     check_run(run)
     if out.exists() and not overwrite:
         raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
+    parts = out.with_name(out.name + PARTS)
+    _check_ours(parts)
     if data is not None and kind_of(data) is Table and is_other(data, run):
         inputs, data = Path(options_given(data)["path"]), None
     prepared = preparation_in(run)
@@ -140,9 +147,6 @@ def predict(
     to_device(ensemble, torch.device(place_of(device)))
     foreign = foreign_classes(whole, known.classes, ensemble.task)
     samples = unlabeled(samples) if foreign else samples
-    parts = out.with_name(out.name + PARTS)
-    if overwrite:
-        shutil.rmtree(parts, ignore_errors=True)
     predicting = partial(
         predict_shards,
         ensemble,
@@ -154,7 +158,14 @@ def predict(
         precision=precision or RunFolder(run).exam_precision(),
         logits_in="float32" if probabilities else "none",
     )
-    shards, samples, left_out = predict_readable(samples, parts, predicting)
+    try:
+        found = predict_readable(samples, parts, predicting)
+    except BegunOtherwiseError:
+        if not overwrite:
+            raise
+        shutil.rmtree(parts)
+        found = predict_readable(samples, parts, predicting)
+    shards, samples, left_out = found
     about: dict[str, Any] = {"classes": known.classes, "units": known.units}
     about |= {"names": _names(samples), "level": level}
     write_predictions(shards, out, **about, overwrite=True)
@@ -176,6 +187,17 @@ def predict(
     rows = f"{unfamiliar}the rows of {doubtful}"
     console().print(f"next: look at {rows} in {out} first")
     end_if_left_out(left_out, shards.samples)
+
+
+def _check_ours(parts: Path) -> None:
+    """Refuse a folder of other files, since it would be removed at the end."""
+    names = [file.name for file in parts.iterdir()] if parts.is_dir() else []
+    ours = any(name.lstrip(".").startswith((PLAN, LEFT_OUT)) for name in names)
+    if names and not ours:
+        raise FileExistsError(
+            f"{parts}, where parts are kept until all are done, holds other files; "
+            "name another --out"
+        )
 
 
 class Counts(NamedTuple):

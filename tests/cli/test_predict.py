@@ -304,6 +304,13 @@ def test_labels_of_other_classes_are_left_out(run, tmp_path, capsys):
     assert "label_probability" not in first
 
 
+def test_some_of_the_classes_of_a_run_are_known_by_their_names(run, tmp_path):
+    folder = other_digits(tmp_path / "data", ("7", "3"))
+    data = ["--data", "ImageFolder", "--data.path", str(folder), "--data.part", "all"]
+    main(["predict", str(run), *data, "--out", str(tmp_path / "a.csv")])
+    assert [row["target"] for row in rows(tmp_path / "a.csv")] == ["3", "7"]
+
+
 @pytest.mark.parametrize("held", [True, False])
 def test_any_data_set_can_be_without_its_labels(held):
     test = tepui.data.Digits(train=False)

@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 
 from tepui.cli.console import console
 from tepui.cli.datasets import (
+    DATA,
     Data,
     built,
     normalized_for,
@@ -26,7 +27,8 @@ from tepui.cli.foreign_labels import foreign_classes, unlabeled
 from tepui.cli.known import known_classes
 from tepui.cli.members import named_ensemble
 from tepui.cli.mistakes import nearest
-from tepui.cli.remembered import kind_of
+from tepui.cli.other_rows import check_read_alike, rows_like
+from tepui.cli.remembered import kind_of, remembered_data
 from tepui.cli.runs_named import check_run
 from tepui.cli.tested import is_other
 from tepui.cli.unreadable import LEFT_OUT, end_if_left_out, predict_readable
@@ -37,6 +39,7 @@ from tepui.core.task import GAUSSIAN
 from tepui.data import Arrays, ImageFiles, Table
 from tepui.data.arrays import Inputs
 from tepui.data.files.table_rows import read_table
+from tepui.data.numbered_as import numbered_as
 from tepui.data.preparation import NO_LABEL, Preparation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import files_of
@@ -99,7 +102,8 @@ def predict(
             than the run's. Images that cannot be read are left out and named, and
             the exit status is 1.
         data: A data set with options, instead of inputs, such as: --data ImageFolder
-            --data.path photos
+            --data.path photos. Of another table (Table:FILE.csv) all rows are read by
+            the columns of the run, with their targets if they have any.
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ.
         extractor: What made the extractor that members share, needed only where it is
@@ -128,17 +132,22 @@ def predict(
         raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
     parts = out.with_name(out.name + PARTS)
     _check_ours(parts)
+    labeled = None
     if data is not None and kind_of(data) is Table and is_other(data, run):
-        inputs, data = Path(options_given(data)["path"]), None
+        labeled = _labeled_rows(data, run)
+        if labeled is None:
+            inputs, data = Path(options_given(data)["path"]), None
     prepared = preparation_in(run)
     known = prepared or Preparation()
     gaps: tuple[str, ...] = ()
-    if inputs is not None:
+    if labeled is not None:
+        samples: Dataset[Any] = labeled
+    elif inputs is not None:
         samples, gaps = _read(inputs, prepared, run)
     elif data is None:
         samples = tested_part(None, run)
     else:
-        samples = normalized_for(run, built(data))
+        samples = numbered_as(normalized_for(run, built(data)), known.classes)
     whole = samples
     samples = samples if prepared is None else known.dataset(samples)
     if isinstance(samples, ImageFiles):
@@ -187,6 +196,18 @@ def predict(
     rows = f"{unfamiliar}the rows of {doubtful}"
     console().print(f"next: look at {rows} in {out} first")
     end_if_left_out(left_out, shards.samples)
+
+
+def _labeled_rows(data: Data, run: Path) -> Table | None:
+    """Return all rows of another table with their targets; None if it has none."""
+    learned = remembered_data(run)
+    if kind_of(learned) is not Table:
+        return None
+    given, own = options_given(data), options_given(learned)
+    check_read_alike(own["target"], given, own, DATA)
+    if own["target"] not in read_table(Path(given["path"])).cells:
+        return None
+    return rows_like(tested_part(None, run), given, own, DATA)
 
 
 def _check_ours(parts: Path) -> None:

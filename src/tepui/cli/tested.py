@@ -10,6 +10,7 @@ from torch.utils.data import Dataset
 from tepui.cli.admission import listed
 from tepui.cli.datasets import DATA, Data, as_learned, built, options_given, tested_part
 from tepui.cli.known import SHIFTED
+from tepui.cli.members import is_saved
 from tepui.cli.other_rows import rows_like
 from tepui.cli.remembered import kind_of, remembered_data, remembered_validation
 from tepui.cli.same_source import same_source
@@ -42,6 +43,14 @@ def tested_data(data: Data | None, run: Path) -> Tested:
         ValueError: If all of the data that the run learned from are asked for, or of
             data of which that is not known.
     """
+    written = options_given(data).get("part")
+    silent = f"{run} does" if is_saved([run]) else "files of weights do"
+    rule = (
+        f"be left out, since {silent} not say what members learned from; beside the "
+        "test part, all of another folder is tested on by --shifted "
+        "NAME=ImageFolder:PATH"
+    )
+    require(written != ALL or _says_its_data(run), f"{DATA}.part", rule, written)
     if data is None or not is_other(data, run):
         test = tested_part(data, run)
         return Tested(test, f"tested on {_count(test)}, the test part")
@@ -49,7 +58,6 @@ def tested_data(data: Data | None, run: Path) -> Tested:
         own = options_given(remembered_data(run))
         rows = rows_like(tested_part(None, run), options_given(data), own, DATA)
         return Tested(rows, f"tested on {_count(rows)}, all of the table")
-    written = options_given(data).get("part")
     if written == ALL:
         test = _in_form(as_learned(built(data, whole=True), run), run)
         return Tested(test, f"tested on {_count(test)}, all of the data")
@@ -79,12 +87,17 @@ def learned_from(run: Path) -> Data | None:
 
 def is_other(data: Data, run: Path) -> bool:
     """Return whether a run is known to have learned, and chosen, by other data."""
-    recorded = recorded_options(run)
-    sources = [recorded[name] for name in ("data", "validation") if recorded.get(name)]
-    if not sources or any(each["class_path"] not in listed() for each in sources):
+    if not _says_its_data(run):
         return False
     seen = [_training_part(remembered_data(run)), remembered_validation(run)]
     return not any(same_source(data, each) for each in seen if each is not None)
+
+
+def _says_its_data(run: Path) -> bool:
+    """Return whether a run says what it learned, and chose, by, in known classes."""
+    recorded = recorded_options(run)
+    sources = [recorded[name] for name in ("data", "validation") if recorded.get(name)]
+    return bool(sources) and all(each["class_path"] in listed() for each in sources)
 
 
 def _training_part(data: Data | None) -> Data | None:

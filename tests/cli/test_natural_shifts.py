@@ -124,6 +124,27 @@ def test_the_test_part_of_a_run_is_not_what_it_learned_from(domains, capsys):
         with pytest.raises(SystemExit):
             main([*again, "--data.part", "all", "--overwrite"])
         assert "--data.part must be left out: what is" in capsys.readouterr().err
+        with pytest.raises(SystemExit):
+            main(["evaluate", "run", "--shifted", f"own=ImageFolder:{seen}"])
+        assert "--shifted own must be other data than" in capsys.readouterr().err
+    again = ["evaluate", "run", "--shifted", "own=ImageFolder:both/test"]
+    main([*again, "--overwrite"])
+
+
+def test_a_run_that_does_not_say_what_it_learned_from_is_told_another_way(
+    domains, capsys
+):
+    ensemble = tepui.Ensemble.build(lambda: tepui.models.ConvNet(2, 3, 2), members=2)
+    how = {"method": tepui.methods.DeepEnsemble(), "epochs": 1, "progress": "none"}
+    tepui.fit(ensemble, ImageFolder("photos"), out="run", **how)
+    with pytest.raises(SystemExit):
+        main(["evaluate", "run", *OTHER, "--data.part", "all"])
+    error = " ".join(capsys.readouterr().err.split())
+    why = "since run does not say what members learned from"
+    assert f"--data.part must be left out, {why}" in error
+    assert "--shifted NAME=ImageFolder:PATH" in error
+    main(["evaluate", "run", *DATA[:4], *SKETCH])
+    assert "sketch" in capsys.readouterr().out
 
 
 def test_a_site_may_lack_a_class_and_classes_go_by_their_names(domains):

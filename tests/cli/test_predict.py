@@ -304,6 +304,13 @@ def test_labels_of_other_classes_are_left_out(run, tmp_path, capsys):
     assert "label_probability" not in first
 
 
+def test_some_of_the_classes_of_a_run_are_known_by_their_names(run, tmp_path):
+    folder = other_digits(tmp_path / "data", ("7", "3"))
+    data = ["--data", "ImageFolder", "--data.path", str(folder), "--data.part", "all"]
+    main(["predict", str(run), *data, "--out", str(tmp_path / "a.csv")])
+    assert [row["target"] for row in rows(tmp_path / "a.csv")] == ["3", "7"]
+
+
 @pytest.mark.parametrize("held", [True, False])
 def test_any_data_set_can_be_without_its_labels(held):
     test = tepui.data.Digits(train=False)
@@ -344,3 +351,36 @@ def test_overwrite_begins_anew_where_parts_of_another_command_lie(
     main([*words, "--overwrite"])
     assert len(rows(file)) == 360
     assert not (tmp_path / "a.csv.parts").exists()
+
+
+def test_overwrite_goes_on_with_parts_of_the_same_command(run, tmp_path, monkeypatch):
+    words = ["predict", str(run), "digits", "--shard-size", "100", "--overwrite"]
+    words += ["--out", str(tmp_path / "a.csv")]
+    left = []
+
+    def killed(*arguments, **options):
+        predict_shards(*arguments, **options, world=2)
+        raise KeyboardInterrupt
+
+    def gone_on(ensemble, dataset, out, **options):
+        left.append(len([*out.glob("shard-*")]))
+        return predict_shards(ensemble, dataset, out, **options)
+
+    monkeypatch.setattr(command, "predict_shards", killed)
+    with pytest.raises(SystemExit):
+        main(words)
+    monkeypatch.setattr(command, "predict_shards", gone_on)
+    main(words)
+    assert left == [2]
+    assert len(rows(tmp_path / "a.csv")) == 360
+
+
+@pytest.mark.parametrize("more", [[], ["--overwrite"]])
+def test_a_folder_of_other_files_is_never_removed(more, run, tmp_path, capsys):
+    mine = tmp_path / "a.csv.parts" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("work of years")
+    with pytest.raises(SystemExit):
+        main(["predict", str(run), "digits", "--out", str(tmp_path / "a.csv"), *more])
+    assert "a.csv.parts, where parts are kept until all are" in capsys.readouterr().err
+    assert [*mine.parent.iterdir()] == [mine]

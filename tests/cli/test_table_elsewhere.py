@@ -1,5 +1,6 @@
 """Runs of tables in commands that do not read tables themselves."""
 
+import csv
 import json
 import re
 import shlex
@@ -112,11 +113,31 @@ def test_all_rows_of_another_table_are_tested_on(words, run, elsewhere, capsys):
     assert found_in(run)["clean"]["rmse"] == expected.rmse
 
 
-def test_another_table_is_predicted_as_its_file_is(run, elsewhere, tmp_path):
-    main(["predict", run, "town.csv", "--out", "a.csv"])
-    named = ["--data", "Table", "--data.path", "town.csv"]
-    main(["predict", run, *named, "--out", "b.csv"])
+def test_another_table_without_targets_is_predicted_as_its_file_is(run, tmp_path):
+    (tmp_path / "new.csv").write_text("size\n40\n41\n")
+    main(["predict", run, "new.csv", "--out", "a.csv"])
+    main(
+        ["predict", run, "--data", "Table", "--data.path", "new.csv", "--out", "b.csv"]
+    )
     assert Path("a.csv").read_text() == Path("b.csv").read_text()
+
+
+def test_targets_of_another_table_stand_beside_its_predictions(run, elsewhere):
+    main(["predict", run, "--data", "Table:town.csv", "--out", "a.csv"])
+    with Path("a.csv").open(newline="") as file:
+        targets = [float(row["target"]) for row in csv.DictReader(file)]
+    assert targets == pytest.approx([900.5 * n for n in range(10)], abs=0.1)
+
+
+@pytest.mark.parametrize("name", ["town.csv", "new.csv"])
+def test_options_of_another_table_that_predict_does_not_take(
+    name, run, elsewhere, tmp_path, capsys
+):
+    (tmp_path / "new.csv").write_text("size\n40\n41\n")
+    with pytest.raises(SystemExit):
+        main(["predict", run, "--data", f"Table:{name}", "--data.ignore", "size"])
+    message = "--data.ignore must be left out: columns are read as the run's own"
+    assert message in capsys.readouterr().err
 
 
 def test_a_comparison_of_tables_takes_another_as_a_shift(run, elsewhere, capsys):
@@ -124,6 +145,16 @@ def test_a_comparison_of_tables_takes_another_as_a_shift(run, elsewhere, capsys)
     words += ["--methods", "DeepEnsemble", "--sharpness", "0", "--quiet"]
     main(["compare", *DATA, *words, "--shifted", "town=town.csv", "--out", "out"])
     assert "town" in said(capsys)
+
+
+def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
+    Path("copy.csv").write_bytes(Path("flats.csv").read_bytes())
+    few = ["--members", "2", "--epochs", "1", "--ensembles", "1", "--out", "out"]
+    for words in (["evaluate", run], ["compare", *DATA, "--loss", "MSE", *few]):
+        with pytest.raises(SystemExit):
+            main([*words, "--shifted", "own=copy.csv"])
+        message = "--shifted own must be other data than members learn from, got"
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

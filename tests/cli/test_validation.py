@@ -156,6 +156,8 @@ def installed(folder):
         (CIFAR10, {"root": "default/cifar-10-batches-py"}),
         (CIFAR100, {"root": None}),  # which is nowhere
         (MRPC, {"length": 64}),
+        (MRPC, {"test": "validation"}),
+        (MRPC, {"test": None}),
         (Rows, {"path": "elsewhere/../rows", "part": "all"}),
     ],
 )
@@ -205,6 +207,21 @@ def test_hard_links_and_copies_are_no_other_data(way, tmp_path):
     inside = partial(ImageFolder, path="again/train")
     assert not same_source(inside, partial(ImageFolder, path="photos/test"))
     assert not same_source(partial(ArrayFile, path="again.csv"), table)
+
+
+def test_a_copy_with_more_or_fewer_files_is_no_other_data(tmp_path):
+    for number in range(3):
+        picture(Path("photos", "cat", f"{number}.png"), (9, number, 0))
+    shutil.copytree("photos", "again")
+    whole, again = (partial(ImageFolder, path=name) for name in ("photos", "again"))
+    for name in (".DS_Store", "cat/.hidden.png", "cat/Thumbs.db"):
+        Path("again", name).write_bytes(b"nothing to see")
+    assert same_source(again, whole)
+    Path("again/cat/1.png").unlink()
+    assert same_source(again, whole)
+    assert same_source(whole, again)
+    picture(Path("again/cat/2.png"), (9, 200, 0))
+    assert not same_source(again, whole)
 
 
 def test_files_of_one_size_are_told_apart_by_what_they_hold():

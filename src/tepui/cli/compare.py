@@ -28,6 +28,7 @@ from tepui.cli.loss import check_loss_given, loss_named
 from tepui.cli.own_functions import own_functions
 from tepui.cli.plan_table import plan_table
 from tepui.cli.remembered import remember
+from tepui.cli.tested import check_unseen
 from tepui.cli.tracking import TrackerName, trackers_named
 from tepui.cli.validation import validation_data
 from tepui.core.checks import require
@@ -168,6 +169,7 @@ def compare(
     task = task_of(minimized)
     train, test = part(data, train=True), part(data, train=False)
     check_loss_given(loss, train)
+    check_unseen(shifted, data)
     shifts = Shifts({}, natural_shifts(shifted, test))
     strength = corruptions_for(test, corruptions)
     if strength != "none":

@@ -35,7 +35,7 @@ from tepui.cli.score_tables import (
     selective_sentence,
     shift_sentence,
 )
-from tepui.cli.tested import tested_data
+from tepui.cli.tested import check_unseen, learned_from, tested_data
 from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.precision import Precision
@@ -155,6 +155,7 @@ def evaluate(
     check_writable(folder)
     exchange.wait()  # from now on the file is ours
     functions = own_functions("--metrics", metrics or ())
+    check_unseen(natural, learned_from(folder))
     test, extent = tested_data(data, folder)
     new = {} if overwrite else new_metrics(before, functions)
     further = bool(natural) or bool(new) or (before is not None and bool(ood))

@@ -38,15 +38,29 @@ def rows_like(
     rule = "be no table where the data of the run are none"
     if not isinstance(table, Table):
         raise ValueError(f"{option} must {rule}, got {given['path']!r}")
+    check_read_alike(table.target, given, own, option)
+    return table.rows_of(given["path"])
+
+
+def check_read_alike(
+    target: str, given: Mapping[str, Any], own: Mapping[str, Any], option: str
+) -> None:
+    """Raise a ``ValueError`` if options ask to read rows in another way than a run's.
+
+    Args:
+        target: What the run predicts.
+        given: The options of another table.
+        own: The options of the run's.
+        option: How the other one is called in a message.
+    """
     owner = f"{option}: " if " " in option else f"{option}."
-    rule = f"be that of the run's own rows ({table.target})"
-    require(given["target"] == table.target, f"{owner}target", rule, given["target"])
+    rule = f"be that of the run's own rows ({target})"
+    require(given["target"] == target, f"{owner}target", rule, given["target"])
     rule = "be left out: columns are read as the run's own"
     for name, default in (("ignore", ()), ("kind", None), ("missing", "refuse")):
         value = given.get(name)
         same = value in (None, default, own.get(name))
         require(same, f"{owner}{name}", rule, value)
-    return table.rows_of(given["path"])
 
 
 def with_targets(arguments: Sequence[str]) -> list[str]:

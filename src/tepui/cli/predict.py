@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 
 from tepui.cli.console import console
 from tepui.cli.datasets import (
+    DATA,
     Data,
     built,
     normalized_for,
@@ -26,10 +27,11 @@ from tepui.cli.foreign_labels import foreign_classes, unlabeled
 from tepui.cli.known import known_classes
 from tepui.cli.members import named_ensemble
 from tepui.cli.mistakes import nearest
-from tepui.cli.remembered import kind_of
+from tepui.cli.other_rows import check_read_alike, rows_like
+from tepui.cli.remembered import kind_of, remembered_data
 from tepui.cli.runs_named import check_run
 from tepui.cli.tested import is_other
-from tepui.cli.unreadable import end_if_left_out, predict_readable
+from tepui.cli.unreadable import LEFT_OUT, end_if_left_out, predict_readable
 from tepui.core.checks import require
 from tepui.core.counted import counted
 from tepui.core.precision import Precision
@@ -37,13 +39,19 @@ from tepui.core.task import GAUSSIAN
 from tepui.data import Arrays, ImageFiles, Table
 from tepui.data.arrays import Inputs
 from tepui.data.files.table_rows import read_table
+from tepui.data.numbered_as import numbered_as
 from tepui.data.preparation import NO_LABEL, Preparation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import files_of
 from tepui.ensembles.loading import preparation_in
 from tepui.evaluation.prediction_file import check_format, write_predictions
 from tepui.evaluation.sample_statistics import COVERAGE
-from tepui.evaluation.shards import ShardedPredictions, predict_shards
+from tepui.evaluation.shards import (
+    PLAN,
+    BegunOtherwiseError,
+    ShardedPredictions,
+    predict_shards,
+)
 from tepui.metrics import ConformalIntervals, ConformalSets, FeatureScore
 from tepui.metrics.held_out_scores import LEVEL, check_level, too_few, unfamiliar_at
 from tepui.training.prepare import to_device
@@ -94,7 +102,8 @@ def predict(
             than the run's. Images that cannot be read are left out and named, and
             the exit status is 1.
         data: A data set with options, instead of inputs, such as: --data ImageFolder
-            --data.path photos
+            --data.path photos. Of another table (Table:FILE.csv) all rows are read by
+            the columns of the run, with their targets if they have any.
         model: The members' architecture, needed only for models tepui does not know.
         models: One architecture per member instead, where they differ.
         extractor: What made the extractor that members share, needed only where it is
@@ -112,7 +121,7 @@ def predict(
             run was trained in it.
         workers: Processes that load data not held in tensors.
         overwrite: Replace an existing file, and begin anew where parts of another
-            command lie beside it.
+            command lie beside it; parts of the same command are gone on with.
     """
     both = inputs is not None and data is not None
     require(not both, "inputs", "be left out with --data", str(inputs))
@@ -121,17 +130,24 @@ def predict(
     check_run(run)
     if out.exists() and not overwrite:
         raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
+    parts = out.with_name(out.name + PARTS)
+    _check_ours(parts)
+    labeled = None
     if data is not None and kind_of(data) is Table and is_other(data, run):
-        inputs, data = Path(options_given(data)["path"]), None
+        labeled = _labeled_rows(data, run)
+        if labeled is None:
+            inputs, data = Path(options_given(data)["path"]), None
     prepared = preparation_in(run)
     known = prepared or Preparation()
     gaps: tuple[str, ...] = ()
-    if inputs is not None:
+    if labeled is not None:
+        samples: Dataset[Any] = labeled
+    elif inputs is not None:
         samples, gaps = _read(inputs, prepared, run)
     elif data is None:
         samples = tested_part(None, run)
     else:
-        samples = normalized_for(run, built(data))
+        samples = numbered_as(normalized_for(run, built(data)), known.classes)
     whole = samples
     samples = samples if prepared is None else known.dataset(samples)
     if isinstance(samples, ImageFiles):
@@ -140,9 +156,6 @@ def predict(
     to_device(ensemble, torch.device(place_of(device)))
     foreign = foreign_classes(whole, known.classes, ensemble.task)
     samples = unlabeled(samples) if foreign else samples
-    parts = out.with_name(out.name + PARTS)
-    if overwrite:
-        shutil.rmtree(parts, ignore_errors=True)
     predicting = partial(
         predict_shards,
         ensemble,
@@ -154,7 +167,14 @@ def predict(
         precision=precision or RunFolder(run).exam_precision(),
         logits_in="float32" if probabilities else "none",
     )
-    shards, samples, left_out = predict_readable(samples, parts, predicting)
+    try:
+        found = predict_readable(samples, parts, predicting)
+    except BegunOtherwiseError:
+        if not overwrite:
+            raise
+        shutil.rmtree(parts)
+        found = predict_readable(samples, parts, predicting)
+    shards, samples, left_out = found
     about: dict[str, Any] = {"classes": known.classes, "units": known.units}
     about |= {"names": _names(samples), "level": level}
     write_predictions(shards, out, **about, overwrite=True)
@@ -176,6 +196,29 @@ def predict(
     rows = f"{unfamiliar}the rows of {doubtful}"
     console().print(f"next: look at {rows} in {out} first")
     end_if_left_out(left_out, shards.samples)
+
+
+def _labeled_rows(data: Data, run: Path) -> Table | None:
+    """Return all rows of another table with their targets; None if it has none."""
+    learned = remembered_data(run)
+    if kind_of(learned) is not Table:
+        return None
+    given, own = options_given(data), options_given(learned)
+    check_read_alike(own["target"], given, own, DATA)
+    if own["target"] not in read_table(Path(given["path"])).cells:
+        return None
+    return rows_like(tested_part(None, run), given, own, DATA)
+
+
+def _check_ours(parts: Path) -> None:
+    """Refuse a folder of other files, since it would be removed at the end."""
+    names = [file.name for file in parts.iterdir()] if parts.is_dir() else []
+    ours = any(name.lstrip(".").startswith((PLAN, LEFT_OUT)) for name in names)
+    if names and not ours:
+        raise FileExistsError(
+            f"{parts}, where parts are kept until all are done, holds other files; "
+            "name another --out"
+        )
 
 
 class Counts(NamedTuple):

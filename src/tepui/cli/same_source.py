@@ -11,8 +11,9 @@ from tepui.data import ImageFolder
 from tepui.data.files.image_folder import part_folders
 from tepui.data.files.origins import Origin
 
-# MRPC's choice between two test parts, of which none holds rows of the other.
-_CHOICES = ("test",)
+# MRPC's choice between two test parts, of which none holds rows of the other, with
+# what it means where nothing is said.
+_CHOICES = {"test": "validation"}
 # What commands choose, of classes whose other options may all choose samples.
 _CHOSEN = OF_PARTS | {"part"}
 _IMAGES = f"{ImageFolder.__module__}.{ImageFolder.__qualname__}"
@@ -21,10 +22,11 @@ _IMAGES = f"{ImageFolder.__module__}.{ImageFolder.__qualname__}"
 def same_source(first: Any, second: Any) -> bool:
     """Return whether two data sets are of one class and lie in one place.
 
-    A place with hard links to, or copies of, all files of the other is the same. A
-    folder of images and one of its two parts share images, and count as the same. How
-    samples are prepared, such as their size or the columns left out, makes no other
-    data. Of a class of one's own any option may, since nothing is known of it.
+    A place with hard links to, or copies of, all files of the other is the same, also
+    with further ones; of a folder with images these count alone. A folder of images and
+    one of its two parts share images, and count as the same. How samples are prepared,
+    such as their size or the columns left out, makes no other data. Of a class of one's
+    own any option may, since nothing is known of it.
 
     Args:
         first: What makes a data set.
@@ -53,7 +55,8 @@ def _identity(name: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     path, options = name["class_path"], name["init_args"]
     kind = listed().get(path)
     if kind is not None:
-        options = {key: options.get(key) for key in (*PLACES, *_CHOICES)}
+        usual = dict.fromkeys(PLACES) | _CHOICES
+        options = {key: options.get(key) or usual[key] for key in usual}
     origin: Origin | None = getattr(kind, "origin", None)
     return path, {
         key: _resolved(value, origin) if key in PLACES else value

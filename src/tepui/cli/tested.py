@@ -1,5 +1,6 @@
 """What a run is tested on: its own test part, or other data as the run reads them."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,9 +9,12 @@ from torch.utils.data import Dataset
 
 from tepui.cli.admission import listed
 from tepui.cli.datasets import DATA, Data, as_learned, built, options_given, tested_part
+from tepui.cli.known import SHIFTED
+from tepui.cli.members import is_saved
 from tepui.cli.other_rows import rows_like
 from tepui.cli.remembered import kind_of, remembered_data, remembered_validation
 from tepui.cli.same_source import same_source
+from tepui.core.checks import require
 from tepui.core.counted import counted
 from tepui.data import ImageFolder, Table
 from tepui.data.files.image_folder import part_folders
@@ -39,6 +43,14 @@ def tested_data(data: Data | None, run: Path) -> Tested:
         ValueError: If all of the data that the run learned from are asked for, or of
             data of which that is not known.
     """
+    written = options_given(data).get("part")
+    silent = f"{run} does" if is_saved([run]) else "files of weights do"
+    rule = (
+        f"be left out, since {silent} not say what members learned from; beside the "
+        "test part, all of another folder is tested on by --shifted "
+        "NAME=ImageFolder:PATH"
+    )
+    require(written != ALL or _says_its_data(run), f"{DATA}.part", rule, written)
     if data is None or not is_other(data, run):
         test = tested_part(data, run)
         return Tested(test, f"tested on {_count(test)}, the test part")
@@ -46,7 +58,6 @@ def tested_data(data: Data | None, run: Path) -> Tested:
         own = options_given(remembered_data(run))
         rows = rows_like(tested_part(None, run), options_given(data), own, DATA)
         return Tested(rows, f"tested on {_count(rows)}, all of the table")
-    written = options_given(data).get("part")
     if written == ALL:
         test = _in_form(as_learned(built(data, whole=True), run), run)
         return Tested(test, f"tested on {_count(test)}, all of the data")
@@ -55,17 +66,41 @@ def tested_data(data: Data | None, run: Path) -> Tested:
     return Tested(test, f"tested on {_count(test)}, the test part of other data{more}")
 
 
+def check_unseen(shifts: Mapping[str, Data] | None, learned: Data | None) -> None:
+    """Raise a ``ValueError`` if a natural shift is what was learned from.
+
+    Of files and folders all is tested on; other data have a test part.
+    """
+    for name, data in (shifts or {}).items():
+        whole = learned is not None and kind_of(data) in (ImageFolder, Table)
+        seen = whole and same_source(data, _training_part(learned))
+        rule = "be other data than members learn from"
+        require(not seen, f"{SHIFTED} {name}", rule, options_given(data).get("path"))
+
+
+def learned_from(run: Path) -> Data | None:
+    """Return what makes the data of a run; None if nothing known is recorded."""
+    recorded = recorded_options(run).get("data")
+    known = recorded is not None and recorded["class_path"] in listed()
+    return remembered_data(run) if known else None
+
+
 def is_other(data: Data, run: Path) -> bool:
     """Return whether a run is known to have learned, and chosen, by other data."""
-    recorded = recorded_options(run)
-    sources = [recorded[name] for name in ("data", "validation") if recorded.get(name)]
-    if not sources or any(each["class_path"] not in listed() for each in sources):
+    if not _says_its_data(run):
         return False
-    seen = [_learned_from(remembered_data(run)), remembered_validation(run)]
+    seen = [_training_part(remembered_data(run)), remembered_validation(run)]
     return not any(same_source(data, each) for each in seen if each is not None)
 
 
-def _learned_from(data: Data | None) -> Data | None:
+def _says_its_data(run: Path) -> bool:
+    """Return whether a run says what it learned, and chose, by, in known classes."""
+    recorded = recorded_options(run)
+    sources = [recorded[name] for name in ("data", "validation") if recorded.get(name)]
+    return bool(sources) and all(each["class_path"] in listed() for each in sources)
+
+
+def _training_part(data: Data | None) -> Data | None:
     """Return what makes training data: of a folder of images with parts, one part."""
     path = options_given(data).get("path", "")
     if kind_of(data) is not ImageFolder or not Path(path).is_dir():

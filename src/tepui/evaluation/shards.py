@@ -50,6 +50,10 @@ PLAN = "predictions.json"
 KIND = "predictions"
 
 
+class BegunOtherwiseError(ValueError):
+    """A folder holds predictions of another ensemble, data or options."""
+
+
 @dataclass(frozen=True)
 class ShardedPredictions:
     """Predictions in a folder, some of which may be missing yet.
@@ -372,11 +376,12 @@ def _begin(plan: ShardedPredictions) -> None:
         return
     begun = vars(ShardedPredictions.open(plan.path))
     for name, value in document.items():
-        rule = (
-            f"be what {plan.path} was begun with ({begun[name]!r}) to go on there; to "
-            "begin anew, remove that folder (tepui predict: --overwrite)"
-        )
-        require(begun[name] == value, name, rule, value)
+        if begun[name] != value:
+            raise BegunOtherwiseError(
+                f"{name} must be what {plan.path} was begun with ({begun[name]!r}) to "
+                "go on there; to begin anew, remove that folder (tepui predict: "
+                f"--overwrite), got {value!r}"
+            )
 
 
 def data_digest(dataset: Dataset[Any]) -> str:

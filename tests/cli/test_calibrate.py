@@ -314,8 +314,18 @@ def test_a_calibration_that_hurts_is_followed_by_how_to_drop_it(
     )
 
 
-@pytest.mark.parametrize(("found", "verb"), [(0, "looks"), (1, "looks")])
-def test_of_one_row_it_is_said_that_it_looks(found, verb, run):
-    alone = SimpleNamespace(samples=1, unfamiliarity_by="pds", task="classification")
-    said = _judged(alone, Counts(found, 0), 0.99, run)
-    assert said.startswith(f"{found} of 1 row {verb} unlike the training data")
+@pytest.mark.parametrize(
+    ("found", "rows", "said"),
+    [
+        (0, 1, "0 of 1 row looks"),
+        (1, 1, "1 of 1 row looks"),
+        (1, 2, "1 of 2 rows looks"),
+        (0, 2, "0 of 2 rows look"),
+    ],
+)
+def test_of_one_row_it_is_said_that_it_looks(found, rows, said, run):
+    shards = SimpleNamespace(
+        samples=rows, unfamiliarity_by="pds", task="classification"
+    )
+    judged = _judged(shards, Counts(found, 0), 0.99, run)
+    assert judged.startswith(f"{said} unlike the training data")

@@ -290,11 +290,3 @@ def test_tables_and_arrays_are_not_mixed_up(table, capsys):
         with pytest.raises(SystemExit):
             main(["predict", "run", inputs])
         assert message in capsys.readouterr().err
-    (table / "less.csv").write_text(
-        "\n".join((table / "my.csv").read_text().splitlines()[:100])
-    )
-    other = ["--data", "Table", "--data.path", "less.csv", *target]
-    for command in ("predict", "evaluate"):
-        with pytest.raises(SystemExit):
-            main([command, "run", *other])
-        assert "a table with other training rows" in capsys.readouterr().err

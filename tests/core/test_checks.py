@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import ensembles, modest
-from tepui.core.checks import class_indices, labels_match, logits_shape, one_of, require
+from tepui.core.checks import (
+    class_indices,
+    labels_match,
+    logits_shape,
+    one_of,
+    require,
+    values_in,
+)
 
 LOGITS = torch.zeros(2, 3, 4)
 
@@ -77,6 +84,10 @@ def test_nan_logits_are_counted_and_located():
     logits[2, 0, 0] = torch.nan
     with pytest.raises(ValueError, match=r"3 NaN value.*member 1, sample 2"):
         logits_shape(logits)
+
+
+def test_among_values_nan_is_named_once():
+    assert values_in(torch.tensor([torch.nan, 1.0, torch.nan])) == "values 1, nan"
 
 
 def test_infinite_logits_pass_the_shape_check():

@@ -35,6 +35,7 @@ def test_images_that_were_read_are_numbered_too(tmp_path):
         (torch.tensor([0, 1]), ALL),
         (torch.tensor([[0, 1], [1, 1]]), ("bee", "ant")),
         (torch.tensor([0.5, 1.0]), ("bee", "ant")),
+        (torch.tensor([0, 2]), ("bee", "ant")),
     ],
 )
 def test_what_names_cannot_number_stays(labels, classes):

@@ -1,6 +1,7 @@
 """Calibration and conformal prediction of an ensemble: applied, saved, refused."""
 
 import math
+import pickle
 import warnings
 
 import pytest
@@ -295,6 +296,35 @@ def test_sets_of_another_number_of_members_are_refused():
     del ensemble.members[0]
     with pytest.raises(ValueError, match="conformity must be fitted for an ensemble"):
         ensemble.predict(data.inputs)
+
+
+def test_sets_of_the_members_left_do_not_renew_a_calibration_of_all():
+    ensemble, data = overconfident(), blobs(60)
+    ensemble.calibrate(data)
+    del ensemble.members[2]
+    other = overconfident().subset([0, 1])
+    ensemble.conformity = other.conformal(data)
+    ensemble.held_out_scores = other.held_out_scores
+    with pytest.raises(ValueError, match=r"calibration must be .* 2 members .* got 3"):
+        ensemble.predict(data.inputs)
+
+
+def test_members_left_are_calibrated_again_and_their_sets_dropped():
+    ensemble, data = overconfident(), blobs(60)
+    ensemble.conformal(data)
+    del ensemble.members[0]
+    with pytest.warns(UserWarning, match="the sets that were promised"):
+        found = ensemble.calibrate(data)
+    assert ensemble.calibration is found
+    assert ensemble.conformity is None
+
+
+def test_what_a_pickle_of_an_earlier_version_holds_counts():
+    ensemble, data = overconfident(), blobs(60)
+    found = ensemble.calibrate(data)
+    del ensemble._meaning.calibration_members
+    del ensemble._meaning.held_out_scores_members
+    assert pickle.loads(pickle.dumps(ensemble)).calibration.rule == found.rule
 
 
 def test_what_was_learned_of_held_out_data_is_printed_in_a_line():

@@ -36,3 +36,10 @@ def test_of_many_the_most_frequent_are_kept():
     assert len(found) == MOST
     assert {each.truth for each in found[:50]} == {str(n) for n in range(150, 200)}
     assert found[0].samples == 2
+
+
+def test_labels_of_one_byte_do_not_overflow():
+    names = [str(number) for number in range(100)]
+    labels = torch.tensor([3, 99, 99], dtype=torch.uint8)
+    found = confusions(labels, torch.tensor([5, 0, 0]), names)
+    assert [tuple(each) for each in found] == [("99", "0", 2), ("3", "5", 1)]

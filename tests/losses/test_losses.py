@@ -269,3 +269,9 @@ def test_weights_of_labels_are_checked():
         BinaryCrossEntropy(positive_weights=(1.0, 2.0))(
             torch.zeros(4, 3), torch.ones(4, 3)
         )
+
+
+def test_a_weight_of_one_label_fits_outputs_without_an_axis_of_labels():
+    outputs, targets = torch.randn(5), torch.tensor([0.0, 1.0, 1.0, 0.0, 1.0])
+    loss = BinaryCrossEntropy(positive_weights=(2.0,))
+    assert torch.equal(loss(outputs, targets), loss(outputs[:, None], targets))

@@ -52,7 +52,7 @@ def test_nothing_is_said_where_all_learned_or_nothing_is_known():
 def test_a_number_of_the_claim_stays_with_its_unit():
     first = comparison().methods[0]
     page = text(shown(Comparison("one", {"epochs": 4}, {}, (first,))))
-    assert "accuracy is 90.0\u00a0% on clean data" in page
+    assert "accuracy is 90.00\u00a0% on clean data" in page
 
 
 def test_a_dead_member_is_named_in_the_first_paragraph():

@@ -59,3 +59,14 @@ def test_a_comparison_ends_with_its_page_and_without_pictures(tmp_path, kind):
     assert "mean logit" in page
     again = compare(methods, factory, data, data, **settings, resume=True)
     assert again.methods == comparison.methods
+
+
+def test_probabilities_to_be_scored_are_refused_before_training(tmp_path):
+    train = Arrays(X, torch.full((24, 2), 0.5))
+    test = Arrays(X, torch.tensor([0.0, 0.5]).expand(24, 2))
+    settings = {"members": 2, "ensembles": 1, "epochs": 1, "progress": "none"}
+    settings |= {"loss": BinaryCrossEntropy(), "out": tmp_path / "run"}
+    message = r"^labels of test must be 0 or 1, to be scored, got 'values 0, 0\.5'"
+    with pytest.raises(ValueError, match=message):
+        compare([DeepEnsemble()], of_images(2), train, test, **settings)
+    assert not [*tmp_path.rglob("*.safetensors")]

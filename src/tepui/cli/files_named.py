@@ -46,10 +46,8 @@ def check_no_place(option: str, name: str, value: str) -> None:
     if kind == "table":
         of_rows = f" or a table ({' or '.join(READ)})" if option == SHIFTED else ""
         require(False, f"{option} {name}", f"name a data set{of_rows}", value)
-    images = "ImageFolder" if option == SHIFTED else "UnlabeledFolder"
-    place = Path(value).parent if kind == "image" else value
-    reader = "ArrayFile" if kind == "file of arrays" else images
-    rule = f"name a data set; for this {kind} type {option} {name}={reader}:{place}"
+    read = ":".join(_reader(option, value))
+    rule = f"name a data set; for this {kind} type {option} {name}={read}"
     require(False, f"{option} {name}", rule, value)
 
 
@@ -110,8 +108,15 @@ def _instead(option: str, value: str) -> str:
             f'write its numbers from Python, numpy.savez("{arrays}", x_train=..., '
             f"y_train=...), then type {option} ArrayFile {option}.path {arrays}"
         )
+    reader, place = _reader(option, value)
+    return f"type {option} {reader} {option}.path {place}"
+
+
+def _reader(option: str, value: str) -> tuple[str, str]:
+    """Return which data set reads arrays or images for an option, and from where."""
+    kind = _kind(value)
     if kind == "file of arrays":
-        return f"type {option} ArrayFile {option}.path {value}"
-    folder = value if kind == "folder" else str(path.parent)
-    name = "ImageFolder" if option in _LABELED else "UnlabeledFolder"
-    return f"type {option} {name} {option}.path {folder}"
+        return "ArrayFile", value
+    labeled = option in (*_LABELED, SHIFTED)
+    place = str(Path(value).parent) if kind == "image" else value
+    return "ImageFolder" if labeled else "UnlabeledFolder", place

@@ -165,7 +165,8 @@ def values_in(tensor: Tensor, most: int = 5) -> str:
         >>> values_in(torch.tensor([1, -1, 1])), values_in(torch.arange(9.0))
         ('values -1, 1', 'values 0, 1, 2, 3, 4, ..., 8')
     """
-    found = [f"{value:g}" for value in tensor.unique().tolist()]
+    # Each NaN is a value of its own for unique.
+    found = [*dict.fromkeys(f"{value:g}" for value in tensor.unique().tolist())]
     shown = found if len(found) <= most + 1 else [*found[:most], "...", found[-1]]
     return f"values {', '.join(shown)}"
 

@@ -18,7 +18,8 @@ def numbered_as(dataset: T, names: tuple[str, ...]) -> T:
 
     Args:
         dataset: ``Arrays`` or data in files, with one named class per label. Any other
-            set is returned as it is, and so is one with classes that are not ``names``.
+            set is returned as it is, and so is one with classes that are not ``names``,
+            or with labels beyond its own classes.
         names: All classes, in their order.
 
     Returns:
@@ -33,7 +34,9 @@ def numbered_as(dataset: T, names: tuple[str, ...]) -> T:
     if not isinstance(dataset, Arrays | StoredData):
         return dataset
     own, labels = dataset.classes, dataset.targets
-    if own == names or not own or not {*own} <= {*names} or not _are_classes(labels):
+    if own == names or not own or not {*own} <= {*names}:
+        return dataset
+    if not _are_classes(labels, len(own)):
         return dataset
     places = torch.tensor([names.index(name) for name in own], device=labels.device)
     found = places[labels.long().clamp(min=0)].where(labels >= 0, labels.long())
@@ -44,6 +47,7 @@ def numbered_as(dataset: T, names: tuple[str, ...]) -> T:
     return other
 
 
-def _are_classes(labels: Tensor) -> bool:
-    """Return whether labels are numbers of classes, one per sample."""
-    return labels.ndim == 1 and not labels.is_floating_point()
+def _are_classes(labels: Tensor, classes: int) -> bool:
+    """Return whether labels are numbers of so many classes, one per sample."""
+    whole = labels.ndim == 1 and not labels.is_floating_point()
+    return whole and bool((labels < classes).all())

@@ -37,16 +37,22 @@ from tepui.modules.running import device_of
 
 
 class Meaning:
-    """What is known of outputs beside the members themselves."""
+    """What is known of outputs beside the members themselves.
+
+    What held-out data made is kept with the number of members that they were given to,
+    0 where nobody knows, as in pickles of earlier versions.
+    """
 
     task: Task | None = None
     calibration: Calibration | None = None
+    calibration_members: int = 0
     conformity: Conformity | None = None
+    conformity_members: int = 0
     held_out_scores: HeldOutScores | None = None
+    held_out_scores_members: int = 0
     detectors: FeatureDetectors | None = None
     trained_on: tuple[str, ...] = ()
     calibrated_on: tuple[str, ...] = ()
-    fitted_for: int = 0  # members that held-out data were given to
 
 
 class Meaningful(EnsembleBase):
@@ -88,13 +94,16 @@ class Meaningful(EnsembleBase):
         To set it forgets the sets and intervals that :meth:`conformal` made, and what
         held-out samples scored, which hold for the probabilities as they were.
         """
-        self._check_fitted("calibration", self._meaning.calibration)
-        return self._meaning.calibration
+        found = self._meaning.calibration
+        if found is not None:
+            fitted_for = self._meaning.calibration_members
+            check_fitted_for("calibration", fitted_for, len(self.members))
+        return found
 
     @calibration.setter
     def calibration(self, calibration: Calibration | None) -> None:
         self._meaning.calibration = calibration
-        self._meaning.fitted_for = len(self.members)
+        self._meaning.calibration_members = len(self.members)
         self._meaning.conformity = None
         self._meaning.held_out_scores = None
         self._meaning.calibrated_on = ()
@@ -102,14 +111,16 @@ class Meaningful(EnsembleBase):
     @property
     def conformity(self) -> Conformity | None:
         """What makes sets and intervals of predictions, see :meth:`conformal`."""
-        self._check_fitted("conformity", self._meaning.conformity)
-        return self._meaning.conformity
+        found = self._meaning.conformity
+        if found is not None:
+            fitted_for = self._meaning.conformity_members
+            check_fitted_for("conformity", fitted_for, len(self.members))
+        return found
 
     @conformity.setter
     def conformity(self, conformity: Conformity | None) -> None:
         self._meaning.conformity = conformity
-        if conformity is not None:
-            self._meaning.fitted_for = len(self.members)
+        self._meaning.conformity_members = len(self.members)
 
     @property
     def held_out_scores(self) -> HeldOutScores | None:
@@ -118,14 +129,16 @@ class Meaningful(EnsembleBase):
         It tells a prediction which inputs look unfamiliar; None where no data were
         given.
         """
-        self._check_fitted("held_out_scores", self._meaning.held_out_scores)
-        return self._meaning.held_out_scores
+        found = self._meaning.held_out_scores
+        if found is not None:
+            fitted_for = self._meaning.held_out_scores_members
+            check_fitted_for("held_out_scores", fitted_for, len(self.members))
+        return found
 
     @held_out_scores.setter
     def held_out_scores(self, scores: HeldOutScores | None) -> None:
         self._meaning.held_out_scores = scores
-        if scores is not None:
-            self._meaning.fitted_for = len(self.members)
+        self._meaning.held_out_scores_members = len(self.members)
 
     @property
     def detectors(self) -> FeatureDetectors | None:
@@ -208,7 +221,7 @@ class Meaningful(EnsembleBase):
         """
         one_of("method", method, get_args(CalibrationMethod))
         held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
-        if self.conformity is not None:
+        if self._meaning.conformity is not None:
             warn(
                 "the sets that were promised belong to probabilities before this "
                 "calibration and are dropped: call conformal again, on other data"
@@ -292,11 +305,6 @@ class Meaningful(EnsembleBase):
         """What held-out samples scored, of features too where there are detectors."""
         by_features = None if self.detectors is None else self.detectors.held_out
         return joined(self.held_out_scores, by_features)
-
-    def _check_fitted(self, what: str, found: object) -> None:
-        """Refuse what held-out data made of another number of members."""
-        if found is not None:
-            check_fitted_for(what, self._meaning.fitted_for, len(self.members))
 
     def _check_rule(self, rule: Rule) -> None:
         if self.calibration is not None:

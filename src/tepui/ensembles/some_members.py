@@ -25,6 +25,6 @@ def check_seeds(seeds: Sequence[int], members: int) -> None:
 
 
 def check_fitted_for(what: str, fitted_for: int, members: int) -> None:
-    """Refuse what held-out data made of another number of members."""
+    """Refuse what held-out data made of another number of members, 0 for unknown."""
     rule = f"be fitted for an ensemble of {members} members (None drops it)"
-    require(fitted_for == members, what, rule, fitted_for)
+    require(fitted_for in (0, members), what, rule, fitted_for)

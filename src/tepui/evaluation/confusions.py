@@ -37,7 +37,7 @@ def confusions(
         cow ant 1
     """
     wrong = labels != called
-    pairs = labels[wrong] * len(names) + called[wrong]
+    pairs = labels[wrong].long() * len(names) + called[wrong]
     found, counts = torch.unique(pairs, return_counts=True)
     kept = counts.argsort(descending=True, stable=True)[:MOST]
     places = zip(found[kept].tolist(), counts[kept].tolist(), strict=True)

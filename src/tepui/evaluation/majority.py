@@ -1,6 +1,6 @@
 """Whether an ensemble does better than to name the most frequent class each time."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -52,15 +52,18 @@ def worse_than_majority(accuracy: float, majority: float, samples: int) -> bool:
 
 def only_guesses(evaluation: Mapping[str, Any]) -> bool:
     """Return whether an evaluation in JSON's form is no better than the majority."""
-    if (majority := evaluation.get("majority")) is None:
-        return False
-    accuracy, samples = evaluation["clean"]["accuracy"], evaluation["samples"]
-    return no_better_than_majority(accuracy, majority, samples)
+    return _holds(no_better_than_majority, evaluation)
 
 
 def does_worse(evaluation: Mapping[str, Any]) -> bool:
     """Return whether an evaluation in JSON's form is worse than the majority."""
+    return _holds(worse_than_majority, evaluation)
+
+
+def _holds(
+    judged: Callable[[float, float, int], bool], evaluation: Mapping[str, Any]
+) -> bool:
+    """Return what is judged of an evaluation's accuracy; not without a majority."""
     if (majority := evaluation.get("majority")) is None:
         return False
-    accuracy, samples = evaluation["clean"]["accuracy"], evaluation["samples"]
-    return worse_than_majority(accuracy, majority, samples)
+    return judged(evaluation["clean"]["accuracy"], majority, evaluation["samples"])

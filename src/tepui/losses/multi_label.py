@@ -20,7 +20,8 @@ def binary_cross_entropy(
     """Per-sample cross-entropy of labels that hold or not, each on its own.
 
     Args:
-        outputs: Logits of shape ``(samples, labels, …)``; one label is a yes or no.
+        outputs: Logits of shape ``(samples, labels, …)``; one label is a yes or no,
+            for which ``(samples,)`` will do.
         targets: 1 where a label holds and 0 where it does not, or probabilities, of
             the same shape; for one label ``(samples,)`` will do.
         positive_weights: A factor for every label on the loss where it holds.
@@ -36,7 +37,7 @@ def binary_cross_entropy(
     wanted = like_outputs(targets, outputs)
     factors = None
     if positive_weights is not None:
-        labels = outputs.shape[min(1, outputs.ndim - 1)]
+        labels = outputs.shape[1] if outputs.ndim > 1 else 1
         rule = f"hold one number for each label of the outputs ({labels})"
         fits = len(positive_weights) == labels
         require(fits, "positive_weights", rule, positive_weights)

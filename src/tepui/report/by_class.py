@@ -72,15 +72,20 @@ def _shift_table(group: Group, shift: str) -> Markup | None:
     methods, _ = _methods(group, nouns, shift)
     if not methods:
         return None
-    return _table(group, methods, nouns, f", {shift} data")
+    shown = shown_places(_mean_recalls(methods))
+    return _table(methods, nouns, shown, len(group.entries) == 1, f", {shift} data")
 
 
-def _table(group: Group, methods: Sequence[Method], nouns: Nouns, of: str) -> Markup:
-    """Return the scores of each class, of those of lowest recall where many occur."""
+def _table(
+    methods: Sequence[Method],
+    nouns: Nouns,
+    shown: Sequence[int],
+    single: bool,
+    of: str = "",
+) -> Markup:
+    """Return the scores of the classes shown."""
     scores = (*RATES, *(SETS if _have_sets(methods) else ()))
     headings = [nouns.one, nouns.samples, *(COLUMNS[name][0] for name in scores)]
-    shown = shown_places(_mean_recalls(methods))
-    single = len(group.entries) == 1
     groups = {
         "" if single else method.label: _rows(method, shown, scores)
         for method in methods
@@ -110,11 +115,11 @@ def class_parts(group: Group, kept_in: str = "evaluation.json") -> list[Markup]:
     without = [lead(f"Left out: {listed(missing)}.")] if missing else []
     if not methods:
         return without
-    recalls, has_sets = _mean_recalls(methods), _have_sets(methods)
-    shown, single = shown_places(recalls), len(group.entries) == 1
-    made = _table(group, methods, nouns, "")
+    recalls, single = _mean_recalls(methods), len(group.entries) == 1
+    shown = shown_places(recalls)
+    made = _table(methods, nouns, shown, single)
     fitted = any(map(was_fitted_on_test, group.entries))
-    explained = [note(_meaning(methods, nouns, has_sets, fitted)), *without]
+    explained = [note(_meaning(methods, nouns, fitted)), *without]
     if len(recalls) == 1:
         return [made, *explained]
     said = []
@@ -291,11 +296,9 @@ def _those(recalls: Sequence[float], shown: int, nouns: Nouns) -> str:
     return f"The {shown} {nouns.several} of lowest recall"
 
 
-def _meaning(
-    methods: Sequence[Method], nouns: Nouns, has_sets: bool, fitted: bool
-) -> str:
+def _meaning(methods: Sequence[Method], nouns: Nouns, fitted: bool) -> str:
     """Return how to read the columns."""
-    one = nouns.one
+    one, has_sets = nouns.one, _have_sets(methods)
     where = "" if _alone(methods) else ", in some ensemble at least"
     said = (
         f"Recall: how many of a {one}'s {nouns.samples} are found. Precision: of what "

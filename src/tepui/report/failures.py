@@ -24,12 +24,10 @@ def _guessing(comparison: Comparison) -> str:
     found = [m.label for m in methods if _guesses(m) and not _is_worse(m)]
     if not found:
         return ""
-    share = methods[0].ensembles[0].evaluation["majority"]
     every = len(found) == len(methods)
     who = "Nothing here can" if every else f"{listed(found)} cannot"
     return (
-        f"{who} be told from always naming the most frequent class, which is right for "
-        f"{number(100 * share)} % of the clean data: train longer, or check labels and "
+        f"{who} be told from {_a_guess(comparison)}: train longer, or check labels and "
         "learning rate."
     )
 
@@ -39,13 +37,19 @@ def _worse(comparison: Comparison) -> str:
     found = [method.label for method in comparison.methods if _is_worse(method)]
     if not found:
         return ""
-    share = comparison.methods[0].ensembles[0].evaluation["majority"]
     verb = "is" if len(found) == 1 else "are"
     return (
-        f"{listed(found)} {verb} worse than always naming the most frequent class, "
-        f"which is right for {number(100 * share)} % of the clean data: these may have "
+        f"{listed(found)} {verb} worse than {_a_guess(comparison)}: these may have "
         "shifted from the training data (another place, device or time), or their "
         "labels mean something else."
+    )
+
+
+def _a_guess(comparison: Comparison) -> str:
+    share = comparison.methods[0].ensembles[0].evaluation["majority"]
+    return (
+        "always naming the most frequent class, which is right for "
+        f"{number(100 * share)} % of the clean data"
     )
 
 

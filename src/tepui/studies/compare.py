@@ -274,7 +274,7 @@ def _check_test(trial: Trial, train: Dataset[Any], spec: GivenTest) -> str:
     sizes = output_sizes(members, few, loss)
     classes = classes_of(sizes, few.targets, loss)
     check_yes_or_no("the training data", train, loss)
-    check_yes_or_no("test", spec.test, loss)
+    check_yes_or_no("test", spec.test, loss, scored=True)
     check_labels("test", spec.test, classes, train)
     with evaluating(members[0]), torch.no_grad():
         given = forward(members[0], few.inputs)

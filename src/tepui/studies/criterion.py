@@ -49,6 +49,7 @@ OF_DISTRIBUTIONS = Criterion(OF_NUMBERS.shown, "crps", "rmse")
 OF_QUANTILES = Criterion(
     ("rmse", "individual_rmse", "quantile_loss"), "quantile_loss", "rmse"
 )
+EARLIER = {"quantile_loss": "crps"}  # how evaluations called scores before
 BY_TASK = {
     "classification": OF_CLASSES,
     "multi_label": OF_CLASSES,
@@ -70,6 +71,18 @@ def criterion_of(loss: Loss) -> Criterion:
     rule = "say what outputs mean, for their scores (see tepui.losses)"
     require(task.name in BY_TASK, "loss", rule, f"one of the task {task}")
     return BY_TASK[task.name]
+
+
+def score_in(scores: Mapping[str, float | None], name: str) -> float | None:
+    """Return a score of an evaluation, which may be old and call it otherwise.
+
+    Example:
+        >>> score_in({"crps": None, "quantile_loss": 0.2}, "quantile_loss")
+        0.2
+        >>> score_in({"crps": 0.2}, "quantile_loss")
+        0.2
+    """
+    return scores[name if name in scores else EARLIER.get(name, name)]
 
 
 def _mean(values: Sequence[float | None]) -> float:

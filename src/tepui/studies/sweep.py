@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.data import split
-from tepui.studies.criterion import Criterion, Scores, criterion_of
+from tepui.studies.criterion import Criterion, Scores, criterion_of, score_in
 from tepui.studies.describe import describe, labels
 from tepui.studies.executors import RETRIES, Executor
 from tepui.studies.job import Advance, Job
@@ -314,7 +314,8 @@ def _row(
         for job in tried.work
         for spec in job.evaluations
     ]
-    return Row(tried.values, {name: tuple(s[name] for s in found) for name in shown})
+    scores = {name: tuple(score_in(clean, name) for clean in found) for name in shown}
+    return Row(tried.values, scores)
 
 
 def _check_names(trials: Sequence[Trial], grid: Grid) -> None:

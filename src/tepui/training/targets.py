@@ -34,10 +34,13 @@ def check_loss(outputs: Tensor, targets: Tensor, loss: Loss) -> None:
         loss(outputs, targets)
 
 
-def check_yes_or_no(argument: str, dataset: Dataset[Any], loss: Loss) -> None:
+def check_yes_or_no(
+    argument: str, dataset: Dataset[Any], loss: Loss, *, scored: bool = False
+) -> None:
     """Refuse labels outside [0, 1] for a loss of labels that hold or not.
 
-    Of data that are not held in tensors the first samples are looked at.
+    Labels to be scored must be 0 or 1. Of data that are not held in tensors the first
+    samples are looked at.
     """
     inner = getattr(loss, "func", loss)
     if not isinstance(loss, BinaryCrossEntropy) and inner is not binary_cross_entropy:
@@ -45,9 +48,12 @@ def check_yes_or_no(argument: str, dataset: Dataset[Any], loss: Loss) -> None:
     targets = targets_of(dataset)
     if targets is None:
         targets = next(in_order(dataset, 2, device=torch.device("cpu"))).targets
-    fits = bool(((targets >= 0) & (targets <= 1)).all())
-    rule = "be 0 or 1, or probabilities between them, for BinaryCrossEntropy"
-    require(fits, f"labels of {argument}", rule, values_in(targets))
+    if scored:
+        fits, rule = (targets == 0) | (targets == 1), "be 0 or 1, to be scored"
+    else:
+        fits = (targets >= 0) & (targets <= 1)
+        rule = "be 0 or 1, or probabilities between them, for BinaryCrossEntropy"
+    require(bool(fits.all()), f"labels of {argument}", rule, values_in(targets))
 
 
 def _check_targets(targets: Tensor, pixels: bool) -> None:

@@ -130,7 +130,7 @@ def test_the_other_way_says_what_it_costs(monkeypatch, elements, passes, block):
     message = (
         rf"takes {passes} forward and backward passes for a batch of 9 where layers "
         rf"alone take 1, as the gradient of 18 parameters is formed for every sample, "
-        rf"{block} at a time$"
+        rf"{block} at a time; the values are as exact$"
     )
     with pytest.warns(UserWarning, match=message):
         sample_fisher_trace(Watched(hidden=True), data())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import Subset
 
 import tepui
 from data_layouts import picture
@@ -15,6 +15,7 @@ from tepui.cli.foreign_labels import foreign_classes, unlabeled
 from tepui.cli.main import main
 from tepui.data import Arrays, image_files
 from tepui.evaluation import predict_shards
+from training.cases import Plain
 
 SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
 
@@ -325,17 +326,8 @@ def test_any_data_set_can_be_without_its_labels(held):
     assert torch.equal(found[0][0], inputs[0][0])
 
 
-class Named(Dataset):
+class Named(Plain):
     classes = ("cat", "dog")
-
-    def __init__(self, arrays):
-        self.arrays = arrays
-
-    def __len__(self):
-        return len(self.arrays)
-
-    def __getitem__(self, index):
-        return self.arrays[index]
 
 
 def test_overwrite_begins_anew_where_parts_of_another_command_lie(

@@ -256,9 +256,7 @@ def guessing_in_words(evaluation: Evaluation) -> str:
     found = evaluation.clean.accuracy, evaluation.majority, evaluation.samples
     begins = "cannot be told from guessing"
     if worse_than_majority(*found):
-        begins = (
-            "worse than guessing, as data that shifted from the training data may be"
-        )
+        begins = "worse than guessing; data may have shifted from the training data"
     return (
         f"{begins}: {100 * evaluation.clean.accuracy:.4g} % of "
         f"{evaluation.samples} clean samples are right, and always naming the most "

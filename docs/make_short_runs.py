@@ -34,6 +34,11 @@ PLAINLY = named(SharpBalance(rho=0.05, before="plain"))
 SMALLER = named(SharpBalance(rho=0.02, before="sam"))
 SAM_NOW, SAM_SMALLER = named(SAM(rho=0.05)), named(SAM(rho=0.02))
 GSAM_NOW = named(GSAM(rho=0.02))
+COMPARED = (
+    *((job, PLAINLY, FORMER) for job in JOBS),
+    ("cifar10", SMALLER, FORMER),
+    ("cifar10", SMALLER, PLAINLY),
+)
 
 Pairs = Mapping[str, Mapping[str, Pair]]  # by job and method
 
@@ -43,11 +48,10 @@ def main() -> None:
     arms = (FORMER, PLAINLY, SMALLER, SAM_NOW, SAM_SMALLER, GSAM_NOW)
     print_jobs(pairs, arms)
     print()
-    images = pairs["cifar10"]
-    for arm in (PLAINLY, SMALLER):
-        if arm in images:
-            cells = [with_interval(less_former(images, arm, p)) for p in SCORES]
-            print(row(f"`{arm}`, less the former default", *cells))
+    for job, arm, other in COMPARED:
+        if {arm, other} <= {*pairs[job]}:
+            cells = [with_interval(less(pairs[job], arm, other, p)) for p in SCORES]
+            print(row(f"`{arm}` less `{other}`, `{job}`", *cells))
     for rule, answer in {
         "SharpBalance begins plainly": passes(pairs, PLAINLY),
         "SharpBalance with 0.02 is tried in 40 epochs": smaller_is_tried(pairs),
@@ -71,9 +75,9 @@ def complete(job: str, folders: tuple[Path, ...]) -> dict[str, Pair]:
     return {name: pair for several in full for name, pair in several.items()}
 
 
-def less_former(images: Mapping[str, Pair], arm: str, place: str) -> Difference:
-    """Return an arm less the former default of the same seeds."""
-    return lead(images[arm].found, images[FORMER].found, SCORES[place])
+def less(job: Mapping[str, Pair], arm: str, other: str, place: str) -> Difference:
+    """Return an arm less another of the same seeds."""
+    return lead(job[arm].found, job[other].found, SCORES[place])
 
 
 def passes(pairs: Pairs, arm: str) -> bool | None:
@@ -81,7 +85,7 @@ def passes(pairs: Pairs, arm: str) -> bool | None:
     if any(arm not in job for job in pairs.values()):
         return None
     hurts = any(standing(*job[arm]) == HURTS for job in pairs.values())
-    return not hurts and less_former(pairs["cifar10"], arm, "in domain").low > 0
+    return not hurts and less(pairs["cifar10"], arm, FORMER, "in domain").low > 0
 
 
 def smaller_is_tried(pairs: Pairs) -> bool | None:

@@ -6,6 +6,8 @@ PYTHONPATH=src:benchmarks python3 docs/make_short_runs.py
 from collections.abc import Mapping
 from pathlib import Path
 
+from block_tables import Arms
+from decision_designs import DESIGNS
 from defaults import named
 from make_defaults import (
     HURTS,
@@ -21,6 +23,7 @@ from make_defaults import (
     print_jobs,
     standing,
 )
+from make_which_rule import results
 from score_tables import row, with_interval
 
 from tepui.core.storage import read_json
@@ -52,6 +55,9 @@ def main() -> None:
         if {arm, other} <= {*pairs[job]}:
             cells = [with_interval(less(pairs[job], arm, other, p)) for p in SCORES]
             print(row(f"`{arm}` less `{other}`, `{job}`", *cells))
+    cells = [with_interval(longer_runs(data)) for data in ("clean", "corrupted")]
+    longer = "40 epochs of CIFAR-10, ten blocks, 90 % intervals"
+    print(row(f"`{PLAINLY}` less `{FORMER}`, {longer}", *cells))
     for rule, answer in {
         "SharpBalance begins plainly": passes(pairs, PLAINLY),
         "SharpBalance with 0.02 is tried in 40 epochs": smaller_is_tried(pairs),
@@ -78,6 +84,14 @@ def complete(job: str, folders: tuple[Path, ...]) -> dict[str, Pair]:
 def less(job: Mapping[str, Pair], arm: str, other: str, place: str) -> Difference:
     """Return an arm less another of the same seeds."""
     return lead(job[arm].found, job[other].found, SCORES[place])
+
+
+def longer_runs(data: str) -> Difference:
+    """Return a plain beginning less SAM's in the blocks of decisions 002 and 008."""
+    several = [one for decision in ("002", "008") for one in results(decision)]
+    blocks = (*DESIGNS["002"].blocks, *DESIGNS["008"].blocks)
+    arms = Arms(several, {"late": PLAINLY, "released": FORMER}, blocks)
+    return arms.difference("late", "released", data, confidence=0.9)
 
 
 def passes(pairs: Pairs, arm: str) -> bool | None:

@@ -1,4 +1,4 @@
-"""The arms of decisions 002, 004, 005 and 007 to 009, and what each of them asks for.
+"""The arms of decisions 002, 004, 005, 007 to 009 and 012, and what each asks for.
 
 ``medium`` and ``medium_sam`` are ensembles that decision 004 did not ask for, and the
 claims at that size do.
@@ -54,7 +54,11 @@ METHODS: dict[str, Method] = {
     "sam_published_rho": SAM(rho=PUBLISHED_RHO),
     "released_published_rho": after_sam(rho=PUBLISHED_RHO),
     "late_0.85_published_rho": late(PUBLISHED_RHO),
+    "sam_rho_0.02": SAM(rho=0.02),
+    "late_rho_0.02": SharpBalance(rho=0.02, before="plain"),
+    "late_rho_0.1": SharpBalance(rho=0.1, before="plain"),
 }
+OTHER_RADII = ("sam_rho_0.02", "late_rho_0.02", "late_rho_0.1")
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,7 @@ class Design:
         severities: Of the corrupted copies in the exam.
         average: Share of the run, at its end, whose mean weights are examined beside
             the last ones, as an arm of their own.
+        beside: The decision whose blocks these are, with arms that it did not have.
     """
 
     folder: str
@@ -81,6 +86,7 @@ class Design:
     width: int = 32
     severities: tuple[int, ...] = SEVERITIES
     average: float | None = None
+    beside: str | None = None
 
     def first_part(self, arm: str, epochs: int) -> tuple[str, int]:
         """Return the arm that an arm trains as at first, and until which epoch.
@@ -144,5 +150,19 @@ DESIGNS = {
         "cifar10",
         tuple(range(37, 42)),
         ("released", "refreshed", "early_refreshed"),
+    ),
+    "012": Design(
+        "012_radius_again",
+        "cifar10",
+        tuple(range(32, 37)),
+        OTHER_RADII,
+        beside="008",
+    ),
+    "012_hundred": Design(
+        "012_radius_again_hundred",
+        "cifar100",
+        (12, 13, 14),
+        OTHER_RADII,
+        beside="004",
     ),
 }

@@ -36,6 +36,8 @@ def scripts(monkeypatch):
         ("008", "late", "deep_ensemble", 20),
         ("009", "refreshed", "sam", 20),
         ("009", "early_refreshed", "sam", 4),
+        ("012", "late_rho_0.1", "deep_ensemble", 20),
+        ("012", "sam_rho_0.02", "sam_rho_0.02", 20),
     ],
 )
 def test_arms_leave_their_family_where_they_differ(
@@ -57,9 +59,22 @@ def test_every_arm_begins_as_its_family_does(scripts):
 
 def test_no_seed_is_used_by_two_decisions(scripts):
     designs = scripts["decision_designs"].DESIGNS.values()
-    blocks = [block for design in designs for block in design.blocks]
+    own = [design for design in designs if design.beside is None]
+    blocks = [block for design in own for block in design.blocks]
     assert len(set(blocks)) == len(blocks)
     assert not set(blocks) & {0, 1, *range(7, 12)}  # of decisions 001 and 003
+
+
+def test_arms_beside_a_decision_have_its_blocks_and_are_others(scripts):
+    designs = scripts["decision_designs"].DESIGNS
+    beside = [design for design in designs.values() if design.beside]
+    assert beside
+    for design in beside:
+        first = designs[design.beside]
+        shared = ("dataset", "blocks", "epochs", "width", "severities")
+        for name in shared:
+            assert getattr(design, name) == getattr(first, name)
+        assert not set(design.arms) & set(first.arms)
 
 
 def test_a_run_that_averages_is_examined_at_both_ends(scripts, tmp_path):

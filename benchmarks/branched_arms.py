@@ -142,7 +142,10 @@ def examine(
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Train blocks, several ensembles at a time, until all are done or time is over."""
+    """Train blocks, several ensembles at a time, until all are done or time is over.
+
+    First parts come first, since others wait for them.
+    """
     began = time.monotonic()
     design = DESIGNS[arguments.decision]
     arguments.epochs = arguments.epochs or design.epochs
@@ -155,7 +158,8 @@ def run(arguments: argparse.Namespace) -> None:
                 after, code = time.monotonic() - began, process.returncode
                 print(f"{after:6.0f} s {job.folder.name}: exit {code}", flush=True)
                 del running[job]
-        startable = [job for job in waiting if job.ready]
+        ready = [job for job in waiting if job.ready]
+        startable = sorted(ready, key=lambda job: not job.begins)
         for job in startable[: arguments.workers - len(running)]:
             running[job] = started(job, arguments)
             waiting.remove(job)

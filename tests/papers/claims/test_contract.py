@@ -271,7 +271,45 @@ def test_sam_is_judged_only_where_it_flattens(flat, judged):
     ]
     found = verdict(name, evidence([*CASES[name](1), *sharpness]))
     assert found.outcome == ("supported" if judged else "undecided")
-    assert f"SAM lowers sharpness in {int(judged)} of 1 panels" in found.why
+    assert f"SAM lowers sharpness by 10% in {int(judged)} of 1 panels" in found.why
+
+
+def sharpness_by_radius(**values):
+    at = {"sharpness_measure": "worst_case", "ensemble_size": 3}
+    item = "sharpbalance/figure3"
+    return [
+        repeated(item, "deep_ensemble", "sharpness", 1.0, rho=0, **at),
+        *(
+            repeated(item, "sam", "sharpness", value, rho=float(rho[1:]) / 100, **at)
+            for rho, value in values.items()
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("small", "judged"), [(1.1, False), (0.95, False), (0.85, True)]
+)
+def test_sam_must_flatten_with_the_radius_that_the_study_has(small, judged):
+    name = "sharpbalance/sam-individual"
+    bars = evidence(CASES[name](1))
+    own = Evidence(tuple(replace(datum, rho=0.01) for datum in bars.data))
+    found = verdict(name, own + evidence(sharpness_by_radius(r1=small, r20=0.5)))
+    assert ("Not judged" in found.why) != judged
+    assert f"{small - 1:+.0%} with 0.01" in found.why
+
+
+@pytest.mark.parametrize(("flat", "judged"), [(2.0, False), (0.5, True)])
+def test_a_larger_study_has_the_check_of_its_size(flat, judged):
+    name = "sharpbalance/sam-individual"
+    larger = evidence(CASES[name](1), "small+ensembles=9")
+    checked = evidence(sharpness_by_radius(r20=flat), "small")
+    (found,) = verdicts(larger + checked, [BY_NAME[name]])
+    assert found.size == "small+ensembles=9"
+    assert ("Not judged" in found.why) != judged
+    assert "at size small" in found.why
+    (found,) = verdicts(evidence(CASES[name](1), "medium") + checked, [BY_NAME[name]])
+    assert found.outcome == "supported"
+    assert "whether the treatment took was not measured at this size" in found.why
 
 
 def test_members_are_pairs_where_all_numbers_have_them():

@@ -37,7 +37,28 @@ def test_a_study_with_all_its_units_is_whole():
     cells, table = row(found)
     assert cells[0] == "5 ensembles"
     assert cells[1] == "**refuted**"
-    assert "1 of these 1 studies were run whole (bold)" in table
+    assert "1 of these 1 studies were run whole. Of 1 of them the verdict" in table
+
+
+def test_only_what_decides_or_rules_something_out_stands():
+    (found,) = judged(evidence("medium", n=5))
+    for outcome, excludes, shown in (
+        ("undecided", ("zero",), "**undecided, excludes zero**"),
+        ("undecided", (), "undecided"),
+        ("supported", (), "**supported**"),
+    ):
+        cells, table = row([replace(found, outcome=outcome, excludes=excludes)])
+        assert cells[1] == shown
+        assert f"Of {int('**' in shown)} of them the verdict stands" in table
+
+
+def test_a_study_whose_treatment_did_not_take_is_not_whole():
+    (found,) = judged(evidence("medium", n=5))
+    off = replace(found, outcome="undecided", p=None, excludes=())
+    assert not whole(CLAIM, off, DESIGN)
+    cells, table = row([off])
+    assert cells[1] == "not judged"
+    assert "0 of these 1 studies were run whole" in table
 
 
 @pytest.mark.parametrize(
@@ -117,7 +138,7 @@ def test_a_comparison_of_one_unit_counts_though_it_has_no_error():
 
 def test_a_study_of_single_units_says_so():
     (found,) = judged(evidence("medium", n=1))
-    assert row([found])[0] == ["1 ensembles", "undecided"]
+    assert row([found])[0] == ["1 ensembles", "not judged"]
 
 
 def test_the_unit_is_that_of_the_comparison_with_the_fewest():
@@ -148,6 +169,6 @@ def test_of_several_studies_the_whole_one_is_shown():
 
 def test_an_open_study_says_what_it_rules_out():
     open_ = judged(evidence("medium", n=6, way=0))
-    assert row(open_)[0][1] == "**undecided**"
+    assert row(open_)[0][1] == "undecided"
     beyond = [replace(each, excludes=("zero",)) for each in open_]
     assert row(beyond)[0][1] == "**undecided, excludes zero**"

@@ -33,7 +33,7 @@ from tepui.studies.results import Record
 from tepui.studies.significance import tails
 
 if TYPE_CHECKING:
-    from tepui.papers.claims.evidence import Evidence
+    from tepui.papers.claims.evidence import Datum, Evidence
 
 Outcome = Literal["supported", "refuted", "undecided", "no data"]
 Scope = Literal["always", "generally"]
@@ -141,8 +141,9 @@ class Checked(NamedTuple):
     why: str
 
 
-# What the numbers of one size say about a treatment; None where there are none.
-Check = Callable[["Evidence"], Checked | None]
+# What the numbers of one size say about a treatment as it was in a study, whose own
+# numbers are the second argument; None where there are none.
+Check = Callable[["Evidence", Sequence["Datum"]], Checked | None]
 
 
 class Decision(NamedTuple):

@@ -27,6 +27,7 @@ class Datum:
     size: str  # of its study; "printed" for a paper's own number
     command: str = ""  # what makes it again
     epochs: int | None = None  # length of the runs it rests on, where that is known
+    rho: float | None = None  # their radius, where that is known
 
     @cached_property
     def names(self) -> dict[str, Any]:
@@ -170,8 +171,9 @@ def _data(results: Results, folder: Path) -> list[Datum]:
         require(inside, "records", f"belong to {results.item}", record.item)
     size = protocol_of(results.size)
     return [
-        Datum(record, size, command, _epochs(results, record.dataset))
+        Datum(record, size, command, how.get("epochs"), how.get("rho"))
         for record in results.records
+        for how in [_settings(results, record.dataset)]
     ]
 
 
@@ -189,15 +191,25 @@ def protocol_of(size: str) -> str:
     return "+".join(word for word in words if not word.startswith("methods="))
 
 
+def plain_name(dataset: str) -> str:
+    """Return what a data set is called without corruptions.
+
+    Example:
+        >>> plain_name("cifar10_c")
+        'cifar10'
+    """
+    return dataset.removesuffix("_c")
+
+
 def _rank(size: str) -> int:
     base = size.split("+", maxsplit=1)[0]
     return SIZES.index(base) if base in SIZES else len(SIZES)
 
 
-def _epochs(results: Results, dataset: str) -> int | None:
-    """Return the length of runs, where the settings say it."""
-    study = results.settings.get(dataset.removesuffix("_c"))
-    return study.get("epochs") if isinstance(study, Mapping) else None
+def _settings(results: Results, dataset: str) -> Mapping[str, Any]:
+    """Return how ensembles of a data set were trained, where the settings say it."""
+    study = results.settings.get(plain_name(dataset))
+    return study if isinstance(study, Mapping) else {}
 
 
 def _belongs(item: str, whole: str) -> bool:

@@ -110,15 +110,31 @@ def _hearings(claim: Claim, evidence: Evidence) -> list[_Hearing]:
     if claim.computed is not None and not any(map(evidence.has, claim.needs)):
         evidence += computed_evidence(claim.computed())
     sizes = evidence.sizes(claim.needs)
-    heard = [_hearing(claim, size, evidence.at(size)) for size in sizes]
+    heard = [
+        _hearing(claim, size, evidence.at(size), _checked(claim, size, evidence))
+        for size in sizes
+    ]
     some = [hearing for hearing in heard if hearing.findings]
-    return some or [_hearing(claim, "", evidence)]
+    return some or [_hearing(claim, "", evidence, None)]
 
 
-def _hearing(claim: Claim, size: str, evidence: Evidence) -> _Hearing:
+def _checked(claim: Claim, size: str, evidence: Evidence) -> Checked | None:
+    """Return whether the treatment took: at a size, or before it was overridden."""
+    if claim.check is None:
+        return None
+    studied = evidence.at(size).find(claim.needs)
+    base, _, _ = size.partition("+")
+    if (found := claim.check(evidence.at(size), studied)) or size == base:
+        return found
+    found = claim.check(evidence.at(base), studied)
+    return found and found._replace(why=f"{found.why} at size {base}")
+
+
+def _hearing(
+    claim: Claim, size: str, evidence: Evidence, checked: Checked | None
+) -> _Hearing:
     missing = tuple(item for item in claim.needs if not evidence.has(item))
     smoke = any(evidence.left_out(item) for item in missing)
-    checked = None if claim.check is None else claim.check(evidence)
     findings = tuple(claim.judge(evidence, claim.needs))
     off = checked is not None and not checked.took
     decision = None if off else decide(findings, claim.scope)
@@ -162,6 +178,8 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
     if decision is None or p is None:
         return "undecided", f"No comparison has repetitions that differ{absent}."
     took = f"; {hearing.checked.why}" if hearing.checked else ""
+    if claim.check is not None and hearing.checked is None:
+        took = "; whether the treatment took was not measured at this size"
     sentence = f"It {tally(hearing.findings)}{took}; {_shown(decision)}{absent}."
     # One clear counter-example settles what is claimed of every place.
     settled = claim.scope == "always" and not decision.holds

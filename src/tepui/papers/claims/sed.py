@@ -103,7 +103,7 @@ def shifted_accuracy(evidence: Evidence, items: Sequence[str]) -> Iterator[Findi
             yield finding
 
 
-def diversified(evidence: Evidence) -> Checked | None:
+def diversified(evidence: Evidence, studied: Sequence[Datum]) -> Checked | None:
     """Return whether SED's members give at least two different answers."""
     names = {"metric": "unique_predictions", "method": SED}
     shifted = filter(_shifted, evidence.find(["sed/table1"], **names))

@@ -4,11 +4,18 @@ from collections.abc import Iterator, Sequence
 
 from tepui.papers.claims.base import Checked, Finding
 from tepui.papers.claims.comparisons import apart, level, log_line
-from tepui.papers.claims.evidence import PRINTED, Datum, Evidence, label
+from tepui.papers.claims.evidence import (
+    PRINTED,
+    Datum,
+    Evidence,
+    label,
+    plain_name,
+)
 
 SWEEPS = tuple(f"sharpbalance/figure{number}" for number in (3, 4))
 # The radius that table 1 chooses for every data set; beyond it members break.
 LARGEST_RADIUS = 0.2
+FLATTER = 0.1  # by which share sharpness falls where SAM does what it is named for
 
 
 def tradeoff(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
@@ -63,20 +70,35 @@ def _points(evidence: Evidence, beta: Datum) -> tuple[list[Datum], list[Datum]]:
     return sharpness, diversities
 
 
-def sam_flattens(evidence: Evidence) -> Checked | None:
-    """Return whether SAM, at the paper's radius, lowers sharpness on every data set."""
-    lower = []
+def sam_flattens(evidence: Evidence, studied: Sequence[Datum]) -> Checked | None:
+    """Return whether SAM, with a study's radii, clearly flattens on its data sets."""
+    radii = radii_of(studied)
     names = {"metric": "sharpness", "sharpness_measure": "worst_case"}
-    for _, points in evidence.groups(SWEEPS, ["method", "rho"], **names):
-        plain, flat = (
-            points.get(place) for place in (("deep_ensemble", 0), ("sam", 0.2))
-        )
-        if plain is not None and flat is not None:
-            lower.append((flat.record.value or 0.0) < (plain.record.value or 0.0))
-    if not lower:
+    changes = []
+    for group, points in evidence.groups(SWEEPS, ["method", "rho"], **names):
+        radius = radii.get(group["dataset"])
+        plain, flat = points.get(("deep_ensemble", 0)), points.get(("sam", radius))
+        if plain and flat and plain.record.value:
+            change = (flat.record.value or 0.0) / plain.record.value - 1
+            changes.append((radius, change))
+    if not changes:
         return None
-    said = f"SAM lowers sharpness in {sum(lower)} of {len(lower)} panels"
-    return Checked(all(lower), said)
+    lower = [change <= -FLATTER for _, change in changes]
+    shown = ", ".join(f"{change:+.0%} with {radius:g}" for radius, change in changes)
+    said = f"lowers sharpness by {FLATTER:.0%} in {sum(lower)} of {len(lower)} panels"
+    return Checked(all(lower), f"SAM {said} ({shown})")
+
+
+def radii_of(studied: Sequence[Datum]) -> dict[str, float]:
+    """Return SAM's largest radius on each data set; the paper's where none is told."""
+    radii: dict[str, float] = {}
+    for datum in studied:
+        own = datum.names.get("rho", datum.rho)
+        radius = LARGEST_RADIUS if own is None else own
+        if datum.record.method == "sam" and radius <= LARGEST_RADIUS:
+            name = plain_name(datum.record.dataset)
+            radii[name] = max(radius, radii.get(name, 0.0))
+    return radii
 
 
 def beta_falls(

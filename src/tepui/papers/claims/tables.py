@@ -117,7 +117,7 @@ def designs(
     Beside each stands the study of that size that was run, and what it came to.
     """
     headings = ["claim", "size", "n", "power", "no effect", "one missing", "means"]
-    rows, notes, enough = [], [], 0
+    rows, notes, enough, standing = [], [], 0, 0
     for claim in claims:
         design = design_of(claim)
         if claim.name not in power or design is None:
@@ -128,13 +128,18 @@ def designs(
         means = expected(claim, design).means
         verdict = largest_run(claim, design, judged)
         ran = verdict is not None and whole(claim, verdict, design)
-        enough += ran
+        stood = ran and verdict is not None and stands(verdict)
+        enough, standing = enough + ran, standing + stood
         rows.append([f"`{claim.name}`", design.size, n, *shares, means])
-        rows[-1] += _as_run(claim, verdict, complete=ran)
+        rows[-1] += _as_run(claim, verdict, stood=stood)
         note = f"{design.note}; " if design.note else ""
         notes.append(f"- `{claim.name}`: {note}noise: {design.source}.\n")
     table = as_markdown([*headings, "run with", "came out"], rows)
-    count = f"{enough} of these {len(rows)} studies were run whole (bold).\n"
+    count = (
+        f"{enough} of these {len(rows)} studies were run whole. Of {standing} of them "
+        "the verdict stands (bold): supported, refuted, or with an interval that "
+        "leaves out zero or the effect.\n"
+    )
     return f"{table}\n{count}\n{''.join(notes)}"
 
 
@@ -150,7 +155,7 @@ def largest_run(
 
 
 def whole(claim: Claim, verdict: Verdict, design: Design) -> bool:
-    """Return whether nothing is missing and every comparison has its units.
+    """Return whether it was judged with nothing missing and all units there.
 
     Each has them of the planned kind: results that tell only ensembles apart in some
     places and members in others are another study, whichever comparison decides.
@@ -160,19 +165,24 @@ def whole(claim: Claim, verdict: Verdict, design: Design) -> bool:
         (found.unit or claim.unit) == planned and found.n >= design.units(found.where)
         for found in verdict.findings
     )
-    return not verdict.missing and enough
+    return verdict.p is not None and not verdict.missing and enough
 
 
-def _as_run(claim: Claim, verdict: Verdict | None, *, complete: bool) -> list[str]:
+def stands(verdict: Verdict) -> bool:
+    """Return whether a verdict decides, or rules out no effect or the claimed one."""
+    return verdict.outcome in ("supported", "refuted") or bool(verdict.excludes)
+
+
+def _as_run(claim: Claim, verdict: Verdict | None, *, stood: bool) -> list[str]:
     if verdict is None:
         return ["", ""]
     n = f"{verdict.fewest.n} {verdict.fewest.unit or claim.unit}"
     if verdict.missing:
         n += f", without {', '.join(name.split('/')[1] for name in verdict.missing)}"
-    said: str = verdict.outcome
+    said: str = verdict.outcome if verdict.p is not None else "not judged"
     if verdict.outcome == "undecided" and verdict.excludes:
         said += f", excludes {', '.join(verdict.excludes)}"
-    return [n, f"**{said}**" if complete else said]
+    return [n, f"**{said}**" if stood else said]
 
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

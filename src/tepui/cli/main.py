@@ -145,6 +145,7 @@ class Parser(ArgumentParser):
     """
 
     written: Sequence[str] = ()
+    folder = Path()  # where it was written
     words: Sequence[str] = ()  # as it is read, but for the wish to print it
     begins = ""  # how a printed configuration begins
     own: Mapping[str, Any] = MappingProxyType({})  # what was named beside tepui's
@@ -167,7 +168,7 @@ class Parser(ArgumentParser):
         """Say in our words what was wrong, and end the program."""
         whole = getattr(self, "parent_parser", self)
         if refused := refusal(message):
-            place = place_in_files(refused, whole.written)
+            place = place_in_files(refused, whole.written, whole.folder)
             self.exit(2, f"{_speaker()}: {refused}{place}\n")
         if not self.exit_on_error:  # another parser asks, and says it itself
             super().error(message, ex)
@@ -179,7 +180,7 @@ class Parser(ArgumentParser):
         functions = {name: function for name, (function, _) in COMMANDS.items()}
         known = {**listed(), **whole.own}
         said = in_words(message, name, options, known, functions)
-        said += place_in_files(said, whole.written)
+        said += place_in_files(said, whole.written, whole.folder)
         self.exit(2, f"{_speaker()}: {said}\n{_where(name)} shows all options\n")
 
 
@@ -315,7 +316,7 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         parser = build_parser(words[0])
         parser.words = [word for word in words if not word.startswith(PRINT)]
         parser.begins, parser.own = first_line(written, own), own
-        parser.written = written
+        parser.written, parser.folder = written, Path.cwd()
         chosen = _parsed(parser, words)
         check_classes(chosen, items)
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()

@@ -51,6 +51,16 @@ def test_a_mistake_is_told_with_where_it_stands(text, more, tmp_path, capsys):
     assert told == f"tepui: {CASES[text]} (in {file})"
 
 
+def test_a_file_in_another_folder_is_told_as_it_is_written(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "mine.yaml").write_text("method: Nothing\n")
+    told = said(["--config", "below/mine.yaml"], capsys)
+    assert told.endswith("got 'Nothing' (in below/mine.yaml)")
+
+
 @pytest.mark.parametrize("text", CASES)
 def test_a_pipe_is_called_one(text, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))

@@ -188,6 +188,7 @@ def test_a_run_resumed_without_its_options_quotes_its_command(here, capsys):
     began = ["--method", "SAM", "--epochs", "2", *SMALL[:2], *SMALL[4:]]
     main(["train", *began, "--stop-after", "1", "--out", "run"])
     begun = json.loads(Path("run/run.json").read_text())
+    Path("run/options.yaml").unlink()
     with pytest.raises(SystemExit):
         main(["train", "--resume", "--out", "run", "--device", "cpu"])
     command = begun["environment"]["command"]

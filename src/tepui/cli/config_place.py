@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import yaml
 
@@ -10,15 +11,17 @@ from tepui.cli.expansion import config_text
 from tepui.cli.parsing import options_of
 from tepui.cli.piped import OPTION, called
 
+HERE = Path()
 _ABOUT = re.compile(r"(?:--)?([\w-]+)[\w.-]* must |tepui \w+ has no option ([\w-]+)")
 
 
-def place_in_files(said: str, words: Sequence[str]) -> str:
+def place_in_files(said: str, words: Sequence[str], folder: Path = HERE) -> str:
     """Return in which file the option stands that a message is about.
 
     Args:
         said: What is wrong, the option first.
         words: The words of the command. What is typed wins over files, and is seen.
+        folder: Where the command was given; the parser reads a file in its own folder.
 
     Returns:
         The place as an addition to the message; empty if no file holds the option.
@@ -31,7 +34,7 @@ def place_in_files(said: str, words: Sequence[str]) -> str:
     if any(option.partition(".")[0] == f"--{key}" for option, _ in pairs):
         return ""
     files = [file for option, file in pairs if option == OPTION]
-    holding = [file for file in files if key in _keys(file)]
+    holding = [file for file in files if key in _keys(str(folder / file))]
     return f" (in {called(holding[-1])})" if holding else ""
 
 

@@ -12,6 +12,7 @@ from tepui.ensembles.loading import divergence_in
 from tepui.training import SGD, AdamW, RankLost, TrainingDiverged, exchange_here
 from tepui.training.member import DataNotFinite
 from tepui.training.ranks import place_of_environment
+from tepui.training.run_folder import options_in
 
 RUNS = Path("runs")
 
@@ -80,8 +81,11 @@ def say(line: str, *, everywhere: bool = False) -> None:
 
 
 def require_free(folder: Path, resume: bool, kept: str, heads: Path) -> None:
-    """Raise if a new run's folder holds something already but what is kept there."""
-    if not resume and not is_free(folder, (kept,)):
+    """Raise if a new run's folder holds something already but what is kept there.
+
+    Options without a run are of one that failed at first.
+    """
+    if not resume and not is_free(folder, (kept, *options_in(folder))):
         if diverged := divergence_in(folder / heads):
             raise FileExistsError(diverged)
         raise FileExistsError(

@@ -40,6 +40,7 @@ from tepui.cli.factories import without_factory
 from tepui.cli.files_named import check_no_files
 from tepui.cli.greeting import GREETING
 from tepui.cli.help_text import HelpFormatter
+from tepui.cli.kept_options import kept_text, with_kept
 from tepui.cli.mistakes import NOT_GIVEN, as_refused, as_typed, command_in, in_words
 from tepui.cli.other_rows import with_targets
 from tepui.cli.parsing import (
@@ -115,6 +116,8 @@ RENAMED: dict[str, dict[str, tuple[str, Any]]] = {"claims": {"from": ("folder", 
 # option, except those they have as parameters of their own, and these.
 SPECIFICATIONS = (TrainingSpec, ExecutionSpec)
 SETTINGS = "settings"
+# And this one all options, as they are printed.
+OPTIONS = "options"
 PRINT = "--print_config"
 # Words that are answered without a command.
 OF_ALL = ("-h", "--help", "--version")
@@ -145,6 +148,7 @@ class Parser(ArgumentParser):
     """
 
     written: Sequence[str] = ()
+    folder = Path()  # where it was written
     words: Sequence[str] = ()  # as it is read, but for the wish to print it
     begins = ""  # how a printed configuration begins
     own: Mapping[str, Any] = MappingProxyType({})  # what was named beside tepui's
@@ -163,11 +167,18 @@ class Parser(ArgumentParser):
                 del model.init_args[name]
         return f"{asked.begins}{super().dump(shown, *arguments, **options)}"
 
+    def printed(self, chosen: Namespace) -> str:
+        """Return all options of the command that was chosen, as text."""
+        commands = self._subcommands_action
+        assert commands is not None
+        command: Parser = commands.choices[chosen.subcommand]
+        return command.dump(chosen[chosen.subcommand], skip_unset=False)
+
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Say in our words what was wrong, and end the program."""
         whole = getattr(self, "parent_parser", self)
         if refused := refusal(message):
-            place = place_in_files(refused, whole.written)
+            place = place_in_files(refused, whole.written, whole.folder)
             self.exit(2, f"{_speaker()}: {refused}{place}\n")
         if not self.exit_on_error:  # another parser asks, and says it itself
             super().error(message, ex)
@@ -179,7 +190,7 @@ class Parser(ArgumentParser):
         functions = {name: function for name, (function, _) in COMMANDS.items()}
         known = {**listed(), **whole.own}
         said = in_words(message, name, options, known, functions)
-        said += place_in_files(said, whole.written)
+        said += place_in_files(said, whole.written, whole.folder)
         self.exit(2, f"{_speaker()}: {said}\n{_where(name)} shows all options\n")
 
 
@@ -229,7 +240,7 @@ def _command(name: str) -> ArgumentParser:
         )
     added = {*words, *(parameter for parameter, _ in renamed.values())}
     command.add_function_arguments(
-        function, as_positional=True, skip={*added, SETTINGS}
+        function, as_positional=True, skip={*added, SETTINGS, OPTIONS}
     )
     if SETTINGS in parameters:
         elsewhere: set[str | int] = {*parameters, *LEFT_OUT[name]}
@@ -251,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         build_parser().parse_args(written[:1])
     try:
         named = with_data_option(with_words_first(normalized(written)))
-        words = with_files_first(spelled(with_places(named)))
+        words = with_kept(with_files_first(spelled(with_places(named))))
         with piped(words) as words, told_with_place(words):
             command, values = read(words)
         _check_ranks(command)
@@ -315,12 +326,16 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         parser = build_parser(words[0])
         parser.words = [word for word in words if not word.startswith(PRINT)]
         parser.begins, parser.own = first_line(written, own), own
-        parser.written = written
+        parser.written, parser.folder = written, Path.cwd()
         chosen = _parsed(parser, words)
         check_classes(chosen, items)
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
         check_written(values, typed)
         values.pop("config", None)
+        function, _ = COMMANDS[chosen.subcommand]
+        parameters = inspect.signature(function).parameters
+        if OPTIONS in parameters:
+            values[OPTIONS] = kept_text(parser.printed(chosen))
         if values.get("model") is not None:
             explicit = parser.parse_args(words, defaults=False)
             models = (read[chosen.subcommand]["model"] for read in (chosen, explicit))
@@ -330,8 +345,6 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
             values["model"] = factory
     for option, (parameter, _) in RENAMED.get(chosen.subcommand, {}).items():
         values[parameter] = values.pop(option)
-    function, _ = COMMANDS[chosen.subcommand]
-    parameters = inspect.signature(function).parameters
     if SETTINGS in parameters:
         fields = [name for name in values if name not in parameters]
         values[SETTINGS] = {name: values.pop(name) for name in fields}

@@ -21,6 +21,7 @@ from torch.utils.data import Dataset
 from tepui.cli.admission import admitting, check_classes, listed
 from tepui.cli.architecture import Architecture
 from tepui.core.checks import require
+from tepui.core.provenance import masked
 from tepui.core.storage import write_document
 from tepui.studies.recorded_options import FILE, KIND, recorded_options
 from tepui.training.run_folder import RunFolder
@@ -42,7 +43,7 @@ def remember(
     extractor: str | None,
     validation: object = None,
 ) -> None:
-    """Write down by which options a run was trained, or weights were evaluated."""
+    """Write down by which options a run is trained, or weights were evaluated."""
     share = validation if isinstance(validation, float | int) else None
     document = {
         "data": described(data, OF_PARTS),
@@ -51,7 +52,7 @@ def remember(
         "validation": described(validation, OF_PARTS) if callable(validation) else None,
         "validation_share": share,
     }
-    write_document(folder / FILE, KIND, document)
+    write_document(folder / FILE, KIND, masked(document))
 
 
 def remembered_data(run: Path) -> Callable[[], Dataset[Any]] | None:

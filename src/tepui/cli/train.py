@@ -1,6 +1,7 @@
 """``tepui train``: train one ensemble into a run folder."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from tepui.cli.datasets import (
 )
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, require_free, resumable
+from tepui.cli.kept_options import Keeping
 from tepui.cli.known import KnownLoss
 from tepui.cli.loss import check_loss_given, loss_named
 from tepui.cli.remembered import options_again, remember
@@ -46,6 +48,7 @@ EXAMPLE = "tepui train --method SAM --method.rho 0.05 --members 3 --out runs/sam
 
 def train(
     settings: Mapping[str, Any],
+    options: str,
     data: Data = Digits,
     model: Callable[[], nn.Module] | None = None,
     method: Method = DeepEnsemble(),  # noqa: B008 - a frozen value
@@ -71,6 +74,7 @@ def train(
 
     Args:
         settings: Further fields of TrainingSpec and ExecutionSpec, one option each.
+        options: All of them as a file, to be kept in the run folder.
         data: The data set; its training part is used.
         model: The members' architecture; ConvNet by default, for rows of numbers MLP.
             Number of classes, channels, image size and number of columns follow from
@@ -108,7 +112,8 @@ def train(
             wandb, or several of them, each as its own variables set it; the extra
             track installs them.
         out: The run folder; the next free runs/train-NNN by default.
-        resume: Continue the run in the folder, to the same bits.
+        resume: Continue the run in the folder, by the options kept there unless a file
+            of them is named, to the same bits; what would make another run is refused.
         branch_from: Go on from the last checkpoint of this run, left by --stop-after,
             whose method trains as this one does at first.
         quiet: Show no progress.
@@ -144,6 +149,8 @@ def train(
             learned = cache.read(learned)
             beside = None if beside is None else cache.read(beside)
             unseen = cache.read(unseen) if isinstance(unseen, Dataset) else unseen
+    record = partial(remember, folder, data, model, extractor, validation)
+    kept = Keeping(folder, options, record)
     with resumable(folder, optimizer):
         run = fit(
             ensemble.heads,
@@ -155,15 +162,13 @@ def train(
             validation=unseen,
             unlabeled=beside,
             device=device,
-            callbacks=trackers_named(track),
+            callbacks=[kept, *trackers_named(track)],
             out=folder / heads,
             resume=resume,
             branch_from=None if branch_from is None else branch_from / heads,
             progress="none" if quiet else "auto",
             **settings,
         )
-    if exchange_here().writer:
-        remember(folder, data, model, extractor, validation)
     done = f"stopped after {len(run.history)} of {counted(epochs, 'epoch')}"
     if len(run.history) < epochs and run.stopped_by is None:
         console().print(f"{done}; continue with --resume --out {folder}")

@@ -6,8 +6,9 @@ from typing import Any
 
 from tepui.core.storage import read_document
 from tepui.studies.comparison import FILE as COMPARISON
+from tepui.training.run_folder import OPTIONS
 
-FILE = "options.json"
+FILE = OPTIONS
 KIND = "options"
 
 

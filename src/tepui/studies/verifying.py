@@ -35,6 +35,8 @@ from tepui.studies.comparison import KIND as COMPARISON_KIND
 from tepui.studies.comparison import read_comparison
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import KIND as GALLERY_KIND
+from tepui.studies.recorded_options import FILE as OPTIONS
+from tepui.studies.recorded_options import KIND as OPTIONS_KIND
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import KIND as RESULTS_KIND
 from tepui.studies.trained import (
@@ -53,7 +55,7 @@ KINDS = {
     "checkpoint.json": "checkpoint",
     "outcome.json": "outcome",
     TRACKING: "tracking",
-    "options.json": "options",
+    OPTIONS: OPTIONS_KIND,
     "estimator.json": "estimator",
     "left_out.json": "images left out",
     DIVERGED: "divergence",

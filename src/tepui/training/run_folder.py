@@ -16,6 +16,7 @@ from tepui.core.lease import LEASE, Lease, LeaseLostError, leased
 from tepui.core.precision import Precision
 from tepui.core.replacing import write_bytes, writing
 from tepui.core.storage import (
+    is_sealed,
     read_document,
     read_lines,
     reading,
@@ -34,6 +35,9 @@ from tepui.training.timeline import Span
 
 # What trackers call the run.
 TRACKING = "tracking.json"
+# By which data, model and extractor a command trained the run, and by which options.
+OPTIONS = "options.json"
+KEPT_OPTIONS = "options.yaml"
 
 
 class RunFolder:
@@ -132,7 +136,8 @@ class RunFolder:
     @property
     def _begun_files(self) -> tuple[Path, ...]:
         """What lies here before anything came of a run, the file that names it last."""
-        return self.metrics, self.path / TRACKING, self.description
+        names = (TRACKING, *options_in(self.path))
+        return self.metrics, *(self.path / name for name in names), self.description
 
     @property
     def _is_bare(self) -> bool:
@@ -268,6 +273,12 @@ class RunFolder:
     def load_checkpoint(self) -> Checkpoint | None:
         """Return the last checkpoint, None if the run has not written one yet."""
         return Checkpoint.read(self.checkpoint) if self.checkpoint.exists() else None
+
+
+def options_in(folder: Path) -> tuple[str, ...]:
+    """Return what files a command left of its options, none if they are of others."""
+    file = folder / OPTIONS
+    return (KEPT_OPTIONS, OPTIONS) if file.is_file() and is_sealed(file) else ()
 
 
 def _line(record: EpochRecord) -> str:

@@ -1,0 +1,219 @@
+"""A run keeps the options it was trained by, and is resumed and repeated from them."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import tepui
+from tepui.cli.main import main
+from tepui.core.free_folder import is_free
+from tepui.core.storage import read_tensors, same_bits
+from tepui.training.run_folder import KEPT_OPTIONS, OPTIONS
+
+OWN = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(
+        self,
+        width: int | None = 4,
+        num_classes: int = 10,
+        api_key: str = "",
+    ):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes))
+
+    def forward(self, x):
+        return self.layers(x)
+
+class Unseen(Net):
+    pass
+"""
+FILE = "method: SAM(rho=0.1)\nepochs: 2\nmembers: 2\nvalidation: 0.2\nkeep: best\n"
+SMALL = ["--members", "2", "--epochs", "2", "--device", "cpu", "--quiet"]
+RESUMED = ["train", "--resume", "--out", "run"]
+
+
+class Interrupted(tepui.Callback):
+    def on_epoch(self, record):
+        raise KeyboardInterrupt
+
+
+class Refused(tepui.Callback):
+    def on_start(self, config):
+        raise ConnectionError("nobody answers")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_nets.py").write_text(OWN)
+    sys.modules.pop("own_nets", None)
+    return tmp_path
+
+
+@pytest.fixture
+def tracked_by(monkeypatch):
+    """Let somebody be told of the runs of commands."""
+
+    def told(callback):
+        monkeypatch.setattr("tepui.cli.train.trackers_named", lambda names: [callback])
+
+    return told
+
+
+def ended(words):
+    """Return how a command ended that did not end well."""
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    return end.value.code
+
+
+def kept(run="run"):
+    return yaml.safe_load(Path(run, KEPT_OPTIONS).read_text())
+
+
+def same_weights(*runs):
+    files = [Path(run, "ensemble.safetensors") for run in runs]
+    return same_bits(*(read_tensors(file, "ensemble")[0] for file in files))
+
+
+def test_a_run_is_repeated_when_its_file_is_lost(here):
+    (here / "mine.yaml").write_text(FILE)
+    main(["train", "--config", "mine.yaml", "--seed", "7", "--quiet", "--out", "run"])
+    (here / "mine.yaml").unlink()
+    main(["train", "--config", f"run/{KEPT_OPTIONS}", "--quiet", "--out", "again"])
+    assert same_weights("run", "again")
+    assert kept() == kept("again")
+
+
+def test_what_one_command_did_is_not_kept(here):
+    main(["train", *SMALL, "--stop-after", "1", "--out", "run"])
+    assert not {"out", "resume", "stop_after", "quiet", "config"} & kept().keys()
+    main(["train", "--config", f"run/{KEPT_OPTIONS}", "--quiet"])
+    assert len(Path("runs/train-001/metrics.jsonl").read_text().splitlines()) == 2
+
+
+def test_what_is_kept_is_found_from_anywhere(here, monkeypatch):
+    main(["train", *SMALL, "--stop-after", "1", "--out", "begun"])
+    words = ["--branch-from", "begun", "--data", "Table", "--data.path", "t.csv"]
+    (here / "t.csv").write_text("a,b\n" + "".join(f"{n},{n % 2}\n" for n in range(40)))
+    main(["train", *SMALL, *words[2:], "--data.target", "b", "--out", "rows"])
+    assert kept("rows")["data"]["init_args"]["path"] == str(here / "t.csv")
+    main(["train", *SMALL, *words[:2], "--out", "run"])
+    assert kept()["branch_from"] == str(here / "begun")
+    (here / "elsewhere").mkdir()
+    monkeypatch.chdir(here / "elsewhere")
+    main(["train", "--config", str(here / "rows" / KEPT_OPTIONS), "--out", "again"])
+    assert same_weights(here / "rows", "again")
+
+
+def test_what_is_left_open_on_purpose_is_kept(here):
+    own = ["--model", "own_nets.Net", "--model.width", "null"]
+    main(["train", *SMALL, *own, "--out", "run"])
+    assert kept()["model"]["init_args"] == {"width": None}
+
+
+def test_secrets_are_not_kept(here):
+    own = ["--model", "own_nets.Net", "--model.api_key", "HIDDEN"]
+    main(["train", *SMALL, *own, "--out", "run"])
+    files = [file for file in Path("run").rglob("*") if file.is_file()]
+    assert not [file for file in files if b"HIDDEN" in file.read_bytes()]
+
+
+def test_an_interrupted_run_knows_its_options(here, tracked_by):
+    tracked_by(Interrupted())
+    assert ended(["train", *SMALL, "--validation", "0.2", "--out", "run"]) == 130
+    recorded = json.loads(Path("run", OPTIONS).read_text())
+    assert recorded["data"]["class_path"].endswith(".Digits")
+    assert kept()["validation"] == recorded["validation_share"] == 0.2
+
+
+@pytest.mark.parametrize("heads", [False, True])
+def test_a_run_that_fails_at_first_leaves_no_options_in_the_way(
+    heads, here, tracked_by
+):
+    words = ["train", *SMALL, "--out", "run"]
+    if heads:
+        main(["train", *SMALL, "--model.width", "4", "--out", "body"])
+        words += ["--extractor", "body"]
+    tracked_by(Refused())
+    assert ended(words) == 2
+    assert heads or is_free(Path("run"))
+    tracked_by(tepui.Callback())
+    main([*words, "--seed", "3"])
+    assert kept()["seed"] == 3
+
+
+@pytest.mark.parametrize("name", [OPTIONS, KEPT_OPTIONS])
+@pytest.mark.parametrize("more", [[], ["--extractor", "body"]])
+def test_a_file_of_the_users_own_is_not_replaced(name, more, here):
+    main(["train", *SMALL, "--model.width", "4", "--out", "body"])
+    Path("run").mkdir()
+    Path("run", name).write_text("epochs: 1\n")
+    assert ended(["train", *SMALL, *more, "--out", "run"]) == 2
+    assert Path("run", name).read_text() == "epochs: 1\n"
+
+
+def test_a_run_goes_on_by_its_own_options(here):
+    (here / "mine.yaml").write_text(FILE)
+    main(["train", "--config", "mine.yaml", "--quiet", "--out", "whole"])
+    words = ["--config", "mine.yaml", "--quiet", "--stop-after", "1"]
+    main(["train", *words, "--out", "run"])
+    (here / "mine.yaml").unlink()
+    main(RESUMED)
+    assert same_weights("run", "whole")
+
+
+def test_what_contradicts_a_run_is_refused_by_name(here, capsys):
+    began = ["--method", "SAM(rho=0.1)", "--augment", "HorizontalFlip"]
+    main(["train", *SMALL, *began, "--stop-after", "1", "--out", "run"])
+    before = Path("run", KEPT_OPTIONS).read_text()
+    for option, value in {"method.rho": "0.2", "method": "GSAM", "epochs": "3"}.items():
+        assert ended([*RESUMED, f"--{option}", value]) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"tepui: {option.split('.')[0]} must be what the run in")
+    assert Path("run", KEPT_OPTIONS).read_text() == before
+    main([*RESUMED, *began, "--members", "2", "--workers", "0", "--quiet"])
+
+
+def test_the_command_that_began_a_run_resumes_it(here):
+    words = [*RESUMED, *SMALL, "--seeds+", "3", "5"]
+    main([*words, "--stop-after", "1"])
+    main(words)
+    assert Path("run/ensemble.safetensors").exists()
+
+
+def test_a_file_that_is_written_takes_the_place_of_kept_options(here, capsys):
+    main(["train", *SMALL, "--stop-after", "1", "--out", "run"])
+    (here / "mine.yaml").write_text(FILE)
+    assert ended([*RESUMED, "--config", "mine.yaml"]) == 2
+    assert "must be what the run in run was started with" in capsys.readouterr().err
+
+
+def test_options_of_a_folder_name_no_code(here, capsys):
+    own = ["--model", "own_nets.Net"]
+    main(["train", *SMALL, *own, "--model.width", "6", "--stop-after", "1"])
+    del sys.modules["own_nets"]
+    words = ["train", "--resume", "--out", "runs/train-001"]
+    file = Path("runs/train-001", KEPT_OPTIONS)
+    assert file.read_text().startswith("# tepui train --config FILE --model own_nets.N")
+    assert ended(words) == 2
+    said = capsys.readouterr().err
+    assert "one of yours that the command line names by the same path" in said
+    assert f"got 'own_nets.Net' (in {file})" in said
+    assert "own_nets" not in sys.modules
+    text = file.read_text()
+    for path in ("os.system", "own_nets.Unseen", "tepui.fit"):
+        file.write_text(text.replace("own_nets.Net\n  init", f"{path}\n  init"))
+        assert path in file.read_text()
+        assert ended(words) == 2
+        assert f"got '{path}'" in capsys.readouterr().err
+    file.write_text(f"!!python/object/apply:os.system ['echo']\n{text}")
+    assert ended(words) == 2
+    file.write_text(text)
+    main([*words, *own])

@@ -178,6 +178,23 @@ def test_every_printed_number_has_its_record(monkeypatch, number):
     assert len(wanted) == {1: 20, 2: 135, 3: 44}[number]
 
 
+def test_named_methods_have_their_small_ensembles_in_table_2(monkeypatch):
+    monkeypatch.setattr(protocol, "tested", saying_anything)
+    monkeypatch.setattr(table2, "Ensemble", lambda *_: None)
+    monkeypatch.setattr(table2, "uniform_soup", lambda _: None)
+    monkeypatch.setattr(table2, "in_three_ways", lambda *_: (0.5, 0.5, 0.5))
+    pair = Order("paper", methods=("a2d", "sed_a2d"))
+    some, all_ = (table2.RECIPE.records(None, order) for order in (pair, PAPER))
+    small = protocol.study_of(PAPER).members
+    assert {(r.method, r.at["ensemble_size"]) for r in some} == {
+        ("a2d", small),
+        ("sed_a2d", small),
+    }
+    assert {*map(repr, some)} < {*map(repr, all_)}
+    with pytest.raises(ValueError, match="methods must be one of"):
+        list(table2.numbers(Order("paper", methods=("sam",))))
+
+
 def test_plans_of_paper_size_need_no_files(monkeypatch, tmp_path):
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path))
     for recipe in (figure2, figure3, figure4, table1, table2, table3):

@@ -29,14 +29,21 @@ AGGREGATIONS = ("oracle selection", "prediction ensemble", "uniform soup")
 
 
 def numbers(order: Order) -> Iterator[Numbers]:
-    """Return accuracies by method, ensemble size, aggregation and set."""
+    """Return accuracies by method, ensemble size, aggregation and set.
+
+    Methods that are named have their small ensembles alone.
+    """
     study = protocol.study_of(order)
-    rows = [("single", 1, protocol.trials(study, "deep_ensemble"))]
-    for size, names in (
-        (study.members, protocol.METHODS),
-        (study.large, protocol.LARGE),
-    ):
-        rows += [(name, size, protocol.trials(study, name, size)) for name in names]
+    rows = [
+        (name, study.members, protocol.trials(study, name, study.members))
+        for name in order.choose(protocol.METHODS)
+    ]
+    if order.methods is None:
+        rows.insert(0, ("single", 1, protocol.trials(study, "deep_ensemble")))
+        rows += [
+            (name, study.large, protocol.trials(study, name, study.large))
+            for name in protocol.LARGE
+        ]
     for name, size, runs in rows:
         yield protocol.head_numbers("sed/table2", study, name, runs, accuracies, size)
 
@@ -73,5 +80,5 @@ RECIPE = Recipe(
     title="accuracy on shifted images, for three ways to join members",
     numbers=numbers,
     settings=protocol.settings,
-    overrides=protocol.LENGTHS,
+    overrides=(*protocol.LENGTHS, "methods"),
 )

@@ -166,7 +166,7 @@ def relative_flatness():
         model = MLP(64, (32,), 10)
         with torch.no_grad():
             for each in model.layers.parameters():  # weights and bias of one layer
-                each *= factor
+                each.mul_(factor)
             model.classifier.weight /= factor
         flatness.append(sharpness.relative_flatness(model, data).value)
         traces.append(sharpness.hessian_trace(model, data, num_probes=30).value)

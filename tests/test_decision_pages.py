@@ -14,6 +14,7 @@ PAGES = [
     ("003_how_late", "make_how_late", (), 58),
     ("004_hundred_classes", "make_which_rule", ("004",), 50),
     ("005_random_scores", "make_random_scores", (), 33),
+    ("006_small_radii", "make_small_radii", (), 5),
     ("007_headline", "make_headline", (), 14),
     ("008_averaging", "make_averaging", (), 30),
 ]
@@ -61,3 +62,14 @@ def test_rows_of_the_page_are_printed(printed, name, script, arguments, count):
     rows = rows_of(page)
     assert len(rows) == count
     assert [row for row in rows if not any(holds(line, row) for line in lines)] == []
+
+
+def test_the_table_of_the_pilot_is_printed(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    script = importlib.import_module("make_pilot_picture")
+    monkeypatch.setattr(script.plt.Figure, "savefig", lambda *_, **__: None)
+    script.main()
+    printed = capsys.readouterr().out.splitlines()
+    page = (ROOT / "docs" / "cifar10_pilot.md").read_text("utf-8")
+    assert len(printed) == 10
+    assert [line for line in printed if line not in page] == []

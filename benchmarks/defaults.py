@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from decision_runs import the_device
-from flights import seasons
 from torch import nn
 
 import tepui
@@ -125,6 +124,8 @@ def features(arguments: argparse.Namespace) -> Job:
 
 def flights(arguments: argparse.Namespace) -> Job:
     """Return perceptrons on a table whose season changes."""
+    from flights import seasons  # which needs pandas
+
     size = arguments.samples or 20_000
     (train, test), (unlabeled, summer) = seasons((8_000, size), (8_000, size))
     return Job(

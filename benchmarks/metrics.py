@@ -76,7 +76,7 @@ def separately() -> dict[str, Callable[[Tensor, Tensor], object]]:
         "der": m.der,
         "kl": lambda x, y: m.mean_kl(x),
         "unique_predictions": lambda x, y: m.unique_predictions(x),
-        **{f"eir, {rule}": lambda x, y, r=rule: m.eir(x, y, r) for rule in RULES},
+        **{f"eir, {rule}": lambda x, y, r=rule: m.eir(x, y, rule=r) for rule in RULES},
         "nll": m.nll,
         "brier_decomposition": m.brier_decomposition,
         "reliability": m.reliability,
@@ -114,8 +114,8 @@ def detection(scores: dict[str, Tensor]) -> list[Tensor]:
         pair = values.chunk(2)
         found.append(metrics.auroc(*pair))
         for positive in ("ood", "in"):
-            found.append(metrics.aupr(*pair, positive))
-            found.append(metrics.fpr95(*pair, positive))
+            found.append(metrics.aupr(*pair, positive=positive))
+            found.append(metrics.fpr95(*pair, positive=positive))
     return found
 
 

@@ -1,10 +1,11 @@
 """Tables and the picture of decisions whose arms were trained in blocks of one seed."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
-from statistics import fmean
+from itertools import combinations, cycle
+from statistics import fmean, stdev
+from typing import Any
 
 from matplotlib.axes import Axes
 from score_tables import (
@@ -39,6 +40,7 @@ SCALED = {
     "ECE % clean": (lambda r: 100 * r["scaled"]["clean"]["ece"], 2),
     "ECE % corrupted": (lambda r: 100 * r["scaled"]["corrupted"]["ece"], 2),
 }
+Score = Callable[[dict[str, Any]], float]
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,13 @@ class Arms:
         self, arm: str, other: str, data: str, confidence: float = 0.95
     ) -> Difference:
         """Return an arm's accuracy less another's, in points."""
-        first, second = (self.accuracies(name, data) for name in (arm, other))
+        return self.lead(arm, other, lambda r: 100 * r[data]["accuracy"], confidence)
+
+    def lead(
+        self, arm: str, other: str, score: Score, confidence: float = 0.95
+    ) -> Difference:
+        """Return an arm's score less another's of the same blocks."""
+        first, second = (list(map(score, self.ensembles(a))) for a in (arm, other))
         return paired_difference(first, second, confidence)
 
     def begin_page(self, picture: str) -> bool:
@@ -138,16 +146,13 @@ class Arms:
     def print_copies(self, part: str) -> None:
         """Print accuracy on the corrupted copies of each severity or corruption."""
 
-        def mean(result: dict, group: str) -> float:
-            copies = result["copies"].items()
-            return 100 * fmean(v for name, v in copies if group in name.split("/"))
-
         copies = self.results[0]["copies"]
         names = [name.split("/")[part == "severity"] for name in copies]
         print("\n" + row(part, *self.labels.values()))
         for group in dict.fromkeys(names):
             cells = [
-                [mean(r, group) for r in self.ensembles(arm)] for arm in self.labels
+                [on_copies(r, group) for r in self.ensembles(arm)]
+                for arm in self.labels
             ]
             print(row(group, *(mean_and_error(each, 2) for each in cells)))
 
@@ -162,6 +167,32 @@ class Arms:
                 )
                 cells.append(with_interval(paired_difference(*both)))
             print(row(f"{self.labels[arm]} less {self.labels[other]}", *cells))
+
+    def print_spreads(self) -> None:
+        """Print how differences of accuracy vary between blocks, in points."""
+        print("\n" + row("standard deviation between blocks", "clean", "corrupted"))
+        for arm, other in combinations(self.labels, 2):
+            cells = []
+            for data in ("clean", "corrupted"):
+                both = (self.accuracies(a, data) for a in (arm, other))
+                cells.append(stdev(a - b for a, b in zip(*both, strict=True)))
+            name = f"{self.labels[arm]} less {self.labels[other]}"
+            print(row(name, *(f"{cell:.2f}" for cell in cells)))
+
+    def print_sets(self) -> None:
+        """Print which part of the data sharpness-aware sets hold, and pairs share."""
+        heads = ("arm", "share of the data", "of all members", "shared by a pair")
+        print("\n" + row(*heads))
+        for arm, label in self.labels.items():
+            found = [r["sets"] for r in self.ensembles(arm)]
+            if not all(found):
+                continue
+            sizes = [[n / each["samples"] for n in each["sizes"]] for each in found]
+            members = [size for several in sizes for size in several]
+            shared = [overlap(each["overlaps"]) for each in found]
+            mean = mean_and_error([fmean(several) for several in sizes], 3)
+            reach = f"{min(members):.3f} to {max(members):.3f}"
+            print(row(label, mean, reach, mean_and_error(shared, 3)))
 
     def draw(self, file: str) -> None:
         """Draw every ensemble, the arms side by side, a line for each block."""
@@ -180,6 +211,17 @@ class Arms:
                     if known:
                         axis.plot(values, linewidth=0.7, **style)
                 name_ticks(axis, list(self.labels.values()))
+
+
+def on_copies(result: Mapping[str, Any], group: str) -> float:
+    """Return the mean accuracy on copies of a severity or corruption, in points."""
+    copies = result["copies"].items()
+    return 100 * fmean(value for name, value in copies if group in name.split("/"))
+
+
+def overlap(overlaps: Sequence[Sequence[float]]) -> float:
+    """Return the mean over pairs of members."""
+    return fmean(overlaps[i][j] for i, j in combinations(range(len(overlaps)), 2))
 
 
 def name_ticks(axis: Axes, labels: Sequence[str]) -> None:

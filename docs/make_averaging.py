@@ -12,7 +12,7 @@ from decision_designs import DESIGNS
 from decision_runs import read
 from score_tables import row, with_interval
 
-from tepui.studies.significance import Difference, holm, paired_difference
+from tepui.studies.significance import Difference, holm
 
 HERE = Path(__file__).parent
 DESIGN = DESIGNS["008"]
@@ -28,6 +28,22 @@ LABELS = {
     for arm, label in RUNS.items()
     for end, averaged in DESIGN.ends(arm).items()
 }
+FORMER = HERE / "results" / "decisions" / DESIGNS["002"].folder
+AGAIN = (
+    ("sam", "deep_ensemble"),
+    ("released", "deep_ensemble"),
+    ("late", "deep_ensemble"),
+    ("released", "sam"),
+)
+DETECTORS = (
+    "pds",
+    "mutual_information",
+    "max_mean_probability",
+    "entropy",
+    "energy",
+    "max_logit",
+    "predictive_variance",
+)
 CANDIDATE = "deep_ensemble_averaged"
 POINTS, NATS = 0.3, 0.02  # margins of rules 1 to 3
 CLEAN_MARGIN = 0.2  # of rule 4
@@ -41,17 +57,23 @@ def main() -> None:
         arms.print_blocks()
         arms.draw(f"decision_{DESIGN.folder}.png")
         arms.end_page([(f"{arm}_averaged", arm) for arm in RUNS])
+        print_again(arms)
+        print_detection(arms)
 
 
 def print_comparisons(arms: Arms) -> None:
     """Print the averaged deep ensemble less others, and what rules 1 to 3 say."""
     heads = ("rule", "averaged deep ensemble less", "corrupted %", "NLL", "is")
-    print("\n" + row(*heads))
+    print("\n" + row(*heads, "corrupted %, 95 % interval"))
     others = {1: "released", 2: "released_averaged", 3: "late"}
+    first = standing(arms, "released")
     for rule, other in others.items():
         found = [difference(arms, CANDIDATE, other, s, 0.9) for s in ("C", "L")]
         cells = [with_interval(found[0]), with_interval(found[1], 3)]
-        print(row(rule, LABELS[other], *cells, standing(arms, other)))
+        asked = rule != 2 or first == "within"
+        says = standing(arms, other) if asked else "not asked, as rule 1 does not hold"
+        wide = with_interval(difference(arms, CANDIDATE, other, "C", 0.95))
+        print(row(rule, LABELS[other], *cells, says, wide))
     left = difference(arms, "released_averaged", CANDIDATE, "C", 0.95)
     print(
         f"2. averaged SharpBalance less averaged deep ensemble: {with_interval(left)}"
@@ -88,11 +110,34 @@ def difference(
     if score != "L":
         data = {"C": "corrupted", "A": "clean"}[score]
         return arms.difference(arm, other, data, confidence)
-    both = (
-        [r["scaled"]["corrupted"]["nll"] for r in arms.ensembles(a)]
-        for a in (arm, other)
-    )
-    return paired_difference(*both, confidence)
+    return arms.lead(arm, other, lambda r: r["scaled"]["corrupted"]["nll"], confidence)
+
+
+def print_again(arms: Arms) -> None:
+    """Print the runs of decision 002 beside those of the same arms here."""
+    before = Arms(read(FORMER), RUNS, DESIGNS["002"].blocks)
+    every = Arms([*before.results, *arms.results], RUNS, ())
+    for data in ("corrupted", "clean"):
+        print("\n" + row(f"{data}, points", "002", "here", "all ten"))
+        for arm, other in AGAIN:
+            found = [
+                each.difference(arm, other, data) for each in (before, arms, every)
+            ]
+            label = RUNS[arm] + (f" less {RUNS[other]}" if other == "sam" else "")
+            print(row(label, *map(with_interval, found)))
+
+
+def print_detection(arms: Arms) -> None:
+    """Print AUROC of unfamiliar images less that of the deep ensemble."""
+    print("\n" + row("AUROC less the deep ensemble's", *DETECTORS))
+    for arm in ("sam", "released", "late"):
+        found = [
+            arms.lead(
+                arm, "deep_ensemble", lambda r, s=s: r["unfamiliar"]["cifar100"][s]
+            )
+            for s in DETECTORS
+        ]
+        print(row(RUNS[arm], *(with_interval(each, 3) for each in found)))
 
 
 if __name__ == "__main__":

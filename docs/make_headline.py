@@ -43,13 +43,13 @@ class Contrast(NamedTuple):
     arm: str
     other: str
     chance: dict[str, float]
-    printed: float | None
+    printed: dict[str, float] | None
 
 
 CONTRASTS = (
-    Contrast(FULL, SAM, FAMILY, 1.00),
-    Contrast(FULL, PLAIN, FAMILIES, 1.49),
-    Contrast(SAM, PLAIN, FAMILIES, 0.49),
+    Contrast(FULL, SAM, FAMILY, {"corrupted": 1.00, "clean": 0.12}),
+    Contrast(FULL, PLAIN, FAMILIES, {"corrupted": 1.49, "clean": 0.60}),
+    Contrast(SAM, PLAIN, FAMILIES, {"corrupted": 0.49, "clean": 0.48}),
     Contrast(LATE, PLAIN, FAMILY, None),
 )
 Cell = Callable[[dict[str, Any]], str]
@@ -63,6 +63,7 @@ ACCURACY: dict[str, Cell] = {
     "each member, clean %": lambda r: ", ".join(
         map(_points, r["clean"]["members"]["accuracy"])
     ),
+    "training loss": lambda r: ", ".join(f"{each:.3f}" for each in r["loss"][-1]),
 }
 PROBABILITIES: dict[str, Cell] = {
     "NLL, corrupted": lambda r: f"{r['corrupted']['nll']:.3f}",
@@ -113,9 +114,12 @@ def print_ensembles(results: Results, columns: dict[str, Cell]) -> None:
 
 def print_seen(arms: Arms) -> None:
     """Print differences of one or two blocks, and what rule 2 calls them."""
-    print("\n" + row("difference", "corrupted", "clean"))
+    print("\n" + row("difference", "corrupted", "the paper", "clean", "the paper"))
     for contrast in CONTRASTS:
-        cells = [seen(arms, contrast, data) for data in ("corrupted", "clean")]
+        cells = []
+        for data in ("corrupted", "clean"):
+            printed = f"{contrast.printed[data]:+.2f}" if contrast.printed else ""
+            cells += [seen(arms, contrast, data), printed]
         print(row(name_of(contrast), *cells))
 
 
@@ -143,7 +147,8 @@ def print_verdicts(arms: Arms) -> None:
     for contrast, apart, p in zip(CONTRASTS, found, corrected, strict=True):
         says = "supported" if p <= 0.05 and apart.mean > 0 else "undecided"
         says = "refuted" if apart.high < 0 else says
-        printed = said_of_printed(contrast.printed, apart.low, apart.high)
+        of_paper = contrast.printed and contrast.printed["corrupted"]
+        printed = said_of_printed(of_paper, apart.low, apart.high)
         clean = with_interval(arms.difference(contrast.arm, contrast.other, "clean"))
         numbers = (with_interval(apart), f"{apart.p:.4f}", f"{p:.4f}")
         print(row(name_of(contrast), *numbers, says, printed, clean))

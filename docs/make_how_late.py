@@ -6,6 +6,7 @@ Before all blocks are complete it shows what each ensemble scored, and no differ
 """
 
 from pathlib import Path
+from statistics import fmean
 
 from block_tables import Arms
 from decision_runs import read
@@ -34,6 +35,7 @@ def main() -> None:
         print_leads(arms)
         print_answers(arms)
         arms.end_page([(arm, PLAIN) for arm in LABELS if arm != PLAIN])
+        print_seconds(arms)
 
 
 def print_leads(arms: Arms) -> None:
@@ -43,6 +45,18 @@ def print_leads(arms: Arms) -> None:
         if arm != PLAIN:
             leads = [arms.difference(arm, PLAIN, d) for d in ("corrupted", "clean")]
             print(row(label, *map(with_interval, leads)))
+
+
+def print_seconds(arms: Arms) -> None:
+    """Print what arms took next to their block's deep ensemble, scoring apart too."""
+    print("\n" + row("arm", "times a deep ensemble's seconds", "of it scoring, %"))
+    plain = [sum(r["epoch_seconds"]) for r in arms.ensembles(PLAIN)]
+    for arm, label in LABELS.items():
+        found = list(zip(arms.ensembles(arm), plain, strict=True))
+        scoring = [r["exchange_seconds"] / seconds for r, seconds in found]
+        steps = [sum(r["epoch_seconds"]) / seconds for r, seconds in found]
+        times = fmean(scoring) + fmean(steps)
+        print(row(label, f"{times:.2f}", f"{100 * fmean(scoring):.1f}"))
 
 
 def print_answers(arms: Arms) -> None:

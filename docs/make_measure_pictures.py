@@ -10,10 +10,10 @@ import matplotlib as mpl
 import torch
 
 import tepui
+from tepui import sharpness
 from tepui.data import Arrays, Digits
 from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble
-from tepui.metrics import sharpness
 from tepui.models import MLP, ConvNet
 
 mpl.use("Agg")
@@ -165,8 +165,8 @@ def relative_flatness():
         torch.manual_seed(0)
         model = MLP(64, (32,), 10)
         with torch.no_grad():
-            model.layers[0].weight *= factor
-            model.layers[0].bias *= factor
+            for each in model.layers.parameters():  # weights and bias of one layer
+                each.mul_(factor)
             model.classifier.weight /= factor
         flatness.append(sharpness.relative_flatness(model, data).value)
         traces.append(sharpness.hessian_trace(model, data, num_probes=30).value)

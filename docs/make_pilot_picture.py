@@ -1,6 +1,6 @@
 """Draw the CIFAR-10 pilot from its result files and print its table.
 
-python3 docs/make_pilot_picture.py
+PYTHONPATH=src python3 docs/make_pilot_picture.py
 """
 
 import json

@@ -384,7 +384,7 @@ def false_alarms(inside, outside):
         )
     found = high.sort().values[len(high) - -(-19 * len(high) // 20)]
     kept = low.sort().values[-(-19 * len(low) // 20) - 1]
-    out, inner = (metrics.fpr95(low, high, each) for each in ("ood", "in"))
+    out, inner = (metrics.fpr95(low, high, positive=each) for each in ("ood", "in"))
     axes.axvline(
         float(found), color="k", label=f"95 % of unfamiliar found: FPR {out:.2f}"
     )

@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from statistics import fmean
 
-from radius import RADII, blocks_by_radius
+from radius import RADII, balanced, blocks_by_radius
 from scipy import stats
 from score_tables import (
     SHOWN,
@@ -25,6 +25,7 @@ from tepui.studies.significance import holm, paired_difference
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "decisions" / "001_radius" / "runs.json"
 WIDTH = 32
+TAILS = (0.975, 0.025)
 LABELS = {
     "deep_ensemble": "deep ensemble",
     "sam": "SAM",
@@ -37,8 +38,8 @@ def main() -> None:
     for methods in (("sam", "sharpbalance"), ("sam",), ("sharpbalance",)):
         print(f"\nBalanced accuracy: {', '.join(methods)}")
         rule(blocks_by_radius(results, WIDTH, methods))
-    for method, label in LABELS.items():
-        print(f"\n{label}")
+    print("\n" + row("method", "ρ", *SHOWN, "balanced accuracy", "training loss"))
+    for method in LABELS:
         ensembles(results, method)
     members(results)
     draw(results)
@@ -63,6 +64,10 @@ def rule(table: dict[float, list[float]]) -> None:
         f"s {spread:.3f}, {freedom} degrees of freedom, error {error:.3f}, half-width "
         f"{reach:.2f}; best {best}, answer {answer}"
     )
+    low, high = (
+        spread * math.sqrt(freedom / stats.chi2.ppf(q, freedom)) for q in TAILS
+    )
+    print(f"95 % interval of s: {low:.2f} to {high:.2f}")
     others = [rho for rho in RADII if rho != answer]
     apart = {rho: means[answer] - means[rho] for rho in others}
     p_values = [
@@ -86,9 +91,12 @@ def chosen(results: list[dict], method: str, rho: float) -> list[dict]:
 
 def ensembles(results: list[dict], method: str) -> None:
     """Print mean and standard error of each score over blocks, for each radius."""
-    print(row("ρ", *SHOWN))
     for rho in sorted({r["rho"] for r in results if r["method"] == method}):
-        print(row(rho, *score_cells(chosen(results, method, rho))))
+        several = chosen(results, method, rho)
+        blocks = ", ".join(f"{balanced(r):.2f}" for r in several)
+        losses = ", ".join(f"{r['loss'][-1][0]:.2f}" for r in several)
+        cells = [*score_cells(several), blocks, losses]
+        print(row(LABELS[method], f"{rho:g}", *cells))
 
 
 def members(results: list[dict]) -> None:
@@ -108,7 +116,8 @@ def members(results: list[dict]) -> None:
     for method in ("sam", "sharpbalance"):
         for rho in (0.0, *RADII[1:]):
             other = "deep_ensemble" if rho == 0 else method
-            print(row(LABELS[method], rho, *compared((method, 0.05), (other, rho))))
+            cells = compared((method, 0.05), (other, rho))
+            print(row(LABELS[method], f"{rho:g}", *cells))
     for rho in RADII:
         cells = compared(("sharpbalance", rho), ("sam", rho))
         print(row("SharpBalance less SAM", rho, *cells))

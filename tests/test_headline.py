@@ -35,7 +35,8 @@ def result(arm, block, corrupted, clean=95.0):
     scaled = {"temperature": 1.1, "clean": {"nll": 0.2, "ece": 0.01}}
     scaled["corrupted"] = {"nll": 0.9, "ece": 0.1}
     both = {"clean": scores(clean), "corrupted": scores(corrupted)}
-    return {"arm": arm, "block": block, "scaled": scaled, **both}
+    losses = [[2.0] * 3, [0.01] * 3]
+    return {"arm": arm, "block": block, "loss": losses, "scaled": scaled, **both}
 
 
 def results(blocks):
@@ -68,12 +69,14 @@ def test_one_block_is_held_against_chance_and_not_judged(told):
     assert lines[0] == "1 of 3 blocks are complete"
     said = {line.split(" | ")[0][2:]: line.split(" | ")[1:] for line in lines}
     beyond = "beyond chance as known from elsewhere"
-    once = "+0.00: seen once |"
-    assert said["SharpBalance less SAM"] == [f"+1.10: {beyond}", once]
-    assert said["SharpBalance less deep ensemble"] == [f"+1.70: {beyond}", once]
-    assert said["SAM less deep ensemble"] == ["+0.60: seen once", once]
+    once = "+0.00: seen once"
+    full = said["SharpBalance less SAM"]
+    assert full == [f"+1.10: {beyond}", "+1.00", once, "+0.12 |"]
+    assert said["SharpBalance less deep ensemble"][0] == f"+1.70: {beyond}"
+    flat = said["SAM less deep ensemble"]
+    assert flat == ["+0.60: seen once", "+0.49", once, "+0.48 |"]
     late = said["late SharpBalance less deep ensemble"]
-    assert late == [f"{MINUS}1.00: {beyond}", once]
+    assert late == [f"{MINUS}1.00: {beyond}", "", once, " |"]
     assert said["late SharpBalance, 0.05"][1:3] == ["0.500", "0.900"]
     assert not any("supported" in line or "refuted" in line for line in lines)
 

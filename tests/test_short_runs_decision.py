@@ -11,12 +11,11 @@ from tepui.methods import SAM, SharpBalance
 
 ROOT = Path(__file__).parents[1]
 NOISE = (0.1, -0.1, 0.05, 0.0, -0.05)
-NAMES = ("make_short_runs", "make_defaults", "flights", "defaults")
+NAMES = ("make_short_runs", "make_defaults", "defaults")
 
 
 @pytest.fixture
 def make(monkeypatch):
-    pytest.importorskip("pandas")
     for folder in ("benchmarks", "docs"):
         monkeypatch.syspath_prepend(ROOT / folder)
     yield importlib.import_module("make_short_runs")

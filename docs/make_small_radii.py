@@ -1,0 +1,25 @@
+"""Print the table of decision 006 from every ensemble's accuracy on held-out data.
+
+PYTHONPATH=src python3 docs/make_small_radii.py
+"""
+
+from pathlib import Path
+
+from score_tables import mean_and_error, row
+
+from tepui.core.storage import read_json
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "decisions" / "006_small_radii" / "radii.json"
+
+
+def main() -> None:
+    found = read_json(RESULTS)["held_out_accuracy"]
+    print(row("radius", *found))
+    for radius in next(iter(found.values())):
+        several = ([100 * each for each in rows[radius]] for rows in found.values())
+        print(row(radius, *(mean_and_error(each, 2) for each in several)))
+
+
+if __name__ == "__main__":
+    main()

@@ -209,8 +209,17 @@ def test_an_option_that_is_not_there_is_noticed():
 
 
 def test_measures_that_the_page_names_are_there():
-    names = ("hessian_eigenvalues", "ntk_logdet", "fisher_trace", "hessian_trace")
+    names = ("worst_case", "average_case", "fisher_trace", "hessian_trace")
     assert all(f"`{name}`" in PAGE and hasattr(sharpness, name) for name in names)
+
+
+def test_further_measures_are_named_by_their_paths(ran):
+    flags = options("Flags of the measuring scripts")
+    (option,) = [each for each in flags if each.startswith("--measures tepui.")]
+    words = ["measure", "runs/sam", "--data", "CIFAR100", "--data.root", "data"]
+    main(miniature([*words, *shlex.split(option), "--samples", "500", "--out", "more"]))
+    found = json.loads((ran / "more/measure.json").read_text())["sharpness"]
+    assert {"hessian_eigenvalues", "ntk_logdet"} <= set(found)
 
 
 def test_the_miniature_is_read_as_the_real_set(place):

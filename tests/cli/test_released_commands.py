@@ -20,6 +20,7 @@ from tepui.cli.main import main
 from tepui.data import CIFAR100, CORRUPTIONS
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import SharpBalance
+from tepui.models import MLP
 from tepui.training.described import to_jsonable
 from tepui.training.run_folder import RunFolder
 
@@ -209,8 +210,20 @@ def test_an_option_that_is_not_there_is_noticed():
 
 
 def test_measures_that_the_page_names_are_there():
-    names = ("hessian_eigenvalues", "ntk_logdet", "fisher_trace", "hessian_trace")
+    names = ("worst_case", "average_case", "fisher_trace", "hessian_trace")
     assert all(f"`{name}`" in PAGE and hasattr(sharpness, name) for name in names)
+
+
+def test_further_measures_are_named_by_their_paths(tmp_path):
+    flags = options("Flags of the measuring scripts")
+    (option,) = [each for each in flags if each.startswith("--measures tepui.")]
+    file, out = str(tmp_path / "a.pt"), tmp_path / "out"
+    torch.save(MLP(hidden=(4,)).state_dict(), file)
+    small = ["--model", "MLP", "--model.hidden", "[4]", "--samples", "5"]
+    where = ["--data", "Digits", "--what", "sharpness", "--out", str(out)]
+    main(["measure", file, *small, *where, *shlex.split(option), "--device", "cpu"])
+    found = json.loads((out / "measure.json").read_text())["sharpness"]
+    assert {"hessian_eigenvalues", "ntk_logdet"} <= set(found)
 
 
 def test_the_miniature_is_read_as_the_real_set(place):

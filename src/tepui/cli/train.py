@@ -43,7 +43,7 @@ from tepui.training.progress import Style
 from tepui.training.run import Run
 from tepui.training.timeline import in_words
 
-EXAMPLE = "tepui train --method SAM --method.rho 0.05 --members 3 --out runs/sam"
+EXAMPLE = "tepui train --method SAM --members 3 --out runs/sam"
 
 
 def train(

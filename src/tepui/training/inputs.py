@@ -24,6 +24,7 @@ from tepui.data.loading import as_arrays, in_order, length, targets_of
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.some_members import check_seeds
 from tepui.losses import CrossEntropy, Loss, task_of
 from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
@@ -69,7 +70,8 @@ def check_execution(
 
 
 def check_members(ensemble: Ensemble) -> None:
-    """Refuse members whose gradients could not be taken: they would be zero."""
+    """Refuse members without their own seeds, or whose gradients would be zero."""
+    check_seeds(ensemble.seeds, len(ensemble))
     rule = (
         "be a plain tensor, not divided by fully_shard, whose members need a loop of "
         "their own (with tepui.optim.SAM)"

@@ -27,7 +27,7 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric
 from tepui.evaluation.rehearsal import rehearse
 from tepui.evaluation.stored_logits import LOGITS, LogitType
-from tepui.losses import task_of
+from tepui.losses import Loss, task_of
 from tepui.methods import Method
 from tepui.models.split import frozen
 from tepui.modules.running import evaluating, forward
@@ -55,7 +55,7 @@ from tepui.studies.job import Job
 from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.method_result import MethodResult
 from tepui.studies.named_store import NamedStore
-from tepui.studies.specifications import Trial
+from tepui.studies.refused_methods import check_methods
 from tepui.studies.standing import where_it_stands
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
@@ -151,7 +151,8 @@ def compare(
 
     Raises:
         FileExistsError: If ``out`` holds something and ``resume`` is false.
-        ValueError: If an argument breaks its rule.
+        ValueError: If an argument breaks its rule, or a method cannot be trained on the
+            data; both before anything is trained.
     """
     exchange = exchange_here()
     folder, place = Path(out), device_named(device)
@@ -180,7 +181,8 @@ def compare(
                 training |= {"validation": cache.read(validation)}
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = jobs_of(methods, factory, data, spec, sharpness, seeds, members, training)
-    model = _check_test(next(iter(plan.values())).trial, learned, on_images)
+    store = store_of(folder, place, plan, training, logits_in)
+    model = _check(plan, learned, on_images, store)
     settings = {
         "members": members,
         "ensembles": ensembles,
@@ -195,7 +197,6 @@ def compare(
         **{n: _shown(item) for n, item in training.items() if n != "callbacks"},
     }
     results = earlier_methods(folder, labels(methods), settings)
-    store = store_of(folder, place, plan, training, logits_in)
     before = {j.trial.digest for j in plan.values() if store.has(j.trial, on_images)}
     for job in plan.values():
         if exchange.writer and job.trial.digest not in before:
@@ -266,10 +267,25 @@ def _kept(shifts: Shifts, device: torch.device) -> Shifts:
     return replace(shifts, copies=replace(shifts.copies, keep=True).made_on(device))
 
 
-def _check_test(trial: Trial, train: Dataset[Any], spec: GivenTest) -> str:
-    """Refuse a test that members cannot be put to; return what members are."""
-    ensemble = Ensemble.build(trial.model, len(trial.seeds), trial.seeds)
-    members, loss = [*ensemble.members], trial.training.loss
+def _check(
+    plan: Mapping[tuple[str, int], Job],
+    train: Dataset[Any],
+    spec: GivenTest,
+    store: NamedStore,
+) -> str:
+    """Refuse what cannot be trained or tested; return what members are."""
+    trials = {label: job.trial for (label, number), job in plan.items() if number == 0}
+    first = next(iter(trials.values()))
+    ensemble = Ensemble.build(first.model, len(first.seeds), first.seeds)
+    _check_test([*ensemble.members], first.training.loss, train, spec)
+    check_methods(trials, ensemble, store)
+    return type(ensemble.members[0]).__qualname__
+
+
+def _check_test(
+    members: Sequence[nn.Module], loss: Loss, train: Dataset[Any], spec: GivenTest
+) -> None:
+    """Refuse a test that members cannot be put to."""
     few = few_of(train, members)
     sizes = output_sizes(members, few, loss)
     classes = classes_of(sizes, few.targets, loss)
@@ -280,7 +296,6 @@ def _check_test(trial: Trial, train: Dataset[Any], spec: GivenTest) -> str:
         given = forward(members[0], few.inputs)
     shape = len(members), *given.shape[1:]
     rehearse(spec.metrics, task_of(loss), shape, targets_of(spec.test))
-    return type(members[0]).__qualname__
 
 
 def _carry_out_all(

@@ -67,10 +67,13 @@ def test_probabilities_to_be_scored_are_refused_before_training(tmp_path):
     test = Arrays(X, torch.tensor([0.0, 0.5]).expand(24, 2))
     settings = {"members": 2, "ensembles": 1, "epochs": 1, "progress": "none"}
     settings |= {"loss": BinaryCrossEntropy(), "out": tmp_path / "run"}
-    message = r"^labels of test must be 0 or 1, to be scored, got 'values 0, 0\.5'"
-    with pytest.raises(ValueError, match=message):
+    message = r"^labels of {} must be 0 or 1, to be scored, got 'values 0, 0\.5'"
+    with pytest.raises(ValueError, match=message.format("test")):
         compare([DeepEnsemble()], of_images(2), train, test, **settings)
-    assert not [*tmp_path.rglob("*.safetensors")]
+    clean, settings["shifted"] = Arrays(X, torch.ones(24, 2)), {"far": test}
+    with pytest.raises(ValueError, match=message.format(r"shifted\['far'\]")):
+        compare([DeepEnsemble()], of_images(2), train, clean, **settings)
+    assert not (tmp_path / "run").exists()
 
 
 def refused(methods, out, factory=of_pixels, data=PIXELS, **changes):

@@ -21,7 +21,10 @@ from tepui.core.free_folder import is_free
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_document
 from tepui.data import Corrupted
+from tepui.data.checked_targets import checked_targets
+from tepui.data.class_names import class_names
 from tepui.data.loading import targets_of
+from tepui.data.numbered_as import numbered_as
 from tepui.data.shifts import Cell, Shifts
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric
@@ -61,10 +64,10 @@ from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import LocalExchange, exchange_here
 from tepui.training.described import data_identity, environment_of, to_jsonable
-from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
+from tepui.training.inputs import check_labels, few_of, output_sizes
 from tepui.training.progress import Style, counting
 from tepui.training.run_folder import RunFolder
-from tepui.training.targets import check_yes_or_no
+from tepui.training.targets import check_loss, check_yes_or_no, classifies
 
 FEATURES = "features"
 
@@ -288,12 +291,21 @@ def _check_test(
     """Refuse a test that members cannot be put to."""
     few = few_of(train, members)
     sizes = output_sizes(members, few, loss)
-    classes = classes_of(sizes, few.targets, loss)
     check_yes_or_no("the training data", train, loss)
-    check_yes_or_no("test", spec.test, loss, scored=True)
-    check_labels("test", spec.test, classes, train)
     with evaluating(members[0]), torch.no_grad():
         given = forward(members[0], few.inputs)
+    # Labels to be scored are classes, also where members learn from probabilities.
+    classes = min(sizes) if classifies(loss) else None
+    names = class_names(spec.test)
+    for argument, data in {"test": spec.test, **Shifts.of(spec.shifted).given}.items():
+        scored = numbered_as(data, names)
+        check_yes_or_no(argument, scored, loss, scored=True)
+        check_labels(argument, scored, classes, train)
+        targets = checked_targets(scored)[: len(given)].to(given.device)
+        try:
+            check_loss(given[: len(targets)], targets, loss)
+        except ValueError as error:
+            raise ValueError(f"{argument}: {error}") from error
     shape = len(members), *given.shape[1:]
     rehearse(spec.metrics, task_of(loss), shape, targets_of(spec.test))
 

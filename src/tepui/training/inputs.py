@@ -18,6 +18,7 @@ from tepui.data.augment import (
     RandomCrop,
     RandomResizedCrop,
 )
+from tepui.data.checked_targets import checked_targets
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table import Table
 from tepui.data.loading import as_arrays, in_order, length, targets_of
@@ -300,11 +301,13 @@ def _outputs(modules: Sequence[nn.Module], inputs: Inputs) -> list[Tensor]:
 def check_labels(
     argument: str, dataset: Dataset[Any], classes: int | None, train: Dataset[Any]
 ) -> None:
-    """Check that labels fit the outputs and mean what they mean in training."""
+    """Check that labels fit the outputs and mean what they mean in training.
+
+    Of data that are not held in tensors the first samples are looked at.
+    """
     same_classes(argument, class_names(dataset), class_names(train), "the training set")
-    targets = targets_of(dataset)
-    if targets is not None and classes is not None:
-        class_indices(targets, classes, f"labels of {argument}")
+    if classes is not None:
+        class_indices(checked_targets(dataset), classes, f"labels of {argument}")
 
 
 def run_config(

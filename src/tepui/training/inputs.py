@@ -21,7 +21,7 @@ from tepui.data.augment import (
 from tepui.data.checked_targets import checked_targets
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table import Table
-from tepui.data.loading import as_arrays, in_order, length, targets_of
+from tepui.data.loading import as_arrays, in_order, length
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.ensembles.ensemble import Ensemble
@@ -179,8 +179,10 @@ def check_data(
     coupled = isinstance(spec.method, CoupledMethod)
     require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
     _check_class_weights(spec.loss, sizes, class_names(data.train))
-    held = targets_of(data.train)
-    classes = classes_of(sizes, few.targets if held is None else held, spec.loss)
+    labels = checked_targets(data.train)
+    classes = classes_of(sizes, labels, spec.loss)
+    if classes is not None:
+        class_indices(labels, classes)
     if data.held_out is not None:
         check_yes_or_no("validation", data.held_out, spec.loss)
         check_labels("validation", data.held_out, classes, data.train)
@@ -301,10 +303,7 @@ def _outputs(modules: Sequence[nn.Module], inputs: Inputs) -> list[Tensor]:
 def check_labels(
     argument: str, dataset: Dataset[Any], classes: int | None, train: Dataset[Any]
 ) -> None:
-    """Check that labels fit the outputs and mean what they mean in training.
-
-    Of data that are not held in tensors the first samples are looked at.
-    """
+    """Check that labels fit the outputs and mean what they mean in training."""
     same_classes(argument, class_names(dataset), class_names(train), "the training set")
     if classes is not None:
         class_indices(checked_targets(dataset), classes, f"labels of {argument}")

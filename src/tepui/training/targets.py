@@ -38,8 +38,7 @@ def check_yes_or_no(
 ) -> None:
     """Refuse labels outside [0, 1] for a loss of labels that hold or not.
 
-    Labels to be scored must be 0 or 1. Of data that are not held in tensors the first
-    samples are looked at.
+    Labels to be scored must be 0 or 1.
     """
     inner = getattr(loss, "func", loss)
     if not isinstance(loss, BinaryCrossEntropy) and inner is not binary_cross_entropy:

@@ -1,5 +1,6 @@
 import json
 import shutil
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -9,7 +10,7 @@ from torch.utils.data import Dataset
 
 import tepui
 from tepui.core.seeding import member_seeds
-from tepui.data import Digits, UniformNoise, corrupt, corrupted
+from tepui.data import Arrays, Digits, UniformNoise, corrupt, corrupted
 from tepui.data.corruptions import copies
 from tepui.methods import SAM, SED, DeepEnsemble
 from tepui.models import MLP
@@ -469,6 +470,45 @@ def by_labels(logits, labels):
 def test_metrics_are_computed_once_before_anything_is_trained(tmp_path, metrics, said):
     with pytest.raises(ValueError, match=said):
         small(tmp_path / "run", metrics=metrics)
+    assert not (tmp_path / "run").exists()
+
+
+TEST = Digits(train=False).subset(range(40))
+
+
+def relabeled(labels):
+    return Arrays(TEST.inputs, labels)
+
+
+SOFT = relabeled(torch.full((40, 10), 0.1))
+HIGH = relabeled(TEST.targets + 1)
+ONE_HOT = relabeled(nn.functional.one_hot(TEST.targets, 10))
+OTHERS = replace(TEST, classes=tuple("abcdefghij"))
+
+
+@pytest.mark.parametrize(
+    ("shifted", "said"),
+    [
+        ({"far": SOFT}, r"^labels of shifted\['far'\] must be integers, got torch.flo"),
+        ({("fog", 1): SOFT}, r"^labels of shifted\['fog', 1\] must be integers"),
+        ({"far": [*SOFT]}, r"^labels of shifted\['far'\] must be integers"),
+        ({"far": HIGH}, r"^labels of shifted\['far'\] must lie in \[0, 9\] for 10 out"),
+        ({"far": ONE_HOT}, r"^shifted\['far'\]: labels must be integers of shape"),
+        ({"far": OTHERS}, r"^shifted\['far'\] must have the classes of the training"),
+        ({"far": every_logit}, r"^shifted\['far'\] must be a data set, got a function"),
+    ],
+)
+def test_shifted_data_are_checked_before_anything_is_trained(tmp_path, shifted, said):
+    with pytest.raises(ValueError, match=said):
+        small(tmp_path / "run", shifted=shifted)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("test", [SOFT, [*SOFT]])
+def test_who_learns_from_probabilities_is_tested_by_classes(tmp_path, test):
+    settings = {"members": 2, "epochs": 1, "progress": "none", "out": tmp_path / "run"}
+    with pytest.raises(ValueError, match=r"^labels of test must be integers, got tor"):
+        compare(METHODS, lambda: MLP(hidden=(8,)), SOFT, test, **settings)
     assert not (tmp_path / "run").exists()
 
 

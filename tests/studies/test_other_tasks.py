@@ -6,12 +6,13 @@ from torch import nn
 
 from tepui.data import Arrays
 from tepui.losses import MSE, BinaryCrossEntropy
-from tepui.methods import SAM, DeepEnsemble
+from tepui.methods import A2D, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.report import write_report
 from tepui.studies import compare, load_reports
 from tepui.studies.gallery import FILE, read_gallery
 
 X = torch.rand(24, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+PIXELS = Arrays(X, (X[:, 0] > 0.5).long())
 
 
 def of_pixels():
@@ -27,7 +28,7 @@ def mean_logit(logits, labels):
 
 
 CASES = {
-    "pixels": (of_pixels, (X[:, 0] > 0.5).long(), {}, "mean_iou"),
+    "pixels": (of_pixels, PIXELS.targets, {}, "mean_iou"),
     "labels": (
         of_images(2),
         (X[:, 0, 0, :2] > 0.5).long(),
@@ -66,7 +67,43 @@ def test_probabilities_to_be_scored_are_refused_before_training(tmp_path):
     test = Arrays(X, torch.tensor([0.0, 0.5]).expand(24, 2))
     settings = {"members": 2, "ensembles": 1, "epochs": 1, "progress": "none"}
     settings |= {"loss": BinaryCrossEntropy(), "out": tmp_path / "run"}
-    message = r"^labels of test must be 0 or 1, to be scored, got 'values 0, 0\.5'"
-    with pytest.raises(ValueError, match=message):
+    message = r"^labels of {} must be 0 or 1, to be scored, got 'values 0, 0\.5'"
+    with pytest.raises(ValueError, match=message.format("test")):
         compare([DeepEnsemble()], of_images(2), train, test, **settings)
-    assert not [*tmp_path.rglob("*.safetensors")]
+    clean, settings["shifted"] = Arrays(X, torch.ones(24, 2)), {"far": test}
+    with pytest.raises(ValueError, match=message.format(r"shifted\['far'\]")):
+        compare([DeepEnsemble()], of_images(2), train, clean, **settings)
+    assert not (tmp_path / "run").exists()
+
+
+def refused(methods, out, factory=of_pixels, data=PIXELS, **changes):
+    settings = {"members": 2, "ensembles": 1, "epochs": 1, "progress": "none"}
+    settings |= {"batch_size": 8, "out": out, **changes}
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the caller reads it
+        compare(methods, factory, data, data, **settings)
+    assert not out.exists()
+    return str(error.value).splitlines()
+
+
+def test_methods_that_cannot_run_are_refused_before_any_other_trains(tmp_path):
+    methods = [DeepEnsemble(), SED(), A2D(), SAM(rho=(0.1, 0.2, 0.3)), SharpBalance()]
+    said = refused(methods, tmp_path / "run", unlabeled=PIXELS, epochs=2)
+    first = "methods must be such as can be trained on these data, got 3 that cannot:"
+    assert said[0] == first
+    assert [line.split(":")[0] for line in said[1:]] == ["  SED", "  A2D", "  SAM"]
+    assert "where each pixel has a class, since SED compares one class" in said[1]
+    assert "since A2D compares one class of each sample" in said[2]
+    assert said[3].startswith("  SAM: rho must have one value per member (2), got 3")
+
+
+def test_data_that_a_method_needs_are_asked_for_before_any_other_trains(tmp_path):
+    said = refused([DeepEnsemble(), A2D()], tmp_path / "run")
+    assert said[1].startswith("  A2D: unlabeled must be a data set for A2D")
+
+
+def test_what_all_methods_refuse_is_said_once(tmp_path):
+    said = refused([DeepEnsemble(), SED()], tmp_path / "run", keep="best")
+    assert said == ['validation must be given to keep the "best" weights, got None']
+    numbers = Arrays(X, X.mean((1, 2, 3)))
+    said = refused([SED()], tmp_path / "run", of_images(1), numbers, loss=MSE())
+    assert said[0].startswith("loss must be one of classes (CrossEntropy) for SED")

@@ -243,6 +243,24 @@ def test_a_member_must_have_something_to_train():
         fitted(numbers(), frozen)
 
 
+def remove(members):
+    del members[0]
+
+
+def add(members):
+    members.append(linear())
+
+
+@pytest.mark.parametrize("change", [remove, add])
+def test_members_that_have_lost_their_seeds_are_not_trained(change):
+    ensemble = tepui.Ensemble.build(linear, 3)
+    change(ensemble.members)
+    count = len(ensemble)
+    rule = rf"^seeds must be as many as the members \({count}\); ensemble.subset keeps"
+    with pytest.raises(ValueError, match=rule):
+        tepui.fit(ensemble, numbers(), method=DeepEnsemble(), epochs=1, progress="none")
+
+
 def test_images_of_the_wrong_shape_are_named_when_augmented():
     data = Arrays(images().inputs[:, 0], images().targets)
     with pytest.raises(ValueError, match="images must have shape"):

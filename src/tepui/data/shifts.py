@@ -67,18 +67,23 @@ class Shifts(Mapping[Cell, Dataset[Any]]):
     def __len__(self) -> int:
         return len(self.copies) + len(self.natural)
 
-    def check(self) -> None:
-        """Raise if what a caller gave is no data set; no copy is made for it."""
+    @property
+    def given(self) -> dict[str, Dataset[Any]]:
+        """What a caller gave, by the words of an argument; no copy is made for it."""
         copies = self.copies if isinstance(self.copies, dict) else {}
         natural = {(name, NATURAL): data for name, data in self.natural.items()}
-        for cell, data in {**copies, **natural}.items():
+        return {named(cell): data for cell, data in {**copies, **natural}.items()}
+
+    def check(self) -> None:
+        """Raise if what a caller gave is no data set."""
+        for argument, data in self.given.items():
             if isroutine(data):
                 raise ValueError(
-                    f"{named(cell)} must be a data set, got a function; "
+                    f"{argument} must be a data set, got a function; "
                     "tepui.data.corrupted(dataset, types=[function]) makes corrupted "
                     "copies by one"
                 )
-            length(data, named(cell))
+            length(data, argument)
 
     def made_on(self, device: torch.device) -> Self:
         """Return the same, with copies that are made on a device where they can be."""

@@ -6,6 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tepui.data.shifts import NATURAL
+from tepui.evaluation.by_class import SHIFTED
+
 # How likely so many right answers may be for a guess before they count for more.
 CHANCE = 0.05
 
@@ -58,6 +61,25 @@ def only_guesses(evaluation: Mapping[str, Any]) -> bool:
 def does_worse(evaluation: Mapping[str, Any]) -> bool:
     """Return whether an evaluation in JSON's form is worse than the majority."""
     return _holds(worse_than_majority, evaluation)
+
+
+def does_worse_on(shift: str, evaluation: Mapping[str, Any]) -> bool:
+    """Return whether an evaluation in JSON's form is worse on a natural shift.
+
+    Example:
+        >>> cell = {"type": "ward B", "severity": 0, "accuracy": 0.2}
+        >>> found = {"majority": 0.5, "cells": [cell]}
+        >>> found["by_class_shifted"] = {"ward B": {"samples": [30, 70]}}
+        >>> does_worse_on("ward B", found), does_worse_on("ward C", found)
+        (True, False)
+    """
+    rows = evaluation.get(SHIFTED, {}).get(shift)
+    if rows is None or evaluation.get("majority") is None:  # several labels, or pixels
+        return False
+    cells = {(c["type"], c["severity"]): c["accuracy"] for c in evaluation["cells"]}
+    count = sum(rows["samples"])
+    share = max(rows["samples"]) / count
+    return worse_than_majority(cells[shift, NATURAL], share, count)
 
 
 def _holds(

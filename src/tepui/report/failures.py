@@ -1,21 +1,20 @@
 """What a page says first: which ensembles guess, and which members did not learn."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import log
 
 from tepui.evaluation.dead_members import Losses, dead_members
-from tepui.evaluation.majority import does_worse, only_guesses
-from tepui.report.wording import listed, number, opening, some
+from tepui.evaluation.majority import does_worse, does_worse_on, only_guesses
+from tepui.report.wording import listed, number, opening, some, word
 from tepui.studies import Comparison, MethodResult
 
-MOST = 3  # members of a sentence
+MOST = 3  # members, or shifts, of a sentence
 
 
 def failures(comparison: Comparison) -> str:
-    """Return one sentence each on ensembles and on members; empty where all learned."""
-    return " ".join(
-        filter(None, (each(comparison) for each in (_worse, _guessing, _dead)))
-    )
+    """Return sentences on ensembles, shifts and members; empty where all learned."""
+    every = (_worse, _guessing, _worse_shifted, _dead)
+    return " ".join(filter(None, (each(comparison) for each in every)))
 
 
 def _guessing(comparison: Comparison) -> str:
@@ -45,6 +44,32 @@ def _worse(comparison: Comparison) -> str:
     )
 
 
+def _worse_shifted(comparison: Comparison) -> str:
+    """Return on which natural shifts methods do clearly worse than such a guess."""
+    methods = comparison.methods
+    shifts: dict[tuple[str, ...], list[str]] = {}
+    for shift in comparison.natural_shifts:
+        found = tuple(method.label for method in methods if _is_worse_on(shift, method))
+        if found:
+            shifts.setdefault(found, []).append(shift)
+    return " ".join(
+        f"On {_where(names)} {_who(found, len(methods))} worse than always naming the "
+        "most frequent class."
+        for found, names in shifts.items()
+    )
+
+
+def _where(shifts: list[str]) -> str:
+    many = len(shifts) > MOST
+    return f"{word(len(shifts))} natural shifts" if many else f"{listed(shifts)} data"
+
+
+def _who(labels: Sequence[str], methods: int) -> str:
+    if len(labels) == methods > 1:
+        return "every method is"
+    return f"{listed(labels)} {'is' if len(labels) == 1 else 'are'}"
+
+
 def _a_guess(comparison: Comparison) -> str:
     share = comparison.methods[0].ensembles[0].evaluation["majority"]
     return (
@@ -55,6 +80,10 @@ def _a_guess(comparison: Comparison) -> str:
 
 def _is_worse(method: MethodResult) -> bool:
     return all(does_worse(trained.evaluation) for trained in method.ensembles)
+
+
+def _is_worse_on(shift: str, method: MethodResult) -> bool:
+    return all(does_worse_on(shift, trained.evaluation) for trained in method.ensembles)
 
 
 def _guesses(method: MethodResult) -> bool:

@@ -21,13 +21,16 @@ from tepui.core.free_folder import is_free
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_document
 from tepui.data import Corrupted
+from tepui.data.checked_targets import checked_targets
+from tepui.data.class_names import class_names
 from tepui.data.loading import targets_of
+from tepui.data.numbered_as import numbered_as
 from tepui.data.shifts import Cell, Shifts
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric
 from tepui.evaluation.rehearsal import rehearse
 from tepui.evaluation.stored_logits import LOGITS, LogitType
-from tepui.losses import task_of
+from tepui.losses import Loss, task_of
 from tepui.methods import Method
 from tepui.models.split import frozen
 from tepui.modules.running import evaluating, forward
@@ -55,16 +58,16 @@ from tepui.studies.job import Job
 from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.method_result import MethodResult
 from tepui.studies.named_store import NamedStore
-from tepui.studies.specifications import Trial
+from tepui.studies.refused_methods import check_methods
 from tepui.studies.standing import where_it_stands
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import LocalExchange, exchange_here
 from tepui.training.described import data_identity, environment_of, to_jsonable
-from tepui.training.inputs import check_labels, classes_of, few_of, output_sizes
+from tepui.training.inputs import check_labels, few_of, output_sizes
 from tepui.training.progress import Style, counting
 from tepui.training.run_folder import RunFolder
-from tepui.training.targets import check_yes_or_no
+from tepui.training.targets import check_loss, check_yes_or_no, classifies
 
 FEATURES = "features"
 
@@ -151,7 +154,8 @@ def compare(
 
     Raises:
         FileExistsError: If ``out`` holds something and ``resume`` is false.
-        ValueError: If an argument breaks its rule.
+        ValueError: If an argument breaks its rule, or a method cannot be trained on the
+            data; both before anything is trained.
     """
     exchange = exchange_here()
     folder, place = Path(out), device_named(device)
@@ -180,7 +184,8 @@ def compare(
                 training |= {"validation": cache.read(validation)}
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = jobs_of(methods, factory, data, spec, sharpness, seeds, members, training)
-    model = _check_test(next(iter(plan.values())).trial, learned, on_images)
+    store = store_of(folder, place, plan, training, logits_in)
+    model = _check(plan, learned, on_images, store)
     settings = {
         "members": members,
         "ensembles": ensembles,
@@ -195,7 +200,6 @@ def compare(
         **{n: _shown(item) for n, item in training.items() if n != "callbacks"},
     }
     results = earlier_methods(folder, labels(methods), settings)
-    store = store_of(folder, place, plan, training, logits_in)
     before = {j.trial.digest for j in plan.values() if store.has(j.trial, on_images)}
     for job in plan.values():
         if exchange.writer and job.trial.digest not in before:
@@ -266,21 +270,44 @@ def _kept(shifts: Shifts, device: torch.device) -> Shifts:
     return replace(shifts, copies=replace(shifts.copies, keep=True).made_on(device))
 
 
-def _check_test(trial: Trial, train: Dataset[Any], spec: GivenTest) -> str:
-    """Refuse a test that members cannot be put to; return what members are."""
-    ensemble = Ensemble.build(trial.model, len(trial.seeds), trial.seeds)
-    members, loss = [*ensemble.members], trial.training.loss
+def _check(
+    plan: Mapping[tuple[str, int], Job],
+    train: Dataset[Any],
+    spec: GivenTest,
+    store: NamedStore,
+) -> str:
+    """Refuse what cannot be trained or tested; return what members are."""
+    trials = {label: job.trial for (label, number), job in plan.items() if number == 0}
+    first = next(iter(trials.values()))
+    ensemble = Ensemble.build(first.model, len(first.seeds), first.seeds)
+    _check_test([*ensemble.members], first.training.loss, train, spec)
+    check_methods(trials, ensemble, store)
+    return type(ensemble.members[0]).__qualname__
+
+
+def _check_test(
+    members: Sequence[nn.Module], loss: Loss, train: Dataset[Any], spec: GivenTest
+) -> None:
+    """Refuse a test that members cannot be put to."""
     few = few_of(train, members)
     sizes = output_sizes(members, few, loss)
-    classes = classes_of(sizes, few.targets, loss)
     check_yes_or_no("the training data", train, loss)
-    check_yes_or_no("test", spec.test, loss, scored=True)
-    check_labels("test", spec.test, classes, train)
     with evaluating(members[0]), torch.no_grad():
         given = forward(members[0], few.inputs)
+    # Labels to be scored are classes, also where members learn from probabilities.
+    classes = min(sizes) if classifies(loss) else None
+    names = class_names(spec.test)
+    for argument, data in {"test": spec.test, **Shifts.of(spec.shifted).given}.items():
+        scored = numbered_as(data, names)
+        check_yes_or_no(argument, scored, loss, scored=True)
+        check_labels(argument, scored, classes, train)
+        targets = checked_targets(scored)[: len(given)].to(given.device)
+        try:
+            check_loss(given[: len(targets)], targets, loss)
+        except ValueError as error:
+            raise ValueError(f"{argument}: {error}") from error
     shape = len(members), *given.shape[1:]
     rehearse(spec.metrics, task_of(loss), shape, targets_of(spec.test))
-    return type(members[0]).__qualname__
 
 
 def _carry_out_all(

@@ -126,6 +126,7 @@ def given_test(
     metrics: Mapping[str, Metric] | None,
 ) -> GivenTest:
     """Return the test of all ensembles, other data in the form of the test data."""
+    shifts.check()
     natural = {n: prepared_like(data, test) for n, data in shifts.natural.items()}
     shifts = replace(shifts, natural=natural)
     sets = {} if ood is None else ood

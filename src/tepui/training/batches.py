@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.checks import class_indices
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Arrays, Batch, Division, to_float
 from tepui.data.augment import Augmentation, augmented
-from tepui.data.loading import as_arrays, length, loaded, targets_of
+from tepui.data.loading import as_arrays, length, loaded
 from tepui.data.reading import read_ahead
 from tepui.data.stored import StoredData
 
@@ -207,9 +206,7 @@ def source_of(
     classes: int | None,
 ) -> BatchSource:
     """Return the fastest source for a data set."""
-    arrays, targets = as_arrays(dataset), targets_of(dataset)
-    if targets is not None and classes is not None:
-        class_indices(targets, classes)
+    arrays = as_arrays(dataset)
     if arrays is not None:
         return TensorSource(tuple(augmentations), arrays.to(device))
     if isinstance(dataset, StoredData):

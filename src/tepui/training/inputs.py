@@ -18,12 +18,14 @@ from tepui.data.augment import (
     RandomCrop,
     RandomResizedCrop,
 )
+from tepui.data.checked_targets import checked_targets
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table import Table
-from tepui.data.loading import as_arrays, in_order, length, targets_of
+from tepui.data.loading import as_arrays, in_order, length
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.some_members import check_seeds
 from tepui.losses import CrossEntropy, Loss, task_of
 from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
@@ -69,7 +71,8 @@ def check_execution(
 
 
 def check_members(ensemble: Ensemble) -> None:
-    """Refuse members whose gradients could not be taken: they would be zero."""
+    """Refuse members without their own seeds, or whose gradients would be zero."""
+    check_seeds(ensemble.seeds, len(ensemble))
     rule = (
         "be a plain tensor, not divided by fully_shard, whose members need a loop of "
         "their own (with tepui.optim.SAM)"
@@ -176,8 +179,10 @@ def check_data(
     coupled = isinstance(spec.method, CoupledMethod)
     require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
     _check_class_weights(spec.loss, sizes, class_names(data.train))
-    held = targets_of(data.train)
-    classes = classes_of(sizes, few.targets if held is None else held, spec.loss)
+    labels = checked_targets(data.train)
+    classes = classes_of(sizes, labels, spec.loss)
+    if classes is not None:
+        class_indices(labels, classes)
     if data.held_out is not None:
         check_yes_or_no("validation", data.held_out, spec.loss)
         check_labels("validation", data.held_out, classes, data.train)
@@ -300,9 +305,8 @@ def check_labels(
 ) -> None:
     """Check that labels fit the outputs and mean what they mean in training."""
     same_classes(argument, class_names(dataset), class_names(train), "the training set")
-    targets = targets_of(dataset)
-    if targets is not None and classes is not None:
-        class_indices(targets, classes, f"labels of {argument}")
+    if classes is not None:
+        class_indices(checked_targets(dataset), classes, f"labels of {argument}")
 
 
 def run_config(

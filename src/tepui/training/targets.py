@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require, values_in
-from tepui.data.loading import in_order, targets_of
+from tepui.data.checked_targets import checked_targets
 from tepui.losses import (
     MSE,
     BinaryCrossEntropy,
@@ -39,15 +38,12 @@ def check_yes_or_no(
 ) -> None:
     """Refuse labels outside [0, 1] for a loss of labels that hold or not.
 
-    Labels to be scored must be 0 or 1. Of data that are not held in tensors the first
-    samples are looked at.
+    Labels to be scored must be 0 or 1.
     """
     inner = getattr(loss, "func", loss)
     if not isinstance(loss, BinaryCrossEntropy) and inner is not binary_cross_entropy:
         return
-    targets = targets_of(dataset)
-    if targets is None:
-        targets = next(in_order(dataset, 2, device=torch.device("cpu"))).targets
+    targets = checked_targets(dataset)
     if scored:
         fits, rule = (targets == 0) | (targets == 1), "be 0 or 1, to be scored"
     else:

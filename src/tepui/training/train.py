@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +26,6 @@ from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
 from tepui.training.absent_classes import absent_remark
 from tepui.training.agreement import check_agreement
-from tepui.training.balancing import balanced
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
 from tepui.training.callbacks import Callbacks, Told
@@ -42,12 +40,6 @@ from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.inputs import (
     RunData,
-    check_batch,
-    check_data,
-    check_execution,
-    check_length,
-    check_members,
-    divide,
     run_config,
 )
 from tepui.training.interrupt import Interruption, Stopping
@@ -57,6 +49,7 @@ from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
 from tepui.training.progress import remark, showing
 from tepui.training.ranks import exchange_here
+from tepui.training.refusals import asked_for, check_run
 from tepui.training.run import Run
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Plan
@@ -113,15 +106,16 @@ def train(
     clock = Clock()
     ranks = execution.data_parallel
     exchange = exchange_here(ranks) if exchange is None else exchange
-    check_execution(spec, execution, validation, out)
-    check_members(ensemble)
+    data, spec = asked_for(
+        *(ensemble, dataset, spec, execution),
+        validation=validation,
+        unlabeled=unlabeled,
+        sample_weights=sample_weights,
+        out=out,
+    )
     here = f"which is {exchange.sharing} here"
     rule = f"be the number of processes that share a batch, {here} (see torchrun)"
     require(ranks == exchange.sharing, "data_parallel", rule, ranks)
-    data = divide(
-        dataset, validation, unlabeled, spec.method, len(ensemble), sample_weights
-    )
-    spec = replace(spec, loss=balanced(spec.loss, data.train, ensemble.members[0]))
     folder = None if out is None else RunFolder(out)
     threads = _threads_of(folder if resume else None, branch_from)
     numerics = numerics_of(
@@ -326,7 +320,7 @@ class Prepared(NamedTuple):
 def _prepared(order: Order) -> Prepared:
     """Check that data, members and method fit, and get all of them ready."""
     ensemble, data, spec = order.ensemble, order.data, order.spec
-    classes = check_data(ensemble, data, spec, order.exchange)
+    classes = check_run(ensemble, data, spec, order.exchange)
     workers, device = order.execution.workers, order.numerics.device
     source = source_of(data.train, spec.augment, device, workers, classes)
     absent = absent_remark(targets_of(data.train), classes, class_names(data.train))
@@ -344,8 +338,6 @@ def _prepared(order: Order) -> Prepared:
             workers=workers,
             num_classes=classes,
         )
-    check_batch(spec, source.samples)
-    check_length(spec, len(ensemble), steps_per_epoch(source.samples, spec.batch_size))
     members = members_of(
         *(ensemble, order.exchange, spec, order.execution, order.numerics),
         *(source.samples, data.weights),

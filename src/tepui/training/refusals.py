@@ -1,0 +1,60 @@
+"""What a run refuses before its first step.
+
+Training goes through both functions. Whoever trains several methods can ask them of
+all of these first.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.core.per_member import for_member
+from tepui.data.loading import length
+from tepui.ensembles.ensemble import Ensemble
+from tepui.training.balancing import balanced
+from tepui.training.batches import steps_per_epoch
+from tepui.training.exchange import Exchange
+from tepui.training.inputs import (
+    RunData,
+    check_batch,
+    check_data,
+    check_execution,
+    check_length,
+    check_members,
+    divide,
+)
+from tepui.training.spec import ExecutionSpec, TrainingSpec
+
+
+def asked_for(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    spec: TrainingSpec,
+    execution: ExecutionSpec,
+    *,
+    validation: Dataset[Any] | float | None = None,
+    unlabeled: Dataset[Any] | None = None,
+    sample_weights: Tensor | None = None,
+    out: object = None,
+) -> tuple[RunData, TrainingSpec]:
+    """Return the parts of the data, and the loss in numbers, of what goes together."""
+    check_execution(spec, execution, validation, out)
+    check_members(ensemble)
+    count = len(ensemble)
+    data = divide(dataset, validation, unlabeled, spec.method, count, sample_weights)
+    loss = balanced(spec.loss, data.train, ensemble.members[0])
+    return data, replace(spec, loss=loss)
+
+
+def check_run(
+    ensemble: Ensemble, data: RunData, spec: TrainingSpec, exchange: Exchange
+) -> int | None:
+    """Check that members, data and method fit; return the classes of labels."""
+    classes = check_data(ensemble, data, spec, exchange)
+    samples = length(data.train)
+    check_batch(spec, samples)
+    check_length(spec, len(ensemble), steps_per_epoch(samples, spec.batch_size))
+    for_member(spec.method, 0, len(ensemble))
+    return classes

@@ -5,7 +5,9 @@ PYTHONPATH=src:benchmarks python3 docs/make_averaging.py
 Before all blocks are complete it says how many are, and nothing else.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from block_tables import Arms
 from decision_designs import DESIGNS
@@ -17,6 +19,8 @@ from tepui.studies.significance import Difference, holm, paired_difference
 HERE = Path(__file__).parent
 DESIGN = DESIGNS["008"]
 RESULTS = HERE / "results" / "decisions" / DESIGN.folder
+BEFORE = DESIGNS["002"]  # trained the same and the paper's rule, from other seeds
+PLAIN = "deep_ensemble"
 RUNS = {
     "deep_ensemble": "deep ensemble",
     "late": "late",
@@ -31,6 +35,16 @@ LABELS = {
 CANDIDATE = "deep_ensemble_averaged"
 POINTS, NATS = 0.3, 0.02  # margins of rules 1 to 3
 CLEAN_MARGIN = 0.2  # of rule 4
+COMPARED = (("sam", PLAIN), ("released", PLAIN), ("late", PLAIN), ("released", "sam"))
+DETECTORS = {
+    "PDS": "pds",
+    "mutual information": "mutual_information",
+    "mean probability": "max_mean_probability",
+    "entropy": "entropy",
+    "energy": "energy",
+    "largest logit": "max_logit",
+    "variance": "predictive_variance",
+}
 
 
 def main() -> None:
@@ -41,6 +55,8 @@ def main() -> None:
         arms.print_blocks()
         arms.draw(f"decision_{DESIGN.folder}.png")
         arms.end_page([(f"{arm}_averaged", arm) for arm in RUNS])
+        print_second_time(Arms(read(RESULTS.parent / BEFORE.folder), RUNS, ()), arms)
+        print_detection(arms)
 
 
 def print_comparisons(arms: Arms) -> None:
@@ -88,11 +104,52 @@ def difference(
     if score != "L":
         data = {"C": "corrupted", "A": "clean"}[score]
         return arms.difference(arm, other, data, confidence)
-    both = (
-        [r["scaled"]["corrupted"]["nll"] for r in arms.ensembles(a)]
-        for a in (arm, other)
+    return apart(
+        arms, arm, other, lambda r: r["scaled"]["corrupted"]["nll"], confidence
     )
+
+
+def apart(
+    arms: Arms,
+    arm: str,
+    other: str,
+    of: Callable[[dict[str, Any]], float],
+    confidence: float = 0.95,
+) -> Difference:
+    """Return a score of an arm less another's, within blocks."""
+    both = ([of(r) for r in arms.ensembles(a)] for a in (arm, other))
     return paired_difference(*both, confidence)
+
+
+def print_second_time(before: Arms, arms: Arms) -> None:
+    """Print what decision 002 compared, of its ensembles, of these and of all."""
+    together = Arms([*before.results, *arms.results], RUNS, ())
+    for data in ("corrupted", "clean"):
+        print("\n" + row(f"{data}, points", "002", "here", "all ten"))
+        for arm, other in COMPARED:
+            several = [
+                with_interval(each.difference(arm, other, data))
+                for each in (before, arms, together)
+            ]
+            less = f" less {RUNS[other]}" if other != PLAIN else ""
+            print(row(f"{RUNS[arm]}{less}", *several))
+
+
+def print_detection(arms: Arms) -> None:
+    """Print how much better runs detect CIFAR-100's images than the deep ensemble."""
+    print("\n" + row("AUROC", *DETECTORS))
+    for arm, label in RUNS.items():
+        if arm != PLAIN:
+            cells = [
+                with_interval(apart(arms, arm, PLAIN, detection(name)), 3)
+                for name in DETECTORS.values()
+            ]
+            print(row(label, *cells))
+
+
+def detection(name: str) -> Callable[[dict[str, Any]], float]:
+    """Return what tells a result's AUROC by a score of unfamiliarity."""
+    return lambda result: result["unfamiliar"]["cifar100"][name]
 
 
 if __name__ == "__main__":

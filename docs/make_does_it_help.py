@@ -27,10 +27,8 @@ DOCS = Path(__file__).parent
 MORE = DOCS / "results" / "decisions" / DESIGNS["medium"].folder
 PLAIN = "deep_ensemble"
 DETECTORS = {
-    "PDS": "pds",
-    "mutual information": "mutual_information",
-    "mean probability": "max_mean_probability",
-    "entropy": "entropy",
+    name: make_averaging.DETECTORS[name]
+    for name in ("PDS", "mutual information", "mean probability", "entropy")
 }
 # Member-steps, a deep ensemble being 1 and a sharpness-aware step counting as two.
 PRICES_002 = {PLAIN: 1.0, "sam": 2.0, "released": 2.0, "paper": 2.0, "late": 1.5}
@@ -88,7 +86,7 @@ SCORES = {
     ),
 }
 # Of decision 008's ensembles: those of 002 were not shown unfamiliar images.
-DETECTION = Score(lambda r: r["unfamiliar"]["cifar100"]["entropy"], 3)
+DETECTION = Score(make_averaging.detection("entropy"), 3)
 
 
 def main() -> None:
@@ -144,7 +142,7 @@ def parts() -> dict[str, str]:
 def table(arms: Arms, prices: Mapping[str, float], detected: Arms | None = None) -> str:
     """Return the deep ensemble's scores, then the others' less the deep ensemble's.
 
-    Last, where there are such, how other ensembles of the arms detect unfamiliar images.
+    Last, where given, how well other ensembles of the arms detect unfamiliar images.
     """
     names = [*SCORES, *(["OOD, AUROC"] if detected else [])]
     lines = [row("", "price", "n", *names), "|---|--:|--:|" + "--:|" * len(names)]

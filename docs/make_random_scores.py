@@ -5,15 +5,19 @@ PYTHONPATH=src:benchmarks python3 docs/make_random_scores.py
 Before all twelve blocks are complete it says how many are, and nothing else.
 """
 
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
 
-from block_tables import Arms, on_copies
+from block_tables import Arms
 from decision_designs import DESIGNS
-from decision_runs import read
+from decision_runs import SEVERITIES, read
+from make_medium import at_severity
+from make_refresh import overlap
 from score_tables import row, with_interval
 
-from tepui.studies.significance import Difference
+from tepui.studies.significance import Difference, paired_difference
 
 HERE = Path(__file__).parent
 DESIGN = DESIGNS["005"]
@@ -36,8 +40,8 @@ def main() -> None:
         arms.print_blocks()
         arms.draw(f"decision_{DESIGN.folder}.png")
         arms.end_page([("released", "random")])
+        print_sets(arms)
         print_beside(arms)
-        arms.print_sets()
 
 
 def print_answer(arms: Arms) -> None:
@@ -50,21 +54,41 @@ def print_answer(arms: Arms) -> None:
     print(f"\nRule {rule}: {ANSWERS[rule]}")
 
 
-def print_beside(arms: Arms) -> None:
-    """Print differences that decide nothing."""
-    print("\n" + row("released less random, corrupted", "95 % interval"))
-    for severity in ("1", "3", "5"):
-        apart = arms.lead("released", "random", partial(on_copies, group=severity))
-        print(row(f"severity {severity}", with_interval(apart)))
-    der = arms.lead("released", "random", lambda r: r["corrupted"]["der"])
-    print(row("DER", with_interval(der, 3)))
-    nll = arms.lead("released", "random", lambda r: r["scaled"]["corrupted"]["nll"])
-    print(row("NLL with one temperature", with_interval(nll, 3)))
-
-
 def lead(arms: Arms, data: str, confidence: float) -> Difference:
     """Return the accuracy of *released* less that of *random*, in points."""
     return arms.difference("released", "random", data, confidence)
+
+
+def print_sets(arms: Arms) -> None:
+    """Print how much of the data sets hold, and of their union pairs of them share."""
+    print("\n" + row("sets", "share of the data", "least", "most", "overlap"))
+    for arm, label in LABELS.items():
+        sets = [r["sets"] for r in arms.ensembles(arm)]
+        sizes = [fmean(each["sizes"]) / each["samples"] for each in sets]
+        shared = fmean(overlap(each["overlaps"]) for each in sets)
+        cells = (fmean(sizes), min(sizes), max(sizes), shared)
+        print(row(label, *(f"{cell:.3f}" for cell in cells)))
+
+
+def print_beside(arms: Arms) -> None:
+    """Print differences that no rule reads, and how much *C* varies."""
+    print("\n" + row("released less random", "95 % interval"))
+    for severity in SEVERITIES:
+        found = apart(arms, lambda r, n=severity: 100 * at_severity(r["copies"], n))
+        print(row(f"corrupted, severity {severity}", with_interval(found)))
+    der = apart(arms, lambda r: r["corrupted"]["der"])
+    print(row("DER, corrupted", with_interval(der, 3)))
+    nll = apart(arms, lambda r: r["scaled"]["corrupted"]["nll"])
+    print(row("NLL, corrupted, scaled", with_interval(nll, 3)))
+    both = (arms.accuracies(arm, "corrupted") for arm in ("released", "random"))
+    spread = stdev(first - second for first, second in zip(*both, strict=True))
+    print(f"\nStandard deviation between blocks: {spread:.2f}")
+
+
+def apart(arms: Arms, of: Callable[[dict[str, Any]], float]) -> Difference:
+    """Return a score of *released* less that of *random*."""
+    both = ([of(r) for r in arms.ensembles(a)] for a in ("released", "random"))
+    return paired_difference(*both)
 
 
 def rule_that_holds(arms: Arms) -> int:

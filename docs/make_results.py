@@ -91,7 +91,7 @@ def shown(folder):
     where_made = "; ".join(f"{at['hardware']}, torch {at['torch']}" for at in places)
     command = found.settings.get("command")
     by = found.settings.get("made_by")
-    again = f" `{command}` makes the same." if by and command else ""
+    again = f" `{command}` trains anew, by today's recipe." if by and command else ""
     how = by or (f"`{command}`" if command else "")
     parts.append(f"Made{how and f' by {how}'} on {where_made}.{again}\n")
     return "\n".join(parts)

@@ -24,3 +24,14 @@ def commands(page):
     text = "".join(text for language, text in blocks(page) if language in SHELLS)
     lines = re.sub(r" *\\\n *", " ", text).splitlines()
     return [re.sub(r"\s+# .*", "", line) for line in lines]
+
+
+def table_rows(text):
+    """Return the rows of a text's tables but for their heads, without the last bar."""
+    lines = text.splitlines()
+    heads = {n - 1 for n, line in enumerate(lines) if line.startswith("|--")}
+    return [
+        line.removesuffix(" |")
+        for n, line in enumerate(lines)
+        if line.startswith("| ") and n not in heads
+    ]

@@ -2,9 +2,12 @@
 
 import importlib
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from scipy import stats
+
+from pages import table_rows
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = range(32, 37)
@@ -104,3 +107,64 @@ def test_all_comparisons_are_printed(make, capsys):
     lines = capsys.readouterr().out.splitlines()
     shown = [line.split(" | ")[1] for line in lines if line.startswith("| ")][1:]
     assert shown == ["SharpBalance", "SharpBalance, averaged", "late"]
+
+
+def trained(make, leads, first):
+    """Blocks in which runs lead their deep ensemble by so many points each."""
+    return make.Arms(
+        [
+            result(arm, first + n, 70.0 + n + (lead if arm == "late" else 0.0), 1.0)
+            for n, lead in enumerate(leads)
+            for arm in make.RUNS
+        ],
+        make.RUNS,
+        (),
+    )
+
+
+def shown(differences):
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
+    return f"{fmean(differences):.2f} ({low:.2f} to {high:.2f})"
+
+
+def test_both_fives_are_shown_beside_each_other_and_together(make, capsys):
+    before, here = [0.5, 0.75, 0.625, 0.5, 0.875], [1.0, 1.25, 1.5, 1.0, 1.25]
+    make.print_second_time(trained(make, before, 2), trained(make, here, 32))
+    lines = capsys.readouterr().out.splitlines()
+    cells = [shown(several) for several in (before, here, before + here)]
+    assert "| late | " + " | ".join(cells) + " |" in lines
+
+
+def test_detection_is_told_less_the_deep_ensembles(make, capsys):
+    leads = (0.01, 0.02, 0.015)
+    found = [
+        {
+            "arm": arm,
+            "block": n,
+            "unfamiliar": {
+                "cifar100": {
+                    name: 0.8 + n / 100 + lead * (arm == "sam" and name == "pds")
+                    for name in make.DETECTORS.values()
+                }
+            },
+        }
+        for n, lead in enumerate(leads)
+        for arm in make.RUNS
+    ]
+    make.print_detection(make.Arms(found, make.RUNS, ()))
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if line.startswith("| SAM |")]
+    low, high = stats.ttest_1samp(leads, 0).confidence_interval(0.95)
+    assert line.startswith(f"| SAM | 0.015 ({low:.3f} to {high:.3f}) | 0.000 (")
+
+
+def test_the_page_shows_what_the_results_say(make, monkeypatch, capsys):
+    monkeypatch.setattr(make.Arms, "draw", lambda self, file: None)
+    make.main()
+    printed = capsys.readouterr().out.splitlines()
+    page = (ROOT / "docs" / "decisions" / "008_averaging.md").read_text()
+    answer = page[page.index("## Answer") :].replace("*late*", "late")
+    runs = tuple(f"| {label}" for label in make.LABELS.values())
+    rows = [row for row in table_rows(answer) if row.startswith(runs)]
+    assert len(rows) == 27
+    assert [r for r in rows if not any(p.startswith(r) for p in printed)] == []

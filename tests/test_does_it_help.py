@@ -39,6 +39,54 @@ def test_cells_are_students_intervals_of_pairs(script):
     )
 
 
+def unfamiliar_to(arm, values):
+    return [
+        {"arm": arm, "block": n, "unfamiliar": {"cifar100": {"entropy": value}}}
+        for n, value in enumerate(values)
+    ]
+
+
+def scored(arm, block):
+    return {
+        "arm": arm,
+        "block": block,
+        "clean": {"accuracy": 0.93 + block / 1000},
+        "corrupted": {"accuracy": 0.7, "nll": 1.1},
+        "scaled": {"corrupted": {"nll": 1.0, "ece": 0.1}},
+    }
+
+
+def test_methods_have_their_number_and_detection_by_other_ensembles(script):
+    plain, sam = [0.881, 0.884, 0.885], [0.888, 0.889, 0.888]
+    labels = {"deep_ensemble": "deep ensemble", "sam": "SAM", "paper": "paper's"}
+    rules = script.Arms([scored(a, n) for a in labels for n in (2, 3)], labels, (2, 3))
+    two = {arm: labels[arm] for arm in ("deep_ensemble", "sam")}
+    found = unfamiliar_to("sam", sam) + unfamiliar_to("deep_ensemble", plain)
+    shown = script.table(rules, script.PRICES_002, script.Arms(found, two, range(3)))
+    apart = [a - b for a, b in zip(sam, plain, strict=True)]
+    low, high = stats.ttest_1samp(apart, 0).confidence_interval(0.95)
+    last = f"+{sum(apart) / 3:.3f} ({low:.3f} to {high:.3f})".replace("-", MINUS)
+    head, _, *rows = [line.split(" | ") for line in shown.splitlines()]
+    assert (head[2], head[-1]) == ("n", "OOD, AUROC |")
+    assert [line[2] for line in rows] == ["2", "2", "2"]
+    assert [line[-1] for line in rows] == ["0.883 |", f"{last} |", " |"]
+
+
+def test_the_table_without_unfamiliar_images_has_no_column_for_them(script):
+    (part,) = [part for name, part in script.parts().items() if name == "late"]
+    assert "OOD" not in part
+
+
+def test_the_headline_names_the_best_by_gradients_and_by_seconds(script):
+    shown = script.parts()["headline"].splitlines()
+    starts = (0.85, "1.15", "1.22"), (0.9, "1.1", "1.17")
+    for line, by, (start, price, seconds) in zip(
+        shown, ("gradients", "seconds"), starts, strict=True
+    ):
+        begins = f"- By {by}: **SharpBalance from {start} on**, {price} times in "
+        assert line.startswith(f"{begins}gradients and {seconds} in seconds (")
+
+
 def test_prices_are_those_of_the_rule(script):
     page = (ROOT / "docs" / "decisions" / "003_how_late.md").read_text()
     rule = page.partition("## Answer")[0]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
+from pages import table_rows
 from tepui.studies.significance import paired_difference
 
 ROOT = Path(__file__).parents[1]
@@ -96,3 +97,48 @@ def test_arms_leave_the_deep_ensemble_where_the_rule_says(scripts):
         "sam_0.85": 34,
         "deep_ensemble": 39,
     }
+
+
+@pytest.fixture
+def timed(scripts):
+    make = scripts["make_how_late"]
+    taken = {
+        "deep_ensemble": ([50.0, 50.0], 0.0),
+        "late_0.85": ([50.0, 67.0], 5.0),
+        "late_0.9": ([50.0, 60.0], 4.0),
+    }
+    found = [
+        {
+            "arm": arm,
+            "block": 7 + n,
+            "corrupted": {"accuracy": 0.7 + (arm == "late_0.85") / 100},
+            "epoch_seconds": [(1 + n) * x for x in epochs],
+            "exchange_seconds": (1 + n) * scoring,
+        }
+        for arm, (epochs, scoring) in taken.items()
+        for n in range(5)
+    ]
+    return make.Arms(found, make.LABELS, make.BLOCKS)
+
+
+def test_times_hold_scoring_and_are_taken_within_blocks(scripts, timed):
+    make = scripts["make_how_late"]
+    assert make.times(timed, "late_0.85") == pytest.approx([1.22] * 5)
+    assert make.times(timed, "late_0.9") == pytest.approx([1.14] * 5)
+
+
+def test_by_the_clock_a_start_that_costs_too_much_is_not_named(scripts, timed):
+    make = scripts["make_how_late"]
+    assert make.cheapest(timed) == "late_0.85"
+    assert make.cheapest_in_seconds(timed) == "late_0.9"
+
+
+def test_the_page_shows_what_the_results_say(scripts, monkeypatch, capsys):
+    make = scripts["make_how_late"]
+    monkeypatch.setattr(make.Arms, "draw", lambda self, file: None)
+    make.main()
+    printed = capsys.readouterr().out.splitlines()
+    page = (ROOT / "docs" / "decisions" / "003_how_late.md").read_text()
+    rows = table_rows(page[page.index("## Answer") :])
+    assert len(rows) == 64
+    assert [r for r in rows if not any(p.startswith(r) for p in printed)] == []

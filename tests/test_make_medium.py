@@ -9,6 +9,7 @@ from statistics import fmean
 
 import pytest
 
+from tepui.methods import SharpBalance
 from tepui.studies.departures import departures
 from tepui.studies.results import read_results
 
@@ -69,6 +70,33 @@ def test_results_say_what_differs(filed):
     for folder in ("figure7", "table2"):
         said = [each.what for each in departures(read_results(filed / folder).settings)]
         assert any("severities 1, 3 and 5" in what for what in said)
+
+
+def test_sets_of_the_released_rule_are_told_where_they_are_those_of_cifar10(make):
+    trained = {
+        name: {
+            (r["described"]["fraction"], r["described"]["leftover"])
+            for r in make.arms_of(name)["sharpbalance_released"]
+        }
+        for name in make.DECISIONS
+    }
+    code = {name: SharpBalance.released(name) for name in make.DECISIONS}
+    other = [n for n, m in code.items() if trained[n] != {(m.fraction, m.leftover)}]
+    assert other == ["cifar100"]
+    folder = ROOT / "docs" / "results" / "medium" / "sharpbalance"
+    told = {
+        item: [
+            each.what
+            for each in departures(read_results(folder / item).settings)
+            if 'leftover="boost"' in each.what
+        ]
+        for item in ("figure7", "table2", "table3")
+    }
+    assert {item: len(said) for item, said in told.items()} == {
+        "figure7": 1,
+        "table2": 0,
+        "table3": 1,
+    }
 
 
 def without_last(arms, *methods):

@@ -8,6 +8,8 @@ from statistics import fmean, stdev
 import pytest
 from scipy import stats
 
+from pages import table_rows
+
 ROOT = Path(__file__).parents[1]
 BLOCKS = range(15, 27)
 NOISE = [0.1, -0.2, 0.0, 0.15, -0.1, 0.05, -0.05, 0.2, -0.15, 0.1, -0.1, 0.0]
@@ -78,3 +80,65 @@ def test_before_all_blocks_are_there_only_their_number_is_said(
     make.main()
     said = capsys.readouterr().out
     assert said.strip() == "11 of 12 blocks are complete: no verdict"
+
+
+def test_what_no_rule_reads_is_told_as_pairs(make, capsys):
+    found = [
+        {
+            **result(arm, block, 70 + noise * (arm == "released"), 93),
+            "copies": {"fog/1": 0.8, "fog/3": 0.7, "fog/5": 0.5 + lead / 100},
+            "scaled": {"corrupted": {"nll": 1.0}},
+        }
+        for block, noise in zip(BLOCKS, NOISE, strict=True)
+        for arm, lead in (("released", 1 + noise), ("random", 0.0))
+    ]
+    for each in found:
+        each["corrupted"]["der"] = 0.6
+    make.print_beside(make.Arms(found, make.LABELS, make.DESIGN.blocks))
+    said = capsys.readouterr().out.splitlines()
+    lead = [1 + noise for noise in NOISE]
+    low, high = stats.ttest_1samp(lead, 0).confidence_interval(0.95)
+    cell = f"{fmean(lead):.2f} ({low:.2f} to {high:.2f})"
+    assert f"| corrupted, severity 5 | {cell} |" in said
+    assert said[-1] == f"Standard deviation between blocks: {stdev(NOISE):.2f}"
+
+
+def test_sets_are_told_by_their_size_and_what_pairs_share(make, capsys):
+    shared = {
+        "released": [[1.0, 0.5, 0.6], [0.5, 1.0, 0.7], [0.6, 0.7, 1.0]],
+        "random": [[1.0, 0.4, 0.4], [0.4, 1.0, 0.4], [0.4, 0.4, 1.0]],
+    }
+    found = [
+        {
+            "arm": arm,
+            "block": block,
+            "sets": {"samples": 100, "sizes": [70, 80, size], "overlaps": overlaps},
+        }
+        for arm, overlaps in shared.items()
+        for block, size in ((15, 90), (16, 60))
+    ]
+    make.print_sets(make.Arms(found, make.LABELS, (15, 16)))
+    said = capsys.readouterr().out.splitlines()
+    assert said[2:] == [
+        "| released | 0.750 | 0.700 | 0.800 | 0.600 |",
+        "| random | 0.750 | 0.700 | 0.800 | 0.400 |",
+    ]
+
+
+def test_the_page_shows_what_the_results_say(make, monkeypatch, capsys):
+    monkeypatch.setattr(make.Arms, "draw", lambda self, file: None)
+    make.main()
+    printed = capsys.readouterr().out.splitlines()
+    page = (ROOT / "docs" / "decisions" / "005_random_scores.md").read_text()
+    answer = page[page.index("## Answer") :]
+    rows = table_rows(answer)
+    assert len(rows) == 40
+    assert [row for row in rows if not is_printed(row, printed)] == []
+    assert "was 0.26 points" in answer
+    assert "Standard deviation between blocks: 0.26" in printed
+
+
+def is_printed(row, printed):
+    """Tell whether a row of the page, which may have half of the blocks, is printed."""
+    label, _, cells = row.partition(" | ")
+    return any(line.startswith(f"{label} |") and cells in line for line in printed)

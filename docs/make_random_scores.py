@@ -17,7 +17,7 @@ from make_medium import at_severity
 from make_refresh import overlap
 from score_tables import row, with_interval
 
-from tepui.studies.significance import Difference, paired_difference
+from tepui.studies.significance import Difference
 
 HERE = Path(__file__).parent
 DESIGN = DESIGNS["005"]
@@ -87,8 +87,7 @@ def print_beside(arms: Arms) -> None:
 
 def apart(arms: Arms, of: Callable[[dict[str, Any]], float]) -> Difference:
     """Return a score of *released* less that of *random*."""
-    both = ([of(r) for r in arms.ensembles(a)] for a in ("released", "random"))
-    return paired_difference(*both)
+    return arms.lead("released", "random", of)
 
 
 def rule_that_holds(arms: Arms) -> int:

@@ -11,9 +11,9 @@ ROOT = Path(__file__).parents[1]
 PAGES = [
     ("001_radius", "make_radius", (), 30),
     ("002_which_rule", "make_which_rule", (), 50),
-    ("003_how_late", "make_how_late", (), 58),
+    ("003_how_late", "make_how_late", (), 64),
     ("004_hundred_classes", "make_which_rule", ("004",), 50),
-    ("005_random_scores", "make_random_scores", (), 33),
+    ("005_random_scores", "make_random_scores", (), 40),
     ("006_small_radii", "make_small_radii", (), 5),
     ("007_headline", "make_headline", (), 14),
     ("008_averaging", "make_averaging", (), 30),

@@ -10,11 +10,10 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from block_tables import Arms
+from block_tables import Arms, overlap
 from decision_designs import DESIGNS
 from decision_runs import SEVERITIES, read
 from make_medium import at_severity
-from make_refresh import overlap
 from score_tables import row, with_interval
 
 from tepui.studies.significance import Difference

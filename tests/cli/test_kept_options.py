@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 import tepui
+from tepui.cli.kept_options import with_kept
 from tepui.cli.main import main
 from tepui.core.free_folder import is_free
 from tepui.core.storage import read_tensors, same_bits
@@ -22,6 +23,7 @@ class Net(nn.Module):
         width: int | None = 4,
         num_classes: int = 10,
         api_key: str = "",
+        extractor: bool = False,
     ):
         super().__init__()
         self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes))
@@ -35,6 +37,8 @@ class Unseen(Net):
 FILE = "method: SAM(rho=0.1)\nepochs: 2\nmembers: 2\nvalidation: 0.2\nkeep: best\n"
 SMALL = ["--members", "2", "--epochs", "2", "--device", "cpu", "--quiet"]
 RESUMED = ["train", "--resume", "--out", "run"]
+NET = "own_nets.Net"
+KEPT_FILE = f"run/{KEPT_OPTIONS}"
 
 
 class Interrupted(tepui.Callback):
@@ -217,3 +221,55 @@ def test_options_of_a_folder_name_no_code(here, capsys):
     assert ended(words) == 2
     file.write_text(text)
     main([*words, *own])
+
+
+@pytest.mark.parametrize("value", ["two words", "a,b", "c}d", 'e"f'])
+@pytest.mark.parametrize("form", ["json", "call", "option"])
+def test_secrets_are_hidden_however_they_are_written(form, value, here):
+    secret = f"{value}HIDDEN"
+    own = {
+        "json": [json.dumps({"class_path": NET, "init_args": {"api_key": secret}})],
+        "call": [f"{NET}(api_key={secret!r})"],
+        "option": [NET, "--model.api_key", secret],
+    }
+    main(["train", *SMALL, "--model", *own[form], "--out", "run"])
+    files = [file for file in Path("run").rglob("*") if file.is_file()]
+    assert not [file for file in files if b"HIDDEN" in file.read_bytes()]
+
+
+@pytest.mark.parametrize("words", [RESUMED, ["train", "--config", KEPT_FILE]])
+def test_a_hidden_secret_is_asked_for_again(words, here, capsys):
+    own = ["--model", NET, "--model.api_key", "HIDDEN"]
+    main(["train", *SMALL, *own, "--stop-after", "1", "--out", "run"])
+    assert ended([*words, "--model", NET]) == 2
+    said = capsys.readouterr().err
+    assert "--model.api_key must be written on the command line" in said
+    assert "run folders keep no secrets" in said
+    main([*words, *own, "--quiet"])
+
+
+def test_a_value_of_several_lines_is_kept(here):
+    written = json.dumps({"class_path": NET, "init_args": {"width": 3}}, indent=1)
+    main(["train", *SMALL, "--model", written, "--stop-after", "1", "--out", "run"])
+    assert kept()["model"]["init_args"] == {"width": 3}
+    main([*RESUMED, "--model", NET])
+
+
+def test_only_runs_are_taken_for_runs(here):
+    (here / "4").mkdir()
+    own = f"{NET}(width=4, extractor=True)"
+    main(["train", *SMALL, "--model", own, "--out", "run"])
+    assert kept()["model"]["init_args"] == {"width": 4, "extractor": True}
+
+
+def test_options_of_the_working_folder_are_nobodys(here):
+    Path(KEPT_OPTIONS).write_text("# tepui train --config FILE\nout: run\nepochs: 2\n")
+    assert with_kept(["train", "--resume", "true"]) == ["train", "--resume", "true"]
+
+
+def test_somebodys_file_in_a_run_is_neither_read_nor_replaced(here):
+    main(["train", *SMALL, "--stop-after", "1", "--out", "run"])
+    Path(KEPT_FILE).write_text("epochs: 1\n")
+    assert with_kept(RESUMED) == RESUMED
+    main([*RESUMED, *SMALL])
+    assert Path(KEPT_FILE).read_text() == "epochs: 1\n"

@@ -98,8 +98,10 @@ def test_of_several_labels_the_sample_with_the_worst_is_read():
         None,
     ],
 )
-def test_what_an_attribute_says_is_not_believed(told):
-    data = Foreign(labels(), told)
+@pytest.mark.parametrize("part", [False, True])
+def test_what_an_attribute_says_is_not_believed(told, part):
+    whole = Foreign(labels(), told)
+    data = Subset(whole, range(6, 24)) if part else whole
     assert fitted(data, linear).history
     assert 0 <= int(checked_targets(data).min()) <= int(checked_targets(data).max()) < 3
 

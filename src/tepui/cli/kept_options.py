@@ -6,7 +6,7 @@ resumed, its options are read from there, by the parser that reads any other fil
 """
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -15,7 +15,8 @@ import yaml
 from tepui.cli.parsing import list_of, options_of
 from tepui.cli.piped import OPTION
 from tepui.cli.remembered import PLACES
-from tepui.core.provenance import command_line, masked
+from tepui.core.checks import require
+from tepui.core.provenance import MASK, command_line, masked
 from tepui.core.replacing import write_bytes
 from tepui.training import Callback
 from tepui.training.run_folder import KEPT_OPTIONS
@@ -23,20 +24,25 @@ from tepui.training.run_folder import KEPT_OPTIONS
 # What is said anew each time a run is continued.
 OF_ONE_COMMAND = ("out", "resume", "stop_after", "quiet")
 _RUNS = ("branch_from", "extractor")
+_BEGINS = b"# tepui train "
 
 
-def kept_text(printed: str) -> str:
+def kept_text(begins: str, printed: str) -> str:
     r"""Return a printed configuration as a run folder keeps it.
 
+    Args:
+        begins: Its first line, the command that reads it.
+        printed: All options.
+
     Example:
-        >>> kept_text("# tepui train --config FILE\nepochs: 3\nout: runs/a\n")
+        >>> kept_text("# tepui train --config FILE\n", "epochs: 3\nout: runs/a\n")
         '# tepui train --config FILE\nepochs: 3\n'
     """
-    first, _, rest = printed.partition("\n")
-    options: dict[str, Any] = yaml.safe_load(rest)
+    options: dict[str, Any] = yaml.safe_load(printed)
     kept = {n: value for n, value in options.items() if n not in OF_ONE_COMMAND}
-    again = command_line(shlex.split(first.removeprefix("# ")))
-    return f"# {again}\n{yaml.safe_dump(masked(_found(kept)), sort_keys=False)}"
+    kept |= {name: _absolute(kept[name]) for name in _RUNS if name in kept}
+    again = command_line(shlex.split(begins.removeprefix("# ")))
+    return f"# {again}\n{yaml.safe_dump(masked(_with_places(kept)), sort_keys=False)}"
 
 
 def with_kept(words: Sequence[str]) -> list[str]:
@@ -49,10 +55,18 @@ def with_kept(words: Sequence[str]) -> list[str]:
     pairs = dict(options_of(words))
     resumes = words[0] == "train" and pairs.get("--resume", "").lower() == "true"
     other = OPTION in pairs or any(list_of(name) != name for name in pairs)
-    file = Path(pairs.get("--out", ""), KEPT_OPTIONS)
-    if not resumes or other or not file.is_file():
+    if not resumes or other or "--out" not in pairs:
         return list(words)
-    return [words[0], OPTION, str(file), *words[1:]]
+    file = Path(pairs["--out"], KEPT_OPTIONS)
+    return [words[0], OPTION, str(file), *words[1:]] if _is_ours(file) else list(words)
+
+
+def check_none_masked(options: Mapping[str, Any]) -> None:
+    """Refuse options that hold the mask of a secret instead of the secret itself."""
+    for name, value in _flat(options):
+        rule = "be written on the command line, since run folders keep no secrets"
+        hidden = isinstance(value, str) and MASK in value
+        require(not hidden, f"--{name.replace('.init_args', '')}", rule, value)
 
 
 @final
@@ -69,18 +83,40 @@ class Keeping(Callback):
         self._folder, self._text, self._record = folder, text, record
 
     def on_start(self, config: Mapping[str, Any]) -> None:
-        """Write it."""
+        """Write it, unless somebody else's file has that name."""
         self._record()
+        file = self._folder / KEPT_OPTIONS
+        if file.exists() and not _is_ours(file):
+            return
         # A file of options is read in the encoding of the machine.
-        text = self._text.encode("ascii", "backslashreplace")
-        write_bytes(self._folder / KEPT_OPTIONS, text)
+        write_bytes(file, self._text.encode("ascii", "backslashreplace"))
 
 
-def _found(value: Any, name: str = "") -> Any:
-    """Return options whose files, folders and runs are found from anywhere."""
+def _is_ours(file: Path) -> bool:
+    """Return whether a file is one that a run keeps its options in."""
+    return file.is_file() and file.read_bytes().startswith(_BEGINS)
+
+
+def _with_places(value: Any, name: str = "") -> Any:
+    """Return options whose files and folders are found from anywhere."""
     if isinstance(value, Mapping):
-        return {key: _found(item, key) for key, item in value.items()}
-    is_run = name in _RUNS and value is not None and Path(value).is_dir()
-    if is_run or (name in PLACES and isinstance(value, str)):
-        return str(Path(value).absolute())
-    return value
+        return {key: _with_places(item, key) for key, item in value.items()}
+    return _absolute(value) if name in PLACES else value
+
+
+def _absolute(value: Any) -> Any:
+    """Return where a file or folder lies, as it is found from anywhere."""
+    there = isinstance(value, str) and Path(value).exists()
+    return str(Path(value).absolute()) if there else value
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every single value with its name, those of lists too."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flat(item, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _flat(item, name)
+    else:
+        yield name, value

@@ -40,7 +40,7 @@ from tepui.cli.factories import without_factory
 from tepui.cli.files_named import check_no_files
 from tepui.cli.greeting import GREETING
 from tepui.cli.help_text import HelpFormatter
-from tepui.cli.kept_options import kept_text, with_kept
+from tepui.cli.kept_options import check_none_masked, kept_text, with_kept
 from tepui.cli.mistakes import NOT_GIVEN, as_refused, as_typed, command_in, in_words
 from tepui.cli.other_rows import with_targets
 from tepui.cli.parsing import (
@@ -172,7 +172,8 @@ class Parser(ArgumentParser):
         commands = self._subcommands_action
         assert commands is not None
         command: Parser = commands.choices[chosen.subcommand]
-        return command.dump(chosen[chosen.subcommand], skip_unset=False)
+        text = command.dump(chosen[chosen.subcommand], skip_unset=False)
+        return text.removeprefix(self.begins)
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         """Say in our words what was wrong, and end the program."""
@@ -329,13 +330,14 @@ def read(words: Sequence[str]) -> tuple[Callable[..., None], dict[str, Any]]:
         parser.written, parser.folder = written, Path.cwd()
         chosen = _parsed(parser, words)
         check_classes(chosen, items)
+        check_none_masked(chosen[chosen.subcommand].as_dict())
         values = parser.instantiate(chosen)[chosen.subcommand].as_dict()
         check_written(values, typed)
         values.pop("config", None)
         function, _ = COMMANDS[chosen.subcommand]
         parameters = inspect.signature(function).parameters
         if OPTIONS in parameters:
-            values[OPTIONS] = kept_text(parser.printed(chosen))
+            values[OPTIONS] = kept_text(parser.begins, parser.printed(chosen))
         if values.get("model") is not None:
             explicit = parser.parse_args(words, defaults=False)
             models = (read[chosen.subcommand]["model"] for read in (chosen, explicit))

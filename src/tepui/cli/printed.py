@@ -29,7 +29,8 @@ def first_line(words: Sequence[str], own: Collection[str]) -> str:
         "# tepui evaluate --config FILE --metrics '[mine.margin]'\n"
     """
     again = [words[0], *_modules(words), "--config", FILE, *_own_options(words, own)]
-    return f"# tepui {shlex.join(again)}\n"
+    in_one_line = (" ".join(word.splitlines()) for word in again)
+    return f"# tepui {shlex.join(in_one_line)}\n"
 
 
 def _modules(words: Sequence[str]) -> list[str]:

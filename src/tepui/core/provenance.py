@@ -11,11 +11,18 @@ from pathlib import Path
 from typing import Any
 
 MASK = "***"
-_WORDS = r"token(?!i[sz])|passw|secret|credential|(?:api|access|private)[_-]?key|auth"
+_KEYS = r"(?:api|access|private|ssh|hf|encryption)[_-]?key"
+_WORDS = rf"token(?!i[sz])|passw|passphrase|secret|credential|{_KEYS}"
+# Authorization, and no authors or authorities.
+_WORDS += r"|auth(?!or(?:$|[\W_]|s|it))"
 _SECRET = rf"[\w.-]*(?:{_WORDS})[\w-]*"
 _NAME = re.compile(_SECRET, re.IGNORECASE)
 _OPTION = re.compile(rf"--{_SECRET}", re.IGNORECASE)
-_INSIDE = re.compile(rf"([\"']?{_SECRET}[\"']?\s*[=:]\s*)([\"']?)[^,}}\s\"'&]+\2", re.I)
+_QUOTED = r"(?P<quote>[\"'])(?:(?!(?P=quote))[^\\]|\\.)*(?P=quote)"
+_INSIDE = re.compile(
+    rf"(?P<name>[\"']?{_SECRET}[\"']?\s*[=:]\s*)(?:{_QUOTED}|[^,}}\s\"'&]+)",
+    re.IGNORECASE,
+)
 _IN_ADDRESS = re.compile(r"(\w+://)[^/\s@]+@")
 _ABSOLUTE = re.compile(r"(?<![\w.:/~-])(?:/[^/\s'\"=,:;]+)+/?")
 
@@ -34,10 +41,15 @@ def without_secrets(words: Sequence[str]) -> list[str]:
     masked, secret = [], False
     for word in words:
         hidden = MASK if secret and not word.startswith("--") else word
-        hidden = _INSIDE.sub(rf"\1\2{MASK}\2", hidden)
+        hidden = _INSIDE.sub(_masked_inside, hidden)
         masked.append(_IN_ADDRESS.sub(rf"\1{MASK}@", hidden))
         secret = _OPTION.fullmatch(word) is not None
     return masked
+
+
+def _masked_inside(match: re.Match[str]) -> str:
+    quote = match["quote"] or ""
+    return f"{match['name']}{quote}{MASK}{quote}"
 
 
 def masked(value: Any) -> Any:

@@ -38,14 +38,14 @@ def checked_targets(dataset: Dataset[Any]) -> Tensor:
 def _extremes(dataset: Dataset[Any]) -> list[int]:
     """Return where a data set says that its lowest and highest target lie."""
     told = _told(dataset)
-    if told is None or len(told) != length(dataset) or told.numel() == 0:
+    if told is None or told.numel() == 0:
         return []
-    values = told.reshape(len(told), -1).double()
+    values = told.reshape(len(told), -1)
     return [int(values.amin(1).argmin()), int(values.amax(1).argmax())]
 
 
 def _told(dataset: Dataset[Any]) -> Tensor | None:
-    """Return what a data set says of its targets; None for what are no numbers."""
+    """Return what a data set says of each target; None for what are no numbers."""
     if isinstance(dataset, Subset):
         told = _told(dataset.dataset)
         return None if told is None else told[torch.as_tensor(dataset.indices)]
@@ -53,7 +53,9 @@ def _told(dataset: Dataset[Any]) -> Tensor | None:
         given = getattr(dataset, name, None)
         if isinstance(given, Tensor | np.ndarray | list | tuple):
             try:
-                return torch.as_tensor(given, device="cpu")
+                told = torch.as_tensor(given, device="cpu")
             except (TypeError, ValueError, RuntimeError):  # words, or ragged rows
                 return None
+            # Some have the names of their classes there, or all labels once.
+            return told if told.ndim and len(told) == length(dataset) else None
     return None

@@ -1,6 +1,7 @@
 """Methods that a comparison cannot train, found before it trains any."""
 
 from collections.abc import Mapping
+from warnings import catch_warnings
 
 from tepui.core.listed import listed
 from tepui.ensembles.ensemble import Ensemble
@@ -27,7 +28,8 @@ def check_methods(
     refused: dict[str, ValueError] = {}
     for label, trial in trials.items():
         try:
-            _check(trial, ensemble, store)
+            with catch_warnings(action="ignore"):  # training says them at its turn
+                _check(trial, ensemble, store)
         except ValueError as error:
             refused[label] = error
     if not refused:

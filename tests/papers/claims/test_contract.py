@@ -307,9 +307,19 @@ def test_a_larger_study_has_the_check_of_its_size(flat, judged):
     assert found.size == "small+ensembles=9"
     assert ("Not judged" in found.why) != judged
     assert "at size small" in found.why
-    (found,) = verdicts(evidence(CASES[name](1), "medium") + checked, [BY_NAME[name]])
-    assert found.outcome == "supported"
-    assert "whether the treatment took was not measured at this size" in found.why
+    for size in ("medium", "small+epochs=2", "small+ensembles=9+members=2"):
+        other = evidence(CASES[name](1), size)
+        (found,) = verdicts(other + checked, [BY_NAME[name]])
+        assert found.outcome == "supported"
+        assert "whether the treatment took was not measured at this size" in found.why
+
+
+def test_every_data_set_of_a_study_must_have_been_looked_at():
+    name = "sharpbalance/sam-individual"
+    bars = [*CASES[name](1)]
+    more = [*bars, *(replace(bar, dataset="cifar100") for bar in bars)]
+    found = verdict(name, evidence([*more, *sharpness_by_radius(r20=0.5)]))
+    assert "whether the treatment took was not measured" in found.why
 
 
 def test_members_are_pairs_where_all_numbers_have_them():

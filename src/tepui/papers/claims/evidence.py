@@ -171,7 +171,7 @@ def _data(results: Results, folder: Path) -> list[Datum]:
         require(inside, "records", f"belong to {results.item}", record.item)
     size = protocol_of(results.size)
     return [
-        Datum(record, size, command, how.get("epochs"), how.get("rho"))
+        Datum(record, size, command, how.get("epochs"), _number(how.get("rho")))
         for record in results.records
         for how in [_settings(results, record.dataset)]
     ]
@@ -210,6 +210,11 @@ def _settings(results: Results, dataset: str) -> Mapping[str, Any]:
     """Return how ensembles of a data set were trained, where the settings say it."""
     study = results.settings.get(plain_name(dataset))
     return study if isinstance(study, Mapping) else {}
+
+
+def _number(value: Any) -> float | None:
+    """Return a number; None for what is said in words, such as ``"searched"``."""
+    return float(value) if isinstance(value, int | float) else None
 
 
 def _belongs(item: str, whole: str) -> bool:

@@ -119,12 +119,13 @@ def _hearings(claim: Claim, evidence: Evidence) -> list[_Hearing]:
 
 
 def _checked(claim: Claim, size: str, evidence: Evidence) -> Checked | None:
-    """Return whether the treatment took: at a size, or before it was overridden."""
+    """Return whether the treatment took: at a size, or at that with fewer ensembles."""
     if claim.check is None:
         return None
     studied = evidence.at(size).find(claim.needs)
-    base, _, _ = size.partition("+")
-    if (found := claim.check(evidence.at(size), studied)) or size == base:
+    base, *changed = size.split("+")
+    alike = changed and all(word.startswith("ensembles=") for word in changed)
+    if (found := claim.check(evidence.at(size), studied)) or not alike:
         return found
     found = claim.check(evidence.at(base), studied)
     return found and found._replace(why=f"{found.why} at size {base}")

@@ -74,14 +74,15 @@ def sam_flattens(evidence: Evidence, studied: Sequence[Datum]) -> Checked | None
     """Return whether SAM, with a study's radii, clearly flattens on its data sets."""
     radii = radii_of(studied)
     names = {"metric": "sharpness", "sharpness_measure": "worst_case"}
-    changes = []
+    changes, left = [], {*radii}
     for group, points in evidence.groups(SWEEPS, ["method", "rho"], **names):
         radius = radii.get(group["dataset"])
         plain, flat = points.get(("deep_ensemble", 0)), points.get(("sam", radius))
         if plain and flat and plain.record.value:
             change = (flat.record.value or 0.0) / plain.record.value - 1
             changes.append((radius, change))
-    if not changes:
+            left.discard(group["dataset"])
+    if left or not changes:
         return None
     lower = [change <= -FLATTER for _, change in changes]
     shown = ", ".join(f"{change:+.0%} with {radius:g}" for radius, change in changes)

@@ -1,6 +1,8 @@
 """What the table of designs says of the studies that were run."""
 
+import math
 from dataclasses import replace
+from statistics import median
 
 import pytest
 
@@ -9,7 +11,7 @@ from tepui.papers.claims.designs import design_of
 from tepui.papers.claims.evidence import Datum, Evidence
 from tepui.papers.claims.judging import CLAIMS, verdicts
 from tepui.papers.claims.power import Power
-from tepui.papers.claims.tables import designs, largest_run, whole
+from tepui.papers.claims.tables import designs, largest_run, noise_found, whole
 
 CLAIM = next(claim for claim in CLAIMS if claim.name == "sharpbalance/wins-ood")
 DESIGN = design_of(CLAIM)
@@ -38,6 +40,20 @@ def test_a_study_with_all_its_units_is_whole():
     assert cells[0] == "5 ensembles"
     assert cells[1] == "**refuted**"
     assert "1 of these 1 studies were run whole. Of 1 of them the verdict" in table
+
+
+def test_noise_is_told_beside_the_planned_one():
+    (found,) = judged(evidence("medium", n=5))
+    ratio = noise_found(CLAIM, DESIGN, found)
+    errors = [replace(each, error=2 * each.error) for each in found.findings]
+    twice = replace(found, findings=tuple(errors))
+    assert noise_found(CLAIM, DESIGN, twice) == pytest.approx(2 * ratio)
+    noises = [each.error * math.sqrt(each.n) for each in found.findings]
+    planned = 0.385  # two comparisons with 0.25, from one first half, two with 0.52
+    assert ratio == pytest.approx(median(noises) / planned)
+    nothing = replace(found, findings=(replace(found.findings[0], error=None),))
+    assert noise_found(CLAIM, DESIGN, nothing) is None
+    assert f"| {ratio:.2g} |" in row([found])[1]
 
 
 def test_only_what_decides_or_rules_something_out_stands():

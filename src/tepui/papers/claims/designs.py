@@ -209,7 +209,7 @@ DESIGNS: Mapping[str, Design] = {
         size="small",
         n=24,
         noise=by_word({"ece": 0.0034, "nll": 0.042}),
-        source=f"{SMALL}, figure 15",
+        source=f"{PLANNED}, figure 15",
         assumed=dict.fromkeys(product_of(["ece"], ["plain", "sam", "balance"]), 0.003)
         | dict.fromkeys(product_of(["nll"], ["plain", "sam", "balance"]), 0.04),
         note="plotted only; about what the results show whose noise is taken",

@@ -1,8 +1,10 @@
 """Verdicts and designs as Markdown, as cells of a table, and as a document for JSON."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from statistics import median
 from typing import Any, get_args
 
 from tepui.core.storage import finite_or_none, seal
@@ -117,6 +119,7 @@ def designs(
     Beside each stands the study of that size that was run, and what it came to.
     """
     headings = ["claim", "size", "n", "power", "no effect", "one missing", "means"]
+    headings += ["noise, found over planned"]
     rows, notes, enough, standing = [], [], 0, 0
     for claim in claims:
         design = design_of(claim)
@@ -130,7 +133,9 @@ def designs(
         ran = verdict is not None and whole(claim, verdict, design)
         stood = ran and verdict is not None and stands(verdict)
         enough, standing = enough + ran, standing + stood
-        rows.append([f"`{claim.name}`", design.size, n, *shares, means])
+        noise = noise_found(claim, design, verdict) if verdict and ran else None
+        found = "" if noise is None else f"{noise:.2g}"
+        rows.append([f"`{claim.name}`", design.size, n, *shares, means, found])
         rows[-1] += _as_run(claim, verdict, stood=stood)
         note = f"{design.note}; " if design.note else ""
         notes.append(f"- `{claim.name}`: {note}noise: {design.source}.\n")
@@ -166,6 +171,16 @@ def whole(claim: Claim, verdict: Verdict, design: Design) -> bool:
         for found in verdict.findings
     )
     return verdict.p is not None and not verdict.missing and enough
+
+
+def noise_found(claim: Claim, design: Design, verdict: Verdict) -> float | None:
+    """Return the noise of a study over the planned one, each the median comparison's.
+
+    None where nothing varied.
+    """
+    found = [each.error * math.sqrt(each.n) for each in verdict.findings if each.error]
+    planned = median(expected(claim, design).noise)
+    return median(found) / float(planned) if found else None
 
 
 def stands(verdict: Verdict) -> bool:

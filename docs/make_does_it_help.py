@@ -145,14 +145,14 @@ def table(arms: Arms, prices: Mapping[str, float], detected: Arms | None = None)
     Last, where given, how well other ensembles of the arms detect unfamiliar images.
     """
     names = [*SCORES, *(["OOD, AUROC"] if detected else [])]
-    lines = [row("", "price", "n", *names), "|---|--:|--:|" + "--:|" * len(names)]
+    (count,) = {len(arms.ensembles(arm)) for arm in arms.labels}
+    lines = [row(f"n = {count}", "price", *names), "|---|--:|" + "--:|" * len(names)]
     for arm, label in arms.labels.items():
         cells = [_cell(arms, arm, score) for score in SCORES.values()]
         if detected:
             known = arm in detected.labels
             cells.append(_cell(detected, arm, DETECTION) if known else "")
-        count = len(arms.ensembles(arm))
-        lines.append(row(label, f"{prices[arm]:g}", count, *cells))
+        lines.append(row(label, f"{prices[arm]:g}", *cells))
     return "\n".join(lines)
 
 

@@ -76,11 +76,12 @@ class Score(NamedTuple):
     digits: int
 
 
+UNSCALED = "NLL, corrupted"
 SCORES = {
     "clean, %": Score(lambda r: 100 * r["clean"]["accuracy"], 2),
     "corrupted, %": Score(lambda r: 100 * r["corrupted"]["accuracy"], 2),
-    "NLL, corrupted": Score(lambda r: r["corrupted"]["nll"], 3),
-    "the same, scaled": Score(lambda r: r["scaled"]["corrupted"]["nll"], 3),
+    UNSCALED: Score(lambda r: r["corrupted"]["nll"], 3),
+    "NLL, corrupted, scaled": Score(lambda r: r["scaled"]["corrupted"]["nll"], 3),
     "ECE, corrupted, scaled, %": Score(
         lambda r: 100 * r["scaled"]["corrupted"]["ece"], 2
     ),
@@ -142,13 +143,17 @@ def parts() -> dict[str, str]:
 def table(arms: Arms, prices: Mapping[str, float], detected: Arms | None = None) -> str:
     """Return the deep ensemble's scores, then the others' less the deep ensemble's.
 
-    Last, where given, how well other ensembles of the arms detect unfamiliar images.
+    Where given, how well other ensembles of the arms detect unfamiliar images takes the
+    place of likelihood without a temperature: a page has room for six scores.
     """
-    names = [*SCORES, *(["OOD, AUROC"] if detected else [])]
+    shown = {name: score for name, score in SCORES.items() if name != UNSCALED}
+    if detected is None:
+        shown = SCORES
+    names = [*shown, *(["OOD, AUROC"] if detected else [])]
     (count,) = {len(arms.ensembles(arm)) for arm in arms.labels}
     lines = [row(f"n = {count}", "price", *names), "|---|--:|" + "--:|" * len(names)]
     for arm, label in arms.labels.items():
-        cells = [_cell(arms, arm, score) for score in SCORES.values()]
+        cells = [_cell(arms, arm, score) for score in shown.values()]
         if detected:
             known = arm in detected.labels
             cells.append(_cell(detected, arm, DETECTION) if known else "")

@@ -68,6 +68,8 @@ def test_methods_have_their_number_and_detection_by_other_ensembles(script):
     last = f"+{sum(apart) / 3:.3f} ({low:.3f} to {high:.3f})".replace("-", MINUS)
     head, _, *rows = [line.split(" | ") for line in shown.splitlines()]
     assert (head[0], head[-1]) == ("| n = 2", "OOD, AUROC |")
+    assert "NLL, corrupted" not in head
+    assert "NLL, corrupted, scaled" in head
     assert [line[-1] for line in rows] == ["0.883 |", f"{last} |", " |"]
 
 

@@ -484,6 +484,7 @@ SOFT = relabeled(torch.full((40, 10), 0.1))
 HIGH = relabeled(TEST.targets + 1)
 ONE_HOT = relabeled(nn.functional.one_hot(TEST.targets, 10))
 OTHERS = replace(TEST, classes=tuple("abcdefghij"))
+WIDE = Arrays(torch.zeros(40, 65), TEST.targets)
 
 
 @pytest.mark.parametrize(
@@ -496,11 +497,23 @@ OTHERS = replace(TEST, classes=tuple("abcdefghij"))
         ({"far": ONE_HOT}, r"^shifted\['far'\]: labels must be integers of shape"),
         ({"far": OTHERS}, r"^shifted\['far'\] must have the classes of the training"),
         ({"far": every_logit}, r"^shifted\['far'\] must be a data set, got a function"),
+        ({"far": WIDE}, r"^shifted\['far'\]: model must accept samples of shape \(65,"),
+        ({("fog", 1): WIDE}, r"^shifted\['fog', 1\]: model must accept samples of sha"),
     ],
 )
 def test_shifted_data_are_checked_before_anything_is_trained(tmp_path, shifted, said):
     with pytest.raises(ValueError, match=said):
         small(tmp_path / "run", shifted=shifted)
+    assert not (tmp_path / "run").exists()
+    options = {"out": tmp_path / "run", "epochs": 1, "shifted": shifted}
+    with pytest.raises(ValueError, match=said):
+        planned_comparison(METHODS, lambda: MLP(hidden=(8,)), TEST, TEST, **options)
+
+
+def test_test_data_that_members_cannot_take_are_refused_first(tmp_path):
+    options = {"members": 2, "epochs": 1, "progress": "none", "out": tmp_path / "run"}
+    with pytest.raises(ValueError, match=r"^test: model must accept .* \(65,\)"):
+        compare(METHODS, lambda: MLP(hidden=(8,)), TEST, WIDE, **options)
     assert not (tmp_path / "run").exists()
 
 

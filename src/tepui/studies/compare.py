@@ -21,19 +21,11 @@ from tepui.core.free_folder import is_free
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_document
 from tepui.data import Corrupted
-from tepui.data.checked_targets import checked_targets
-from tepui.data.class_names import class_names
-from tepui.data.loading import targets_of
-from tepui.data.numbered_as import numbered_as
 from tepui.data.shifts import Cell, Shifts
-from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.custom_metrics import Metric
-from tepui.evaluation.rehearsal import rehearse
 from tepui.evaluation.stored_logits import LOGITS, LogitType
-from tepui.losses import Loss, task_of
 from tepui.methods import Method
 from tepui.models.split import frozen
-from tepui.modules.running import evaluating, forward
 from tepui.modules.state import description
 from tepui.studies.comparison import (
     FILE,
@@ -41,6 +33,7 @@ from tepui.studies.comparison import (
     Comparison,
     earlier_methods,
 )
+from tepui.studies.comparison_checks import check_comparison
 from tepui.studies.comparison_plan import (
     check_arguments,
     ensembles_for,
@@ -58,16 +51,13 @@ from tepui.studies.job import Job
 from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.method_result import MethodResult
 from tepui.studies.named_store import NamedStore
-from tepui.studies.refused_methods import check_methods
 from tepui.studies.standing import where_it_stands
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import LocalExchange, exchange_here
 from tepui.training.described import data_identity, environment_of, to_jsonable
-from tepui.training.inputs import check_labels, few_of, output_sizes
 from tepui.training.progress import Style, counting
 from tepui.training.run_folder import RunFolder
-from tepui.training.targets import check_loss, check_yes_or_no, classifies
 
 FEATURES = "features"
 
@@ -185,7 +175,7 @@ def compare(
     data = Given.of(learned), None if beside is None else Given.of(beside)
     plan = jobs_of(methods, factory, data, spec, sharpness, seeds, members, training)
     store = store_of(folder, place, plan, training, logits_in)
-    model = _check(plan, learned, on_images, store)
+    model = check_comparison(plan, learned, on_images, spec, store)
     settings = {
         "members": members,
         "ensembles": ensembles,
@@ -268,46 +258,6 @@ def _kept(shifts: Shifts, device: torch.device) -> Shifts:
     if not isinstance(shifts.copies, Corrupted):
         return shifts
     return replace(shifts, copies=replace(shifts.copies, keep=True).made_on(device))
-
-
-def _check(
-    plan: Mapping[tuple[str, int], Job],
-    train: Dataset[Any],
-    spec: GivenTest,
-    store: NamedStore,
-) -> str:
-    """Refuse what cannot be trained or tested; return what members are."""
-    trials = {label: job.trial for (label, number), job in plan.items() if number == 0}
-    first = next(iter(trials.values()))
-    ensemble = Ensemble.build(first.model, len(first.seeds), first.seeds)
-    _check_test([*ensemble.members], first.training.loss, train, spec)
-    check_methods(trials, ensemble, store)
-    return type(ensemble.members[0]).__qualname__
-
-
-def _check_test(
-    members: Sequence[nn.Module], loss: Loss, train: Dataset[Any], spec: GivenTest
-) -> None:
-    """Refuse a test that members cannot be put to."""
-    few = few_of(train, members)
-    sizes = output_sizes(members, few, loss)
-    check_yes_or_no("the training data", train, loss)
-    with evaluating(members[0]), torch.no_grad():
-        given = forward(members[0], few.inputs)
-    # Labels to be scored are classes, also where members learn from probabilities.
-    classes = min(sizes) if classifies(loss) else None
-    names = class_names(spec.test)
-    for argument, data in {"test": spec.test, **Shifts.of(spec.shifted).given}.items():
-        scored = numbered_as(data, names)
-        check_yes_or_no(argument, scored, loss, scored=True)
-        check_labels(argument, scored, classes, train)
-        targets = checked_targets(scored)[: len(given)].to(given.device)
-        try:
-            check_loss(given[: len(targets)], targets, loss)
-        except ValueError as error:
-            raise ValueError(f"{argument}: {error}") from error
-    shape = len(members), *given.shape[1:]
-    rehearse(spec.metrics, task_of(loss), shape, targets_of(spec.test))
 
 
 def _carry_out_all(

@@ -24,6 +24,7 @@ from tepui.evaluation.ood import check_ood
 from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import Method
 from tepui.sharpness import worst_case
+from tepui.studies.comparison_checks import check_comparison
 from tepui.studies.describe import as_written
 from tepui.studies.given import Given, GivenTest, Named, tested_on
 from tepui.studies.job import Job
@@ -54,6 +55,9 @@ def planned_comparison(
     """Return what a comparison with these arguments would do, by method, and where.
 
     Sharpness is not in it, which takes little.
+
+    Raises:
+        ValueError: What the comparison would refuse.
     """
     ensembles = ensembles_for(seed, members) if ensembles is None else ensembles
     check_arguments(methods, members, ensembles, unlabeled)
@@ -61,10 +65,12 @@ def planned_comparison(
     data = Given.of(train), None if unlabeled is None else Given.of(unlabeled)
     spec = given_test(test, Shifts.of(shifted), ood, None)
     plan = jobs_of(methods, factory, data, spec, None, seeds, members, training)
+    store = store_of(Path(out), device_named(device), plan, training, logits_in)
+    check_comparison(plan, train, spec, spec, store)
     jobs: dict[str, list[Job]] = {}
     for (label, _), job in plan.items():
         jobs.setdefault(label, []).append(job)
-    return jobs, store_of(Path(out), device_named(device), plan, training, logits_in)
+    return jobs, store
 
 
 def ensembles_for(seed: int | Sequence[int], members: int) -> int:

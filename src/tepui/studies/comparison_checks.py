@@ -1,0 +1,96 @@
+"""What a comparison cannot train or test, found before it trains anything."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+from tepui.data.checked_targets import checked_targets
+from tepui.data.class_names import class_names
+from tepui.data.loading import targets_of
+from tepui.data.numbered_as import numbered_as
+from tepui.data.shifts import Shifts
+from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.rehearsal import rehearse
+from tepui.losses import Loss, task_of
+from tepui.modules.running import evaluating, forward, refusal_named
+from tepui.studies.given import GivenTest
+from tepui.studies.job import Job
+from tepui.studies.refused_methods import check_methods
+from tepui.studies.store import Store
+from tepui.training.inputs import check_labels, few_of, output_sizes
+from tepui.training.targets import check_loss, check_yes_or_no, classifies
+
+
+def check_comparison(
+    plan: Mapping[tuple[str, int], Job],
+    train: Dataset[Any],
+    given: GivenTest,
+    seen: GivenTest,
+    store: Store,
+) -> str:
+    """Refuse what cannot be trained or tested.
+
+    Args:
+        plan: The jobs by method and repetition.
+        train: What members learn from.
+        given: The test as a caller gave it.
+        seen: The same as members see it, which may be features of its samples.
+        store: Where everything will be.
+
+    Returns:
+        What members are.
+
+    Raises:
+        ValueError: What training or testing would say at its turn.
+    """
+    trials = {label: job.trial for (label, number), job in plan.items() if number == 0}
+    first = next(iter(trials.values()))
+    ensemble = Ensemble.build(first.model, len(first.seeds), first.seeds)
+    _check_test([*ensemble.members], first.training.loss, train, given)
+    _check_inputs(ensemble.members[0], seen)
+    check_methods(trials, ensemble, store)
+    return type(ensemble.members[0]).__qualname__
+
+
+def _check_test(
+    members: Sequence[nn.Module], loss: Loss, train: Dataset[Any], test: GivenTest
+) -> None:
+    """Refuse labels and metrics that do not fit members' outputs."""
+    few = few_of(train, members)
+    sizes = output_sizes(members, few, loss)
+    check_yes_or_no("the training data", train, loss)
+    with evaluating(members[0]), torch.no_grad():
+        outputs = forward(members[0], few.inputs)
+    # Labels to be scored are classes, also where members learn from probabilities.
+    classes = min(sizes) if classifies(loss) else None
+    names = class_names(test.test)
+    for argument, data in _by_argument(test).items():
+        scored = numbered_as(data, names)
+        check_yes_or_no(argument, scored, loss, scored=True)
+        check_labels(argument, scored, classes, train)
+        targets = checked_targets(scored)[: len(outputs)].to(outputs.device)
+        try:
+            check_loss(outputs[: len(targets)], targets, loss)
+        except ValueError as error:
+            raise ValueError(f"{argument}: {error}") from error
+    shape = len(members), *outputs.shape[1:]
+    rehearse(test.metrics, task_of(loss), shape, targets_of(test.test))
+
+
+def _check_inputs(member: nn.Module, test: GivenTest) -> None:
+    """Refuse samples that a member cannot take."""
+    for argument, data in _by_argument(test).items():
+        inputs = few_of(data, [member]).inputs
+        try:
+            with evaluating(member), torch.no_grad(), refusal_named(inputs):
+                forward(member, inputs)
+        except ValueError as error:
+            raise ValueError(f"{argument}: {error}") from error
+
+
+def _by_argument(test: GivenTest) -> dict[str, Dataset[Any]]:
+    """Return the labeled data of a test by the words of their arguments."""
+    return {"test": test.test, **Shifts.of(test.shifted).given}

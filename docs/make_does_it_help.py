@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import make_averaging
 import make_headline
 import make_how_late
+import make_radius_again
 import make_which_rule
 from block_tables import Arms
 from decision_designs import DESIGNS
@@ -132,6 +133,7 @@ def parts() -> dict[str, str]:
         "hundred": table(hundred, PRICES_002),
         "length": ensembles(read(make_headline.RESULTS)),
         "unfamiliar": unfamiliar(read(MORE)),
+        "radii": radii(),
     }
     if late.complete == list(late.blocks):
         return found | {"headline": headline(late), "late": table(late, PRICES_003)}
@@ -186,6 +188,21 @@ def unfamiliar(results: Results) -> str:
                 found = result["unfamiliar"]["cifar10"]
                 cells = [f"{found[name]:.3f}" for name in DETECTORS.values()]
                 lines.append(row(label, str(result["block"]), *cells))
+    return "\n".join(lines)
+
+
+def radii() -> str:
+    """Return what each radius gained over a deep ensemble, by data set."""
+    columns = ("clean, %", "corrupted, %")
+    several = {
+        name: make_radius_again.arms_of(decision)
+        for decision, name in make_radius_again.DATA.items()
+    }
+    heads = [f"{name}, {column}" for name in several for column in columns]
+    lines = [row("", *heads), "|---|" + "--:|" * len(heads)]
+    for arm, label in make_radius_again.LABELS.items():
+        cells = [_cell(a, arm, SCORES[c]) for a in several.values() for c in columns]
+        lines.append(row(label, *cells))
     return "\n".join(lines)
 
 

@@ -17,6 +17,7 @@ PAGES = [
     ("006_small_radii", "make_small_radii", (), 5),
     ("007_headline", "make_headline", (), 14),
     ("008_averaging", "make_averaging", (), 30),
+    ("012_radius_again", "make_radius_again", (), 52),
 ]
 
 

@@ -94,8 +94,9 @@ class SharpBalance(ExchangingMethod):
     """Members that are flat on samples that the others select.
 
     Attributes:
-        rho: Length of the perturbation; longer runs bear larger ones. Where data shift,
-            only labeled samples of the shift can choose.
+        rho: Length of the perturbation; longer runs bear larger ones. In 40 epochs of
+            CIFAR-10 and CIFAR-100 0.02 was as good and 0.1 a little worse. Where data
+            shift, only labeled samples of the shift can choose.
         fraction: Share of the samples that each member selects.
         switch_at: When members score the data and the sets begin to matter: an
             epoch, or a share of the run.

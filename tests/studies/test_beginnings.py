@@ -6,6 +6,7 @@ import pytest
 
 from study_cases import EXAM, TRIAL
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
+from tepui.modules.pruning import Prune
 from tepui.studies import store as store_module
 from tepui.studies.beginnings import (
     common_part,
@@ -54,6 +55,38 @@ def shared(*methods):
 )
 def test_what_a_method_is_at_first(method, simpler, epochs):
     assert common_part(trial(method)) == (trial(simpler), epochs)
+
+
+@pytest.mark.parametrize(
+    ("method", "prune_at", "simpler", "epochs"),
+    [
+        (SAM(), 0.5, SAM(), 4),
+        (SAM(start_at=6), 0.5, DeepEnsemble(), 4),
+        (SAM(start_at=2), 0.5, DeepEnsemble(), 2),
+        (SAM(), 0.0, SAM(), 0),
+    ],
+)
+def test_members_are_not_pruned_at_first(method, prune_at, simpler, epochs):
+    sparse = trial(method).trained_with(prune=Prune(prune_at=prune_at))
+    assert common_part(sparse) == (trial(simpler), epochs)
+
+
+def test_sparsities_share_what_comes_before_pruning(tmp_path, monkeypatch):
+    dense = trial(SAM(rho=0.1))
+    sparse = [dense.trained_with(prune=Prune(sparsity=s)) for s in (0.5, 0.9)]
+    trials = [dense, *sparse]
+    assert {*shared_beginnings(trials).values()} == {(4,)}
+    whole = Store(tmp_path / "whole", device="cpu")
+    alone = [whole.run(each) for each in trials]
+    counts, store = (
+        trained_epochs(monkeypatch),
+        Store(tmp_path / "shared", device="cpu"),
+    )
+    carry_out([Job(each) for each in trials], store)
+    assert counts == {"SAM": 4 + 3 * 4}
+    assert member_epochs(trials) == len(TRIAL.seeds) * 16
+    for each, run in zip(trials, alone, strict=True):
+        assert_same_runs(store.run(each), run)
 
 
 def test_all_that_is_shared_is_trained_once_and_nothing_else():

@@ -9,6 +9,7 @@ from torch import nn
 
 import tepui
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
+from tepui.modules.pruning import Prune
 from tepui.training.run_folder import RunFolder
 from training.cases import (
     assert_different,
@@ -78,6 +79,48 @@ def test_a_branch_with_no_epoch_left_ends_like_the_whole_run(tmp_path):
     for _ in range(2):
         branch = trained(method, tmp_path / "branch", **how)
         assert_same_runs(branch, trained(method, None))
+
+
+@pytest.mark.parametrize("keep", ["last", "best"])
+@pytest.mark.parametrize("method", [SAM(rho=0.3), SAM(rho=0.3, start_at=3)], ids=repr)
+def test_sparsities_branch_from_a_run_that_is_not_pruned(tmp_path, method, keep):
+    how = {"keep": keep} | ({"average": None} if keep == "best" else {})
+    simpler, _ = method.prefix(EPOCHS)
+    trained(simpler, tmp_path / "begun", stop_after=HALF, **how)
+    for sparsity in (0.5, (0.2, 0.5, 0.9)):
+        how["prune"] = Prune(sparsity=sparsity)
+        whole = trained(method, tmp_path / f"whole-{sparsity}", **how)
+        origin = {"branch_from": tmp_path / "begun", "resume": True}
+        out = tmp_path / f"branch-{sparsity}"
+        trained(method, out, stop_after=HALF + 1, **how, **origin)
+        assert_same_runs(trained(method, out, **how, **origin), whole)
+
+
+def test_a_branch_that_ends_before_it_is_pruned_has_its_best_weights(tmp_path):
+    how = {"keep": "best", "average": None, "optimizer": tepui.SGD(lr=0.5)}
+    trained(SAM(rho=0.3), tmp_path / "begun", stop_after=1, **how)
+    how |= {"prune": Prune(prune_at=0.75), "callbacks": [lambda r: r.epoch == 1]}
+    whole = trained(SAM(rho=0.3), tmp_path / "whole", **how)
+    origin = {"branch_from": tmp_path / "begun"}
+    branch = trained(SAM(rho=0.3), tmp_path / "branch", **how, **origin)
+    assert 0 in branch.best_epochs  # of the run that it began as
+    assert_same_runs(branch, whole)
+
+
+@pytest.mark.parametrize(
+    ("begun", "branch", "said"),
+    [
+        (None, Prune(prune_at=0.25), "stand at epoch 1 or before, where members are"),
+        (Prune(), None, "prune must match the run being branched from"),
+        (Prune(), Prune(sparsity=0.5), "prune must match the run being branched from"),
+    ],
+)
+def test_a_run_that_was_pruned_otherwise_is_refused(tmp_path, begun, branch, said):
+    trained(SAM(rho=0.3), tmp_path / "begun", stop_after=HALF, prune=begun)
+    how = {"branch_from": tmp_path / "begun", "prune": branch}
+    with pytest.raises(ValueError, match=said):
+        trained(SAM(rho=0.3), tmp_path / "new", **how)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_branch_needs_no_folder(tmp_path):

@@ -115,7 +115,7 @@ def train(
         resume: Continue the run in the folder, by the options kept there unless a file
             of them is named, to the same bits; what would make another run is refused.
         branch_from: Go on from the last checkpoint of this run, left by --stop-after,
-            whose method trains as this one does at first.
+            whose method trains as this one does at first, or which is not pruned.
         quiet: Show no progress.
     """
     minimized = loss_named(loss, label_smoothing, class_weights)

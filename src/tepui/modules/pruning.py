@@ -112,6 +112,18 @@ def masks_of(module: nn.Module) -> dict[str, Tensor]:
     }
 
 
+def masks_in_state(module: nn.Module) -> dict[str, Tensor]:
+    """Return copies of a module's masks by their names in its state dict.
+
+    Example:
+        >>> layer = nn.Linear(2, 1)
+        >>> prune_(layer, 0.5)
+        >>> list(masks_in_state(layer))
+        ['weight_mask']
+    """
+    return {name + SUFFIX: mask.clone() for name, mask in masks_of(module).items()}
+
+
 def adopt_masks(module: nn.Module, state: Mapping[str, Tensor]) -> None:
     """Give a module the masks that a state holds and the module lacks."""
     parameters = dict(module.named_parameters())

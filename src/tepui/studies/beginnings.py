@@ -2,20 +2,23 @@
 
 SAM and SharpBalance after SAM (``before="sam"``) with its radius are one run until the
 switch, and so are a deep ensemble, SharpBalance by default and all methods that begin
-late (:meth:`tepui.methods.Method.prefix`).
+late (:meth:`tepui.methods.Method.prefix`). Members that are pruned are those that are
+not, until then.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from tepui.studies.specifications import Trial
+from tepui.training.branching import first_part
 
 
 def common_part(trial: Trial) -> tuple[Trial, int]:
     """Return the simpler trial that a trial is at first, and for how many epochs."""
-    method, epochs = trial.training.method.prefix(trial.training.epochs)
-    return trial.trained_with(method=method), epochs
+    training, epochs = first_part(trial.training)
+    return replace(trial, training=training), epochs
 
 
 def shared_beginnings(trials: Iterable[Trial]) -> dict[str, tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,25 @@ from tepui.training.spec import TrainingSpec
 SAME_WEIGHTS = 1e-4
 
 
+def first_part(spec: TrainingSpec) -> tuple[TrainingSpec, int]:
+    """Return the simpler run that a run is at first, and for how many epochs.
+
+    Its method may begin as a simpler one, and members that will be pruned are not yet.
+
+    Example:
+        >>> from tepui.methods import SAM
+        >>> from tepui.modules.pruning import Prune
+        >>> late = TrainingSpec(method=SAM(start_at=3), epochs=4, prune=Prune())
+        >>> simpler, epochs = first_part(late)
+        >>> type(simpler.method).__name__, simpler.prune, epochs
+        ('DeepEnsemble', None, 2)
+    """
+    method, epochs = spec.method.prefix(spec.epochs)
+    if spec.prune is not None:
+        epochs = min(epochs, spec.prune.epoch(spec.epochs))
+    return replace(spec, method=method, prune=None), epochs
+
+
 def branch_point(
     folder: str | Path,
     config: dict[str, Any],
@@ -27,7 +47,8 @@ def branch_point(
     """Return the checkpoint of a run from which another one may go on.
 
     Both runs must have begun with the same weights and been told the same but for
-    their methods, and up to the checkpoint the methods must do the same.
+    their methods, which must do the same up to the checkpoint, and for pruning, which
+    must come after it.
     """
     origin = RunFolder(folder)
     checkpoint = origin.load_checkpoint()
@@ -36,14 +57,22 @@ def branch_point(
     document = origin.recorded()
     recorded = document["config"]
     asked = json.loads(json.dumps(config))
-    for name in sorted((asked.keys() | recorded.keys()) - {"method"}):
+    later = {"method", "prune"} if recorded.get("prune") is None else {"method"}
+    for name in sorted((asked.keys() | recorded.keys()) - later):
         value, there = asked.get(name), recorded.get(name)
         rule = f"match the run being branched from ({there!r} in {folder})"
         require(value == there, name, rule, value)
     _check_first_weights(document["first_weights"], ensemble, folder)
     _check_whole_epochs(checkpoint, asked["data"]["samples"], spec, folder)
+    done = len(checkpoint.history)
     if asked["method"] != recorded["method"]:
-        _check_prefix(recorded["method"], len(checkpoint.history), spec, folder)
+        _check_prefix(recorded["method"], done, spec, folder)
+    if asked["prune"] != recorded.get("prune"):
+        assert spec.prune is not None
+        whole = spec.prune.epoch(spec.epochs)
+        rule = f"stand at epoch {whole} or before, where members are pruned"
+        found = f"{folder}, after {done} epochs"
+        require(done <= whole, "branch_from", rule, found)
     return checkpoint
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.modules.pruning import masks_in_state
 from tepui.modules.state import load_tensor_state, tensor_state
 from tepui.training.member import Best, TrainingMember
 from tepui.training.spec import TrainingSpec
@@ -70,17 +71,19 @@ def restore(
 ) -> None:
     """Put back what :func:`tensors_of` and :func:`document_of` took out.
 
-    A run that branches off one whose method kept no state begins with its own.
+    A run that branches off one whose method kept no state begins with its own, and one
+    that will be pruned with its own masks.
     """
     where = f"checkpoint of member {member.index}"
-    load_tensor_state(member.module, _under("module", tensors), where)
+    masks = masks_in_state(member.module) if branches else {}
+    load_tensor_state(member.module, {**masks, **_under("module", tensors)}, where)
     member.step_losses.copy_(tensors["losses"])
     if member.joint_losses is not None:
         member.joint_losses.copy_(tensors["joint"])
     member.step = document["step"]
     member.exchanged = document["exchanged"]
     if document["best"] is not None:
-        weights = _under("best", tensors)
+        weights = {**masks, **_under("best", tensors)}
         copies = {name: tensor.to(member.device) for name, tensor in weights.items()}
         loss, epoch = document["best"]
         member.best = Best(loss, epoch, copies)

@@ -138,6 +138,15 @@ DESIGNS = {
         width=64,
         severities=(1, 2, 3, 4, 5),
     ),
+    "007_default": Design(
+        "007_headline",
+        "cifar10",
+        (29, 30),
+        ("late", "deep_ensemble"),
+        epochs=200,
+        width=64,
+        severities=(1, 2, 3, 4, 5),
+    ),
     "008": Design(
         "008_averaging",
         "cifar10",

@@ -67,6 +67,7 @@ PRICES_007 = {
     "sam": 2.0,
     "released": 2.0,
     "late_0.85": 1.15,
+    "late": 1.5,
 }
 
 

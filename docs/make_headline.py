@@ -32,6 +32,7 @@ BESIDE = {
     "sam": "SAM, 0.05",
     "released": "SharpBalance, 0.05",
     "late_0.85": "late SharpBalance, 0.05",
+    "late": "SharpBalance begun plainly, 0.05",
 }
 FAMILIES, FAMILY = {"corrupted": 1.5, "clean": 0.4}, {"corrupted": 0.9, "clean": 0.3}
 TIMES = {1: "seen once", 2: "seen twice"}

@@ -33,6 +33,8 @@ def scripts(monkeypatch):
         ("007", "late_0.85_published_rho", "deep_ensemble", 170),
         ("007", "released_published_rho", "sam_published_rho", 100),
         ("007", "sam", "sam", 100),
+        ("007_default", "late", "deep_ensemble", 100),
+        ("007_default", "deep_ensemble", "deep_ensemble", 100),
         ("008", "late", "deep_ensemble", 20),
         ("009", "refreshed", "sam", 20),
         ("009", "early_refreshed", "sam", 4),
@@ -60,7 +62,8 @@ def test_every_arm_begins_as_its_family_does(scripts):
 def test_no_seed_is_used_by_two_decisions(scripts):
     designs = scripts["decision_designs"].DESIGNS.values()
     own = [design for design in designs if design.beside is None]
-    blocks = [block for design in own for block in design.blocks]
+    of_folders = {(design.folder, block) for design in own for block in design.blocks}
+    blocks = [block for _, block in of_folders]
     assert len(set(blocks)) == len(blocks)
     assert not set(blocks) & {0, 1, *range(7, 12)}  # of decisions 001 and 003
 

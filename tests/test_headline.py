@@ -109,7 +109,8 @@ def test_three_blocks_are_judged_by_students_intervals(make, told):
 
 def test_the_page_asks_for_the_arms_that_are_trained(make):
     page = (ROOT / "docs" / "decisions" / "007_headline.md").read_text()
-    for name in make.DECIDING | make.BESIDE:
-        assert name in make.DESIGN.arms
+    added = make.DESIGNS["007_default"]
+    assert added.folder == make.DESIGN.folder
+    assert {*make.DESIGN.arms, *added.arms} == {*make.DECIDING, *make.BESIDE}
     for name in ("deep_ensemble", make.SAM, make.FULL, make.LATE):
         assert name in page

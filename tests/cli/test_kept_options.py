@@ -273,3 +273,44 @@ def test_somebodys_file_in_a_run_is_neither_read_nor_replaced(here):
     assert with_kept(RESUMED) == RESUMED
     main([*RESUMED, *SMALL])
     assert Path(KEPT_FILE).read_text() == "epochs: 1\n"
+
+
+METHODS = ["--methods", "DeepEnsemble", "SAM(rho=0.1)", "--ensembles", "1"]
+COMPARED = [*SMALL, *METHODS, "--sharpness", "0", "--corruptions", "none"]
+COMPARED += ["--ood", "noise=UniformNoise", "--shifted", "again=Digits"]
+
+
+def scores(folder):
+    methods = json.loads(Path(folder, "comparison.json").read_text())["methods"]
+    return {each["label"]: each["ensembles"][0]["evaluation"] for each in methods}
+
+
+def test_a_comparison_goes_on_by_its_own_options(here, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr("tepui.cli.compare.trackers_named", lambda _: [Interrupted()])
+        assert ended(["compare", *COMPARED, "--out", "run"]) == 130
+    assert json.loads(Path("run", OPTIONS).read_text())["data"]
+    main(["compare", "--resume", "--out", "run", "--quiet"])
+    main(["compare", *COMPARED, "--out", "whole"])
+    assert scores("run") == scores("whole")
+    assert kept() == kept("whole")
+
+
+def test_a_comparison_takes_other_methods_by_its_own_options(here):
+    main(["compare", *COMPARED, "--out", "run"])
+    again = ["compare", "--resume", "--out", "run", "--quiet"]
+    main([*again, "--methods", "GSAM"])
+    assert [*scores("run")] == ["DeepEnsemble", "SAM", "GSAM"]
+
+
+def test_who_trains_a_comparison_is_said_each_time(here):
+    main(["compare", *COMPARED, "--at-once", "2", "--out", "run"])
+    assert kept()["at_once"] == 2
+    assert not {"executor", "ray", "slurm", "dry_run", "out"} & kept().keys()
+
+
+def test_a_command_does_not_read_the_options_of_another(here):
+    main(["train", *SMALL, "--stop-after", "1", "--out", "run"])
+    words = ["--resume=true", "--out", "run"]
+    assert with_kept(["compare", *words]) == ["compare", *words]
+    assert with_kept(["train", *words])[:3] == ["train", "--config", KEPT_FILE]

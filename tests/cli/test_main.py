@@ -432,7 +432,8 @@ def test_resuming_with_other_corruptions_measures_again(tmp_path, capsys):
     options = ["--methods", "SAM", "--epochs", "1", "--ensembles", "1", *SMALL]
     main(["compare", *options, "--corruptions", "none", "--out", str(out)])
     assert "corrupted" not in capsys.readouterr().out
-    main(["compare", *options, "--out", str(out), "--resume"])
+    again = ["--corruptions", "cifar", "--out", str(out), "--resume"]
+    main(["compare", *options, *again])
     assert "corrupted" in capsys.readouterr().out
 
 

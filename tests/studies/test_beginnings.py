@@ -1,17 +1,20 @@
 """Trials that begin alike are trained once until they part."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
+import torch
+from torch import nn
 
 from study_cases import EXAM, TRIAL
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
 from tepui.modules.pruning import Prune
 from tepui.studies import store as store_module
 from tepui.studies.beginnings import (
-    common_part,
     member_epochs,
     shared_beginnings,
+    stages,
 )
 from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out, merged, with_beginnings
@@ -19,6 +22,17 @@ from tepui.studies.store import Store
 from training.cases import assert_same_runs
 
 EPOCHS = 8
+
+
+class Scaled(nn.Module):
+    """A network without layers that can be pruned."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(10))
+
+    def forward(self, x):
+        return x.flatten(1)[:, :10] * self.scale
 
 
 def trial(method):
@@ -54,39 +68,76 @@ def shared(*methods):
     ],
 )
 def test_what_a_method_is_at_first(method, simpler, epochs):
-    assert common_part(trial(method)) == (trial(simpler), epochs)
+    assert stages(trial(method)) == [(trial(simpler), epochs)]
 
 
 @pytest.mark.parametrize(
-    ("method", "prune_at", "simpler", "epochs"),
+    ("method", "prune_at", "simpler", "whole", "pruned"),
     [
-        (SAM(), 0.5, SAM(), 4),
-        (SAM(start_at=6), 0.5, DeepEnsemble(), 4),
-        (SAM(start_at=2), 0.5, DeepEnsemble(), 2),
-        (SAM(), 0.0, SAM(), 0),
+        (SAM(), 0.5, SAM(), 4, 8),
+        (SAM(start_at=6), 0.5, DeepEnsemble(), 4, 6),
+        (SAM(start_at=4), 0.5, DeepEnsemble(), 4, None),
+        (SAM(start_at=2), 0.5, DeepEnsemble(), 2, None),
+        (SAM(start_at=2), 0.0, DeepEnsemble(), None, 2),
+        (SAM(), 0.0, SAM(), None, 8),
     ],
 )
-def test_members_are_not_pruned_at_first(method, prune_at, simpler, epochs):
-    sparse = trial(method).trained_with(prune=Prune(prune_at=prune_at))
-    assert common_part(sparse) == (trial(simpler), epochs)
+def test_members_are_not_pruned_at_first(method, prune_at, simpler, whole, pruned):
+    prune = Prune(prune_at=prune_at)
+    first, then = trial(simpler), trial(simpler).trained_with(prune=prune)
+    expected = [(first, whole)] if whole else []
+    expected += [(then, pruned)] if pruned else []
+    assert stages(trial(method).trained_with(prune=prune)) == expected
 
 
-def test_sparsities_share_what_comes_before_pruning(tmp_path, monkeypatch):
-    dense = trial(SAM(rho=0.1))
-    sparse = [dense.trained_with(prune=Prune(sparsity=s)) for s in (0.5, 0.9)]
-    trials = [dense, *sparse]
-    assert {*shared_beginnings(trials).values()} == {(4,)}
+def sparse(method, sparsity, prune_at=0.5):
+    return trial(method).trained_with(prune=Prune(sparsity=sparsity, prune_at=prune_at))
+
+
+SPARSITIES = [trial(SAM(rho=0.1)), *(sparse(SAM(rho=0.1), s) for s in (0.5, 0.9))]
+LATER = [DeepEnsemble(), SharpBalance(rho=0.1), SAM(start_at=6)]
+
+
+@pytest.mark.parametrize(
+    ("trials", "shared", "epochs"),
+    [
+        (SPARSITIES, [(4,)] * 3, 4 + 3 * 4),
+        ([sparse(m, 0.5, 0.0) for m in LATER], [(4, 6), (4,), (4, 6)], 8 + 4 + 2),
+        ([sparse(m, 0.5, 0.25) for m in LATER], [(2, 4, 6), (2, 4), (2, 4, 6)], 14),
+        ([sparse(m, 0.5, 0.5) for m in LATER], [(4, 6), (4,), (4, 6)], 14),
+        (
+            [sparse(m, s, 0.25) for m in LATER[:2] for s in (0.5, 0.9)],
+            [(2, 4)] * 4,
+            2 + 2 * (2 + 4 + 4),
+        ),
+    ],
+)
+def test_what_is_pruned_shares_what_comes_before_and_after(
+    tmp_path, monkeypatch, trials, shared, epochs
+):
+    found = shared_beginnings(trials)
+    assert [found[each.digest] for each in trials] == shared
+    assert member_epochs(trials) == len(TRIAL.seeds) * epochs
     whole = Store(tmp_path / "whole", device="cpu")
     alone = [whole.run(each) for each in trials]
-    counts, store = (
-        trained_epochs(monkeypatch),
-        Store(tmp_path / "shared", device="cpu"),
-    )
+    counts = trained_epochs(monkeypatch)
+    store = Store(tmp_path / "shared", device="cpu")
     carry_out([Job(each) for each in trials], store)
-    assert counts == {"SAM": 4 + 3 * 4}
-    assert member_epochs(trials) == len(TRIAL.seeds) * 16
+    assert sum(counts.values()) == epochs
     for each, run in zip(trials, alone, strict=True):
         assert_same_runs(store.run(each), run)
+
+
+@pytest.mark.parametrize("prune", [Prune(sparsity=(0.1, 0.2, 0.3)), Prune()])
+def test_what_cannot_be_pruned_is_refused_before_its_beginning_is_trained(
+    tmp_path, prune
+):
+    dense = trial(DeepEnsemble())
+    if prune == Prune():
+        dense = replace(dense, model=Scaled)
+    with pytest.raises(ValueError, match=r"one value per member|linear or conv"):
+        carry_out([Job(dense.trained_with(prune=prune)), Job(dense)], Store(tmp_path))
+    assert not list(tmp_path.rglob("metrics.jsonl"))
 
 
 def test_all_that_is_shared_is_trained_once_and_nothing_else():

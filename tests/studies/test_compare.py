@@ -471,6 +471,9 @@ def test_metrics_are_computed_once_before_anything_is_trained(tmp_path, metrics,
     with pytest.raises(ValueError, match=said):
         small(tmp_path / "run", metrics=metrics)
     assert not (tmp_path / "run").exists()
+    options = {"out": tmp_path / "run", "epochs": 1, "metrics": metrics}
+    with pytest.raises(ValueError, match=said):
+        planned_comparison(METHODS, lambda: MLP(hidden=(8,)), TEST, TEST, **options)
 
 
 TEST = Digits(train=False).subset(range(40))

@@ -17,7 +17,7 @@ from tepui.core.storage import read_tensors, same_bits
 from tepui.data import Digits
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.studies import Job, Store, carry_out, compare
-from tepui.studies.beginnings import common_part
+from tepui.studies.beginnings import beginning as begun_as
 from tepui.studies.executors import Processes, Ray, Slurm
 from tepui.studies.job import THREADS_VARIABLE, JobError, children_on_threads
 from tepui.studies.plan_file import FOLDER
@@ -344,7 +344,7 @@ def test_progress_is_read_from_run_folders(tmp_path):
         store.run(job.trial, on_epoch=stop)
     assert steps_left(job, store) == whole - 2 * 6
     beginning = replace(job, trial=replace(job.trial, seeds=(5, 6)), beginnings=(1, 3))
-    begun = common_part(beginning.trial)[0]
+    begun = begun_as(beginning.trial, 3)
     folder = tmp_path / "beginnings" / f"{begun.digest}-3"
     folder.mkdir(parents=True)
     (folder / "metrics.jsonl").write_text("one\ntwo\nhalf a line")

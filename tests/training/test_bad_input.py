@@ -24,6 +24,7 @@ from tepui.methods import (
     MemberMethod,
     SharpBalance,
 )
+from tepui.training.inputs import few_of
 from training.cases import (
     CLASSES,
     Plain,
@@ -408,3 +409,15 @@ def test_masks_of_floats_are_refused_with_their_type():
     ensemble = tepui.Ensemble.build(lambda: nn.Conv2d(3, 4, 1), 2)
     with pytest.raises(ValueError, match=r"integers .* of pixels, got 'torch.float32"):
         tepui.fit(ensemble, data, method=DeepEnsemble(), epochs=1, progress="none")
+
+
+class Endless(Dataset):
+    def __len__(self):
+        return 10**12
+
+    def __getitem__(self, index):
+        return torch.full((3,), float(index)), 0
+
+
+def test_two_samples_are_read_of_a_data_set_of_any_length():
+    assert few_of(Endless(), []).inputs.tolist() == [[0.0] * 3, [1.0] * 3]

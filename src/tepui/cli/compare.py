@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from tepui.cli.datasets import (
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
+from tepui.cli.kept_options import Keeping
 from tepui.cli.known import KnownLoss
 from tepui.cli.loss import check_loss_given, loss_named
 from tepui.cli.own_functions import own_functions
@@ -56,6 +58,7 @@ EXAMPLE = (
 
 def compare(
     settings: Mapping[str, Any],
+    options: str,
     data: Data = Digits,
     model: Callable[[], nn.Module] | None = None,
     methods: list[Method] | None = None,
@@ -94,6 +97,7 @@ def compare(
 
     Args:
         settings: Further fields of TrainingSpec and ExecutionSpec, one option each.
+        options: All of them as a file, to be kept in the folder.
         data: The data set.
         model: The members' architecture; ConvNet by default, for rows of numbers MLP.
             Number of classes, channels, image size and number of columns follow from
@@ -108,8 +112,7 @@ def compare(
             there are seeds for.
         seed: Seed of all random draws.
         seeds: One seed per member, for all ensembles, instead.
-        epochs: Length of the run; SAM and SharpBalance want more than the default, and
-            SAM then a larger radius (0.05 for 40).
+        epochs: Length of the run; SAM and SharpBalance want more than the default.
         optimizer: SGD (learning rate 0.1) by default, or AdamW; such as: --optimizer
             'AdamW(lr=0.001)'
         loss: What members minimize, which says what their outputs mean; CrossEntropy
@@ -153,8 +156,9 @@ def compare(
         ray: Of executor ray.
         slurm: Of executor slurm.
         out: The folder; the next free runs/compare-NNN by default.
-        resume: Continue the comparison in the folder, to the same bits; methods that
-            it has already stay in its table.
+        resume: Continue the comparison in the folder, by the options kept there unless
+            a file of them is named, to the same bits; methods that it has already stay
+            in its table.
         quiet: Show no progress.
         dry_run: Only show what is left to do and what it costs.
     """
@@ -183,6 +187,7 @@ def compare(
         "ood": unfamiliar(ood, test),
         "validation": validation_data(validation, data, train),
         "unlabeled": unlabeled_data(unlabeled),
+        "metrics": own_functions("--metrics", metrics or ()),
         "members": members,
         "ensembles": ensembles,
         "seed": seed if seeds is None else seeds,
@@ -204,13 +209,14 @@ def compare(
         terminal.print(plan_table("method", plans, store, runs=folder.parent))
         return
     measured = sharpness and not has_masks(train)
+    record = partial(remember, folder, data, model, extractor, validation)
+    kept = Keeping(folder, options, record)
     with resumable(folder, optimizer):
         comparison = compare_methods(
             methods or DEFAULT_METHODS,
             factory,
             train,
             test,
-            metrics=own_functions("--metrics", metrics or ()),
             sharpness={"num_samples": sharpness} if measured else None,
             extractor=front,
             title=f"Ensembles on {type(train).__name__}",
@@ -221,12 +227,11 @@ def compare(
             executor=executor_named(executor, ray, slurm),
             announce=(lambda line: None) if quiet else terminal.print,
             progress="none" if quiet else "auto",
-            callbacks=trackers_named(track),
+            callbacks=[kept, *trackers_named(track)],
             **both,
         )
     if not exchange_here().writer:
         return
-    remember(folder, data, model, extractor, validation)
     loaded = load_reports([folder])
     terminal.print(printed_table(comparison))
     for group in loaded.groups:

@@ -1,8 +1,9 @@
-"""The options of a run, kept in its folder as a file that ``--config`` reads again.
+"""The options of a run or a comparison, kept in its folder as ``--config`` reads them.
 
-It is what ``--print-config`` prints, but for where the run lies and how far one command
-took it, with places that are found from anywhere and without secrets. When the run is
-resumed, its options are read from there, by the parser that reads any other file.
+It is what ``--print-config`` prints, but for where the run lies, how far one command
+took it and who trains, with places that are found from anywhere and without secrets.
+When the run is resumed, its options are read from there, by the parser that reads any
+other file.
 """
 
 import shlex
@@ -22,9 +23,12 @@ from tepui.training import Callback
 from tepui.training.run_folder import KEPT_OPTIONS
 
 # What is said anew each time a run is continued.
-OF_ONE_COMMAND = ("out", "resume", "stop_after", "quiet")
+OF_ONE_COMMAND = (
+    *("out", "resume", "stop_after", "quiet", "dry_run"),
+    *("executor", "ray", "slurm"),
+)
 _RUNS = ("branch_from", "extractor")
-_BEGINS = b"# tepui train "
+_COMMANDS = ("train", "compare")
 
 
 def kept_text(begins: str, printed: str) -> str:
@@ -53,12 +57,13 @@ def with_kept(words: Sequence[str]) -> list[str]:
     it would be added again.
     """
     pairs = dict(options_of(words))
-    resumes = words[0] == "train" and pairs.get("--resume", "").lower() == "true"
+    resumes = words[0] in _COMMANDS and pairs.get("--resume", "").lower() == "true"
     other = OPTION in pairs or any(list_of(name) != name for name in pairs)
     if not resumes or other or "--out" not in pairs:
         return list(words)
     file = Path(pairs["--out"], KEPT_OPTIONS)
-    return [words[0], OPTION, str(file), *words[1:]] if _is_ours(file) else list(words)
+    ours = _is_ours(file, words[:1])
+    return [words[0], OPTION, str(file), *words[1:]] if ours else list(words)
 
 
 def check_none_masked(options: Mapping[str, Any]) -> None:
@@ -92,9 +97,10 @@ class Keeping(Callback):
         write_bytes(file, self._text.encode("ascii", "backslashreplace"))
 
 
-def _is_ours(file: Path) -> bool:
-    """Return whether a file is one that a run keeps its options in."""
-    return file.is_file() and file.read_bytes().startswith(_BEGINS)
+def _is_ours(file: Path, commands: Sequence[str] = _COMMANDS) -> bool:
+    """Return whether a file is one that these commands keep their options in."""
+    begins = tuple(f"# tepui {command} ".encode() for command in commands)
+    return file.is_file() and file.read_bytes().startswith(begins)
 
 
 def _with_places(value: Any, name: str = "") -> Any:

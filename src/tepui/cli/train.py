@@ -85,8 +85,7 @@ def train(
         members: Number of members; by default one per seed, or three.
         seed: Seed of all random draws.
         seeds: One seed per member instead, such as: --seeds 13 17 27
-        epochs: Length of the run; SAM and SharpBalance want more than the default, and
-            SAM then a larger radius (0.05 for 40).
+        epochs: Length of the run; SAM and SharpBalance want more than the default.
         optimizer: SGD (learning rate 0.1) by default, or AdamW; such as: --optimizer
             'AdamW(lr=0.001)'
         loss: What members minimize, which says what their outputs mean, such as: --loss
@@ -115,7 +114,7 @@ def train(
         resume: Continue the run in the folder, by the options kept there unless a file
             of them is named, to the same bits; what would make another run is refused.
         branch_from: Go on from the last checkpoint of this run, left by --stop-after,
-            whose method trains as this one does at first, or which is not pruned.
+            whose method trains as this one does at first, pruned as this or not at all.
         quiet: Show no progress.
     """
     minimized = loss_named(loss, label_smoothing, class_weights)

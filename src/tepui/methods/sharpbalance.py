@@ -95,7 +95,7 @@ class SharpBalance(ExchangingMethod):
 
     Attributes:
         rho: Length of the perturbation; longer runs bear larger ones. In 40 epochs of
-            CIFAR-10 and CIFAR-100 0.02 was as good and 0.1 a little worse. Where data
+            CIFAR-10 and CIFAR-100 0.02 cost nothing and 0.1 a little. Where data
             shift, only labeled samples of the shift can choose.
         fraction: Share of the samples that each member selects.
         switch_at: When members score the data and the sets begin to matter: an

@@ -91,12 +91,16 @@ def prune_(module: nn.Module, sparsity: float) -> None:
     apply_masks(module)
 
 
+def check_prunable(module: nn.Module) -> None:
+    """Raise if a module has nothing that can be pruned."""
+    there = next(_prunable(module), None) is not None
+    require(there, "module", "have linear or convolutional layers", type(module))
+
+
 def add_masks(module: nn.Module) -> None:
     """Give every weight that can be pruned a mask, true everywhere."""
-    prunable = list(_prunable(module))
-    rule = "have linear or convolutional layers"
-    require(len(prunable) > 0, "module", rule, type(module))
-    for layer, name, weight in prunable:
+    check_prunable(module)
+    for layer, name, weight in _prunable(module):
         if name + SUFFIX not in layer._buffers:
             mask = torch.ones_like(weight, dtype=torch.bool, requires_grad=False)
             layer.register_buffer(name + SUFFIX, mask)

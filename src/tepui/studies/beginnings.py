@@ -2,23 +2,50 @@
 
 SAM and SharpBalance after SAM (``before="sam"``) with its radius are one run until the
 switch, and so are a deep ensemble, SharpBalance by default and all methods that begin
-late (:meth:`tepui.methods.Method.prefix`). Members that are pruned are those that are
-not, until then.
+late (:meth:`tepui.methods.Method.prefix`). Members that will be pruned are, until then,
+those that will not.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from tepui.studies.specifications import Trial
-from tepui.training.branching import first_part
 
 
-def common_part(trial: Trial) -> tuple[Trial, int]:
-    """Return the simpler trial that a trial is at first, and for how many epochs."""
-    training, epochs = first_part(trial.training)
-    return replace(trial, training=training), epochs
+class Piece(NamedTuple):
+    """A part of the training of one trial, or of several that share it."""
+
+    trial: Trial  # the simpler one, as long as it is like this one
+    epochs: int
+
+
+class Stage(NamedTuple):
+    """What a trial is until an epoch."""
+
+    trial: Trial  # simpler, if it does something later that it does not do yet
+    until: int
+
+
+def stages(trial: Trial) -> list[Stage]:
+    """Return the simpler trials that a trial is at first, in their order.
+
+    A method may begin as a simpler one, and members may be pruned before or after it
+    does: the first stage is not pruned, the second one is.
+    """
+    training = trial.training
+    method, until = training.method.prefix(training.epochs)
+    simpler = trial.trained_with(method=method)
+    whole = until
+    if training.prune is not None:
+        whole = min(until, training.prune.epoch(training.epochs))
+    at_first = [Stage(simpler.trained_with(prune=None), whole)] if whole else []
+    return at_first if whole == until else [*at_first, Stage(simpler, until)]
+
+
+def beginning(trial: Trial, epochs: int) -> Trial:
+    """Return the simplest trial that a trial is for so many epochs."""
+    return next((each for each, until in stages(trial) if epochs <= until), trial)
 
 
 def shared_beginnings(trials: Iterable[Trial]) -> dict[str, tuple[int, ...]]:
@@ -32,23 +59,15 @@ def shared_beginnings(trials: Iterable[Trial]) -> dict[str, tuple[int, ...]]:
     """
     lengths: dict[str, dict[str, int]] = defaultdict(dict)
     for trial in trials:
-        begins, epochs = common_part(trial)
-        lengths[begins.digest][trial.digest] = epochs
-    shared = {}
+        for begins, until in stages(trial):
+            lengths[begins.digest][trial.digest] = until
+    shared: dict[str, set[int]] = defaultdict(set)
     for group in lengths.values():
         ascending = sorted(group.values())
-        # The longest is not shared, unless by two.
-        ends = sorted(set(ascending[:-1]) - {0})
-        for name, epochs in group.items():
-            shared[name] = tuple(end for end in ends if end <= epochs)
-    return {name: ends for name, ends in shared.items() if ends}
-
-
-class Piece(NamedTuple):
-    """A part of the training of one trial, or of several that share it."""
-
-    trial: Trial  # the simpler one, as long as it is like this one
-    epochs: int
+        ends = ascending[:-1]  # the longest is not shared, unless by two
+        for name, until in group.items():
+            shared[name].update(end for end in ends if end <= until)
+    return {name: tuple(sorted(ends)) for name, ends in shared.items() if ends}
 
 
 def pieces(trials: Sequence[Trial]) -> list[Piece]:
@@ -57,12 +76,17 @@ def pieces(trials: Sequence[Trial]) -> list[Piece]:
     together: dict[str, Piece] = {}
     alone: list[Piece] = []
     for trial in trials:
-        begins, like = common_part(trial)
-        last = max(shared.get(trial.digest, (0,)))
-        before = together.get(begins.digest, Piece(begins, 0))
-        together[begins.digest] = Piece(begins, max(before.epochs, last))
-        alone.append(Piece(begins, like - last))
-        alone.append(Piece(trial, trial.training.epochs - like))
+        done = 0
+        for begins, until in stages(trial):
+            ends = [end for end in shared.get(trial.digest, ()) if done < end <= until]
+            if ends:
+                before = together.get(begins.digest, Piece(begins, 0)).epochs
+                longest = max(before, ends[-1] - done)
+                together[begins.digest] = Piece(begins, longest)
+                done = ends[-1]
+        for begins, until in (*stages(trial), Stage(trial, trial.training.epochs)):
+            alone.append(Piece(begins, max(0, until - done)))
+            done = max(done, until)
     return [piece for piece in (*together.values(), *alone) if piece.epochs]
 
 

@@ -18,7 +18,8 @@ from tepui.losses import Loss, task_of
 from tepui.modules.running import evaluating, forward, refusal_named
 from tepui.studies.given import GivenTest
 from tepui.studies.job import Job
-from tepui.studies.refused_methods import check_methods
+from tepui.studies.refused_methods import check_methods, check_trial
+from tepui.studies.specifications import Trial
 from tepui.studies.store import Store
 from tepui.training.inputs import check_labels, few_of, output_sizes
 from tepui.training.targets import check_loss, check_yes_or_no, classifies
@@ -51,7 +52,11 @@ def check_comparison(
     ensemble = Ensemble.build(first.model, len(first.seeds), first.seeds)
     _check_test([*ensemble.members], first.training.loss, train, given)
     _check_inputs(ensemble.members[0], seen)
-    check_methods(trials, ensemble, store)
+
+    def check(trial: Trial) -> None:
+        check_trial(trial, store.dataset, store.execution, store.shared, ensemble)
+
+    check_methods(trials, check)
     return type(ensemble.members[0]).__qualname__
 
 

@@ -43,6 +43,7 @@ def planned_comparison(
     *,
     shifted: Mapping[Cell, Dataset[Any]] | Mapping[str, Dataset[Any]] | None = None,
     ood: Mapping[str, Dataset[Any]] | None = None,
+    metrics: Mapping[str, Metric] | None = None,
     unlabeled: Dataset[Any] | None = None,
     members: int = 3,
     ensembles: int | None = None,
@@ -57,13 +58,13 @@ def planned_comparison(
     Sharpness is not in it, which takes little.
 
     Raises:
-        ValueError: What the comparison would refuse.
+        ValueError: Of methods, data and metrics what the comparison would refuse.
     """
     ensembles = ensembles_for(seed, members) if ensembles is None else ensembles
     check_arguments(methods, members, ensembles, unlabeled)
     seeds = member_seeds(seed, members * ensembles)
     data = Given.of(train), None if unlabeled is None else Given.of(unlabeled)
-    spec = given_test(test, Shifts.of(shifted), ood, None)
+    spec = given_test(test, Shifts.of(shifted), ood, metrics)
     plan = jobs_of(methods, factory, data, spec, None, seeds, members, training)
     store = store_of(Path(out), device_named(device), plan, training, logits_in)
     check_comparison(plan, train, spec, spec, store)

@@ -1,25 +1,54 @@
-"""Methods that a comparison cannot train, found before it trains any."""
+"""Trials that training would refuse, found before anything is trained for them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 from warnings import catch_warnings
+
+from torch.utils.data import Dataset
 
 from tepui.core.listed import listed
 from tepui.ensembles.ensemble import Ensemble
-from tepui.studies.specifications import Trial
-from tepui.studies.store import Store
-from tepui.training import LocalExchange
+from tepui.studies.specifications import DataSource, Trial
+from tepui.training import ExecutionSpec, LocalExchange
 from tepui.training.refusals import asked_for, check_run
 
 
-def check_methods(
-    trials: Mapping[str, Trial], ensemble: Ensemble, store: Store
+def check_trial(
+    trial: Trial,
+    load: Callable[[DataSource], Dataset[Any]],
+    execution: ExecutionSpec,
+    shared: Mapping[str, Any],
+    ensemble: Ensemble | None = None,
 ) -> None:
+    """Refuse what training would refuse before its first step.
+
+    Args:
+        trial: What will be trained.
+        load: Returns the data of a source.
+        execution: How it will be trained.
+        shared: Further arguments of :func:`tepui.training.train`.
+        ensemble: The members that it begins with; built if they are not given.
+
+    Raises:
+        ValueError: What training would say.
+    """
+    members = ensemble or Ensemble.build(trial.model, len(trial.seeds), trial.seeds)
+    given = {name: shared.get(name) for name in ("validation", "sample_weights")}
+    given["unlabeled"] = None if trial.unlabeled is None else load(trial.unlabeled)
+    with catch_warnings(action="ignore"):  # training says them at its turn
+        learned = load(trial.data)
+        asked = asked_for(
+            members, learned, trial.training, execution, out=trial.digest, **given
+        )
+        check_run(members, *asked, LocalExchange())
+
+
+def check_methods(trials: Mapping[str, Trial], check: Callable[[Trial], None]) -> None:
     """Refuse what training would refuse at a method's turn, with all such methods.
 
     Args:
         trials: One ensemble of each method, by its label.
-        ensemble: The members that each of them begins with.
-        store: Where they will be trained.
+        check: Refuses a trial that cannot be trained, see :func:`check_trial`.
 
     Raises:
         ValueError: What training would say, if it says the same of all methods, and
@@ -28,8 +57,7 @@ def check_methods(
     refused: dict[str, ValueError] = {}
     for label, trial in trials.items():
         try:
-            with catch_warnings(action="ignore"):  # training says them at its turn
-                _check(trial, ensemble, store)
+            check(trial)
         except ValueError as error:
             refused[label] = error
     if not refused:
@@ -39,18 +67,3 @@ def check_methods(
     said = listed([f"{label}: {error}" for label, error in refused.items()])
     rule = f"be such as can be trained on these data, got {len(refused)} that cannot"
     raise ValueError(f"methods must {rule}:{said}")
-
-
-def _check(trial: Trial, ensemble: Ensemble, store: Store) -> None:
-    unlabeled = None if trial.unlabeled is None else store.dataset(trial.unlabeled)
-    data, spec = asked_for(
-        ensemble,
-        store.dataset(trial.data),
-        trial.training,
-        store.execution,
-        validation=store.shared.get("validation"),
-        unlabeled=unlabeled,
-        sample_weights=store.shared.get("sample_weights"),
-        out=store.folder(trial),
-    )
-    check_run(ensemble, data, spec, LocalExchange())

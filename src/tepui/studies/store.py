@@ -32,12 +32,13 @@ from tepui.evaluation.stored_logits import (
     StoredLogits,
     read_logits,
 )
-from tepui.studies.beginnings import common_part
+from tepui.studies.beginnings import beginning
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
 from tepui.studies.importable import check_importable
 from tepui.studies.kept_logits import has_logits, kept_in
 from tepui.studies.loaded_data import LoadedData
 from tepui.studies.loaded_tests import LoadedTests
+from tepui.studies.refused_methods import check_trial
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
@@ -138,9 +139,7 @@ class Store:
             The number, 0 if it was not started.
         """
         folders = [self.folder(trial)]
-        if beginnings:
-            begun = common_part(trial)[0]
-            folders += [self._beginning(begun, end) for end in beginnings]
+        folders += [self._beginning(trial, end) for end in beginnings]
         return max(RunFolder(folder).epochs_done for folder in folders)
 
     def environment(self, trial: Trial) -> dict[str, Any]:
@@ -207,7 +206,8 @@ class Store:
         callbacks += [] if on_epoch is None else [on_epoch]
         origin = None
         if beginnings and not RunFolder(self.folder(trial)).checkpoint.exists():
-            origin = self._begun(common_part(trial)[0], beginnings, callbacks)
+            check_trial(trial, self.dataset, self.execution, self.shared)
+            origin = self._begun(trial, beginnings, callbacks)
         with self._lease(self.folder(trial)) as checks:
             return self._train(
                 trial,
@@ -288,7 +288,7 @@ class Store:
         return result
 
     def _begun(self, trial: Trial, ends: Sequence[int], callbacks: Callbacks) -> Path:
-        """Return the folder of a trial that has been trained until the last epoch."""
+        """Return the folder of what a trial is until the last of some epochs."""
         *earlier, last = ends
         folder = self._beginning(trial, last)
         with self._lease(folder) as checks:
@@ -297,11 +297,11 @@ class Store:
                 origin = self._begun(trial, earlier, callbacks) if earlier else None
                 execution = replace(self.execution, stop_after=last)
                 how = {"branch_from": origin, "callbacks": [*callbacks, *checks]}
-                self._train(trial, folder, execution, **how)
+                self._train(beginning(trial, last), folder, execution, **how)
         return folder
 
     def _beginning(self, trial: Trial, epochs: int) -> Path:
-        return self.path / BEGINNINGS / f"{trial.digest}-{epochs}"
+        return self.path / BEGINNINGS / f"{beginning(trial, epochs).digest}-{epochs}"
 
     def _train(
         self, trial: Trial, folder: Path, execution: ExecutionSpec, **how: Any

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +16,6 @@ from tepui.training.spec import TrainingSpec
 
 # Weights drawn with one seed on two kinds of machines differ by less.
 SAME_WEIGHTS = 1e-4
-
-
-def first_part(spec: TrainingSpec) -> tuple[TrainingSpec, int]:
-    """Return the simpler run that a run is at first, and for how many epochs.
-
-    Its method may begin as a simpler one, and members that will be pruned are not yet.
-
-    Example:
-        >>> from tepui.methods import SAM
-        >>> from tepui.modules.pruning import Prune
-        >>> late = TrainingSpec(method=SAM(start_at=3), epochs=4, prune=Prune())
-        >>> simpler, epochs = first_part(late)
-        >>> type(simpler.method).__name__, simpler.prune, epochs
-        ('DeepEnsemble', None, 2)
-    """
-    method, epochs = spec.method.prefix(spec.epochs)
-    if spec.prune is not None:
-        epochs = min(epochs, spec.prune.epoch(spec.epochs))
-    return replace(spec, method=method, prune=None), epochs
 
 
 def branch_point(

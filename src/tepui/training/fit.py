@@ -142,9 +142,9 @@ def fit(
         out: A run folder for configuration, metrics, checkpoints and the ensemble.
         resume: Continue the run in ``out``, to the same bits; start it if new.
         branch_from: The folder of a run that began like this one, with a method that
-            trains as this one does at first (:meth:`tepui.methods.Method.prefix`), or
-            whose members are not pruned: go on from its last checkpoint, to the bits of
-            a run that began here.
+            trains as this one does at first (:meth:`tepui.methods.Method.prefix`), and
+            pruned as this one, or not at all: go on from its last checkpoint, to the
+            bits of a run that began here.
         checkpoint_every: Epochs between checkpoints.
         stop_after: Leave after this many epochs of the run, with a checkpoint from
             which it can be resumed or branched.

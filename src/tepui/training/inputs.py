@@ -21,7 +21,7 @@ from tepui.data.augment import (
 from tepui.data.checked_targets import checked_targets
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table import Table
-from tepui.data.loading import as_arrays, in_order, length
+from tepui.data.loading import as_arrays, at_rows, length
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.ensembles.ensemble import Ensemble
@@ -247,7 +247,8 @@ def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
 def few_of(dataset: Dataset[Any], modules: Sequence[nn.Module]) -> Batch:
     """Return two samples, where the modules lie."""
     device = device_of(modules[0]) if modules else torch.device("cpu")
-    return next(in_order(dataset, 2, device=device))
+    rows = torch.arange(min(2, length(dataset)))
+    return next(at_rows(dataset, [rows], device=device))
 
 
 def classes_of(sizes: Sequence[int], targets: Tensor, loss: Loss) -> int | None:

@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 from tepui.core.per_member import for_member
 from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
+from tepui.modules.pruning import check_prunable
 from tepui.training.balancing import balanced
 from tepui.training.batches import steps_per_epoch
 from tepui.training.exchange import Exchange
@@ -57,4 +58,8 @@ def check_run(
     check_batch(spec, samples)
     check_length(spec, len(ensemble), steps_per_epoch(samples, spec.batch_size))
     for_member(spec.method, 0, len(ensemble))
+    if spec.prune is not None:
+        for_member(spec.prune, 0, len(ensemble))
+        for member in ensemble.members:
+            check_prunable(member)
     return classes

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.core.per_member import for_member
 from tepui.core.provenance import masked
 from tepui.core.task import UNKNOWN
 from tepui.data.arrays import Batch
@@ -348,8 +347,7 @@ def _prepared(order: Order) -> Prepared:
 def _add_masks(ensemble: Ensemble, spec: TrainingSpec) -> None:
     """Give members that will be pruned their masks."""
     if spec.prune is not None:
-        for index, module in enumerate(ensemble.members):
-            for_member(spec.prune, index, len(ensemble))
+        for module in ensemble.members:
             add_masks(module)
 
 

@@ -85,7 +85,7 @@ def sweep(
             a job of your own.
         recipe: Name such as ``sharpbalance/figure7``, or with one panel; only from the
             command line.
-        grid: For each hyperparameter its values, such as ``rho=0.05,0.1,0.2`` or
+        grid: For each hyperparameter its values, such as ``rho=0.02,0.05,0.1`` or
             ``width=8,16``. A name is a field of the method, optimizer or loss,
             ``sparsity``, an argument of the model, ``members``, ``epochs`` or
             ``batch_size``.

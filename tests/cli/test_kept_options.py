@@ -33,6 +33,9 @@ class Net(nn.Module):
 
 class Unseen(Net):
     pass
+
+def level(logits, labels):
+    return 0.25
 """
 FILE = "method: SAM(rho=0.1)\nepochs: 2\nmembers: 2\nvalidation: 0.2\nkeep: best\n"
 SMALL = ["--members", "2", "--epochs", "2", "--device", "cpu", "--quiet"]
@@ -314,3 +317,13 @@ def test_a_command_does_not_read_the_options_of_another(here):
     words = ["--resume=true", "--out", "run"]
     assert with_kept(["compare", *words]) == ["compare", *words]
     assert with_kept(["train", *words])[:3] == ["train", "--config", KEPT_FILE]
+
+
+def test_functions_of_a_comparison_are_named_again(here, capsys):
+    own = ["--metrics", "own_nets.level"]
+    main(["compare", *COMPARED, *own, "--out", "run"])
+    Path("run", "comparison.json").unlink()
+    assert ended(["compare", "--resume", "--out", "run"]) == 2
+    assert "--metrics must be written on the command line" in capsys.readouterr().err
+    main(["compare", "--resume", "--out", "run", *own, "--quiet"])
+    assert scores("run")["SAM"]["clean"]["level"] == 0.25

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import nn
 
 from study_cases import EXAM, TRIAL
@@ -12,6 +14,7 @@ from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
 from tepui.modules.pruning import Prune
 from tepui.studies import store as store_module
 from tepui.studies.beginnings import (
+    beginning,
     member_epochs,
     shared_beginnings,
     stages,
@@ -126,6 +129,29 @@ def test_what_is_pruned_shares_what_comes_before_and_after(
     assert sum(counts.values()) == epochs
     for each, run in zip(trials, alone, strict=True):
         assert_same_runs(store.run(each), run)
+
+
+PARTING = [*LATER, SAM(start_at=2), SAM(rho=0.1), SharpBalance(rho=0.1, before="sam")]
+PRUNED = [
+    None,
+    *(Prune(sparsity=s, prune_at=n / 8) for s in (0.5, 0.9) for n in (0, 3)),
+]
+PRUNED += [Prune(sparsity=0.5, prune_at=n / 8) for n in (2, 4, 7)]
+TRIALS = [trial(m).trained_with(prune=prune) for m in PARTING for prune in PRUNED]
+
+
+@given(st.lists(st.sampled_from(TRIALS), min_size=1, unique_by=lambda t: t.digest))
+def test_an_epoch_is_trained_once_for_all_that_are_the_same_until_its_end(trials):
+    """The naive twin names every epoch by the simplest trial it could be of."""
+    named = {
+        (beginning(each, epoch + 1).digest, epoch)
+        for each in trials
+        for epoch in range(EPOCHS)
+    }
+    assert member_epochs(trials) == len(TRIAL.seeds) * len(named)
+    for each in trials:
+        ends = shared_beginnings(trials).get(each.digest, ())
+        assert list(ends) == sorted({*ends} - {0})
 
 
 @pytest.mark.parametrize("prune", [Prune(sparsity=(0.1, 0.2, 0.3)), Prune()])

@@ -327,3 +327,12 @@ def test_functions_of_a_comparison_are_named_again(here, capsys):
     assert "--metrics must be written on the command line" in capsys.readouterr().err
     main(["compare", "--resume", "--out", "run", *own, "--quiet"])
     assert scores("run")["SAM"]["clean"]["level"] == 0.25
+
+
+def test_a_comparison_that_is_measured_again_keeps_what_it_was_measured_on(here):
+    main(["compare", *COMPARED, "--out", "run"])
+    again = ["compare", "--resume", "--out", "run", "--quiet"]
+    main([*again, "--corruptions", "cifar"])
+    assert kept()["corruptions"] == "cifar"
+    main(["compare", "--config", KEPT_FILE, "--quiet", "--out", "other"])
+    assert scores("run") == scores("other")

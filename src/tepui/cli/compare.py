@@ -232,6 +232,7 @@ def compare(
         )
     if not exchange_here().writer:
         return
+    kept.keep()  # which may have changed where nothing was left to train
     loaded = load_reports([folder])
     terminal.print(printed_table(comparison))
     for group in loaded.groups:

@@ -88,6 +88,10 @@ class Keeping(Callback):
         self._folder, self._text, self._record = folder, text, record
 
     def on_start(self, config: Mapping[str, Any]) -> None:
+        """Write it."""
+        self.keep()
+
+    def keep(self) -> None:
         """Write it, unless somebody else's file has that name."""
         self._record()
         file = self._folder / KEPT_OPTIONS

@@ -152,11 +152,18 @@ def reproduce(
     waiting = deque(item for item in chosen if overwrite or not _is_made(item))
     whole = merged(chain.from_iterable(item.jobs for item in waiting))
     check_needs(whole, shelf)
+    unfinished: dict[str, deque[Job]] = {}
 
     def make_what_is_ready() -> None:
         """Write figures and tables in order, each once everything it needs is done."""
-        while waiting and not any(job.steps_left(shelf) for job in waiting[0].jobs):
-            asked, name, recipe, order, folder, jobs = waiting.popleft()
+        while waiting:
+            asked, name, recipe, order, folder, jobs = waiting[0]
+            left = unfinished.setdefault(asked, deque(jobs))
+            while left and not left[0].steps_left(shelf):
+                left.popleft()  # what was finished once is not asked again
+            if left:
+                return
+            waiting.popleft()
             _say(make(name, recipe, order, jobs, shelf, folder), asked, folder)
 
     with progress_bar(sum(job.steps_left(shelf) for job in whole)) as advance:

@@ -14,6 +14,7 @@ from tepui.cli.main import main
 from tepui.cli.reproduce import _chosen, _say, workers_for
 from tepui.core.storage import read_document, write_document
 from tepui.papers.recipe import PAPERS, Order
+from tepui.studies.job import Job
 from tepui.studies.results import read_results
 from tepui.studies.store import BEGINNINGS, Store
 
@@ -171,6 +172,35 @@ def test_what_is_complete_is_written_while_the_rest_is_made(tmp_path, monkeypatc
         main(["reproduce", *names, "--size", "smoke", *place, "--workers", "1"])
     assert (tmp_path / "out/smoke/sharpbalance/figure7a/results.json").exists()
     assert not (tmp_path / "out/smoke/sharpbalance/figure13a/results.json").exists()
+
+
+def test_a_long_plan_is_looked_through_once_while_it_is_carried_out(
+    tmp_path, monkeypatch
+):
+    module = sys.modules["tepui.cli.reproduce"]
+    done, asked, made = set(), [], []
+
+    def steps_left(job, store):
+        asked.append(job.trial.digest)
+        return 0 if job.trial.digest in done else 1
+
+    def carry_out(jobs, store, *, ended, **settings):
+        asked.clear()
+        for job in jobs:
+            done.add(job.trial.digest)
+            assert not made
+            ended()
+
+    monkeypatch.setattr(Job, "steps_left", steps_left)
+    monkeypatch.setattr(module, "carry_out", carry_out)
+    monkeypatch.setattr(module, "make", lambda *args: made.append(args))
+    monkeypatch.setattr(module, "_say", lambda *args: None)
+    place = ["--out", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
+    many = ["--size", "smoke", "--ensembles", "30"]
+    main(["reproduce", "sharpbalance/figure7a", *many, *place])
+    assert len(made) == 1
+    assert len(done) > 100
+    assert len(asked) < 2 * len(done)
 
 
 def test_overwriting_keeps_trained_ensembles(made):

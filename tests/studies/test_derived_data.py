@@ -255,6 +255,26 @@ def test_checking_many_repetitions_holds_the_data_of_few(tmp_path, repetitions):
     assert max(alive) == MOST_HELD + 1
 
 
+def test_all_draws_from_the_same_files_are_checked_at_once(tmp_path):
+    read = []
+
+    def digits(train):
+        read.append(train)
+        return Digits(train=train)
+
+    store = Store(tmp_path / "store", device="cpu")
+    draws = [Samples(digits, "train", 0.5, 200, seed) for seed in range(9)]
+    drawn = []
+    dataset = store.dataset
+    store.dataset = lambda source: drawn.append(source) or dataset(source)
+    check_needs([Job(replace(EXTRACTOR, data=draw)) for draw in draws], store)
+    assert read == [True]
+    assert sum(source.count == 200 for source in drawn) == 1
+    too_many = replace(EXTRACTOR, data=replace(draws[0], count=2000, seed=3))
+    with pytest.raises(ValueError, match="count must be at most"):
+        check_needs([Job(too_many)], store)
+
+
 calls = []
 
 

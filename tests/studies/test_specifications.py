@@ -14,6 +14,7 @@ from tepui.losses import CrossEntropy
 from tepui.methods import SAM
 from tepui.models import MLP
 from tepui.modules.pruning import Prune
+from tepui.studies.describe import describe
 from tepui.studies.specifications import EvaluationSpec, Samples, Trial, digest, seeds
 from tepui.studies.store import Store
 from tepui.training import SGD, Constant, EarlyStopping, TrainingSpec
@@ -183,3 +184,12 @@ def test_classes_of_tepui_keep_their_plain_names():
     assert about["class"] == "Trial"
     assert about["data"]["dataset"] == "Digits"
     assert about["model"]["class"] == "MLP"
+
+
+def test_a_name_once_known_is_no_part_of_what_it_names():
+    fresh, named = changed(), changed()
+    assert named.digest
+    assert fresh == named
+    assert fresh.about == named.about
+    assert describe(fresh) == describe(named)
+    assert replace(named, seeds=(7,)).digest != named.digest

@@ -1,7 +1,7 @@
 """Carrying out a recipe: train what is missing, write numbers, table and picture."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +18,7 @@ from tepui.studies import (
     Job,
     Record,
     Results,
+    Samples,
     Store,
     Trial,
     carry_out,
@@ -127,9 +128,7 @@ def check_needs(jobs: Sequence[Job], store: Store) -> None:
     Models may need weights that were published.
     """
     missing: dict[str, None] = {}
-    for source in _once(source for job in jobs for source in _sources(job)):
-        if made_from(source):
-            continue
+    for source in _once(source for job in jobs for source in _read(job)):
         try:
             store.dataset(source)
         except FileNotFoundError as error:
@@ -247,6 +246,13 @@ def _once(values: Iterable[T]) -> list[T]:
     for value in values:
         first.setdefault(digest(value), value)
     return [*first.values()]
+
+
+def _read(job: Job) -> Iterator[DataSource]:
+    """Yield data that are read, not made; any draw of samples needs the same files."""
+    for source in _sources(job):
+        if not made_from(source):
+            yield replace(source, seed=0) if isinstance(source, Samples) else source
 
 
 def _sources(job: Job) -> Iterator[DataSource]:

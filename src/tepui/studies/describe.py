@@ -36,7 +36,7 @@ def describe(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
     method = as_written(trial.training.method, {*hidden, *_SEEDS})
     words = {TITLE: f"{_name(data)} {_name(trial.model)} {method}"}
     words["members"] = str(len(trial.seeds))
-    for name, value in {**vars(trial), **vars(trial.training)}.items():
+    for name, value in {**_fields(trial), **_fields(trial.training)}.items():
         if name in _PARTS:
             words[name] = "None" if value is None else _name(value)
             for argument, given in (_arguments(value) or {}).items():
@@ -45,6 +45,10 @@ def describe(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
         elif name not in ("seeds", "training", "method"):
             words[name] = as_written(value)
     return words
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def labels(described: Sequence[Mapping[str, str]]) -> list[str]:

@@ -5,6 +5,7 @@ A :class:`Trial` holds all that an ensemble's weights depend on, an
 Each has a digest, by which a :class:`~tepui.studies.store.Store` knows what it has.
 """
 
+import functools
 import hashlib
 import json
 from abc import ABC, abstractmethod
@@ -45,7 +46,7 @@ def contents_of(dataset: Dataset[Any]) -> str:
 class Described:
     """What a store can name, and know again."""
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """Its name in a store."""
         return digest(self)

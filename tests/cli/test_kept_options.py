@@ -270,6 +270,21 @@ def test_options_of_the_working_folder_are_nobodys(here):
     assert with_kept(["train", "--resume", "true"]) == ["train", "--resume", "true"]
 
 
+@pytest.mark.parametrize("command", ["train", "compare"])
+def test_a_name_of_a_folder_that_is_not_there_begins_no_default_run(
+    here, command, capsys
+):
+    assert ended([command, "--resume", "--out", "runn", "--quiet"]) == 2
+    assert "--out must be the folder of what shall go on" in capsys.readouterr().err
+    assert not Path("runn").exists()
+
+
+def test_a_script_begins_and_resumes_by_one_command(here):
+    main(["train", *SMALL, "--resume", "--stop-after", "1", "--out", "run"])
+    main(["train", *SMALL, "--resume", "--out", "run"])
+    assert kept()["epochs"] == int(SMALL[SMALL.index("--epochs") + 1])
+
+
 def test_somebodys_file_in_a_run_is_neither_read_nor_replaced(here):
     main(["train", *SMALL, "--stop-after", "1", "--out", "run"])
     Path(KEPT_FILE).write_text("epochs: 1\n")

@@ -17,6 +17,7 @@ from tepui.cli.parsing import list_of, options_of
 from tepui.cli.piped import OPTION
 from tepui.cli.remembered import PLACES
 from tepui.core.checks import require
+from tepui.core.free_folder import is_free
 from tepui.core.provenance import MASK, command_line, masked
 from tepui.core.replacing import write_bytes
 from tepui.training import Callback
@@ -54,14 +55,19 @@ def with_kept(words: Sequence[str]) -> list[str]:
 
     What is written on the command line counts before them. A file of options that is
     written there takes their place, and so does what adds to a list: to the run's own
-    it would be added again.
+    it would be added again. Where nothing lies and nothing else is written, the name
+    of the folder is taken for a mistake, not for the wish to train the defaults.
     """
     pairs = dict(options_of(words))
     resumes = words[0] in _COMMANDS and pairs.get("--resume", "").lower() == "true"
     other = OPTION in pairs or any(list_of(name) != name for name in pairs)
     if not resumes or other or "--out" not in pairs:
         return list(words)
-    file = Path(pairs["--out"], KEPT_OPTIONS)
+    folder = Path(pairs["--out"])
+    alone = pairs.keys() <= {f"--{name}" for name in OF_ONE_COMMAND}
+    rule = "be the folder of what shall go on, or what to train must be given to begin"
+    require(not (alone and is_free(folder)), "--out", rule, str(folder))
+    file = folder / KEPT_OPTIONS
     ours = _is_ours(file, words[:1])
     return [words[0], OPTION, str(file), *words[1:]] if ours else list(words)
 

@@ -67,7 +67,7 @@ PRICES_007 = {
     "sam": 2.0,
     "released": 2.0,
     "late_0.85": 1.15,
-    "late": 1.5,
+    make_headline.DEFAULT: 1.5,
 }
 
 
@@ -167,7 +167,7 @@ def table(arms: Arms, prices: Mapping[str, float], detected: Arms | None = None)
 def ensembles(results: Results) -> str:
     """Return the scores of every ensemble of decision 007."""
     lines = [row("", "block", "price", *SCORES), "|---|--:|--:|" + "--:|" * len(SCORES)]
-    labels = make_headline.DECIDING | make_headline.BESIDE
+    labels = make_headline.LABELS
     arms = Arms(results, labels, make_headline.DESIGN.blocks)
     for arm, label in labels.items():
         for result in arms.ensembles(arm):

@@ -6,7 +6,7 @@ Every ensemble is shown. Verdicts need three blocks; with fewer, differences are
 against the chance that is known from other decisions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ DESIGN = DESIGNS["007"]
 RESULTS = HERE / "results" / "decisions" / DESIGN.folder
 PLAIN, SAM = "deep_ensemble", "sam_published_rho"
 FULL, LATE = "released_published_rho", "late_0.85_published_rho"
+DEFAULT = "late"  # today's, which was added when the others were known
 DECIDING = {
     PLAIN: "deep ensemble",
     SAM: "SAM",
@@ -32,8 +33,9 @@ BESIDE = {
     "sam": "SAM, 0.05",
     "released": "SharpBalance, 0.05",
     "late_0.85": "late SharpBalance, 0.05",
-    "late": "SharpBalance begun plainly, 0.05",
+    DEFAULT: "SharpBalance begun plainly, 0.05",
 }
+LABELS = DECIDING | BESIDE
 FAMILIES, FAMILY = {"corrupted": 1.5, "clean": 0.4}, {"corrupted": 0.9, "clean": 0.3}
 TIMES = {1: "seen once", 2: "seen twice"}
 
@@ -53,6 +55,7 @@ CONTRASTS = (
     Contrast(SAM, PLAIN, FAMILIES, {"corrupted": 0.49, "clean": 0.48}),
     Contrast(LATE, PLAIN, FAMILY, None),
 )
+ADDED = Contrast(DEFAULT, PLAIN, {"corrupted": 0.9, "clean": 0.4}, None)
 Cell = Callable[[dict[str, Any]], str]
 ACCURACY: dict[str, Cell] = {
     "members, corrupted %": lambda r: _points(r["corrupted"]["individual_accuracy"]),
@@ -92,31 +95,40 @@ def main() -> None:
     if len(arms.blocks) == len(DESIGN.blocks):
         print_verdicts(arms)
     elif arms.blocks:
-        print_seen(arms)
+        print_seen(arms, CONTRASTS)
+    added = blocks_with(results, (DEFAULT, PLAIN))
+    if added.blocks:
+        print_seen(added, [ADDED])
     there = {r["arm"] for r in results}
-    labels = {a: label for a, label in (DECIDING | BESIDE).items() if a in there}
+    labels = {arm: label for arm, label in LABELS.items() if arm in there}
     Arms(results, labels, DESIGN.blocks).draw(f"decision_{DESIGN.folder}.png")
 
 
 def complete_blocks(results: Results) -> Arms:
     """Return the four arms in the blocks where all of them are there."""
-    blocks = Arms(results, DECIDING, DESIGN.blocks).complete
-    return Arms([r for r in results if r["block"] in blocks], DECIDING, blocks)
+    return blocks_with(results, DECIDING)
+
+
+def blocks_with(results: Results, arms: Iterable[str]) -> Arms:
+    """Return some arms in the blocks where all of them are there."""
+    labels = {arm: LABELS[arm] for arm in arms}
+    blocks = Arms(results, labels, DESIGN.blocks).complete
+    return Arms([r for r in results if r["block"] in blocks], labels, blocks)
 
 
 def print_ensembles(results: Results, columns: dict[str, Cell]) -> None:
     """Print the scores of every ensemble."""
     print("\n" + row("arm", "block", *columns))
-    for arm, label in (DECIDING | BESIDE).items():
+    for arm, label in LABELS.items():
         for result in Arms(results, DECIDING, DESIGN.blocks).ensembles(arm):
             cells = [cell(result) for cell in columns.values()]
             print(row(label, result["block"], *cells))
 
 
-def print_seen(arms: Arms) -> None:
+def print_seen(arms: Arms, contrasts: Iterable[Contrast]) -> None:
     """Print differences of one or two blocks, and what rule 2 calls them."""
     print("\n" + row("difference", "corrupted", "the paper", "clean", "the paper"))
-    for contrast in CONTRASTS:
+    for contrast in contrasts:
         cells = []
         for data in ("corrupted", "clean"):
             printed = f"{contrast.printed[data]:+.2f}" if contrast.printed else ""
@@ -164,7 +176,7 @@ def said_of_printed(printed: float | None, low: float, high: float) -> str:
 
 def name_of(contrast: Contrast) -> str:
     """Return what a table calls a difference."""
-    return f"{DECIDING[contrast.arm]} less {DECIDING[contrast.other]}"
+    return f"{LABELS[contrast.arm]} less {LABELS[contrast.other]}"
 
 
 def _detected(result: dict[str, Any], score: str) -> str:

@@ -15,7 +15,7 @@ PAGES = [
     ("004_hundred_classes", "make_which_rule", ("004",), 50),
     ("005_random_scores", "make_random_scores", (), 40),
     ("006_small_radii", "make_small_radii", (), 5),
-    ("007_headline", "make_headline", (), 14),
+    ("007_headline", "make_headline", (), 21),
     ("008_averaging", "make_averaging", (), 30),
     ("012_radius_again", "make_radius_again", (), 52),
 ]

@@ -81,6 +81,16 @@ def test_one_block_is_held_against_chance_and_not_judged(told):
     assert not any("supported" in line or "refuted" in line for line in lines)
 
 
+def test_what_was_added_is_held_against_the_deep_ensembles_of_its_own_blocks(told):
+    added = [result("late", 29, 75.3, 95.3), result("late", 30, 75.4, 95.5)]
+    found = [*results(1), *added, result("deep_ensemble", 30, 74.2)]
+    name = "| SharpBalance begun plainly, 0.05 less deep ensemble |"
+    said = [line for line in told(found) if line.startswith(name)]
+    beyond = "+1.30, +1.20: beyond chance as known from elsewhere"
+    assert said == [f"{name} {beyond} |  | +0.30, +0.50: seen twice |  |"]
+    assert not any(line.startswith(name) for line in told([*results(1), added[1]]))
+
+
 def test_differences_must_agree_to_be_beyond_chance(make):
     found = [r for r in results(2) if r["arm"] != "sam_published_rho"]
     found += [result("sam_published_rho", n, c) for n, c in ((29, 74.0), (30, 76.9))]

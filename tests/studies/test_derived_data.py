@@ -171,7 +171,7 @@ def test_equal_descriptions_only_where_all_is_equal():
         Features(EXTRACTOR, Copies(TEST, ("fog",), 5)),
         Features(partial(ConvNet, width=2), TEST),
     ]
-    assert len({derived.digest(each) for each in sources}) == len(sources)
+    assert len({each.digest for each in sources}) == len(sources)
 
 
 def test_missing_files_are_found_through_what_is_derived(store):

@@ -12,9 +12,10 @@ from tepui.core.storage import read_document, write_document
 from tepui.data import CIFAR10, Arrays, Digits, FashionMNIST
 from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import MLP, ConvNet, ResNet18
-from tepui.studies import EvaluationSpec, Job, Samples, Store
+from tepui.studies import EvaluationSpec, Job, Samples, Store, Trial
 from tepui.studies.beginnings import pieces
 from tepui.studies.blank_data import FORMS, blank
+from tepui.studies.derived_data import Features
 from tepui.studies.loaded_data import MOST_HELD
 from tepui.studies.member_cost import gradients_per_step, member_cost, module_cost
 from tepui.studies.price import H200_STEP, RESNET18_OPERATIONS, TARGET, Price, Pricing
@@ -244,3 +245,38 @@ def test_blank_images_have_the_form_of_the_real_ones(kind):
         pytest.skip(str(error))
     for real, part in zip(sets, ("train", "test"), strict=True):
         assert blank(Samples(kind, part=part)).inputs.shape == real.inputs.shape
+
+
+def repetitions(count):
+    """Return heads on features of an extractor, both of their own draws of samples."""
+    for number in range(count):
+        data = Samples(Digits, "train", 0.5, 400, number)
+        extractor = replace(TRIAL, data=data, model=ConvNet, seeds=(number,))
+        of_test = Samples(Digits, "test", count=200, seed=number)
+        heads = Trial(
+            Features(extractor, data),
+            partial(MLP, in_features=128),
+            TRIAL.training,
+            seeds=(number, 50),
+        )
+        yield Job(extractor)
+        yield Job(heads, (EvaluationSpec(Features(extractor, of_test)),))
+
+
+def test_repetitions_cost_what_one_does_and_are_looked_at_once(tmp_path, monkeypatch):
+    read, prices = [], {}
+    dataset = Store.dataset
+    monkeypatch.setattr(
+        Store, "dataset", lambda *words: read.append(words) or dataset(*words)
+    )
+    for count in (1, 12):
+        read.clear()
+        store = Store(tmp_path / "store", device="cpu")
+        prices[count] = Pricing(store).price([*repetitions(count)]), len(read)
+    (one, read_for_one), (many, read_for_many) = prices.values()
+    assert one.hours_on_h200 > 0
+    assert many.hours_on_h200 == pytest.approx(12 * one.hours_on_h200)
+    assert many.disk_bytes == 12 * one.disk_bytes
+    assert many.device_bytes == one.device_bytes
+    assert many.unpriced == one.unpriced == 0
+    assert 0 < read_for_many == read_for_one

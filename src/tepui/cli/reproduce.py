@@ -314,9 +314,10 @@ def progress_bar(steps: int) -> Iterator[Advance]:
 
 def _plan(chosen: Sequence[Item], store: Store) -> Table:
     plans = {item.asked: item.jobs for item in chosen}
-    whole = merged(chain.from_iterable(plans.values()))
-    both = {**plans, "all, each ensemble once": whole}
-    return plan_table("figure or table", both, store)
+    if len(plans) > 1:
+        whole = merged(chain.from_iterable(plans.values()))
+        plans["all, each ensemble once"] = whole
+    return plan_table("figure or table", plans, store)
 
 
 def _differs(chosen: Sequence[Item]) -> Table:

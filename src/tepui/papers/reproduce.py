@@ -1,7 +1,7 @@
 """Carrying out a recipe: train what is missing, write numbers, table and picture."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +18,6 @@ from tepui.studies import (
     Job,
     Record,
     Results,
-    Samples,
     Store,
     Trial,
     carry_out,
@@ -30,7 +29,7 @@ from tepui.studies.executors import Executor
 from tepui.studies.jobs import IN_PROCESSES
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import as_csv, results, write_results
-from tepui.studies.specifications import digest, made_from, sources_in
+from tepui.studies.specifications import any_draw, digest, made_from, sources_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -252,7 +251,7 @@ def _read(job: Job) -> Iterator[DataSource]:
     """Yield data that are read, not made; any draw of samples needs the same files."""
     for source in _sources(job):
         if not made_from(source):
-            yield replace(source, seed=0) if isinstance(source, Samples) else source
+            yield any_draw(source)
 
 
 def _sources(job: Job) -> Iterator[DataSource]:

@@ -30,7 +30,7 @@ from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import Reading, feature_batches
-from tepui.studies.specifications import DataSource, DataStore, Trial, digest
+from tepui.studies.specifications import DataSource, DataStore, Trial
 from tepui.training.described import to_jsonable
 
 FOLDER = "features"
@@ -67,7 +67,7 @@ class Features(DataSource):
 
     def file(self, store: DataStore) -> Path:
         """Return where a store keeps the features."""
-        return store.path / FOLDER / f"{digest(self)}.safetensors"
+        return store.path / FOLDER / f"{self.digest}.safetensors"
 
     def _write(self, store: DataStore, file: Path) -> None:
         """Compute the features, batch after batch into the file."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from tepui.studies.specifications import DataSource, DataStore, digest
+from tepui.studies.specifications import DataSource, DataStore
 
 # Sets of data; the heads of one repetition of SED need half as many. Were all held, a
 # study would take more memory with each of its repetitions.
@@ -19,7 +19,7 @@ class LoadedData:
 
     def load(self, source: DataSource, store: DataStore) -> Dataset[Any]:
         """Return the data of a source."""
-        name = digest(source)
+        name = source.digest
         dataset = self._held.pop(name, None)
         if dataset is None:
             dataset = source.load(store)

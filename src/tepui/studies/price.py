@@ -45,6 +45,7 @@ from tepui.studies.specifications import (
     EvaluationSpec,
     Samples,
     Trial,
+    any_draw,
     digest,
 )
 from tepui.studies.speeds import Speeds
@@ -120,7 +121,7 @@ class Pricing:
         """
         left = [job for job in jobs if job.steps_left(self.store)]
         untrained = [j.trial for j in left if not self.store.is_trained(j.trial)]
-        asked = {digest(source): source for job in left for source in _asked(job)}
+        asked = {source.digest: source for job in left for source in _asked(job)}
         sources = [*asked.values()]
         made = [source for source in sources if isinstance(source, Features)]
         prices = [
@@ -239,7 +240,7 @@ class Pricing:
         dataset = self._dataset(trial.data)
         if dataset is None:
             return None, 0
-        name = digest([trial.model, trial.data])
+        name = digest([trial.model, any_draw(trial.data)])
         if name not in self._costs:
             try:
                 self._costs[name] = member_cost(trial, dataset)
@@ -249,7 +250,9 @@ class Pricing:
 
     def _extracting(self, source: Features, images: Dataset[Any]) -> MemberCost:
         """Return what an extractor costs; images of all sets have one form."""
-        name = digest([source.extractor, source.layers])
+        model = source.extractor
+        made_by = model.model if isinstance(model, Trial) else model
+        name = digest([made_by, source.layers])
         cost = self._costs.get(name)
         if cost is None:
             cost = self._costs[name] = module_cost(extractor_of(source), images)
@@ -257,8 +260,12 @@ class Pricing:
 
     def _dataset(self, source: DataSource) -> Dataset[Any] | None:
         """Return data, blank if they are not there; None if they are to be made."""
-        name = digest(source)
+        name = source.digest
         if name not in self._datasets:
+            form = any_draw(source)
+            if form.digest != name:
+                self._datasets[name] = self._dataset(form)
+                return self._datasets[name]
             try:
                 self._datasets[name] = self._found(source)
             except ImportError:  # of a model that is not installed

@@ -10,7 +10,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self, cast, final, get_args
 
@@ -43,13 +43,17 @@ def contents_of(dataset: Dataset[Any]) -> str:
     return digest(data_identity(dataset))
 
 
-class Described:
-    """What a store can name, and know again."""
+class Named:
+    """What has a name in a store."""
 
     @functools.cached_property
     def digest(self) -> str:
-        """Its name in a store."""
+        """Its name."""
         return digest(self)
+
+
+class Described(Named):
+    """What a store can name, and know again."""
 
     @property
     def about(self) -> Mapping[str, Any]:
@@ -89,7 +93,7 @@ class DataStore(Protocol):
         """Return a trained trial."""
 
 
-class DataSource(ABC):
+class DataSource(Named, ABC):
     """Where data come from; subclasses are frozen dataclasses."""
 
     @abstractmethod
@@ -247,6 +251,29 @@ def made_from(source: DataSource) -> list[DataSource]:
         held = (value.data, value.unlabeled) if isinstance(value, Trial) else (value,)
         sources += [inner for inner in held if isinstance(inner, DataSource)]
     return sources
+
+
+def any_draw(source: DataSource) -> DataSource:
+    """Return a source with seeds of no matter: others need and cost the same.
+
+    Example:
+        >>> from tepui.data import Digits
+        >>> any_draw(Samples(Digits, count=9, seed=4)).seed
+        0
+    """
+    others: dict[str, Any] = {}
+    values: Any = source  # of a data class, which its base is not
+    for item in fields(values):
+        value = getattr(source, item.name)
+        if item.name == "seed":
+            others[item.name] = 0
+        elif isinstance(value, DataSource):
+            others[item.name] = any_draw(value)
+        elif isinstance(value, Trial):
+            seeds = tuple(range(len(value.seeds)))
+            others[item.name] = replace(value, data=any_draw(value.data), seeds=seeds)
+    drawn: DataSource = replace(values, **others)
+    return drawn
 
 
 def sources_in(source: DataSource) -> Iterator[DataSource]:

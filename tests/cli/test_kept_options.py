@@ -270,11 +270,19 @@ def test_options_of_the_working_folder_are_nobodys(here):
     assert with_kept(["train", "--resume", "true"]) == ["train", "--resume", "true"]
 
 
-@pytest.mark.parametrize("command", ["train", "compare"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--quiet"],
+        ["train", "--device", "cpu", "--workers", "0"],
+        ["compare", "--quiet"],
+        ["compare", "--executor", "slurm", "--slurm.partition", "x", "--dry-run"],
+    ],
+)
 def test_a_name_of_a_folder_that_is_not_there_begins_no_default_run(
-    here, command, capsys
+    here, words, capsys
 ):
-    assert ended([command, "--resume", "--out", "runn", "--quiet"]) == 2
+    assert ended([*words, "--resume", "--out", "runn"]) == 2
     assert "--out must be the folder of what shall go on" in capsys.readouterr().err
     assert not Path("runn").exists()
 

@@ -214,7 +214,9 @@ def test_overwriting_keeps_trained_ensembles(made):
 def test_another_panel_of_the_same_data_trains_nothing(made, capsys):
     _, words = made
     main(["reproduce", "sharpbalance/figure7d", *words, "--dry-run"])
-    row = next(line for line in lines(capsys).splitlines() if "figure7d" in line)
+    shown = lines(capsys)
+    assert "all, each ensemble once" not in shown
+    row = next(line for line in shown.splitlines() if "figure7d" in line)
     assert [cell.strip() for cell in row.split("│")[2:5]] == ["8", "8", "0"]
 
 
@@ -225,7 +227,7 @@ def test_the_plan_shows_each_panel_and_shared_work_once(made, capsys):
     main(["reproduce", *items, *fresh, "--dry-run"])
     rows = [line for line in lines(capsys).splitlines() if line.startswith("│")]
     shown = [[cell.strip() for cell in row.split("│")[1:5]] for row in rows]
-    assert [row[0] for row in shown[:2]] == items
+    assert [row[0] for row in shown[:3]] == [*items, "all, each ensemble once"]
     assert shown[0][1:] == shown[1][1:] == shown[2][1:] == ["8", "0", "24"]
 
 

@@ -1,4 +1,5 @@
 import shutil
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import partial
 from weakref import WeakSet
@@ -13,9 +14,11 @@ from tepui.data import CIFAR10, Arrays, Digits, FashionMNIST
 from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import MLP, ConvNet, ResNet18
 from tepui.studies import EvaluationSpec, Job, Samples, Store, Trial
+from tepui.studies import price as pricing_module
 from tepui.studies.beginnings import pieces
 from tepui.studies.blank_data import FORMS, blank
 from tepui.studies.derived_data import Features
+from tepui.studies.given import Given
 from tepui.studies.loaded_data import MOST_HELD
 from tepui.studies.member_cost import gradients_per_step, member_cost, module_cost
 from tepui.studies.price import H200_STEP, RESNET18_OPERATIONS, TARGET, Price, Pricing
@@ -264,19 +267,44 @@ def repetitions(count):
 
 
 def test_repetitions_cost_what_one_does_and_are_looked_at_once(tmp_path, monkeypatch):
-    read, prices = [], {}
-    dataset = Store.dataset
-    monkeypatch.setattr(
-        Store, "dataset", lambda *words: read.append(words) or dataset(*words)
-    )
+    looked, prices = [], {}
+
+    def counted(owner, name):
+        whole = getattr(owner, name)
+        monkeypatch.setattr(
+            owner, name, lambda *words: looked.append(name) or whole(*words)
+        )
+
+    counted(Store, "dataset")
+    for name in ("member_cost", "module_cost"):
+        counted(pricing_module, name)
     for count in (1, 12):
-        read.clear()
+        looked.clear()
         store = Store(tmp_path / "store", device="cpu")
-        prices[count] = Pricing(store).price([*repetitions(count)]), len(read)
-    (one, read_for_one), (many, read_for_many) = prices.values()
+        found = Pricing(store).price([*repetitions(count)])
+        prices[count] = found, Counter(looked)
+    (one, looked_for_one), (many, looked_for_many) = prices.values()
     assert one.hours_on_h200 > 0
     assert many.hours_on_h200 == pytest.approx(12 * one.hours_on_h200)
     assert many.disk_bytes == 12 * one.disk_bytes
     assert many.device_bytes == one.device_bytes
     assert many.unpriced == one.unpriced == 0
-    assert 0 < read_for_many == read_for_one
+    assert set(looked_for_one) == {"dataset", "member_cost", "module_cost"}
+    assert looked_for_many == looked_for_one
+
+
+def test_an_extractor_costs_what_its_images_ask_for_in_any_order(tmp_path):
+    jobs = []
+    for pixels in (8, 32):
+        blank_images = torch.zeros(8, 1, pixels, pixels, dtype=torch.uint8)
+        images = Given.of(Arrays(blank_images, torch.arange(8) % 2))
+        body = replace(TRIAL, data=images, model=ConvNet)
+        features = Features(body, images)
+        heads = replace(TRIAL, data=features, model=partial(MLP, in_features=128))
+        jobs.append(Job(heads))
+    hours = [
+        Pricing(Store(tmp_path, device="cpu")).price(plan).hours_on_h200
+        for plan in (jobs[:1], jobs[1:], jobs, jobs[::-1])
+    ]
+    assert hours[1] > 2 * hours[0] > 0
+    assert hours[2:] == [pytest.approx(hours[0] + hours[1])] * 2

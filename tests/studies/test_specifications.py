@@ -1,7 +1,7 @@
 import dataclasses
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,9 +14,19 @@ from tepui.losses import CrossEntropy
 from tepui.methods import SAM
 from tepui.models import MLP
 from tepui.modules.pruning import Prune
+from tepui.studies.derived_data import Features
 from tepui.studies.describe import describe
-from tepui.studies.specifications import EvaluationSpec, Samples, Trial, digest, seeds
+from tepui.studies.specifications import (
+    DataSource,
+    EvaluationSpec,
+    Samples,
+    Trial,
+    any_draw,
+    digest,
+    seeds,
+)
 from tepui.studies.store import Store
+from tepui.studies.sweep import HoldOut
 from tepui.training import SGD, Constant, EarlyStopping, TrainingSpec
 from tepui.training.described import to_jsonable
 
@@ -193,3 +203,26 @@ def test_a_name_once_known_is_no_part_of_what_it_names():
     assert fresh.about == named.about
     assert describe(fresh) == describe(named)
     assert replace(named, seeds=(7,)).digest != named.digest
+    assert fresh.digest == named.digest
+    assert named.digest is named.digest
+
+
+@dataclass(frozen=True)
+class Fold(DataSource):
+    """A source whose seed names a file."""
+
+    seed: int
+
+    def load(self, store):
+        raise FileNotFoundError(f"fold{self.seed}.pt")
+
+
+def test_any_draw_is_of_samples_alone_at_any_depth():
+    def features(seed, members):
+        drawn = Samples(Digits, count=50, seed=seed)
+        trained = changed(data=drawn, unlabeled=drawn, seeds=members)
+        return HoldOut(Features(trained, drawn), "kept", 0.5, seed=4)
+
+    assert any_draw(features(7, (7, 9))) == features(0, (0, 1))
+    assert any_draw(features(7, (7,))) != any_draw(features(7, (7, 9)))
+    assert any_draw(Fold(3)) == Fold(3)

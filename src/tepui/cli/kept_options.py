@@ -8,6 +8,7 @@ other file.
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, final
 
@@ -20,13 +21,18 @@ from tepui.core.checks import require
 from tepui.core.free_folder import is_free
 from tepui.core.provenance import MASK, command_line, masked
 from tepui.core.replacing import write_bytes
-from tepui.training import Callback
+from tepui.training import Callback, ExecutionSpec
 from tepui.training.run_folder import KEPT_OPTIONS
 
 # What is said anew each time a run is continued.
 OF_ONE_COMMAND = (
     *("out", "resume", "stop_after", "quiet", "dry_run"),
     *("executor", "ray", "slurm"),
+)
+# What says where and how, and not what, is trained.
+_EXECUTION = (
+    *(item.name for item in fields(ExecutionSpec)),
+    *("at_once", "threads", "retries"),
 )
 _RUNS = ("branch_from", "extractor")
 _COMMANDS = ("train", "compare")
@@ -55,8 +61,9 @@ def with_kept(words: Sequence[str]) -> list[str]:
 
     What is written on the command line counts before them. A file of options that is
     written there takes their place, and so does what adds to a list: to the run's own
-    it would be added again. Where nothing lies and nothing else is written, the name
-    of the folder is taken for a mistake, not for the wish to train the defaults.
+    it would be added again. Where nothing lies and nothing is written of what to
+    train, the name of the folder is taken for a mistake, not for the wish to train the
+    defaults.
     """
     pairs = dict(options_of(words))
     resumes = words[0] in _COMMANDS and pairs.get("--resume", "").lower() == "true"
@@ -64,7 +71,8 @@ def with_kept(words: Sequence[str]) -> list[str]:
     if not resumes or other or "--out" not in pairs:
         return list(words)
     folder = Path(pairs["--out"])
-    alone = pairs.keys() <= {f"--{name}" for name in OF_ONE_COMMAND}
+    said = {name.removeprefix("--").partition(".")[0] for name in pairs}
+    alone = said <= {*OF_ONE_COMMAND, *_EXECUTION}
     rule = "be the folder of what shall go on, or what to train must be given to begin"
     require(not (alone and is_free(folder)), "--out", rule, str(folder))
     file = folder / KEPT_OPTIONS

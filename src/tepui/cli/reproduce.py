@@ -152,18 +152,17 @@ def reproduce(
     waiting = deque(item for item in chosen if overwrite or not _is_made(item))
     whole = merged(chain.from_iterable(item.jobs for item in waiting))
     check_needs(whole, shelf)
-    unfinished: dict[str, deque[Job]] = {}
+    unfinished = deque(waiting[0].jobs if waiting else ())  # of the first that waits
 
     def make_what_is_ready() -> None:
         """Write figures and tables in order, each once everything it needs is done."""
         while waiting:
-            asked, name, recipe, order, folder, jobs = waiting[0]
-            left = unfinished.setdefault(asked, deque(jobs))
-            while left and not left[0].steps_left(shelf):
-                left.popleft()  # what was finished once is not asked again
-            if left:
+            while unfinished and not unfinished[0].steps_left(shelf):
+                unfinished.popleft()  # what was finished once is not asked again
+            if unfinished:
                 return
-            waiting.popleft()
+            asked, name, recipe, order, folder, jobs = waiting.popleft()
+            unfinished.extend(waiting[0].jobs if waiting else ())
             _say(make(name, recipe, order, jobs, shelf, folder), asked, folder)
 
     with progress_bar(sum(job.steps_left(shelf) for job in whole)) as advance:

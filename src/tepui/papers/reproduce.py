@@ -121,7 +121,7 @@ def make(
 
 
 def check_needs(jobs: Sequence[Job], store: Store) -> None:
-    """Load all data and build each model once, before anything is trained.
+    """Load a draw of all data and build each model, before anything is trained.
 
     Data are loaded as they are for training: images in files are listed, not decoded.
     Models may need weights that were published.

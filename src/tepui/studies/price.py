@@ -249,10 +249,10 @@ class Pricing:
         return self._costs[name], length(dataset)
 
     def _extracting(self, source: Features, images: Dataset[Any]) -> MemberCost:
-        """Return what an extractor costs; images of all sets have one form."""
+        """Return what an extractor costs, whatever it was trained on."""
         model = source.extractor
         made_by = model.model if isinstance(model, Trial) else model
-        name = digest([made_by, source.layers])
+        name = digest([made_by, source.layers, [*one_of(images).shape]])
         cost = self._costs.get(name)
         if cost is None:
             cost = self._costs[name] = module_cost(extractor_of(source), images)
@@ -262,14 +262,12 @@ class Pricing:
         """Return data, blank if they are not there; None if they are to be made."""
         name = source.digest
         if name not in self._datasets:
-            form = any_draw(source)
-            if form.digest != name:
-                self._datasets[name] = self._dataset(form)
-                return self._datasets[name]
+            drawn = any_draw(source)
             try:
-                self._datasets[name] = self._found(source)
+                found = self._found(source) if drawn == source else self._dataset(drawn)
             except ImportError:  # of a model that is not installed
-                self._datasets[name] = None
+                found = None
+            self._datasets[name] = found
         return self._datasets[name]
 
     def _found(self, source: DataSource) -> Dataset[Any] | None:

@@ -10,7 +10,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, Self, cast, final, get_args
 
@@ -254,26 +254,31 @@ def made_from(source: DataSource) -> list[DataSource]:
 
 
 def any_draw(source: DataSource) -> DataSource:
-    """Return a source with seeds of no matter: others need and cost the same.
+    """Return a source with samples of another draw, which need and cost the same.
+
+    Seeds of :class:`Samples` and of members that made it are set to one choice; what a
+    seed means elsewhere only its source knows.
 
     Example:
         >>> from tepui.data import Digits
         >>> any_draw(Samples(Digits, count=9, seed=4)).seed
         0
     """
-    others: dict[str, Any] = {}
-    values: Any = source  # of a data class, which its base is not
-    for item in fields(values):
-        value = getattr(source, item.name)
-        if item.name == "seed":
-            others[item.name] = 0
-        elif isinstance(value, DataSource):
-            others[item.name] = any_draw(value)
+    if isinstance(source, Samples):
+        return replace(source, seed=0)
+    drawn: dict[str, Any] = {}
+    for name, value in vars(source).items():
+        if isinstance(value, DataSource):
+            drawn[name] = any_draw(value)
         elif isinstance(value, Trial):
-            seeds = tuple(range(len(value.seeds)))
-            others[item.name] = replace(value, data=any_draw(value.data), seeds=seeds)
-    drawn: DataSource = replace(values, **others)
-    return drawn
+            drawn[name] = replace(
+                value,
+                data=any_draw(value.data),
+                seeds=tuple(range(len(value.seeds))),
+                unlabeled=value.unlabeled and any_draw(value.unlabeled),
+            )
+    values: Any = source  # of a data class, which its base is not
+    return cast(DataSource, replace(values, **drawn)) if drawn else source
 
 
 def sources_in(source: DataSource) -> Iterator[DataSource]:

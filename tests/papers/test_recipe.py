@@ -89,7 +89,7 @@ def test_names_of_methods_are_told_whole_whatever_is_in_them():
     ]
 
 
-LONG = {"epochs": 71, "ensembles": 71, "members": 71}
+LONG = {"epochs": 71, "ensembles": 71, "members": 71, "rho": 71.5}
 
 
 @pytest.mark.parametrize("name", names())
@@ -100,7 +100,8 @@ def test_what_is_overridden_stands_beside_what_it_replaces(name):
         for override in {*LONG} & {*recipe.overrides}:
             asked = order._replace(**{override: LONG[override]})
             (*_, told) = departures(recipe.described(asked))
-            begin = rf"overridden: {override}=71, where {size} size has \d+"
+            given = rf"{override}={LONG[override]}"
+            begin = rf"overridden: {given}, where {size} size has [\d.]+"
             assert re.match(begin, told.what)
             assert ("paper size has " in told.what) == ("paper" in recipe.sizes)
 
@@ -187,7 +188,7 @@ def test_every_override_that_a_recipe_takes_changes_its_plan(name):
         return
     order = Order("smoke", recipe.panels)
     usual = {job.trial.digest for job in recipe.plan(order)}
-    values = {"epochs": 7, "ensembles": 1, "members": 3}
+    values = {"epochs": 7, "ensembles": 1, "members": 3, "rho": 0.3}
     for override in recipe.overrides:
         if override == "methods":
             continue

@@ -81,6 +81,7 @@ def reproduce(
     epochs: int | None = None,
     ensembles: int | None = None,
     members: int | None = None,
+    rho: float | None = None,
     methods: list[str] | None = None,
     out: Path = Path("results"),
     store: Path = Path("runs/store"),
@@ -105,9 +106,10 @@ def reproduce(
         size: ``paper`` as published, ``medium`` on the paper's data in an hour of a GPU
             (not all items have it), ``small`` in minutes, ``smoke`` to see it run.
         epochs: Length of each run, if not the size's; recorded with the results, like
-            the next three.
+            the next four.
         ensembles: Repetitions of each method.
         members: Members of each ensemble.
+        rho: Radius of SAM and SharpBalance.
         methods: Names of the methods to train, as the results have them.
         out: Folder of the results; one inside it for each size and item.
         store: Folder of trained ensembles: what is there is not trained again.
@@ -136,7 +138,7 @@ def reproduce(
             "reproduce --list shows all"
         )
     named = None if methods is None else tuple(methods)
-    order = Order(size, (), epochs, ensembles, members, named)
+    order = Order(size, (), epochs, ensembles, members, rho, named)
     chosen = _chosen(items or [], order, out)
     execution = replace(
         IN_SILENCE, checkpoint_every=CHECKPOINT_EVERY if size in BRIEF else 1

@@ -52,6 +52,7 @@ class Order(NamedTuple):
         epochs: Length of each run.
         ensembles: Repetitions of each method.
         members: Of each ensemble.
+        rho: Radius of the sharpness-aware methods.
         methods: Names of the methods to train.
     """
 
@@ -60,6 +61,7 @@ class Order(NamedTuple):
     epochs: int | None = None
     ensembles: int | None = None
     members: int | None = None
+    rho: float | None = None
     methods: tuple[str, ...] | None = None
 
     @property

@@ -119,16 +119,32 @@ def _hearings(claim: Claim, evidence: Evidence) -> list[_Hearing]:
 
 
 def _checked(claim: Claim, size: str, evidence: Evidence) -> Checked | None:
-    """Return whether the treatment took: at a size, or at that with fewer ensembles."""
+    """Return whether the treatment took: at a size, or with other repetitions."""
     if claim.check is None:
         return None
     studied = evidence.at(size).find(claim.needs)
-    base, *changed = size.split("+")
-    alike = changed and all(word.startswith("ensembles=") for word in changed)
-    if (found := claim.check(evidence.at(size), studied)) or not alike:
+    if found := claim.check(evidence.at(size), studied):
         return found
-    found = claim.check(evidence.at(base), studied)
-    return found and found._replace(why=f"{found.why} at size {base}")
+    for other in _repeated(size, evidence):
+        if found := claim.check(evidence.at(other), studied):
+            return found._replace(why=f"{found.why} at size {other}")
+    return None
+
+
+def _repeated(size: str, evidence: Evidence) -> list[str]:
+    """Return studies that differ in radius and repetitions alone, most of them first.
+
+    Those that measure sharpness do so for many radii.
+    """
+    base, *changed = size.split("+")
+    if not all(word.startswith(("ensembles=", "rho=")) for word in changed):
+        return []
+    repeats = {base: 0}
+    for datum in evidence.data:
+        words = datum.size.removeprefix(f"{base}+ensembles=")
+        if words.isdigit():
+            repeats[datum.size] = int(words)
+    return sorted(repeats, key=lambda other: -repeats[other])
 
 
 def _hearing(

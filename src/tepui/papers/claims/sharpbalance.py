@@ -195,6 +195,7 @@ OF_SHARPBALANCE = (
         needs=CORRUPTED_BARS,
         judge=partial(leads, rivals=BASELINES),
         effect=ACCURACY,
+        check=sam_flattens,
     ),
     Claim(
         name="sharpbalance/wins-id",
@@ -204,6 +205,7 @@ OF_SHARPBALANCE = (
         needs=CLEAN_BARS,
         judge=partial(leads, rivals=BASELINES, region=(-MARGIN, math.inf)),
         effect=ACCURACY,
+        check=sam_flattens,
     ),
     Claim(
         name="sharpbalance/other-networks",
@@ -221,6 +223,7 @@ OF_SHARPBALANCE = (
         needs=tuple(f"sharpbalance/table{number}" for number in (2, 3, 4)),
         judge=partial(leads_grow, axis="severity", rivals=["sam"]),
         effect="percentage points per step of severity",
+        check=sam_flattens,
     ),
     Claim(
         name="sharpbalance/gap-size",
@@ -232,6 +235,7 @@ OF_SHARPBALANCE = (
             _of_several, partial(leads_grow, axis="ensemble_size", rivals=BASELINES)
         ),
         effect="percentage points per member",
+        check=sam_flattens,
     ),
     Claim(
         name="sharpbalance/gain-at-five",
@@ -241,6 +245,7 @@ OF_SHARPBALANCE = (
         needs=("sharpbalance/figure8",),
         judge=gain_at_five,
         effect=ACCURACY,
+        check=sam_flattens,
     ),
     Claim(
         name="sharpbalance/uncertainty-order",
@@ -295,6 +300,7 @@ OF_SHARPBALANCE = (
             )
         ),
         effect=ACCURACY,
+        check=sam_flattens,
     ),
     Claim(
         name="sharpbalance/eoa-sam-plus",
@@ -303,6 +309,7 @@ OF_SHARPBALANCE = (
         needs=("sharpbalance/table6",),
         judge=partial(leads, rivals=["eoa", "sam_plus"]),
         effect=ACCURACY,
+        check=sam_flattens,
     ),
 )
 CLAIMS = (

@@ -91,12 +91,16 @@ def sam_flattens(evidence: Evidence, studied: Sequence[Datum]) -> Checked | None
 
 
 def radii_of(studied: Sequence[Datum]) -> dict[str, float]:
-    """Return SAM's largest radius on each data set; the paper's where none is told."""
+    """Return the largest radius on each data set; the paper's where none is told.
+
+    SharpBalance's radius is SAM's.
+    """
     radii: dict[str, float] = {}
     for datum in studied:
         own = datum.names.get("rho", datum.rho)
         radius = LARGEST_RADIUS if own is None else own
-        if datum.record.method == "sam" and radius <= LARGEST_RADIUS:
+        sharp = datum.record.method.startswith(("sam", "sharpbalance"))
+        if sharp and radius <= LARGEST_RADIUS:
             name = plain_name(datum.record.dataset)
             radii[name] = max(radius, radii.get(name, 0.0))
     return radii

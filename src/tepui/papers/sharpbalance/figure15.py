@@ -45,6 +45,6 @@ RECIPE = Recipe(
     numbers=numbers,
     settings=lambda order: growing_settings(order, [DATASET]),
     draw=draw,
-    overrides=("epochs", "ensembles", "methods"),
+    overrides=("epochs", "ensembles", "rho", "methods"),
     sizes=SIZES,
 )

@@ -80,6 +80,6 @@ RECIPE = Recipe(
     settings=lambda order: growing_settings(order, datasets(order)),
     draw=draw,
     panels=tuple(PANELS),
-    overrides=("epochs", "ensembles", "methods"),
+    overrides=("epochs", "ensembles", "rho", "methods"),
     sizes=SIZES,
 )

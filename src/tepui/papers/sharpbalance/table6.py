@@ -50,6 +50,6 @@ RECIPE = Recipe(
         protocols=FEW,
         **VALUES,
     ),
-    overrides=("epochs", "ensembles", "methods"),
+    overrides=("epochs", "ensembles", "rho", "methods"),
     sizes=SIZES,
 )

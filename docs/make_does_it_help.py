@@ -4,23 +4,29 @@ PYTHONPATH=src:benchmarks python3 docs/make_does_it_help.py
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import make_averaging
+import make_defaults
 import make_headline
 import make_how_late
 import make_radius_again
+import make_short_runs
 import make_which_rule
 from block_tables import Arms
 from decision_designs import DESIGNS
 from decision_runs import read
+from defaults import named
 from lead_picture import Study, drawn, leads
 from make_claims import filled
 from score_tables import IMAGES, Results, row, with_interval
 
 from tepui.core.replacing import write_bytes
+from tepui.methods import A2D, GSAM, SAM, SED, DivDis, Method, SharpBalance
 from tepui.report.drawing import as_png
 from tepui.studies.significance import paired_difference
 
@@ -69,6 +75,24 @@ PRICES_007 = {
     "late_0.85": 1.15,
     make_headline.DEFAULT: 1.5,
 }
+# What decisions 010 and 011 trained on images, and its price, as above. Today's
+# defaults and values of papers or former ones.
+IN_TWELVE_EPOCHS: dict[str, tuple[Method, float]] = {
+    "SharpBalance, 0.05 (default)": (SharpBalance(rho=0.05, before="plain"), 1.5),
+    "SharpBalance after SAM, 0.05": (SharpBalance(rho=0.05, before="sam"), 2),
+    "SharpBalance after SAM, 0.02": (SharpBalance(rho=0.02, before="sam"), 2),
+    "SharpBalance after SAM, 0.2": (SharpBalance(rho=0.2, before="sam"), 2),
+    "SAM, 0.02 (default)": (SAM(rho=0.02), 2),
+    "SAM, 0.05": (SAM(rho=0.05), 2),
+    "GSAM, 0.02 (default)": (GSAM(rho=0.02), 2),
+    "GSAM, 0.2": (GSAM(rho=0.2), 2),
+    "SED, 0.03 (default)": (SED(weight=0.03, active=3), 1),
+    "SED, 0.1, two of three": (SED(weight=0.1, active=2), 2 / 3),
+    "A2D, 0.003 (default)": (A2D(weight=0.003), 2),
+    "A2D, 0.1": (A2D(weight=0.1), 2),
+    "DivDis, 0.003 (default)": (DivDis(weight=0.003, regularizer=0.003), 2),
+    "DivDis, 10": (DivDis(weight=10.0, regularizer=10.0), 2),
+}
 
 
 class Score(NamedTuple):
@@ -88,6 +112,14 @@ SCORES = {
         lambda r: 100 * r["scaled"]["corrupted"]["ece"], 2
     ),
 }
+# Of every ensemble in the files of decisions 010 and 011, with digits.
+SHORT_SCORES: tuple[tuple[Callable[[make_defaults.Found], list[float]], int], ...] = (
+    *(
+        (partial(make_defaults.points, score=score), 2)
+        for score in make_defaults.SCORES.values()
+    ),
+    (itemgetter("shifted_nll"), 3),
+)
 # Of decision 008's ensembles: those of 002 were not shown unfamiliar images.
 DETECTION = Score(make_averaging.detection("entropy"), 3)
 
@@ -131,6 +163,7 @@ def parts() -> dict[str, str]:
     )
     found = {
         "methods": table(rules, PRICES_002, detected),
+        "short": short(),
         "hundred": table(hundred, PRICES_002),
         "length": ensembles(read(make_headline.RESULTS)),
         "unfamiliar": unfamiliar(read(MORE)),
@@ -161,6 +194,50 @@ def table(arms: Arms, prices: Mapping[str, float], detected: Arms | None = None)
             known = arm in detected.labels
             cells.append(_cell(detected, arm, DETECTION) if known else "")
         lines.append(row(label, f"{prices[arm]:g}", *cells))
+    return "\n".join(lines)
+
+
+def short() -> str:
+    """Return what every method gained in twelve epochs, by the number of ensembles.
+
+    Of a method that was trained twice, with five and with fifteen, fifteen are shown.
+    """
+    files = make_defaults.runs_of("cifar10").values()
+    pairs = make_defaults.pairs_of(list(files))
+    pairs |= make_short_runs.complete("cifar10", make_short_runs.FOLDERS)
+    return in_twelve_epochs(pairs)
+
+
+def in_twelve_epochs(pairs: Mapping[str, make_defaults.Pair]) -> str:
+    """Return rows of methods, below those of the deep ensembles they are held against.
+
+    Args:
+        pairs: By a method's name, with its radius or weights.
+    """
+    heads = ("clean, %", "corrupted, %", UNSCALED)
+    lines = [row("", "n", "price", *heads), "|---|--:|--:|" + "--:|" * len(heads)]
+    found = {
+        label: pairs[named(method)] for label, (method, _) in IN_TWELVE_EPOCHS.items()
+    }
+    numbers = {label: len(pair.plain["accuracy"]) for label, pair in found.items()}
+    for number in sorted(set(numbers.values()), reverse=True):
+        several = {label: found[label] for label in found if numbers[label] == number}
+        first, *others = (
+            [of(pair.plain) for of, _ in SHORT_SCORES] for pair in several.values()
+        )
+        if any(other != first for other in others):
+            raise ValueError(f"{number} ensembles must be held against the same ones")
+        digits = [each for _, each in SHORT_SCORES]
+        means = zip(map(fmean, first), digits, strict=True)
+        cells = [f"{mean:.{each}f}" for mean, each in means]
+        lines.append(row("deep ensemble", number, 1, *cells))
+        for label, pair in several.items():
+            cells = [
+                _signed(with_interval(paired_difference(*map(of, pair)), each))
+                for of, each in SHORT_SCORES
+            ]
+            _, price = IN_TWELVE_EPOCHS[label]
+            lines.append(row(label, number, f"{price:.2g}", *cells))
     return "\n".join(lines)
 
 

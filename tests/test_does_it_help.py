@@ -1,10 +1,14 @@
 """The page for those who must decide shows what the committed results say."""
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from scipy import stats
+
+from tepui.methods import SED
+from tepui.studies.member_cost import gradients_per_step
 
 ROOT = Path(__file__).parents[1]
 MINUS = chr(0x2212)
@@ -99,6 +103,69 @@ def test_prices_are_those_of_the_rule(script):
             line for line in rule.splitlines() if line.startswith(f"| {label} |")
         ]
         assert line.endswith(f"| {price:g} |")
+
+
+def short_rows(text):
+    """Return the cells of the rows of the table of twelve epochs."""
+    return [line.strip("| ").split(" | ") for line in text.splitlines()[2:]]
+
+
+def test_in_twelve_epochs_rows_are_below_the_deep_ensembles_of_their_seeds(script):
+    def found(lead, count, **own):
+        clean = [0.86 + lead * n / 100 for n in range(count)]
+        scores = {"shifted_accuracy": [0.66] * count, "shifted_nll": [1.05] * count}
+        return {"accuracy": clean, **scores, **own}
+
+    methods = script.IN_TWELVE_EPOCHS
+    few = [label for label in methods if label.startswith(("SED", "A2D"))]
+    pairs = {
+        script.named(method): script.make_defaults.Pair(
+            found(1, 3 if label in few else 4),
+            found(0, 3 if label in few else 4, members=label),
+        )
+        for label, (method, _) in methods.items()
+    }
+    rows = short_rows(script.in_twelve_epochs(pairs))
+    many = [label for label in methods if label not in few]
+    assert [row[0] for row in rows] == ["deep ensemble", *many, "deep ensemble", *few]
+    assert rows[0][1:] == ["4", "1", "86.00", "66.00", "1.050"]
+    low, high = stats.ttest_1samp([0, 1, 2], 0).confidence_interval(0.95)
+    shown = f"+1.00 ({low:.2f} to {high:.2f})".replace("-", MINUS)
+    assert rows[-1][:4] == ["A2D, 0.1", "3", "2", shown]
+    pairs[script.named(methods["A2D, 0.1"][0])].plain["accuracy"][0] = 0.5
+    with pytest.raises(ValueError, match="3 ensembles must be held against the same"):
+        script.in_twelve_epochs(pairs)
+
+
+def test_in_twelve_epochs_leads_are_those_of_the_decisions(script):
+    pages = {5: "010_defaults", 15: "011_short_runs"}
+    texts = {
+        number: (ROOT / "docs" / "decisions" / f"{page}.md").read_text()
+        for number, page in pages.items()
+    }
+    rows = short_rows(script.parts()["short"])
+    for label, number, _, clean, corrupted, _ in rows:
+        if label == "deep ensemble":
+            continue
+        method = script.named(script.IN_TWELVE_EPOCHS[label][0])
+        cells = f"| {clean} | {corrupted} |".replace("+", "")
+        assert f"\n| `{method}` {cells}" in texts[int(number)]
+    assert len(rows) == len(script.IN_TWELVE_EPOCHS) + 2
+
+
+def test_in_twelve_epochs_defaults_and_prices_are_those_of_the_methods(script):
+    kinds = set()
+    for label, (method, price) in script.IN_TWELVE_EPOCHS.items():
+        usual = type(method)()
+        all_members = {"active": 3} if isinstance(usual, SED) else {}
+        default = method == replace(usual, **all_members)
+        assert default == label.endswith("(default)")
+        if default:
+            kinds.add(type(method).__name__)
+        # The sets of SharpBalance begin at half; a step of them counts as two.
+        plainly = getattr(method, "before", "") == "plain"
+        assert price == (1.5 if plainly else gradients_per_step(method, 3))
+    assert kinds == {"SharpBalance", "SAM", "GSAM", "SED", "A2D", "DivDis"}
 
 
 def test_every_ensemble_of_the_paper_s_length_has_a_row(script):

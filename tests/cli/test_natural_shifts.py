@@ -198,3 +198,31 @@ def test_classes_of_a_shift_have_scores_too(domains, capsys):
     page = (domains / "run" / "report.html").read_text()
     assert "By class, sketch data" in page
     assert "By class, again data" in page
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+@pytest.mark.parametrize("name", ["clean", "shifted", "corrupted"])
+def test_no_natural_shift_is_called_as_other_data_are(domains, command, name, capsys):
+    main(["train", *DATA, *SHORT, "--out", "run"])
+    asked = ["--shifted", f"{name}=ImageFolder:sketches"]
+    words = {
+        "evaluate": ["evaluate", "run", *DATA[:4], *asked],
+        "compare": ["compare", *DATA, *SHORT, *asked, "--out", "both"],
+    }
+    with pytest.raises(SystemExit):
+        main(words[command])
+    rule = "shifted must name no natural shift as other data are called"
+    error = capsys.readouterr().err
+    assert f"{rule} (clean, shifted, corrupted), got '{name}'" in error
+    assert not (domains / "both").exists()
+
+
+@pytest.mark.parametrize(
+    "place", ["sketches.zip=1", '{"bad": {"class_path": "ImageFolder", "oops": 1}}']
+)
+def test_what_names_no_data_set_is_told_how_one_is_named(domains, place, capsys):
+    main(["train", *DATA, *SHORT, "--out", "run"])
+    with pytest.raises(SystemExit):
+        main(["evaluate", "run", *DATA[:4], "--shifted", place])
+    error = capsys.readouterr().err
+    assert "--shifted must be a folder, or NAME=DATASET with arguments that" in error

@@ -6,12 +6,14 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tepui
 from tepui.cli.main import main
 
 DATA = ["--data", "Table", "--data.path", "flats.csv", "--data.target", "price"]
+PARTS = ("train", "test")
 HOW = ["--loss", "MSE", "--members", "2", "--epochs", "1", "--quiet"]
 
 
@@ -199,3 +201,39 @@ def test_a_table_is_no_shift_of_other_data(elsewhere, capsys):
         main(["evaluate", "digits", "--shifted", f"town={table}"])
     error = capsys.readouterr().err
     assert "--shifted town must be no table where the data of the run are none" in error
+
+
+@pytest.mark.parametrize("command", ["evaluate", "compare"])
+def test_noise_for_a_table_is_refused_with_what_can_be_named(run, command, capsys):
+    words = {"evaluate": [run], "compare": [*DATA, *HOW, "--out", "both"]}[command]
+    with pytest.raises(SystemExit):
+        main([command, *words, "--ood", "noise=UniformNoise"])
+    error = capsys.readouterr().err
+    rule = "--ood noise must be data in the form of the test data, which are no images"
+    assert f"{rule} (such as --ood noise=ArrayFile:FILE.npz, of which x_test" in error
+    assert "got 'UniformNoise'" in error
+
+
+def test_rows_as_an_array_file_are_unfamiliar_data_of_a_table(run, capsys):
+    columns = {f"x_{part}": np.full((6, 1), 90.0, np.float32) for part in PARTS}
+    targets = {f"y_{part}": np.zeros(6, np.float32) for part in PARTS}
+    np.savez("rows.npz", **columns, **targets)
+    main(["evaluate", run, "--ood", "rows=ArrayFile:rows.npz"])
+    assert "rows" in said(capsys)
+
+
+def test_words_that_no_training_row_has_are_told_of_a_shift(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{n},{('Oslo', 'Bern')[n % 2]},{n % 3 > 0}" for n in range(60)]
+    head = "size,city,sold"
+    Path("here.csv").write_text("\n".join([head, *rows]))
+    there = "\n".join([head, *rows[:9]]).replace("Oslo", "Roma")
+    Path("there.csv").write_text(there)
+    data = ["--data", "Table", "--data.path", "here.csv", "--data.target", "sold"]
+    main(["train", *data, "--members", "1", "--epochs", "1", "--quiet", "--out", "run"])
+    main(["evaluate", "run", "--shifted", "there=Table:there.csv"])
+    told = " ".join(capsys.readouterr().err.split())
+    assert "--shifted there: words that the training rows do not have" in told
+    assert "5 in city ('Roma' in line 2)" in told

@@ -1,5 +1,7 @@
 """Classes without samples: what is said of them before a run."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -69,6 +71,22 @@ def test_weights_that_do_not_fit_leave_the_folder_free(classes, order, tmp_path)
     assert order in str(error.value)
     right = tepui.losses.CrossEntropy(class_weights=(1.0, 4.0, 1.0))
     assert len(tepui.fit(ensemble, data, loss=right, **chosen).history) == 1
+
+
+def test_outputs_beyond_the_classes_are_told():
+    def trained(outputs, classes):
+        x, y = torch.randn(6, 4), torch.arange(6) % 3
+        data = tepui.data.Arrays(x, y, classes=classes)
+        ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, outputs), members=1)
+        tepui.fit(ensemble, data, method=SAM(), epochs=1, progress="none")
+
+    names = ("cat", "cow", "dog")
+    with pytest.warns(UserWarning, match=r"members have 9 outputs and the data 3 cl"):
+        trained(9, names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trained(3, names)
+        trained(9, ())
 
 
 def test_a_negative_label_is_refused_as_such():

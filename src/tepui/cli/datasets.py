@@ -22,8 +22,10 @@ from tepui.data import (
     ArrayFile,
     Arrays,
     Digits,
+    GaussianNoise,
     Normalize,
     Table,
+    UniformNoise,
     corrupted,
     corrupted_files,
     prepared_like,
@@ -46,6 +48,7 @@ Data = Callable[[], Dataset[Any]]
 
 DATA = "--data"
 UNLABELED = "--unlabeled"
+NOISE = (UniformNoise, GaussianNoise)
 # Classes of data that are made of tensors, and named by no path.
 IN_MEMORY = ("Arrays", "TensorDataset")
 # Where a run that trains heads alone keeps their run, and what they learn from.
@@ -169,6 +172,14 @@ def unfamiliar(
     """Return unfamiliar sets in the form of the test set."""
     if not ood:
         return None
+    for name, data in ood.items():
+        if kind_of(data) in NOISE:
+            rule = (
+                "be data in the form of the test data, which are no images (such as "
+                f"{OOD} {name}=ArrayFile:FILE.npz, of which x_test is taken)"
+            )
+            shown = kind_of(data).__name__
+            require(image_shape(test) is not None, f"{OOD} {name}", rule, shown)
     return {
         name: prepared_like(built(data, test, option=f"{OOD} {name}"), test)
         for name, data in ood.items()
@@ -183,7 +194,9 @@ def natural_shifts(
     for name, data in (natural or {}).items():
         option = f"{SHIFTED} {name}"
         if kind_of(data) is Table:
-            found[name] = rows_like(test, options_given(data), {}, option)
+            found[name] = rows = rows_like(test, options_given(data), {}, option)
+            for words in rows.gaps.words:
+                say(f"{option}: {words}")
         else:
             found[name] = prepared_like(built(data, whole=True, option=option), test)
     return found
@@ -198,6 +211,8 @@ def corrupted_copies(
         return corrupted_files(place, like)
     published = published_corruptions()
     name = known_spelling(place, published)
+    rule = "be a folder, or NAME=DATASET with arguments that the data set has"
+    require("=" not in place and place[:1] != "{", SHIFTED, rule, place)
     one_of("--shifted, if not a folder,", name, published)
     origin, root = published[name], options_given(data).get("root")
     folder = origin.find(root) or located(name, origin, None)

@@ -11,7 +11,7 @@ from rich.text import Text
 from tepui.cli.console import table
 from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
 from tepui.evaluation.class_words import nouns_of
-from tepui.evaluation.ood import SUREST
+from tepui.evaluation.ood import MISTAKES, SUREST
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.task_scores import TaskScores
 from tepui.report.by_class import class_count, shown_places
@@ -154,7 +154,7 @@ def detection_table(evaluation: Evaluation) -> Table:
     numbers = ("AUROC", "AUPR", "FPR95")
     title, headings = "what each score finds", ("data", "score")
     shown = table(title, (*headings, *numbers), numbers=numbers)
-    found = {"mistakes": evaluation.mistakes, **evaluation.ood}
+    found = {MISTAKES: evaluation.mistakes, **evaluation.ood}
     for data, scores in found.items():
         for score, detection in scores.items():
             values = (detection.auroc, detection.aupr, detection.fpr95)

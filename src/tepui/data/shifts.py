@@ -20,6 +20,7 @@ NATURAL = 0  # the severity of what has none
 # Names that tables and documents use for other data.
 TAKEN = ("clean", "shifted", "corrupted")
 _RULE = "map (type, severity), or names of natural shifts, to data sets"
+_FREE = f"name no natural shift as other data are called ({', '.join(TAKEN)})"
 
 
 @final
@@ -29,6 +30,10 @@ class Shifts(Mapping[Cell, Dataset[Any]]):
 
     copies: Mapping[Cell, Dataset[Any]]  # corrupted, perhaps made when asked for
     natural: Mapping[str, Dataset[Any]]
+
+    def __post_init__(self) -> None:
+        for name in self.natural:
+            require(name not in TAKEN, "shifted", _FREE, name)
 
     @classmethod
     def of(cls, shifted: Mapping[Any, Dataset[Any]] | None) -> Self:
@@ -45,9 +50,8 @@ class Shifts(Mapping[Cell, Dataset[Any]]):
         if not isinstance(given, Mapping):
             raise ValueError(f"shifted must {_RULE}, got {type(given).__name__}")
         for key in given:
-            named = isinstance(key, str) and key not in TAKEN
             pair = isinstance(key, tuple) and len(key) == 2
-            require(named or pair, "shifted", _RULE, key)
+            require(isinstance(key, str) or pair, "shifted", _RULE, key)
         names = [key for key in given if isinstance(key, str)]
         copies = {k: given[k] for k in given if k not in names} if names else given
         return cls(copies, {name: given[name] for name in names})

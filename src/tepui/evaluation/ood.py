@@ -20,6 +20,7 @@ from tepui.data.loading import at_rows, length
 from tepui.data.stored import StoredData, whole
 
 BINS = 40
+MISTAKES = "mistakes"  # what tables call those on the test data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +201,8 @@ def check_ood(ood: object, dataset: Dataset[Any]) -> None:
         raise ValueError(f"ood must {rule}, got {type(ood).__name__}")
     for name, data in ood.items():
         require(isinstance(name, str) and name != "", "ood", rule, name)
+        free = "name no data as tables call the mistakes on test data"
+        require(name != MISTAKES, "ood", free, name)
         argument = f"ood[{name!r}]"
         try:
             length(data)

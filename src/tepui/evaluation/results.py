@@ -18,7 +18,7 @@ from tepui.evaluation.by_class import CLEAN, SHIFTED, ByClass
 from tepui.evaluation.class_words import nouns_of
 from tepui.evaluation.confusions import Confusion
 from tepui.evaluation.majority import no_better_than_majority, worse_than_majority
-from tepui.evaluation.ood import SUREST, Detection, Histogram, Selective
+from tepui.evaluation.ood import MISTAKES, SUREST, Detection, Histogram, Selective
 from tepui.evaluation.scores import mean_scores
 from tepui.metrics import Reliability, Rule
 
@@ -303,7 +303,7 @@ def summary(evaluation: Evaluation) -> str:
         lines.append(f"  {guessing_in_words(evaluation)}")
     lines += [f"  {said}" for said in shifts_worse_than_guessing(evaluation)]
     lines += _applied_lines(evaluation)
-    found = {"mistakes": evaluation.mistakes, **evaluation.ood}
+    found = {MISTAKES: evaluation.mistakes, **evaluation.ood}
     found = {name: by_score for name, by_score in found.items() if by_score}
     if found:
         lines.append(f"  {'found by (AUROC)':<24}" + "".join(f"{n:>12}" for n in found))

@@ -178,7 +178,9 @@ def check_data(
     rule = "have members with equally many outputs where they meet inside the loss"
     coupled = isinstance(spec.method, CoupledMethod)
     require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
-    _check_class_weights(spec.loss, sizes, class_names(data.train))
+    names = class_names(data.train)
+    _check_class_weights(spec.loss, sizes, names)
+    _warn_of_more_outputs(spec.loss, sizes, names)
     labels = checked_targets(data.train)
     classes = classes_of(sizes, labels, spec.loss)
     if classes is not None:
@@ -269,6 +271,18 @@ def _check_class_weights(
         order = ", ".join(names) if named else "in the order of labels, from 0"
         rule = f"hold one number for each of {size} classes ({order})"
         require(len(weights) == size, "class_weights", rule, weights)
+
+
+def _warn_of_more_outputs(
+    loss: Loss, sizes: Sequence[int], names: Sequence[str]
+) -> None:
+    """Say that members have outputs for which there are no classes to learn."""
+    if classifies(loss) and names and max(sizes, default=0) > len(names):
+        warn(
+            f"members have {max(sizes)} outputs and the data {len(names)} classes, so "
+            "that the other outputs only learn never to be the answer; on the command "
+            "line a model's argument that is called num_classes follows the data"
+        )
 
 
 def output_sizes(modules: Sequence[nn.Module], few: Batch, loss: Loss) -> list[int]:

@@ -18,6 +18,7 @@ PAGES = [
     ("007_headline", "make_headline", (), 21),
     ("008_averaging", "make_averaging", (), 30),
     ("012_radius_again", "make_radius_again", (), 52),
+    ("013_treated", "make_treated", (), 4),
 ]
 
 

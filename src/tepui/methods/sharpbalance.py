@@ -31,8 +31,8 @@ begins plainly, at three quarters of the price: in 40 epochs that gains as much 
 corrupted images and 0.15 points less on clean ones, and in 12, where SAM's beginning
 loses 0.8 points on clean ones, it loses 0.3. Its radius is a quarter of the published
 0.2, which cost a point of accuracy in runs of 40 epochs and six in runs of 12. In 200,
-by one or two ensembles of each, this radius after a plain beginning was the best on
-corrupted images and 0.2 after SAM on clean ones (decision 007).
+by one or two ensembles of each, 0.05 after a plain beginning was the best on corrupted
+images and 0.2 after SAM on clean ones (decision 007).
 
 References:
     Lu et al., Sharpness-diversity tradeoff: improving flat ensembles with

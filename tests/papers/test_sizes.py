@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tepui.core.hyperparameters import hyperparameter_grid
 from tepui.data import CIFAR10C, STANDARD
 from tepui.methods import SED, DeepEnsemble, SharpBalance
 from tepui.papers.recipe import Order, Recipe, load, names
@@ -129,6 +130,34 @@ def test_seds_weight_at_small_size_is_the_chosen_one_and_is_declared():
     assert sed.study_of(Order("paper")).weight == 0.1
 
 
+def test_sed_tells_the_seeds_of_its_trials():
+    told = load("sed/table1").settings(Order("small"))
+    assert told["seeds"] == {
+        "heads": "1000 r + m of member m in repetition r, both from 0",
+        "varied hyperparameters": "r",
+        "extractor": "1000 r",
+        "start that heads share": "r",
+        "choice and corruption of images": "r",
+    }
+    study, r = sed.study_of(Order("small")), 3
+    trial = sed.trial(study, "deep_ensemble_varied", r, 5)
+    assert trial.seeds[:5] == tuple(1000 * r + m for m in range(5))
+    dealt = hyperparameter_grid(len(trial.seeds), seed=r, **sed.GRID)
+    assert trial.training.optimizer.lr == dealt["lr"]
+    assert trial.model.keywords["start"] == r
+    extractor, images = trial.data.extractor, study.images(r)
+    assert extractor.seeds == (1000 * r,)
+    assert {trial.training.precision, extractor.training.precision} == {
+        told["precision"]
+    }
+    assert images["train"].seed == extractor.data.seed == r
+    assert images["imagenet_c1"].seed == images["imagenet_c1"].images.seed == r
+    assert {*sed.settings(Order("paper"))["seeds"]} == {
+        "heads",
+        "varied hyperparameters",
+    }
+
+
 def test_sed_can_be_repeated_and_says_what_its_code_does_otherwise():
     words = " ".join(d.what for d in declared("sed/table1"))
     for word in ("cosine", "augmented", "four", "200 classes"):
@@ -217,6 +246,23 @@ def test_committed_results_hold_departures():
         found = departures(read_results(file.parent).settings)
         assert found
         assert all(departure.what and departure.why for departure in found)
+
+
+def test_committed_results_tell_seeds_and_precision():
+    files = sorted(RESULTS.rglob("results.json"))
+    assert files
+    for file in files:
+        found = read_results(file.parent)
+        told = found.settings
+        words = [each.what for each in departures(told)]
+        by_words = any(what.startswith("seeds ") for what in words)
+        assert told.get("seeds") or by_words, file
+        blocks = [each for each in told.values() if isinstance(each, dict)]
+        of_data = [each for each in blocks if "trained on" in each] or [told]
+        used = {each.get("precision") for each in of_data}
+        on_gpu = "NVIDIA" in str(found.environment)
+        auto = set() if on_gpu else {"auto"}  # on a CPU that was float32
+        assert used <= {"float32", "float64", "bfloat16", *auto}, file
 
 
 SMALL = [

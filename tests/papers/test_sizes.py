@@ -71,7 +71,10 @@ def test_figure7_follows_the_released_code_where_it_costs_nothing():
 def test_what_figure7_does_otherwise_is_what_it_declares():
     jobs = plan("sharpbalance/figure7")
     methods = [job.trial.training.method for job in jobs]
-    assert all(m.stratified for m in methods if isinstance(m, SharpBalance))
+    balanced = [m for m in methods if isinstance(m, SharpBalance)]
+    assert all(m.stratified for m in balanced)
+    assert not any(m.off_by_one for m in balanced)
+    assert said.PUNCTUAL in said.ALWAYS
     assert {test.rule for job in jobs for test in job.evaluations} == {"probability"}
     assert jobs[0].trial.seeds == (0, 1, 2)
     found = declared("sharpbalance/figure7")

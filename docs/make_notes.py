@@ -1,8 +1,9 @@
 """Write anew the notes and tables of results that ``tepui reproduce`` made.
 
 For recipes that tell better what they did all along: their notes are written beside the
-numbers, which stay as they are, and the table follows. Results that say what else filed
-them (``made_by``) have notes of their own. ``docs/make_results.py`` writes the pages.
+numbers, which stay as they are, with seeds and precision where results tell none, and
+the table follows. Results that say what else filed them (``made_by``) have notes of
+their own. ``docs/make_results.py`` writes the pages.
 
 PYTHONPATH=src python3 docs/make_notes.py
 """
@@ -17,6 +18,7 @@ from tepui.studies.departures import DIFFERS
 from tepui.studies.results import FILE, Results, read_results, write_results
 
 RESULTS = Path(__file__).parent / "results"
+LACKING = ("seeds", "precision")  # of what was trained then, so never replaced
 
 
 def main() -> None:
@@ -30,7 +32,7 @@ def main() -> None:
 
 
 def noted(found: Results) -> Results:
-    """Return results with the notes that their recipe has today."""
+    """Return results with the notes that their recipe has today, and what they lack."""
     settings = found.settings
     if "made_by" in settings:
         return found
@@ -40,8 +42,10 @@ def noted(found: Results) -> Results:
         for name, value in settings.get("overrides", {}).items()
     }
     order = Order(size, tuple(settings["panels"]), **overrides)
-    differs = load(found.item).described(order)[DIFFERS]
-    return replace(found, settings={**settings, DIFFERS: differs})
+    today = load(found.item).described(order)
+    lacking = {n: today[n] for n in LACKING if n in today and n not in settings}
+    told = {**lacking, **settings, DIFFERS: today[DIFFERS]}
+    return replace(found, settings=told)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import math
 import re
-from functools import partial
+import sys
+from functools import partial, wraps
 from html import unescape
 
 import pytest
@@ -14,7 +15,7 @@ from tepui.core.storage import read_document
 from tepui.data import Arrays
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP, ConvNet
-from tepui.sharpness import fisher_rao
+from tepui.sharpness import fisher_rao, worst_case
 
 
 @pytest.fixture
@@ -60,6 +61,40 @@ def test_files_of_weights_are_measured(files, tmp_path, capsys):
     assert "relative_flatness" in capsys.readouterr().out
 
 
+def test_several_radii_have_a_row_each_and_the_values_of_each_alone(
+    files, tmp_path, capsys
+):
+    words = (files[0], *MODEL, "--what", "sharpness", "--rho")
+    one, two = (measured(tmp_path / rho, *words, rho) for rho in ("0.05", "0.2"))
+    capsys.readouterr()
+    *first, option = words
+    radii = (option, "0.05", "0.2")  # before the files, too
+    both = measured(tmp_path / "both", *radii, *first)["sharpness"]
+    expected = {}
+    for name in ("worst_case", "average_case"):
+        for rho, found in ((0.05, one), (0.2, two)):
+            expected[f"{name} (rho={rho})"] = found["sharpness"].pop(name)
+    assert one["sharpness"] == two["sharpness"]
+    assert both == expected | one["sharpness"]
+    settings = both["worst_case (rho=0.2)"]["members"][0]["settings"]
+    assert settings["rho"] == 0.2
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in expected)
+
+
+def test_a_radius_is_measured_once(files, monkeypatch, tmp_path):
+    calls = []
+
+    def counted(*arguments, rho, **options):
+        calls.append(rho)
+        return worst_case(*arguments, rho=rho, **options)
+
+    module = sys.modules["tepui.cli.measure"]
+    monkeypatch.setattr(module, "NEAR", (wraps(worst_case)(counted),))
+    measured(tmp_path / "out", files[0], *MODEL, "--what", "sharpness", "--rho", 1, 2)
+    assert calls == [[1.0, 2.0]]
+
+
 def test_a_run_folder_needs_no_model_and_parts_can_be_left_out(tmp_path):
     ensemble = tepui.Ensemble.build(lambda: ConvNet(width=2), members=2)
     data = tepui.data.Digits().subset(range(32))
@@ -85,6 +120,7 @@ def test_unfamiliar_sets_are_detected_as_by_evaluate(files, tmp_path, capsys):
     [
         (["--what", "flatness", *MODEL], "--what must be one of"),
         (["--what", "ood", *MODEL], "--ood must go with --what ood"),
+        (["--rho", "0.1", "0.1", *MODEL], "--rho must be different numbers"),
         (["--data", "Digits"], "--model must be given to read files of weights"),
         (["--data", "Digits", "--model", "MLP"], "must fit MLP"),
         (["--model", "MLP"], "--data must be given, since "),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tepui.core.hyperparameters import hyperparameter_grid
 from tepui.data import CIFAR10C, STANDARD
 from tepui.methods import SED, DeepEnsemble, SharpBalance
 from tepui.papers.recipe import Order, Recipe, load, names
@@ -70,7 +71,10 @@ def test_figure7_follows_the_released_code_where_it_costs_nothing():
 def test_what_figure7_does_otherwise_is_what_it_declares():
     jobs = plan("sharpbalance/figure7")
     methods = [job.trial.training.method for job in jobs]
-    assert all(m.stratified for m in methods if isinstance(m, SharpBalance))
+    balanced = [m for m in methods if isinstance(m, SharpBalance)]
+    assert all(m.stratified for m in balanced)
+    assert not any(m.off_by_one for m in balanced)
+    assert said.PUNCTUAL in said.ALWAYS
     assert {test.rule for job in jobs for test in job.evaluations} == {"probability"}
     assert jobs[0].trial.seeds == (0, 1, 2)
     found = declared("sharpbalance/figure7")
@@ -127,6 +131,34 @@ def test_seds_weight_at_small_size_is_the_chosen_one_and_is_declared():
     methods = [job.trial.training.method for job in plan("sed/table1", "small")]
     assert {m.weight for m in methods if isinstance(m, SED)} == {3.0}
     assert sed.study_of(Order("paper")).weight == 0.1
+
+
+def test_sed_tells_the_seeds_of_its_trials():
+    told = load("sed/table1").settings(Order("small"))
+    assert told["seeds"] == {
+        "heads": "1000 r + m of member m in repetition r, both from 0",
+        "varied hyperparameters": "r",
+        "extractor": "1000 r",
+        "start that heads share": "r",
+        "choice and corruption of images": "r",
+    }
+    study, r = sed.study_of(Order("small")), 3
+    trial = sed.trial(study, "deep_ensemble_varied", r, 5)
+    assert trial.seeds[:5] == tuple(1000 * r + m for m in range(5))
+    dealt = hyperparameter_grid(len(trial.seeds), seed=r, **sed.GRID)
+    assert trial.training.optimizer.lr == dealt["lr"]
+    assert trial.model.keywords["start"] == r
+    extractor, images = trial.data.extractor, study.images(r)
+    assert extractor.seeds == (1000 * r,)
+    assert {trial.training.precision, extractor.training.precision} == {
+        told["precision"]
+    }
+    assert images["train"].seed == extractor.data.seed == r
+    assert images["imagenet_c1"].seed == images["imagenet_c1"].images.seed == r
+    assert {*sed.settings(Order("paper"))["seeds"]} == {
+        "heads",
+        "varied hyperparameters",
+    }
 
 
 def test_sed_can_be_repeated_and_says_what_its_code_does_otherwise():
@@ -217,6 +249,23 @@ def test_committed_results_hold_departures():
         found = departures(read_results(file.parent).settings)
         assert found
         assert all(departure.what and departure.why for departure in found)
+
+
+def test_committed_results_tell_seeds_and_precision():
+    files = sorted(RESULTS.rglob("results.json"))
+    assert files
+    for file in files:
+        found = read_results(file.parent)
+        told = found.settings
+        words = [each.what for each in departures(told)]
+        by_words = any(what.startswith("seeds ") for what in words)
+        assert told.get("seeds") or by_words, file
+        blocks = [each for each in told.values() if isinstance(each, dict)]
+        of_data = [each for each in blocks if "trained on" in each] or [told]
+        used = {each.get("precision") for each in of_data}
+        on_gpu = "NVIDIA" in str(found.environment)
+        auto = set() if on_gpu else {"auto"}  # on a CPU that was float32
+        assert used <= {"float32", "float64", "bfloat16", *auto}, file
 
 
 SMALL = [

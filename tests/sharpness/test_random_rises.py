@@ -44,6 +44,21 @@ def test_average_case_of_a_quadratic(norm, share, adaptive):
     assert abs(measured.value - exact) < 4 * measured.standard_error < 0.3 * exact
 
 
+def test_several_radii_share_their_draws_and_are_those_of_each_alone():
+    model, how = random_quadratic(0), {"loss": own_value, "num_draws": 7}
+    radii = [0.1, 0.4, 0.2]
+    several = average_case(model, DATA, rho=radii, generator=stream(), **how)
+    alone = [average_case(model, DATA, rho=r, generator=stream(), **how) for r in radii]
+    assert several == tuple(alone)
+    assert [each.settings["rho"] for each in several] == radii
+    (one,) = average_case(model, DATA, rho=[0.1], generator=stream(), **how)
+    assert one == alone[0]
+    with pytest.raises(ValueError, match="rho must be a number, or several"):
+        average_case(model, DATA, rho=[], **how)
+    with pytest.raises(ValueError, match=r"rho must be finite and .* got -1"):
+        average_case(model, DATA, rho=[0.1, -1.0], **how)
+
+
 def test_sam_sharpness_is_half_of_rho_squared_times_the_trace():
     model = at_minimum()
     exact = 0.5 * 0.1**2 * float(model.hessian.trace())

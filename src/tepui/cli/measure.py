@@ -43,6 +43,7 @@ from tepui.studies.trained import EVALUATION
 from tepui.training.run_folder import RunFolder
 
 KINDS = ("sharpness", "diversity", "ood")
+NEAR = (worst_case, average_case)  # the measures of a neighborhood, of one size or more
 EXAMPLE = (
     "tepui measure a.pt b.pt --model ResNet18 --data CIFAR10 --what sharpness,diversity"
 )
@@ -58,7 +59,7 @@ def measure(
     measures: list[str] | None = None,
     ood: dict[str, Data] | None = None,
     samples: int = 500,
-    rho: float = 0.5,
+    rho: float | list[float] = 0.5,
     rule: Literal["probability", "logit", "vote"] = "probability",
     seed: int = 0,
     device: str | None = None,
@@ -83,7 +84,8 @@ def measure(
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
             noise=UniformNoise
         samples: Number of training samples on which sharpness is measured.
-        rho: Size of the neighborhood for worst and average case.
+        rho: Size of the neighborhood for worst and average case, or several, with a
+            row each: --rho 0.05 0.1 0.2
         rule: How members are combined.
         seed: Seed of all random draws.
         device: Where to compute; a GPU if there is one.
@@ -94,7 +96,9 @@ def measure(
     for kind in kinds:
         one_of("--what", kind, KINDS)
     require(("ood" in kinds) == bool(ood), "--ood", "go with --what ood", ood)
-    always = _measures(samples, rho)
+    radii = rho if isinstance(rho, list) else [rho]
+    require(len({*radii}) == len(radii) > 0, "--rho", "be different numbers", radii)
+    always = _measures(samples, radii)
     named_so = (
         "name further functions by path, such as mypackage.my_measure; tepui's are "
         f"measured without it ({', '.join(always)})"
@@ -126,8 +130,9 @@ def measure(
     }
     if train is not None:
         with console().status("measuring sharpness"):
-            measures_taken = _measures(samples, rho) | _sampling(functions, samples)
-            sharpness = measured(ensemble, train, measures_taken, seed=seed)
+            measures_taken = always | _sampling(functions, samples)
+            taken = measured(ensemble, train, measures_taken, seed=seed)
+        sharpness = _by_radius(taken, radii)
         document["sharpness"] = {n: m.document() for n, m in sharpness.items()}
         _draw(folder / "sharpness.png", sharpness_of_members(sharpness))
         console().print(_sharpness_table(sharpness))
@@ -168,10 +173,22 @@ def _next(checkpoints: Sequence[Path], folder: Path, again: str) -> str:
     return f"tepui report {places} --open, which shows {what}"
 
 
-def _measures(samples: int, rho: float) -> dict[str, Callable[..., Any]]:
-    near = {f.__name__: partial(f, rho=rho) for f in (worst_case, average_case)}
+def _measures(samples: int, radii: list[float]) -> dict[str, Callable[..., Any]]:
+    near = {f.__name__: partial(f, rho=radii) for f in NEAR}
     others = (fisher_rao, relative_flatness, fisher_trace, hessian_trace)
     return _sampling(near | {f.__name__: f for f in others}, samples)
+
+
+def _by_radius(
+    taken: Mapping[str, EnsembleMeasurement], radii: list[float]
+) -> dict[str, EnsembleMeasurement]:
+    """Return measurements with those of several radii named by them."""
+    shown = {
+        f"{f.__name__}[{number}]": f"{f.__name__} (rho={radius})"
+        for f in NEAR
+        for number, radius in enumerate(radii)
+    }
+    return {shown.get(name, name): measurement for name, measurement in taken.items()}
 
 
 def _sampling(

@@ -34,6 +34,8 @@ LISTS = (
 # Options whose values are data sets with names of their own.
 NAMED = (OOD, SHIFTED)
 GRID = "--grid"
+# A number or several, with words after them that are of no option.
+NUMBERS = ("--rho",)
 # Options of one data set, whose place may stand in the same word.
 PLACED = ("--data", "--validation", "--unlabeled")
 # Options of one class, which may have arguments in the same word.
@@ -62,13 +64,16 @@ def normalized(arguments: Sequence[str]) -> list[str]:
     one mapping; ``--shifted sketch=ImageFolder:PATH``, while a place of corrupted
     copies stays as it is), grids as several words (``--grid rho=0.1,0.2
     fraction=0.4``), and so are columns (``--data.ignore id 'hours per week'``). A list
-    that is added to is one too (``--methods+ 'SAM(rho=0.1)'``).
+    that is added to is one too (``--methods+ 'SAM(rho=0.1)'``). A list of numbers ends
+    before a word that is none (``--rho 0.1 0.2 runs/sam``).
 
     Example:
         >>> normalized(["--seeds", "13", "17", "--batch-size", "8", "--resume"])
         ['--seeds', '[13, 17]', '--batch_size', '8', '--resume', 'true']
         >>> normalized(["--seeds", "13 17"])
         ['--seeds', '[13, 17]']
+        >>> normalized(["--rho", "0.1", "0.2", "runs/sam"])
+        ['--rho', '[0.1, 0.2]', 'runs/sam']
         >>> normalized(["--methods", "gsam", "SAM(rho=0.1)"])
         ['--methods', '[GSAM, {"class_path": "SAM", "init_args": {"rho": 0.1}}]']
         >>> normalized(["--data.ignore", "no", "income (USD)"])
@@ -89,6 +94,9 @@ def normalized(arguments: Sequence[str]) -> list[str]:
             words += [word, *configured([first], word)]
             if not equals:
                 rest.popleft()
+            continue
+        if word in NUMBERS:
+            words += [word, *_numbers([value] if equals else [], rest)]
             continue
         if is_place or option not in (*LISTS, *NAMED, *WHOLE):
             words.append(f"{word}{equals}{value}")
@@ -308,6 +316,22 @@ def list_of(option: str) -> str:
         '--methods'
     """
     return option.removesuffix("+")
+
+
+def _numbers(values: list[str], rest: deque[str]) -> list[str]:
+    """Return numbers as one word, taken from the rest up to a word that is none."""
+    while rest and (_is_number(rest[0]) or not (values or rest[0].startswith("--"))):
+        values.append(rest.popleft())
+    items = [item for value in values for item in items_in(value)]
+    return values if len(items) < 2 else [f"[{', '.join(items)}]"]
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def class_names(option: str, value: str) -> list[str]:

@@ -10,17 +10,19 @@ normal :math:`z` (``norm="l2"``) or :math:`z` uniform in :math:`(-1, 1)`
 third of that for uniform :math:`z`.
 
 Differs from the released code: all batches share the same draws, so that each draw
-takes one pass over all samples; with the same generator, all models share them too.
+takes one pass over all samples; with the same generator, all models share them too, and
+several radii always do.
 
 References:
     Andriushchenko et al., A Modern Look at the Relationship between Sharpness and
     Generalization, ICML 2023.
 """
 
-from typing import get_args
+from collections.abc import Sequence
+from typing import Any, get_args, overload
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tepui.core.checks import one_of, require
 from tepui.core.types import check_types
@@ -38,12 +40,24 @@ from tepui.sharpness.selection import Data, select
 from tepui.sharpness.weights import Masks, WeightVector
 
 
+@overload
 def average_case(
+    model: nn.Module, dataset: Data, *, rho: float = ..., **options: Any
+) -> Measurement: ...
+
+
+@overload
+def average_case(
+    model: nn.Module, dataset: Data, *, rho: Sequence[float], **options: Any
+) -> tuple[Measurement, ...]: ...
+
+
+def average_case(  # type: ignore[misc]  # the overloads leave other options open
     model: nn.Module,
     dataset: Data,
     *,
     loss: Loss = cross_entropy,
-    rho: float = 0.5,
+    rho: float | Sequence[float] = 0.5,
     norm: Norm = "l2",
     adaptive: bool = True,
     num_draws: int = 100,
@@ -52,17 +66,18 @@ def average_case(
     num_samples: int | None = 500,
     batch_size: int = 500,
     generator: torch.Generator | None = None,
-) -> Measurement:
+) -> Measurement | tuple[Measurement, ...]:
     """Return the mean rise in loss under random changes of the weights.
 
     Args:
         model: Any module; left unchanged.
         dataset: A data set, or a loader that does not shuffle.
         loss: Returns one loss per sample.
-        rho: Standard deviation of a weight's change, or its bound for ``"linf"``.
+        rho: Standard deviation of a weight's change, or its bound for ``"linf"``; or
+            several.
         norm: ``"l2"`` draws normal, ``"linf"`` uniform changes.
         adaptive: Measure changes relative to each weight.
-        num_draws: How many changes; each costs one pass over the samples.
+        num_draws: How many changes; each costs one pass over the samples per ``rho``.
         normalize_logits: Take the scale of the logits out, as the released code can.
         masks: Boolean tensors by parameter name; weights that are False stay.
         num_samples: How many samples; None takes all.
@@ -70,7 +85,8 @@ def average_case(
         generator: Draws samples and changes on its device; None always draws the same.
 
     Returns:
-        A value, with its standard error over draws and samples. It can be negative.
+        A value, with its standard error over draws and samples; for several ``rho``
+        one each. It can be negative.
 
     Example:
         >>> from tepui.data import Arrays
@@ -84,24 +100,36 @@ def average_case(
         True
     """
     check_types(average_case, locals())
-    require(0 <= rho < float("inf"), "rho", "be finite and non-negative", rho)
+    radii = list(rho) if isinstance(rho, Sequence) else [rho]
+    require(len(radii) > 0, "rho", "be a number, or several", radii)
+    for radius in radii:
+        fits = 0 <= radius < float("inf")
+        require(fits, "rho", "be finite and non-negative", radius)
     require(num_draws > 0, "num_draws", "be positive", num_draws)
     one_of("norm", norm, get_args(Norm))
     stream = stream_or_default(generator)
     batches = select(model, dataset, loss, batch_size, num_samples, stream).held()
     weights = WeightVector(model, loss, masks=masks, normalize_logits=normalize_logits)
-    reach = rho * weights.scale(adaptive=adaptive)
+    scale = weights.scale(adaptive=adaptive)
+    reaches = [radius * scale for radius in radii]
     draw = normal_like if norm == "l2" else uniform_like
     with undisturbed(model):
-        offsets = (reach * draw(reach, stream) for _ in range(num_draws))
+        drawn = (draw(scale, stream) for _ in range(num_draws))
+        offsets = (reach * way for way in drawn for reach in reaches)
         values = rises(weights, batches, offsets)
-    settings = batches.settings(
-        "average_case",
-        rho=float(rho),
-        norm=norm,
-        adaptive=adaptive,
-        draws=num_draws,
-        normalize_logits=normalize_logits,
-        masked=weights.masked,
-    )
-    return crossed_mean_of(values, settings)
+
+    def mean_of(radius: float, values: Tensor) -> Measurement:
+        settings = batches.settings(
+            "average_case",
+            rho=float(radius),
+            norm=norm,
+            adaptive=adaptive,
+            draws=num_draws,
+            normalize_logits=normalize_logits,
+            masked=weights.masked,
+        )
+        return crossed_mean_of(values, settings)
+
+    every = len(radii)
+    several = tuple(mean_of(r, values[n::every]) for n, r in enumerate(radii))
+    return several if isinstance(rho, Sequence) else several[0]

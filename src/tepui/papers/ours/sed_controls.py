@@ -56,6 +56,7 @@ from tepui.studies import (
 from tepui.studies.derived_data import Copies, Features
 from tepui.studies.specifications import DataStore
 from tepui.training import AdamW, MultiStep, TrainingSpec
+from tepui.training.numerics import Precision
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 MEMBERS = 5
 ACTIVE = 2  # heads that SED draws in a step
 HIDDEN = 64
+PRECISION: Precision = "float32"  # of training, of extractors and heads
 SEVERITIES = {"severity 1": 1, "severity 5": 5}
 
 
@@ -190,7 +192,7 @@ def extractor(effort: Effort, seed: int) -> Trial:
             epochs=effort.extractor_epochs,
             batch_size=128,
             schedule=MultiStep(),
-            precision="float32",
+            precision=PRECISION,
         ),
         member_seeds(seed, 1),
     )
@@ -216,7 +218,7 @@ def heads(effort: Effort, variant: Variant, seed: int) -> Trial:
             batch_size=128,
             optimizer=optimizer,
             schedule=MultiStep(),
-            precision="float32",
+            precision=PRECISION,
             loss=loss,
         ),
         member_seeds(seed, MEMBERS),
@@ -339,6 +341,8 @@ def settings(order: Order) -> dict[str, Any]:
         "epochs of each head": effort.epochs,
         "ensembles": effort.ensembles,
         "members": MEMBERS,
+        "seeds": [*range(effort.ensembles)],
+        "precision": PRECISION,
         "hidden": HIDDEN,
         "corruptions": list(effort.types),
         "varied hyperparameters": {name: list(values) for name, values in GRID.items()},

@@ -47,6 +47,7 @@ from tepui.studies import (
 )
 from tepui.studies.specifications import DataStore
 from tepui.training import AdamW, MultiStep, TrainingSpec
+from tepui.training.numerics import Precision
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 Color = Literal["label", "random", "both"]
 PaintedPart = Literal["labeled", "unlabeled", "test"]
 MEMBERS = 2
+PRECISION: Precision = "float32"  # of training
 
 
 class Length(NamedTuple):
@@ -169,7 +171,7 @@ def of_variant(name: str, variant: Variant, length: Length) -> Numbers:
                 batch_size=128,
                 optimizer=AdamW(lr=3e-3),
                 schedule=MultiStep(),
-                precision="float32",
+                precision=PRECISION,
             ),
             seeds=member_seeds(seed, MEMBERS),
             unlabeled=Painted("unlabeled", seed) if unlabeled else None,
@@ -262,6 +264,7 @@ def settings(order: Order) -> dict[str, Any]:
         "model": "MLP(hidden=(64,))",
         "members": MEMBERS,
         "seeds": [*range(length.first, length.first + length.ensembles)],
+        "precision": PRECISION,
         "epochs of each member": length.epochs,
         "optimizer": "AdamW, learning rate 0.003",
         "differs": [Departure("a study of our own", "no paper prints its numbers")],

@@ -18,7 +18,7 @@ from tepui.losses import CrossEntropy
 from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Method
 from tepui.metrics import Collection, Score, auroc, ood_scores, restrict_classes
 from tepui.papers.recipe import REASONS, Numbers, Order, Size
-from tepui.papers.sed.scales import STUDIES, HeadStudy
+from tepui.papers.sed.scales import PRECISION, STUDIES, HeadStudy
 from tepui.studies import (
     Departure,
     EvaluationSpec,
@@ -58,6 +58,16 @@ METHODS: Mapping[str, Method] = {
 INDEPENDENT = ("deep_ensemble", "deep_ensemble_varied")
 LARGE = (*INDEPENDENT, "sed_a2d")
 LENGTHS = ("epochs", "ensembles")  # what an order can override
+# Of repetition r, as trials have them; those of stand-ins are dealt by scales.
+SEEDS = {
+    "heads": "1000 r + m of member m in repetition r, both from 0",
+    "varied hyperparameters": "r",
+}
+SEEDS_OF_STAND_INS = {
+    "extractor": "1000 r",
+    "start that heads share": "r",
+    "choice and corruption of images": "r",
+}
 # Logits and labels of every set, which are read in runs.
 Answers = Mapping[str, LogitRuns]
 Batches = Iterator[tuple[Tensor, Any]]
@@ -101,7 +111,7 @@ def trial(
             batch_size=study.batch_size,
             optimizer=optimizer,
             schedule=Constant(),
-            precision="float32",
+            precision=PRECISION,
             loss=loss,
         ),
         seeds(repetition, size),
@@ -255,8 +265,11 @@ def aurocs(sets: Answers, score: str, **at: Any) -> dict[Quantity, float]:
 def settings(order: Order, **further: Any) -> dict[str, Any]:
     """Return how the study is made, for its results."""
     study = study_of(order)
+    real = order.size == "paper"
     document: dict[str, Any] = {
         "repetitions": study.ensembles,
+        "seeds": SEEDS if real else SEEDS | SEEDS_OF_STAND_INS,
+        "precision": PRECISION,
         "members": study.members,
         "large ensembles": study.large,
         "epochs of each head": study.epochs,
@@ -268,7 +281,7 @@ def settings(order: Order, **further: Any) -> dict[str, Any]:
         "DivDis": "both weights 10, as published with DivDis",
         **further,
     }
-    if order.size == "paper":
+    if real:
         return {**document, "differs": PAPER}
     train = study.extractor(0)
     assert isinstance(train, Trial)

@@ -52,7 +52,9 @@ from tepui.studies import DataSource, Samples, Trial, seeds
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
 from tepui.studies.specifications import DataStore, Form
 from tepui.training import MultiStep, TrainingSpec
+from tepui.training.numerics import Precision
 
+PRECISION: Precision = "float32"  # of training, of extractors and heads
 # How far heads of one ensemble start from each other.
 SPREAD = 0.01
 # Where the images come from that no data set of tepui holds.
@@ -189,7 +191,7 @@ def _stand_ins(
                 epochs=epochs,
                 batch_size=128,
                 schedule=MultiStep(),
-                precision="float32",
+                precision=PRECISION,
             ),
             seeds(repetition, 1),
         )

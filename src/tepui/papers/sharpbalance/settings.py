@@ -17,6 +17,12 @@ from tepui.papers.sharpbalance.protocol import (
 )
 from tepui.studies import Departure
 
+PUNCTUAL = Departure(
+    "SharpBalance's sets begin with the epoch of the switch, by either rule, in the "
+    "released code with the epoch after it",
+    "the paper does not say which; with one epoch for both, the rules differ by their "
+    "sets alone",
+)
 ALWAYS = (
     Departure(
         "members are joined by their mean probabilities, in the paper by their logits",
@@ -28,6 +34,7 @@ ALWAYS = (
         "steps of one shape can be replayed on a GPU; the expected gradient is the "
         "same",
     ),
+    PUNCTUAL,
     Departure(
         "seeds are 0, 1, 2, 1000, ... for 13, 17, 27, 113, ...",
         "equal numbers would not give equal networks, whose random numbers come from "

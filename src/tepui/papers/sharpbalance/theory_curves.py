@@ -327,6 +327,8 @@ def _settings(size: Size) -> dict[str, Any]:
     document = {
         **{name: float(value) for name, value in asdict(resolution.setting).items()},
         "repetitions": resolution.matrices,
+        "seeds": [SEED],
+        "precision": "float64",
         "points of a curve": resolution.points,
     }
     differs = [*CORRECTED]

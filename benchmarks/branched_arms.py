@@ -24,6 +24,7 @@ from decision_designs import DESIGNS, METHODS, Design
 from decision_runs import (
     add_options,
     begin,
+    check_data,
     found_of,
     go_on,
     last_weights,
@@ -150,6 +151,8 @@ def run(arguments: argparse.Namespace) -> None:
     design = DESIGNS[arguments.decision]
     arguments.epochs = arguments.epochs or design.epochs
     arguments.width = arguments.width or design.width
+    arguments.dataset = design.dataset
+    check_data(arguments)
     waiting = list(all_to_train(arguments, design))
     running: dict[Job, subprocess.Popen[bytes]] = {}
     while time.monotonic() < began + 60 * arguments.minutes:

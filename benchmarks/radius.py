@@ -5,7 +5,7 @@ the time is over, one file per ensemble; then all of them in one file:
 
     export PYTHONPATH=src
     python3 benchmarks/radius.py run --data FOLDER --out radius --minutes 24
-    python3 benchmarks/radius.py gather radius --json results.json
+    python3 benchmarks/radius.py gather radius --json radius/runs.json
 """
 
 import argparse

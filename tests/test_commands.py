@@ -33,6 +33,7 @@ ELSEWHERE = {"docs/from_released_code.md": "tests/cli/test_released_commands.py"
 MINUTES = "takes minutes; a slow test runs it as printed"
 HOURS = "takes hours as printed"
 GPU = "takes a GPU for hours, and data that are not here"
+RERUN = "reads what such a line wrote; see tests/test_decision_pages.py"
 PLAN = "takes hours; its recipe runs in tests/papers/test_all.py"
 
 
@@ -95,6 +96,7 @@ ABSENT = [
     Absent(r"tepui .*albert-base-v2", "reaches the network"),
     Absent(r"tepui .*--track", "needs libraries that make test does not install"),
     Absent(r"(\w+=\S+ )*python3 benchmarks/", GPU),
+    Absent(r"(\w+=\S+ )*python3 docs/make_\w+\.py \w", RERUN),
     Absent(r"export ", "is for such lines below it"),
 ]
 # What a page's commands leave behind, and some of what stands in it.

@@ -4,7 +4,6 @@ FOLDER holds ``cifar-10-batches-bin`` or ``-py``, for decision 004 ``cifar-100-b
 or ``-python``. Blocks in the order given, one file per ensemble; what is there already
 is not trained again, and where run folders are kept, what was ended goes on:
 
-    cp -r docs/results/decisions/002_which_rule rules
     PYTHONPATH=src python3 benchmarks/branched_arms.py run 002 --data FOLDER --out rules
 
 What is asked for stands in ``decision_designs.py``; ``--arms`` trains some of it.

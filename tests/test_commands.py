@@ -186,8 +186,6 @@ def run(line, as_printed):
             main(rest[rest.index("tepui") + 1 :])
         case [_, "python3", script, *rest] if script.startswith("docs/make_"):
             run_script(script, rest)
-        case ["cp", *_]:
-            subprocess.run(words, check=True)
         case ["cd", folder]:
             os.chdir(folder)
         case _:

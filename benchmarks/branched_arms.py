@@ -4,7 +4,6 @@ FOLDER holds ``cifar-10-batches-bin`` or ``-py``, for decision 004 ``cifar-100-b
 or ``-python``. Blocks in the order given, one file per ensemble; what is there already
 is not trained again, and where run folders are kept, what was ended goes on:
 
-    cp -r docs/results/decisions/002_which_rule rules
     PYTHONPATH=src python3 benchmarks/branched_arms.py run 002 --data FOLDER --out rules
 
 What is asked for stands in ``decision_designs.py``; ``--arms`` trains some of it.
@@ -24,6 +23,7 @@ from decision_designs import DESIGNS, METHODS, Design
 from decision_runs import (
     add_options,
     begin,
+    check_data,
     found_of,
     go_on,
     last_weights,
@@ -150,6 +150,8 @@ def run(arguments: argparse.Namespace) -> None:
     design = DESIGNS[arguments.decision]
     arguments.epochs = arguments.epochs or design.epochs
     arguments.width = arguments.width or design.width
+    arguments.dataset = design.dataset
+    check_data(arguments)
     waiting = list(all_to_train(arguments, design))
     running: dict[Job, subprocess.Popen[bytes]] = {}
     while time.monotonic() < began + 60 * arguments.minutes:

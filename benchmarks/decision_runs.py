@@ -77,6 +77,16 @@ def images_of(arguments: argparse.Namespace, *, train: bool) -> Arrays:
     return data.subset(torch.arange(arguments.samples))
 
 
+def check_data(arguments: argparse.Namespace) -> None:
+    """End the command where its data folder lacks the images, before workers start."""
+    try:
+        images_of(arguments, train=False)
+    except FileNotFoundError as error:
+        rule = f"be a folder that holds {DATASETS[arguments.dataset].__name__}"
+        message = f"--data must {rule}, got {arguments.data}: {error}"
+        raise SystemExit(message) from None
+
+
 def training_and_held_out(arguments: argparse.Namespace) -> tuple[Arrays, Arrays]:
     """Return the training images and the tenth of them that is held out."""
     return split(images_of(arguments, train=True), 0.1, seed=0)

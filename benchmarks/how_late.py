@@ -16,6 +16,7 @@ from typing import Any
 from decision_runs import (
     add_options,
     begin,
+    check_data,
     found_of,
     go_on,
     passed_on,
@@ -90,6 +91,7 @@ def examine(
 
 def run_blocks(arguments: argparse.Namespace) -> None:
     """Train blocks side by side, each in a process of its own."""
+    check_data(arguments)
     command = [sys.executable, __file__, *passed_on(arguments)]
     running = {
         block: subprocess.Popen([*command, f"--block={block}"])

@@ -5,7 +5,7 @@ the time is over, one file per ensemble; then all of them in one file:
 
     export PYTHONPATH=src
     python3 benchmarks/radius.py run --data FOLDER --out radius --minutes 24
-    python3 benchmarks/radius.py gather radius --json results.json
+    python3 benchmarks/radius.py gather radius --json radius/runs.json
 """
 
 import argparse
@@ -24,6 +24,7 @@ from typing import Any
 from decision_runs import (
     add_options,
     begin,
+    check_data,
     exam_of,
     examined,
     go_on,
@@ -103,6 +104,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Train cells in the order of the design until the time is over."""
     began = time.monotonic()
     ends = began + 60 * arguments.minutes
+    check_data(arguments)
     narrow, wide = arguments.width, 2 * arguments.width
     arguments.out.mkdir(parents=True, exist_ok=True)
 

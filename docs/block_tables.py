@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, cycle
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -85,7 +86,7 @@ class Arms:
         first, second = (list(map(score, self.ensembles(a))) for a in (arm, other))
         return paired_difference(first, second, confidence)
 
-    def begin_page(self, picture: str) -> bool:
+    def begin_page(self, picture: Path) -> bool:
         """Print and draw every ensemble; return whether all blocks are complete."""
         self.print_blocks()
         self.draw(picture)
@@ -194,7 +195,7 @@ class Arms:
             reach = f"{min(members):.3f} to {max(members):.3f}"
             print(row(label, mean, reach, mean_and_error(shared, 3)))
 
-    def draw(self, file: str) -> None:
+    def draw(self, file: Path) -> None:
         """Draw every ensemble, the arms side by side, a line for each block."""
         told_apart = len(self.blocks) <= len(MARKERS)
         with panels(file) as shown:

@@ -1,6 +1,6 @@
 """Read the results of decision 008 by its rules: tables and picture.
 
-PYTHONPATH=src:benchmarks python3 docs/make_averaging.py
+PYTHONPATH=src:benchmarks python3 docs/make_averaging.py [FOLDER]
 
 Before all blocks are complete it says how many are, and nothing else.
 """
@@ -12,14 +12,20 @@ from typing import Any
 from block_tables import Arms
 from decision_designs import DESIGNS
 from decision_runs import read
-from score_tables import row, with_interval
+from score_tables import (
+    DECISIONS,
+    folders_asked_for,
+    picture_of,
+    row,
+    with_interval,
+)
 
 from tepui.studies.significance import Difference, holm
 
-HERE = Path(__file__).parent
 DESIGN = DESIGNS["008"]
-RESULTS = HERE / "results" / "decisions" / DESIGN.folder
-BEFORE = DESIGNS["002"]  # trained the same and the paper's rule, from other seeds
+RESULTS = DECISIONS / DESIGN.folder
+# Trained the same and the paper's rule, from other seeds.
+BEFORE = DECISIONS / DESIGNS["002"].folder
 PLAIN = "deep_ensemble"
 RUNS = {
     "deep_ensemble": "deep ensemble",
@@ -47,15 +53,15 @@ DETECTORS = {
 }
 
 
-def main() -> None:
-    arms = Arms(read(RESULTS), LABELS, DESIGN.blocks)
+def main(folder: Path = RESULTS) -> None:
+    arms = Arms(read(folder), LABELS, DESIGN.blocks)
     if arms.all_there():
         print_comparisons(arms)
         print_gains(arms)
         arms.print_blocks()
-        arms.draw(f"decision_{DESIGN.folder}.png")
+        arms.draw(picture_of(folder, f"decision_{DESIGN.folder}.png"))
         arms.end_page([(f"{arm}_averaged", arm) for arm in RUNS])
-        print_second_time(Arms(read(RESULTS.parent / BEFORE.folder), RUNS, ()), arms)
+        print_second_time(Arms(read(BEFORE), RUNS, ()), arms)
         print_detection(arms)
 
 
@@ -143,4 +149,4 @@ def detection(name: str) -> Callable[[dict[str, Any]], float]:
 
 
 if __name__ == "__main__":
-    main()
+    main(*folders_asked_for(RESULTS, beside=[BEFORE]))

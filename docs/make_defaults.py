@@ -1,6 +1,6 @@
 """Read the results of decision 010 by its rules: its tables, then all of each job.
 
-PYTHONPATH=src:benchmarks python3 docs/make_defaults.py
+PYTHONPATH=src:benchmarks python3 docs/make_defaults.py [FOLDER]
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,19 +12,25 @@ from typing import Any, NamedTuple
 
 from defaults import CANDIDATES, DEFAULTS, named
 from scipy import stats
-from score_tables import mean_and_error, row, with_interval
+from score_tables import (
+    DECISIONS,
+    folders_asked_for,
+    mean_and_error,
+    row,
+    with_interval,
+)
 
 from tepui.core.storage import read_json
 from tepui.methods import SED
 from tepui.studies.significance import Difference, paired_difference
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "decisions" / "010_defaults"
+RESULTS = DECISIONS / "010_defaults"
 JOBS = ("cifar10", "features", "flights")
 # Its runs had BatchNorm's statistics of unlabeled samples too.
 OLD_STATISTICS = "cifar10_candidates_A2D_DivDis"
 # In its runs members of SED, A2D and DivDis took steps that were too short.
 HALF_STEPS = "cifar10"
+MENDED = {OLD_STATISTICS: "A2D(weight=0.003)", HALF_STEPS: "SED(weight=0.1)"}
 MORE_SEEDS = "cifar10_deep_ensembles"
 FEWER_EPOCHS = "cifar10_8_epochs"  # two thirds, the updates of two members of three
 FIRST = 5  # ensembles of each method on the images
@@ -51,8 +57,8 @@ class Pair(NamedTuple):
     plain: Found
 
 
-def main() -> None:
-    methods = {job: runs_of(job) for job in JOBS}
+def main(folder: Path = RESULTS) -> None:
+    methods = {job: runs_of(job, folder) for job in JOBS}
     pairs = {job: pairs_of(list(each.values())) for job, each in methods.items()}
     for several in (DEFAULTS[1:], chain.from_iterable(CANDIDATES.values())):
         print_jobs(pairs, [named(method) for method in several])
@@ -62,10 +68,12 @@ def main() -> None:
         if all(each in job for job in pairs.values() for each in names):
             print(f"{name}: {by_rule_2(names, pairs)} by rule 2")
     images = methods["cifar10"]
-    print_new_less_old(images[OLD_STATISTICS], pairs["cifar10"], "A2D(weight=0.003)")
-    print_new_less_old(images[HALF_STEPS], pairs["cifar10"], "SED(weight=0.1)")
-    print_less_all(images[MORE_SEEDS][PLAIN], pairs["cifar10"])
-    print_rest(pairs["cifar10"], images[FEWER_EPOCHS][PLAIN])
+    for stem, name in MENDED.items():
+        print_new_less_old(images.get(stem, {}), pairs["cifar10"], name)
+    if MORE_SEEDS in images:
+        print_less_all(images[MORE_SEEDS][PLAIN], pairs["cifar10"])
+    if FEWER_EPOCHS in images:
+        print_rest(pairs["cifar10"], images[FEWER_EPOCHS][PLAIN])
     for run in images.values():
         print_more_pairs(run)
     for each in methods.values():
@@ -74,9 +82,9 @@ def main() -> None:
             print_job(found)
 
 
-def runs_of(job: str) -> dict[str, dict[str, Found]]:
+def runs_of(job: str, folder: Path = RESULTS) -> dict[str, dict[str, Found]]:
     """Return what is in a job's files; methods trained alone get deep ensembles."""
-    files = sorted(RESULTS.glob(f"{job}*.json"))
+    files = sorted(folder.glob(f"{job}*.json"))
     runs = {file.stem: read_json(file)["methods"] for file in files}
     return {stem: beside_plain(run, runs.get(MORE_SEEDS)) for stem, run in runs.items()}
 
@@ -94,6 +102,10 @@ def beside_plain(
 
 def pairs_of(runs: Sequence[Mapping[str, Found]]) -> dict[str, Pair]:
     """Return each method next to its deep ensembles; of two runs the later one's."""
+    for methods in runs:
+        if PLAIN not in methods:
+            places = f"in their file or in {MORE_SEEDS}.json"
+            raise ValueError(f"{[*methods]} must have deep ensembles: {places}")
     return {
         name: Pair(found, methods[PLAIN])
         for methods in runs
@@ -124,7 +136,9 @@ def print_jobs(pairs: Mapping[str, Mapping[str, Pair]], names: Sequence[str]) ->
 def print_new_less_old(
     old: Mapping[str, Found], pairs: Mapping[str, Pair], name: str
 ) -> None:
-    """Print how runs after something was mended differ from the old ones."""
+    """Print how runs after something was mended differ from the old ones, if any."""
+    if name not in old or pairs[name].found is old[name]:
+        return
     print(f"\n`{name}`, new less old")
     for place, score in SCORES.items():
         print(row(place, with_interval(lead(pairs[name].found, old[name], score))))
@@ -159,6 +173,8 @@ def print_rest(pairs: Mapping[str, Pair], fewer: Found) -> None:
     print()
     print(row("two members less", *heads))
     for method in (SED(weight=0.1, active=2), *CANDIDATES["SED"]):
+        if not {named(method), named(replace(method, active=3))} <= {*pairs}:
+            continue
         two = pairs[named(method)].found
         others = pairs[named(replace(method, active=3))].found, fewer
         leads = [
@@ -250,4 +266,4 @@ def worst_member(found: Found) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(*folders_asked_for(RESULTS))

@@ -273,8 +273,8 @@ def radii() -> str:
     """Return what each radius gained over a deep ensemble, by data set."""
     columns = ("clean, %", "corrupted, %")
     several = {
-        name: make_radius_again.arms_of(decision)
-        for decision, name in make_radius_again.DATA.items()
+        make_radius_again.DATA[decision]: make_radius_again.arms_of(decision, folder)
+        for decision, folder in make_radius_again.RESULTS.items()
     }
     heads = [f"{name}, {column}" for name in several for column in columns]
     lines = [row("", *heads), "|---|" + "--:|" * len(heads)]

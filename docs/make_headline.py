@@ -1,6 +1,6 @@
 """Read the results of decision 007 by its rules: print its tables, draw its picture.
 
-PYTHONPATH=src:benchmarks python3 docs/make_headline.py
+PYTHONPATH=src:benchmarks python3 docs/make_headline.py [FOLDER]
 
 Every ensemble is shown. Verdicts need three blocks; with fewer, differences are held
 against the chance that is known from other decisions.
@@ -13,13 +13,19 @@ from typing import Any, NamedTuple
 from block_tables import Arms
 from decision_designs import DESIGNS
 from decision_runs import read
-from score_tables import Results, row, with_interval
+from score_tables import (
+    DECISIONS,
+    Results,
+    folders_asked_for,
+    picture_of,
+    row,
+    with_interval,
+)
 
 from tepui.studies.significance import holm
 
-HERE = Path(__file__).parent
 DESIGN = DESIGNS["007"]
-RESULTS = HERE / "results" / "decisions" / DESIGN.folder
+RESULTS = DECISIONS / DESIGN.folder
 PLAIN, SAM = "deep_ensemble", "sam_published_rho"
 FULL, LATE = "released_published_rho", "late_0.85_published_rho"
 DEFAULT = "late"  # today's, which was added when the others were known
@@ -84,8 +90,8 @@ PROBABILITIES: dict[str, Cell] = {
 }
 
 
-def main() -> None:
-    results = read(RESULTS)
+def main(folder: Path = RESULTS) -> None:
+    results = read(folder)
     arms = complete_blocks(results)
     print(f"{len(arms.blocks)} of {len(DESIGN.blocks)} blocks are complete")
     if not results:
@@ -101,7 +107,8 @@ def main() -> None:
         print_seen(added, [ADDED])
     there = {r["arm"] for r in results}
     labels = {arm: label for arm, label in LABELS.items() if arm in there}
-    Arms(results, labels, DESIGN.blocks).draw(f"decision_{DESIGN.folder}.png")
+    picture = picture_of(folder, f"decision_{DESIGN.folder}.png")
+    Arms(results, labels, DESIGN.blocks).draw(picture)
 
 
 def complete_blocks(results: Results) -> Arms:
@@ -189,4 +196,4 @@ def _points(share: float) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(*folders_asked_for(RESULTS))

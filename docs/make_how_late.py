@@ -1,6 +1,6 @@
 """Read the results of decision 003 by its rules: print its tables, draw its picture.
 
-PYTHONPATH=src:benchmarks python3 docs/make_how_late.py
+PYTHONPATH=src:benchmarks python3 docs/make_how_late.py [FOLDER]
 
 Before all blocks are complete it shows what each ensemble scored, and no difference.
 """
@@ -12,12 +12,17 @@ from typing import Any
 from block_tables import Arms
 from decision_runs import read
 from how_late import ARMS, BLOCKS, STARTS
-from score_tables import row, with_interval
+from score_tables import (
+    DECISIONS,
+    folders_asked_for,
+    picture_of,
+    row,
+    with_interval,
+)
 
 from tepui.studies.significance import Difference
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "decisions" / "003_how_late"
+RESULTS = DECISIONS / "003_how_late"
 PLAIN, SAM = "deep_ensemble", "sam_0.85"
 LABELS = {
     PLAIN: "deep ensemble",
@@ -31,9 +36,9 @@ AFFORDABLE = 1.2  # times a deep ensemble's price, of rule 3
 CLEAN_MARGIN, ALIKE_MARGIN = 0.2, 0.3  # of rules 2 and 4
 
 
-def main() -> None:
-    arms = Arms(read(RESULTS), LABELS, BLOCKS)
-    if arms.begin_page("decision_003_how_late.png"):
+def main(folder: Path = RESULTS) -> None:
+    arms = Arms(read(folder), LABELS, BLOCKS)
+    if arms.begin_page(picture_of(folder, "decision_003_how_late.png")):
         print_leads(arms)
         print_answers(arms)
         arms.end_page([(arm, PLAIN) for arm in LABELS if arm != PLAIN])
@@ -120,4 +125,4 @@ def which(apart: Difference) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(*folders_asked_for(RESULTS))

@@ -1,6 +1,6 @@
 """Read the results of decision 001 by its rule: print its tables, draw its picture.
 
-PYTHONPATH=src:benchmarks python3 docs/make_radius.py
+PYTHONPATH=src:benchmarks python3 docs/make_radius.py [FOLDER]
 """
 
 import json
@@ -11,9 +11,12 @@ from statistics import fmean
 from radius import RADII, balanced, blocks_by_radius
 from scipy import stats
 from score_tables import (
+    DECISIONS,
     SHOWN,
+    folders_asked_for,
     member_accuracies,
     panels,
+    picture_of,
     row,
     score_cells,
     with_interval,
@@ -22,9 +25,9 @@ from score_tables import (
 from tepui.report.drawing import COLORS, MARKERS
 from tepui.studies.significance import holm, paired_difference
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "decisions" / "001_radius" / "runs.json"
+RESULTS = DECISIONS / "001_radius"
 WIDTH = 32
+FEWEST_BLOCKS = 2  # with which a spread between blocks is known
 TAILS = (0.975, 0.025)
 LABELS = {
     "deep_ensemble": "deep ensemble",
@@ -33,8 +36,12 @@ LABELS = {
 }
 
 
-def main() -> None:
-    results = json.loads(RESULTS.read_text())
+def main(folder: Path = RESULTS) -> None:
+    results = json.loads((folder / "runs.json").read_text())
+    complete = len(blocks_by_radius(results, WIDTH)[RADII[0]])
+    if complete < FEWEST_BLOCKS:
+        print(f"complete blocks: {complete}, of {FEWEST_BLOCKS} at least: no answer")
+        return
     for methods in (("sam", "sharpbalance"), ("sam",), ("sharpbalance",)):
         print(f"\nBalanced accuracy: {', '.join(methods)}")
         rule(blocks_by_radius(results, WIDTH, methods))
@@ -42,7 +49,7 @@ def main() -> None:
     for method in LABELS:
         ensembles(results, method)
     members(results)
-    draw(results)
+    draw(results, picture_of(folder, "decision_001_radius.png"))
 
 
 def rule(table: dict[float, list[float]]) -> None:
@@ -123,9 +130,9 @@ def members(results: list[dict]) -> None:
         print(row("SharpBalance less SAM", rho, *cells))
 
 
-def draw(results: list[dict]) -> None:
+def draw(results: list[dict], file: Path) -> None:
     """Draw accuracy and diversity against the radius, a point for each ensemble."""
-    with panels("decision_001_radius.png") as shown:
+    with panels(file) as shown:
         for axis, (data, key, scale) in shown:
             for method, color, marker in zip(LABELS, COLORS, MARKERS, strict=False):
                 radii = sorted({r["rho"] for r in results if r["method"] == method})
@@ -155,4 +162,4 @@ def draw(results: list[dict]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*folders_asked_for(RESULTS))

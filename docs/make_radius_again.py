@@ -1,17 +1,26 @@
 """Read the results of decision 012 by its rules: tables and pictures.
 
-PYTHONPATH=src:benchmarks python3 docs/make_radius_again.py
+PYTHONPATH=src:benchmarks python3 docs/make_radius_again.py [FOLDER FOLDER]
 
-Before all ensembles of a data set are there it says how many blocks are complete.
+The folders of a rerun are that of CIFAR-10 and that of CIFAR-100; arms that 012 did not
+train are the committed ones of the decisions beside it. Before all ensembles of a data
+set are there it says how many blocks are complete.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from block_tables import Arms
 from decision_designs import DESIGNS
-from make_which_rule import results
-from score_tables import row, with_interval
+from decision_runs import read
+from score_tables import (
+    DECISIONS,
+    folders_asked_for,
+    picture_of,
+    row,
+    with_interval,
+)
 
 from tepui.studies.significance import Difference, holm, paired_difference
 
@@ -26,6 +35,11 @@ LABELS = {
 METHODS = {"SAM": ("sam_rho_0.02",), "SharpBalance": ("late_rho_0.02", "late_rho_0.1")}
 COMPARED_WITH = {"SAM": "sam", "SharpBalance": "late"}
 DATA = {"012": "CIFAR-10", "012_hundred": "CIFAR-100"}
+RESULTS = {decision: DECISIONS / DESIGNS[decision].folder for decision in DATA}
+BESIDE = {
+    decision: DECISIONS / DESIGNS[str(DESIGNS[decision].beside)].folder
+    for decision in DATA
+}
 LEADS, TRAILS, FREE, OPEN = "leads", "trails", "costs nothing", "open"
 MARGIN = 0.3  # points of balanced accuracy
 
@@ -55,15 +69,17 @@ class Finding:
 Findings = Mapping[str, Finding]  # by arm
 
 
-def main() -> None:
+def main(*folders: Path) -> None:
     found: dict[str, Findings] = {}
-    for decision, name in DATA.items():
-        print(f"\n{name}")
-        arms = arms_of(decision)
+    by_decision = dict(zip(DATA, folders or RESULTS.values(), strict=True))
+    for decision, folder in by_decision.items():
+        print(f"\n{DATA[decision]}")
+        arms = arms_of(decision, folder)
         if arms.all_there():
             found[decision] = findings(arms)
             print_rule(arms, found[decision])
-            arms.begin_page(f"decision_{DESIGNS[decision].folder}.png")
+            picture = f"decision_{DESIGNS[decision].folder}.png"
+            arms.begin_page(picture_of(folder, picture))
             arms.end_page([(arm, other) for arm, other in pairs()])
     if len(found) == len(DATA):
         ten, hundred = found.values()
@@ -75,13 +91,11 @@ def main() -> None:
         print(f"SAM with 0.02 in longer runs: {longer_runs(ten, hundred)}")
 
 
-def arms_of(decision: str) -> Arms:
+def arms_of(decision: str, folder: Path) -> Arms:
     """Return the ensembles of a data set, with those of the decision beside them."""
-    design = DESIGNS[decision]
-    assert design.beside is not None
-    several = [*results(design.beside), *results(decision)]
+    several = [*read(BESIDE[decision]), *read(folder)]
     asked = [one for one in several if one["arm"] in LABELS]
-    return Arms(asked, LABELS, design.blocks)
+    return Arms(asked, LABELS, DESIGNS[decision].blocks)
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -161,4 +175,4 @@ def longer_runs(ten: Findings, hundred: Findings) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(*folders_asked_for(*RESULTS.values(), beside=list(BESIDE.values())))

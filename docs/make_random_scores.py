@@ -1,6 +1,6 @@
 """Read the results of decision 005 by its rules: tables and picture.
 
-PYTHONPATH=src:benchmarks python3 docs/make_random_scores.py
+PYTHONPATH=src:benchmarks python3 docs/make_random_scores.py [FOLDER]
 
 Before all twelve blocks are complete it says how many are, and nothing else.
 """
@@ -14,13 +14,18 @@ from block_tables import Arms, overlap
 from decision_designs import DESIGNS
 from decision_runs import SEVERITIES, read
 from make_medium import at_severity
-from score_tables import row, with_interval
+from score_tables import (
+    DECISIONS,
+    folders_asked_for,
+    picture_of,
+    row,
+    with_interval,
+)
 
 from tepui.studies.significance import Difference
 
-HERE = Path(__file__).parent
 DESIGN = DESIGNS["005"]
-RESULTS = HERE / "results" / "decisions" / DESIGN.folder
+RESULTS = DECISIONS / DESIGN.folder
 LABELS = {"released": "released", "random": "random"}
 ALIKE = 0.3  # points, of rule 2
 ANSWERS = {
@@ -32,12 +37,12 @@ ANSWERS = {
 }
 
 
-def main() -> None:
-    arms = Arms(read(RESULTS), LABELS, DESIGN.blocks)
+def main(folder: Path = RESULTS) -> None:
+    arms = Arms(read(folder), LABELS, DESIGN.blocks)
     if arms.all_there():
         print_answer(arms)
         arms.print_blocks()
-        arms.draw(f"decision_{DESIGN.folder}.png")
+        arms.draw(picture_of(folder, f"decision_{DESIGN.folder}.png"))
         arms.end_page([("released", "random")])
         print_sets(arms)
         print_beside(arms)
@@ -106,4 +111,4 @@ def within(apart: Difference) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    main(*folders_asked_for(RESULTS))

@@ -1,6 +1,6 @@
 """Read the results of decision 009 by its rules: tables and picture.
 
-PYTHONPATH=src:benchmarks python3 docs/make_refresh.py
+PYTHONPATH=src:benchmarks python3 docs/make_refresh.py [FOLDER]
 
 Before all blocks are complete it says how many are, and nothing else.
 """
@@ -11,25 +11,31 @@ from statistics import fmean
 from block_tables import Arms, overlap
 from decision_designs import DESIGNS
 from decision_runs import read
-from score_tables import mean_and_error, row, with_interval
+from score_tables import (
+    DECISIONS,
+    folders_asked_for,
+    mean_and_error,
+    picture_of,
+    row,
+    with_interval,
+)
 
 from tepui.studies.significance import holm
 
-HERE = Path(__file__).parent
 DESIGN = DESIGNS["009"]
-RESULTS = HERE / "results" / "decisions" / DESIGN.folder
+RESULTS = DECISIONS / DESIGN.folder
 DEFAULT, REFRESHED, EARLY = "released", "refreshed", "early_refreshed"
 LABELS = {DEFAULT: "released", REFRESHED: "refreshed", EARLY: "early"}
 ALIKE, WORTH, CLEAN_MARGIN = 0.3, 0.3, 0.2  # points, of rules 1, 2 and 1
 
 
-def main() -> None:
-    arms = Arms(read(RESULTS), LABELS, DESIGN.blocks)
+def main(folder: Path = RESULTS) -> None:
+    arms = Arms(read(folder), LABELS, DESIGN.blocks)
     if arms.all_there():
         print_leads(arms)
         print(f"\n2. The default: {default(arms)}")
         arms.print_blocks()
-        arms.draw(f"decision_{DESIGN.folder}.png")
+        arms.draw(picture_of(folder, f"decision_{DESIGN.folder}.png"))
         arms.end_page([(arm, DEFAULT) for arm in (REFRESHED, EARLY)])
         print_sets(arms)
 
@@ -99,4 +105,4 @@ def _lead(arms: Arms, arm: str) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    main(*folders_asked_for(RESULTS))

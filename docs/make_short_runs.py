@@ -1,6 +1,6 @@
 """Read the results of decision 011 by its rules, next to those of decision 010.
 
-PYTHONPATH=src:benchmarks python3 docs/make_short_runs.py
+PYTHONPATH=src:benchmarks python3 docs/make_short_runs.py [FOLDER]
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,6 @@ from make_defaults import (
     HURTS,
     JOBS,
     MORE_SEEDS,
-    RESULTS,
     SCORES,
     Found,
     Pair,
@@ -23,14 +22,17 @@ from make_defaults import (
     print_jobs,
     standing,
 )
+from make_defaults import RESULTS as DEFAULTS
 from make_which_rule import results
-from score_tables import row, with_interval
+from score_tables import DECISIONS, folders_asked_for, row, with_interval
 
 from tepui.core.storage import read_json
 from tepui.methods import GSAM, SAM, SharpBalance
 from tepui.studies.significance import Difference
 
-FOLDERS = (RESULTS, RESULTS.parent / "011_short_runs")
+RESULTS = DECISIONS / "011_short_runs"
+FOLDERS = (DEFAULTS, RESULTS)
+LONGER = ("002", "008")  # the decisions of 40 epochs with both beginnings
 ENSEMBLES = {"cifar10": 15, "features": 5, "flights": 10}
 FORMER = named(SharpBalance(rho=0.05, before="sam"))
 PLAINLY = named(SharpBalance(rho=0.05, before="plain"))
@@ -46,8 +48,8 @@ COMPARED = (
 Pairs = Mapping[str, Mapping[str, Pair]]  # by job and method
 
 
-def main() -> None:
-    pairs = {job: complete(job, FOLDERS) for job in JOBS}
+def main(folder: Path = RESULTS) -> None:
+    pairs = {job: complete(job, (DEFAULTS, folder)) for job in JOBS}
     arms = (FORMER, PLAINLY, SMALLER, SAM_NOW, SAM_SMALLER, GSAM_NOW)
     print_jobs(pairs, arms)
     print()
@@ -88,8 +90,8 @@ def less(job: Mapping[str, Pair], arm: str, other: str, place: str) -> Differenc
 
 def longer_runs(data: str) -> Difference:
     """Return a plain beginning less SAM's in the blocks of decisions 002 and 008."""
-    several = [one for decision in ("002", "008") for one in results(decision)]
-    blocks = (*DESIGNS["002"].blocks, *DESIGNS["008"].blocks)
+    several = [one for decision in LONGER for one in results(decision)]
+    blocks = [n for decision in LONGER for n in DESIGNS[decision].blocks]
     arms = Arms(several, {"late": PLAINLY, "released": FORMER}, blocks)
     return arms.difference("late", "released", data, confidence=0.9)
 
@@ -118,4 +120,5 @@ def sam_is_smaller(pairs: Pairs) -> bool | None:
 
 
 if __name__ == "__main__":
-    main()
+    beside = [DEFAULTS, *(DECISIONS / DESIGNS[n].folder for n in LONGER)]
+    main(*folders_asked_for(RESULTS, beside=beside))

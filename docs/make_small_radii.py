@@ -1,20 +1,19 @@
 """Print the table of decision 006 from every ensemble's accuracy on held-out data.
 
-PYTHONPATH=src python3 docs/make_small_radii.py
+PYTHONPATH=src python3 docs/make_small_radii.py [FOLDER]
 """
 
 from pathlib import Path
 
-from score_tables import mean_and_error, row
+from score_tables import DECISIONS, folders_asked_for, mean_and_error, row
 
 from tepui.core.storage import read_json
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "decisions" / "006_small_radii" / "radii.json"
+RESULTS = DECISIONS / "006_small_radii"
 
 
-def main() -> None:
-    found = read_json(RESULTS)["held_out_accuracy"]
+def main(folder: Path = RESULTS) -> None:
+    found = read_json(folder / "radii.json")["held_out_accuracy"]
     print(row("radius", *found))
     for radius in next(iter(found.values())):
         several = ([100 * each for each in rows[radius]] for rows in found.values())
@@ -22,4 +21,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*folders_asked_for(RESULTS))

@@ -1,24 +1,24 @@
 """Print the tables of decision 013: how SAM flattens at size small, what follows.
 
-PYTHONPATH=src python3 docs/make_treated.py
+PYTHONPATH=src python3 docs/make_treated.py [FOLDER]
 """
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from score_tables import row
+from score_tables import folders_asked_for, row
 
-from tepui.core.storage import read_json
-from tepui.papers.claims.base import quantile
+from tepui.papers.claims.base import Finding
+from tepui.papers.claims.evidence import Evidence, read_evidence
+from tepui.papers.claims.judging import CLAIMS
 from tepui.papers.claims.slopes import FLATTER, LARGEST_RADIUS
 from tepui.studies import Results
 from tepui.studies.results import read_results
 
-HERE = Path(__file__).parent
-SWEEP = HERE / "results" / "small+ensembles=10" / "sharpbalance" / "figure4"
-STUDY = "small+ensembles=24+rho=0.05"
-CLAIMS = ("sharpbalance/gain-at-five", "sharpbalance/uncertainty-order")
+COMMITTED = Path(__file__).parent / "results"
+SWEEP = COMMITTED / "small+ensembles=10" / "sharpbalance" / "figure4"
+STUDY = COMMITTED / "small+ensembles=24+rho=0.05"
+ASKED = ("sharpbalance/gain-at-five", "sharpbalance/uncertainty-order")
 RULES = {"": "sharpbalance", "-released": "sharpbalance_released"}
 # What is compared, its factor and its digits.
 SHOWN = {
@@ -49,15 +49,15 @@ def chosen(changed: Mapping[float, Mapping[str, float]]) -> float:
     return min(r for r, by in changed.items() if max(by.values()) <= -FLATTER)
 
 
-def leads(verdicts: list[dict[str, Any]], ending: str) -> dict[str, str]:
+def leads(evidence: Evidence, ending: str) -> dict[str, str]:
     """Return how far a rule is ahead with five members, by what is compared."""
-    judged = [v for v in verdicts if v["size"] == STUDY]
-    names = [f"{claim}{ending}" for claim in CLAIMS]
-    findings = [f for v in judged if v["claim"] in names for f in v["findings"]]
+    names = [f"{claim}{ending}" for claim in ASKED]
+    asked = [claim for claim in CLAIMS if claim.name in names]
     five = {
-        f["where"].partition(":")[0]: f
-        for f in findings
-        if f["where"].endswith("ensemble size 5")
+        finding.where.partition(":")[0]: finding
+        for claim in asked
+        for finding in claim.judge(evidence, claim.needs)
+        if finding.where.endswith("ensemble size 5")
     }
     return {
         told: _shown(five[f"{RULES[ending]} against {compared}"], factor, digits)
@@ -65,26 +65,24 @@ def leads(verdicts: list[dict[str, Any]], ending: str) -> dict[str, str]:
     }
 
 
-def _shown(finding: Mapping[str, Any], factor: int, digits: int) -> str:
-    effect = factor * finding["effect"]
-    reach = factor * finding["error"] * quantile(finding["freedom"])
-    ends = f"{effect - reach:.{digits}f} to {effect + reach:.{digits}f}"
-    return f"{effect:+.{digits}f} ({ends})".replace("-", "−")
+def _shown(finding: Finding, factor: int, digits: int) -> str:
+    low, high = (factor * end for end in finding.interval or ())
+    effect = f"{factor * finding.effect:+.{digits}f}"
+    return f"{effect} ({low:.{digits}f} to {high:.{digits}f})".replace("-", "−")
 
 
-def main() -> None:
+def main(folder: Path = STUDY) -> None:
     changed = changes(read_results(SWEEP))
     print(row("radius", *next(iter(changed.values()))))
     for rho, by in sorted(changed.items()):
         shown = (f"{100 * change:+.1f} %".replace("-", "−") for change in by.values())
         print(row(f"{rho:g}", *shown))
     print(f"the smallest by a tenth on all: {chosen(changed):g}")
-    verdicts = read_json(HERE / "claims.json")["verdicts"]
-    by_rule = [leads(verdicts, ending) for ending in RULES]
+    by_rule = [leads(read_evidence(folder), ending) for ending in RULES]
     print(row("with five members", "the paper's rule", "the released rule"))
     for told in by_rule[0]:
         print(row(told, *(found[told] for found in by_rule)))
 
 
 if __name__ == "__main__":
-    main()
+    main(*folders_asked_for(STUDY))

@@ -1,25 +1,30 @@
-"""Read the results of decision 002 or 004 by its rules: tables and picture.
+"""Read the results of decision 002 by its rules: tables and picture.
 
-PYTHONPATH=src:benchmarks python3 docs/make_which_rule.py [002 | 004]
+PYTHONPATH=src:benchmarks python3 docs/make_which_rule.py [FOLDER]
 
 Before all blocks are complete it shows what each ensemble scored, and no difference.
 """
 
-import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from block_tables import Arms, on_copies
+from block_tables import Arms
 from decision_designs import DESIGNS
 from decision_runs import read
-from score_tables import Results, row, with_interval
+from score_tables import (
+    DECISIONS,
+    Results,
+    folders_asked_for,
+    picture_of,
+    row,
+    with_interval,
+)
 
 from tepui.studies.significance import Difference, differences, holm, tails
 from tepui.studies.statistics import estimate
 
-HERE = Path(__file__).parent
-LATER = HERE / "results" / "decisions" / "004_hundred_classes_more"
+DESIGN = DESIGNS["002"]
+RESULTS = DECISIONS / DESIGN.folder
 LABELS = {
     "deep_ensemble": "deep ensemble",
     "sam": "SAM",
@@ -86,47 +91,23 @@ VERDICTS = {
 }
 
 
-def main(decision: str = "002") -> None:
-    arms = Arms(results(decision), LABELS, DESIGNS[decision].blocks)
-    if arms.begin_page(f"decision_{DESIGNS[decision].folder}.png"):
+def main(folder: Path = RESULTS) -> None:
+    arms = Arms(read(folder), LABELS, DESIGN.blocks)
+    print_page(arms, picture_of(folder, f"decision_{DESIGN.folder}.png"))
+
+
+def print_page(arms: Arms, picture: Path) -> None:
+    """Print the tables of the page, and draw its picture."""
+    if arms.begin_page(picture):
         verdicts(arms)
         arms.end_page(MEMBERS)
         arms.print_spreads()
         arms.print_sets()
-    if decision == "004":
-        print_later([*arms.results, *read(LATER)])
-
-
-def print_later(found: Results) -> None:
-    """Print differences over all blocks that have both arms, later ones too."""
-    heads = (
-        "with later blocks",
-        "blocks",
-        "corrupted",
-        "clean",
-        "severity 1",
-        "3",
-        "5",
-    )
-    print("\n" + row(*heads))
-    for arm, other in MEMBERS[:-1]:
-        pair = Arms([r for r in found if r["arm"] in (arm, other)], LABELS, ())
-        both = ({r["block"] for r in pair.ensembles(a)} for a in (arm, other))
-        blocks = sorted(set.intersection(*both))
-        several = [r for r in pair.results if r["block"] in blocks]
-        pair = Arms(several, LABELS, blocks)
-        leads = [pair.difference(arm, other, d) for d in ("corrupted", "clean")]
-        leads += [
-            pair.lead(arm, other, partial(on_copies, group=severity))
-            for severity in ("1", "3", "5")
-        ]
-        name = f"{LABELS[arm]} less {LABELS[other]}"
-        print(row(name, len(blocks), *map(with_interval, leads)))
 
 
 def results(decision: str) -> Results:
     """Return what was found of every ensemble of a decision."""
-    return read(HERE / "results" / "decisions" / DESIGNS[decision].folder)
+    return read(DECISIONS / DESIGNS[decision].folder)
 
 
 def finding(arms: Arms, claim: Claim) -> Finding:
@@ -169,4 +150,4 @@ def standing(corrected: float, contradicted: bool) -> str:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*folders_asked_for(RESULTS))

@@ -1,5 +1,10 @@
-"""What the scripts that read decisions' results share: cells of tables, panels."""
+"""What the scripts that read decisions' results share: folders, cells, panels.
 
+Each reads the committed results, or those of a rerun in a folder that the command line
+names; the picture of a rerun goes into its folder.
+"""
+
+import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +18,7 @@ from tepui.studies.significance import Difference
 from tepui.studies.statistics import estimate
 
 IMAGES = Path(__file__).parent / "images"
+DECISIONS = Path(__file__).parent / "results" / "decisions"
 SHOWN = {
     "clean %": ("clean", "accuracy", 100, 2),
     "corrupted %": ("corrupted", "accuracy", 100, 2),
@@ -32,6 +38,45 @@ PANELS = {
 }
 
 Results = Sequence[dict[str, Any]]
+
+
+def folders_asked_for(*committed: Path, beside: Sequence[Path] = ()) -> list[Path]:
+    """Return the folders that the command line names, else the committed ones.
+
+    Which they are is printed, so that nobody takes committed numbers for a rerun's.
+
+    Args:
+        committed: What is read if none is named; else as many must be.
+        beside: Committed folders that are read in any case.
+    """
+    parser = argparse.ArgumentParser(description="Reads results by a decision's rules.")
+    told = "what a rerun wrote, instead of the committed results; gets the picture"
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help=told)
+    folders: list[Path] = parser.parse_args().folders or list(committed)
+    if len(folders) != len(committed):
+        rule = f"be given 0 or {len(committed)} times"
+        parser.error(f"FOLDER must {rule}, got {len(folders)}")
+    for folder in folders:
+        if not folder.is_dir():
+            parser.error(f"FOLDER must be a folder of results, got {folder}")
+    also = f"; beside them, from {_named(beside)}" if beside else ""
+    print(f"from {_named(folders)}{also}")
+    return folders
+
+
+def _named(folders: Sequence[Path]) -> str:
+    here = Path.cwd()
+    absolute = [folder.resolve() for folder in folders]
+    return ", ".join(
+        str(each.relative_to(here) if each.is_relative_to(here) else each)
+        for each in absolute
+    )
+
+
+def picture_of(folder: Path, name: str) -> Path:
+    """Return where a picture goes: to the pages' own, or into a rerun's folder."""
+    committed = folder.resolve().parent == DECISIONS.resolve()
+    return (IMAGES if committed else folder) / name
 
 
 def row(*cells: object) -> str:
@@ -65,7 +110,7 @@ def member_accuracies(several: Results, data: str) -> list[float]:
 
 
 @contextmanager
-def panels(file: str) -> Iterator[list[tuple[Axes, tuple[str, str, float]]]]:
+def panels(file: Path) -> Iterator[list[tuple[Axes, tuple[str, str, float]]]]:
     """Yield axes with what each shows, and write the picture with one legend."""
     with plt.rc_context(STYLE):
         figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
@@ -76,5 +121,5 @@ def panels(file: str) -> Iterator[list[tuple[Axes, tuple[str, str, float]]]]:
         if labels:
             place, columns = "outside lower center", min(len(labels), 7)
             figure.legend(handles, labels, loc=place, ncols=columns, frameon=False)
-        figure.savefig(IMAGES / file, dpi=110)
+        figure.savefig(file, dpi=110)
         plt.close(figure)

@@ -10,10 +10,9 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
-def tables(monkeypatch, tmp_path):
+def tables(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     monkeypatch.syspath_prepend(ROOT / "docs")
-    monkeypatch.setattr(importlib.import_module("score_tables"), "IMAGES", tmp_path)
     return importlib.import_module("block_tables")
 
 
@@ -37,7 +36,7 @@ def test_long_names_are_slanted(tables, labels, slanted):
 
 @pytest.mark.parametrize(("blocks", "names"), [(3, 3), (12, 0)])
 def test_a_legend_names_blocks_only_where_marks_tell_them_apart(
-    tables, blocks, names, monkeypatch
+    tables, blocks, names, monkeypatch, tmp_path
 ):
     scores = {"accuracy": 0.9, "der": 0.5}
     found = [
@@ -47,7 +46,7 @@ def test_a_legend_names_blocks_only_where_marks_tell_them_apart(
     ]
     drawn = []
     monkeypatch.setattr(plt, "close", drawn.append)
-    tables.Arms(found, {"a": "a", "b": "b"}, range(blocks)).draw("picture.png")
+    tables.Arms(found, {"a": "a", "b": "b"}, range(blocks)).draw(tmp_path / "a.png")
     (figure,) = drawn
     legends = [text for legend in figure.legends for text in legend.get_texts()]
     assert len(legends) == names

@@ -33,6 +33,7 @@ ELSEWHERE = {"docs/from_released_code.md": "tests/cli/test_released_commands.py"
 MINUTES = "takes minutes; a slow test runs it as printed"
 HOURS = "takes hours as printed"
 GPU = "takes a GPU for hours, and data that are not here"
+RERUN = "reads what such a line wrote; see tests/test_decision_pages.py"
 PLAN = "takes hours; its recipe runs in tests/papers/test_all.py"
 
 
@@ -83,6 +84,7 @@ SHORTER = [
     Shorter(r"tepui reproduce .*smoke.*--(workers|executor)", "--dry-run", MINUTES),
     Shorter(r"tepui reproduce (sed|rethinking)\b", "--size smoke", MINUTES),
     Shorter(r"tepui reproduce .*--store /shared", "--size smoke", PLAN),
+    Shorter(r"tepui reproduce .*--rho", "--dry-run", HOURS),
     Shorter(r"tepui reproduce examples", "--dry-run", MINUTES),
     Shorter(r"tepui sweep .*ImageFolder", "--data.size 16", HOURS),
     Shorter(r"torchrun .* --data-parallel", "--data-parallel 1", MINUTES),
@@ -95,6 +97,7 @@ ABSENT = [
     Absent(r"tepui .*albert-base-v2", "reaches the network"),
     Absent(r"tepui .*--track", "needs libraries that make test does not install"),
     Absent(r"(\w+=\S+ )*python3 benchmarks/", GPU),
+    Absent(r"(\w+=\S+ )*python3 docs/make_\w+\.py \w", RERUN),
     Absent(r"export ", "is for such lines below it"),
 ]
 # What a page's commands leave behind, and some of what stands in it.
@@ -184,8 +187,6 @@ def run(line, as_printed):
             main(rest[rest.index("tepui") + 1 :])
         case [_, "python3", script, *rest] if script.startswith("docs/make_"):
             run_script(script, rest)
-        case ["cp", *_]:
-            subprocess.run(words, check=True)
         case ["cd", folder]:
             os.chdir(folder)
         case _:

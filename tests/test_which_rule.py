@@ -1,6 +1,7 @@
 """The scripts of decision 002 train what is missing and read results by its rules."""
 
 import importlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -107,3 +108,17 @@ def test_a_first_part_that_was_ended_goes_on_and_its_branches_begin_again(
     assert list(script.to_train([late])) == [late.first_part, late]
     assert late.first_part.folder.exists()
     assert not late.folder.exists()
+
+
+def test_data_that_are_not_there_are_told_once_before_workers_start(
+    scripts, monkeypatch, tmp_path
+):
+    script, folder = scripts["branched_arms"], tmp_path / "nowhere"
+    monkeypatch.setattr(script, "started", lambda *_: pytest.fail("a worker started"))
+    words = ["run", "002", "--data", str(folder), "--out", str(tmp_path / "rules")]
+    monkeypatch.setattr(sys, "argv", ["branched_arms.py", *words])
+    with pytest.raises(SystemExit) as end:
+        script.main()
+    said = f"--data must be a folder that holds CIFAR10, got {folder}: "
+    assert str(end.value).startswith(said)
+    assert "\n" not in str(end.value)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any, get_args
 
+from tepui.core.rounding import rounded
 from tepui.core.storage import finite_or_none, seal
 from tepui.papers.claims.base import LEVEL, Claim, Outcome
 from tepui.papers.claims.designs import Design, design_of
@@ -29,7 +30,7 @@ COLUMNS = (
 
 
 def document(judged: Sequence[Verdict]) -> dict[str, Any]:
-    """Return verdicts in a form JSON can hold, sealed."""
+    """Return verdicts in a form JSON can hold, sealed: on every machine the same."""
     by_name = {claim.name: claim for claim in CLAIMS}
     rows = []
     for verdict in judged:
@@ -38,7 +39,7 @@ def document(judged: Sequence[Verdict]) -> dict[str, Any]:
         row["effect_is"] = claim.effect
         row["findings"] = finite_or_none(row["findings"])
         rows.append(row)
-    return seal("claims", {"level": LEVEL, "verdicts": rows})
+    return seal("claims", rounded({"level": LEVEL, "verdicts": rows}))
 
 
 def markdown(judged: Sequence[Verdict]) -> str:

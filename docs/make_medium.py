@@ -16,6 +16,7 @@ from decision_designs import DESIGNS
 from decision_runs import SEVERITIES, read
 from score_tables import Results as Found
 
+from tepui.core.rounding import rounded
 from tepui.papers.recipe import Order, load
 from tepui.papers.reproduce import write
 from tepui.papers.sharpbalance.scores import METRICS, metric_values
@@ -208,6 +209,12 @@ def made_on(sources: Mapping[str, Arms]) -> dict[str, Any]:
     return places[0] if len(places) == 1 else {"trained_on": places}
 
 
+def as_anywhere(record: Record) -> Record:
+    """Return a record whose statistics are the same whichever machine computes them."""
+    found = {name: getattr(record, name) for name in ("value", "sem", "interval")}
+    return Record.of({**record.document(), **rounded(found)})
+
+
 def file(
     item: str, order: Order, records: Iterable[Record], sources: Mapping[str, Arms]
 ) -> None:
@@ -227,7 +234,7 @@ def file(
         order.label,
         settings,
         {**made_on(sources), "command": "python docs/make_medium.py"},
-        tuple(records),
+        tuple(map(as_anywhere, records)),
     )
     folder = HERE / "results" / order.label / item
     write(folder, made, recipe.draw)

@@ -13,9 +13,11 @@ from tepui.papers.claims.planning import (
     BRANCHED,
     CORRUPTED,
     DEAR,
+    FIGURE_8,
     MEASURES,
     MEMBER_ACCURACY,
     NO_TINY,
+    OF_METHODS,
     OWN_ERRORS,
     PLANNED,
     RATE,
@@ -41,8 +43,11 @@ class Design:
     noise: Noise
     source: str  # where the noise comes from
     unit: str = ""  # what n counts, where that is not the claim's usual unit
-    # comparisons whose effects are assumed, by name, where the paper prints no numbers
+    # effects that are assumed where the paper prints no numbers, by the words that
+    # name the comparison in results, in their order
     assumed: Mapping[str, float] = field(default_factory=dict)
+    # whether the assumed effects are differences of numbers that the paper prints
+    of_printed: bool = False
     region: tuple[float, float] = (0.0, math.inf)  # of what is assumed
     fits: int = 1  # parameters that are fitted to the units: two for a line
     # units of comparisons that have less than n, by a word of their names
@@ -67,13 +72,13 @@ DESIGNS: Mapping[str, Design] = {
         noise=by_word(
             {
                 "figure5": 0.57,
-                "worst_case_linf der": 0.64,
-                "average_case der": 0.62,
-                "worst_case_linf kl": 1.6,
-                "average_case kl": 0.9,
+                "worst_case_linf diversity kl": 1.6,
+                "average_case diversity kl": 0.9,
+                "worst_case_linf": 0.64,
+                "average_case": 0.62,
                 "kl": 0.48,
                 "variance": 0.99,
-                "der": 0.21,
+                "beta": 0.21,
             }
         ),
         source=f"{PLANNED}, figures 3 and 12, radii up to 0.2",
@@ -110,6 +115,7 @@ DESIGNS: Mapping[str, Design] = {
         noise=by_word({"": math.hypot(0.21, 0.21)}),
         source=f"{PLANNED}, figure 3, radii up to 0.2",
         assumed={"beta at width 8 less 128": 0.30},
+        of_printed=True,
         fits=2,
         note="six radii of three ensembles; printed: 0.58 and 0.28",
     ),
@@ -119,6 +125,7 @@ DESIGNS: Mapping[str, Design] = {
         noise=by_word({"": 0.87}),
         source="26 ensembles a radius at size small, figure 5",
         assumed={"beta at sparsity 0.99 less 0": 0.17},
+        of_printed=True,
         fits=2,
         note="six radii of seventy ensembles; printed: 0.50 and 0.33; planned with six "
         "ensembles a radius at first and a noise of 0.30, with which 26 left it open; "
@@ -165,7 +172,8 @@ DESIGNS: Mapping[str, Design] = {
         n=60,
         noise=by_word({"": CORRUPTED[BRANCHED] / math.sqrt(5)}),
         source=f"{BLOCKS}; of a lead, on sizes 2 to 5",
-        assumed=dict.fromkeys(product_of(["lead on"], ["7a", "7b", "7d", "7e"]), 0.065),
+        assumed=dict.fromkeys(product_of(["lead"], FIGURE_8), 0.065),
+        of_printed=True,
         note=f"from 1.17 points at three members (figure 7b) to 1.30 at five; {DEAR}",
     ),
     "sharpbalance/gain-at-five": Design(
@@ -185,21 +193,21 @@ DESIGNS: Mapping[str, Design] = {
         n=24,
         noise=by_word(
             {
-                "ece against sam": 0.0033,
+                "against sam, ece": 0.0033,
                 "ece": 0.0073,
-                "nll against sam": 0.0133,
+                "against sam, nll": 0.0133,
                 "nll": 0.0535,
             }
         ),
         source="the 24 ensembles of size small that were trained for uncertainty-size, "
         "figure 15, known when this was planned",
         assumed={
-            f"{name} {size}": effect
+            f"against {name} {size}": effect
             for name, effect in {
-                "ece against sam": 0.005,
-                "ece against plain": 0.01,
-                "nll against sam": 0.02,
-                "nll against plain": 0.05,
+                "sam, ece": 0.005,
+                "deep_ensemble, ece": 0.01,
+                "sam, nll": 0.02,
+                "deep_ensemble, nll": 0.05,
             }.items()
             for size in (3, 5)
         },
@@ -210,8 +218,8 @@ DESIGNS: Mapping[str, Design] = {
         n=24,
         noise=by_word({"ece": 0.0034, "nll": 0.042}),
         source=f"{PLANNED}, figure 15",
-        assumed=dict.fromkeys(product_of(["ece"], ["plain", "sam", "balance"]), 0.003)
-        | dict.fromkeys(product_of(["nll"], ["plain", "sam", "balance"]), 0.04),
+        assumed=dict.fromkeys(product_of(["ece"], OF_METHODS), 0.003)
+        | dict.fromkeys(product_of(["nll"], OF_METHODS), 0.04),
         note="plotted only; about what the results show whose noise is taken",
     ),
     "sharpbalance/scoring-cost": Design(
@@ -274,7 +282,9 @@ DESIGNS: Mapping[str, Design] = {
         source=f"{SMALL}, figure 3",
         assumed={
             f"{name} {data}": 0.1
-            for name in product_of(["rise", "below", "above"], ["pds", "auroc"])
+            for name in product_of(
+                ["rise", "change below", "change above"], ["pds", "auroc"]
+            )
             for data in SETS
         },
         note="plotted only; a tenth is assumed",
@@ -286,7 +296,7 @@ DESIGNS: Mapping[str, Design] = {
         source=f"{SMALL}, figure 4",
         assumed={
             "five against two: figure4, imagenet_c1, deit3_base_last2, score PDS": 0.03,
-            "more against five": 0.01,
+            "against five": 0.01,
         },
         note="plotted only; 0.03 from two to five is assumed, then nothing, 0.01 from "
         "what still counts",
@@ -296,7 +306,7 @@ DESIGNS: Mapping[str, Design] = {
         n=6,
         noise=by_word({"": 0.106}),
         source=f"{SMALL}, figure 4, {SHARED}",
-        assumed={"exponent": 0.0},
+        assumed={"relative_step_time": 0.0},
         region=(-0.25, 0.25),
     ),
     "sed/naive-quadratic": Design(

@@ -87,24 +87,28 @@ PLANNED = "results of size small at the time of planning"
 OWN_ERRORS = "the paper's standard errors over ten networks, without pairs"
 NO_TINY = "sharpbalance/figure7c", "sharpbalance/figure7f", "sharpbalance/table4"
 DEAR = "more than can be paid for"
+FIGURE_8 = "figure8a", "figure8b", "figure8c", "figure8d"
+# The last is of SharpBalance by any rule.
+OF_METHODS = "of deep_ensemble", "of sam", "of"
+# The usual diversity, DER, is not named.
 MEASURES = {
-    "der": 0.28,
-    "kl": 0.58,
-    "variance": 0.38,
-    "worst_case_linf der": 0.82,
-    "average_case der": 0.62,
-    "worst_case_linf kl": 1.01,
-    "average_case kl": 1.14,
+    "beta": 0.28,
+    "diversity kl": 0.58,
+    "diversity variance": 0.38,
+    "measure worst_case_linf": 0.82,
+    "measure average_case": 0.62,
+    "measure worst_case_linf diversity kl": 1.01,
+    "measure average_case diversity kl": 1.14,
 }
 # As printed: of networks by width, and of the one that was pruned by sparsity.
 SLOPES = {
-    "figure5 width 8": 0.58,
-    "figure5 width 16": 0.54,
-    "figure5 width 64": 0.33,
-    "figure5 width 128": 0.28,
-    "figure5 sparsity 0.8": 0.43,
-    "figure5 sparsity 0.95": 0.47,
-    "figure5 sparsity 0.99": 0.50,
+    "figure5a width 8": 0.58,
+    "figure5a width 16": 0.54,
+    "figure5a width 64": 0.33,
+    "figure5a width 128": 0.28,
+    "figure5b sparsity 0.8": 0.43,
+    "figure5b sparsity 0.95": 0.47,
+    "figure5b sparsity 0.99": 0.50,
 }
 # What SAM would add to the sharpness of small networks by the paper's shares, and the
 # noise of what it adds.

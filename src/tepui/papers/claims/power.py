@@ -18,6 +18,8 @@ from tepui.papers.claims.designs import Design, design_of
 from tepui.papers.claims.evidence import Evidence, printed_evidence
 
 Array = NDArray[np.float64]
+# Of many draws of a study: whether the claim holds, and p.
+Drawn = tuple[NDArray[np.bool_], Array]
 
 
 class Power(NamedTuple):
@@ -33,6 +35,8 @@ class Expected(NamedTuple):
 
     findings: tuple[Finding, ...]
     noise: Array  # standard deviation between units, by comparison
+    units: Array  # how many, by comparison
+    freedom: Array  # degrees of freedom of the standard error, by comparison
     means: str  # where the effects are from: "printed", "as claimed" or "assumed"
 
 
@@ -40,40 +44,45 @@ def simulated(
     claims: Sequence[Claim], *, draws: int = 1000, seed: int = 0
 ) -> dict[str, Power]:
     """Return the power of each claim's design, by name; twins have their original's."""
-    designed = [(claim, design_of(claim)) for claim in claims if not claim.twin]
-    families: dict[tuple[str, str], list[tuple[Claim, Design]]] = {}
-    for claim, design in designed:
-        if design is not None:
-            families.setdefault((claim.family, design.size), []).append((claim, design))
     found: dict[str, Power] = {}
-    for family in families.values():
+    for family in families(claims):
         found |= _of_family(family, draws, seed)
     return found
+
+
+def families(claims: Sequence[Claim]) -> list[list[tuple[Claim, Design]]]:
+    """Return designs of a paper and size, which are judged together."""
+    designed = [(claim, design_of(claim)) for claim in claims if not claim.twin]
+    several: dict[tuple[str, str], list[tuple[Claim, Design]]] = {}
+    for claim, design in designed:
+        if design is not None:
+            several.setdefault((claim.family, design.size), []).append((claim, design))
+    return [*several.values()]
 
 
 def _of_family(
     family: Sequence[tuple[Claim, Design]], draws: int, seed: int
 ) -> dict[str, Power]:
     """Return the power of claims that are judged together."""
-    expectations = [expected(claim, design) for claim, design in family]
+    expectations = [(claim, expected(claim, design)) for claim, design in family]
 
-    def drawn(way: str) -> list[tuple[NDArray[np.bool_], Array]]:
-        return [
-            joined(
-                *p_values(each, _effects(each, way), design, draws, random), claim.scope
-            )
-            for each, (claim, design) in zip(expectations, family, strict=True)
-            for random in [np.random.default_rng(derive(seed, claim.name, way))]
-        ]
+    def all_drawn(way: str) -> list[Drawn]:
+        return [drawn(*each, way, draws, seed) for each in expectations]
 
-    usual, found = drawn("as_claimed"), {}
-    others = {way: drawn(way) for way in ("without_effect", "one_missing")}
+    usual, found = all_drawn("as_claimed"), {}
+    others = {way: all_drawn(way) for way in ("without_effect", "one_missing")}
     for n, (claim, _) in enumerate(family):
-        shares = {"as_claimed": _supported(usual, n)}
+        shares = {"as_claimed": supported(usual, n)}
         for way, results in others.items():
-            shares[way] = _supported([*usual[:n], results[n], *usual[n + 1 :]], n)
+            shares[way] = supported([*usual[:n], results[n], *usual[n + 1 :]], n)
         found[claim.name] = Power(**shares)
     return found
+
+
+def drawn(claim: Claim, each: Expected, way: str, draws: int, seed: int) -> Drawn:
+    """Return whether a claim holds in draws of its study, and p, before correction."""
+    random = np.random.default_rng(derive(seed, claim.name, way))
+    return joined(*p_values(each, _effects(each, way), draws, random), claim.scope)
 
 
 def expected(claim: Claim, design: Design) -> Expected:
@@ -94,7 +103,8 @@ def expected(claim: Claim, design: Design) -> Expected:
         typical = noise * np.median((depth / noise)[depth > 0])
         findings = tuple(map(_inside, findings, typical))
         means = "as claimed"
-    return Expected(findings, noise, means)
+    units = np.array([design.units(each.where) for each in findings])
+    return Expected(findings, noise, units, units - design.fits, means)
 
 
 def _assumed(design: Design) -> tuple[Finding, ...]:
@@ -130,15 +140,13 @@ def _effects(each: Expected, way: str) -> Array:
 def p_values(
     each: Expected,
     effects: Array,
-    design: Design,
     draws: int,
     random: np.random.Generator,
 ) -> tuple[Array, Array]:
     """Return the p-values for and against each comparison, by draw."""
-    units = np.array([design.units(finding.where) for finding in each.findings])
-    freedom = (units - design.fits)[:, None]
+    freedom = each.freedom[:, None]
     shape = len(effects), draws
-    scale = (each.noise / np.sqrt(units))[:, None]
+    scale = (each.noise / np.sqrt(each.units))[:, None]
     mean = effects[:, None] + scale * random.standard_normal(shape)
     error = scale * np.sqrt(random.chisquare(freedom, shape) / freedom)
     return of_draws(each.findings, mean, error, freedom)
@@ -160,9 +168,7 @@ def of_draws(
     return np.minimum(1.0, looks * inside), np.minimum(1.0, looks * outside)
 
 
-def joined(
-    p_for: Array, p_against: Array, scope: Scope
-) -> tuple[NDArray[np.bool_], Array]:
+def joined(p_for: Array, p_against: Array, scope: Scope) -> Drawn:
     """Return what ``decide`` does of many draws: whether they hold, and p."""
     support = p_for.max(0)
     doubt = p_against.max(0)
@@ -172,7 +178,7 @@ def joined(
     return holds, np.minimum(1.0, 2 * np.where(holds, support, doubt))
 
 
-def _supported(family: Sequence[tuple[NDArray[np.bool_], Array]], which: int) -> float:
+def supported(family: Sequence[Drawn], which: int) -> float:
     """Return how often one claim is supported among those it is judged with."""
     corrected = holm_of_draws(np.array([p for _, p in family]))
     return float(np.mean(family[which][0] & (corrected[which] <= LEVEL)))

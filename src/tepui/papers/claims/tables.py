@@ -1,18 +1,15 @@
-"""Verdicts and designs as Markdown, as cells of a table, and as a document for JSON."""
+"""Verdicts as Markdown, as cells of a table, and as a document for JSON."""
 
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from statistics import median
 from typing import Any, get_args
 
+from tepui.core.rounding import rounded
 from tepui.core.storage import finite_or_none, seal
 from tepui.papers.claims.base import LEVEL, Claim, Outcome
-from tepui.papers.claims.designs import Design, design_of
 from tepui.papers.claims.judging import CLAIMS, Verdict, ends
 from tepui.papers.claims.overview import overview
-from tepui.papers.claims.power import Power, expected
 from tepui.papers.recipe import PAPERS
 from tepui.papers.writing import as_markdown
 
@@ -29,7 +26,7 @@ COLUMNS = (
 
 
 def document(judged: Sequence[Verdict]) -> dict[str, Any]:
-    """Return verdicts in a form JSON can hold, sealed."""
+    """Return verdicts in a form JSON can hold, sealed: on every machine the same."""
     by_name = {claim.name: claim for claim in CLAIMS}
     rows = []
     for verdict in judged:
@@ -38,7 +35,7 @@ def document(judged: Sequence[Verdict]) -> dict[str, Any]:
         row["effect_is"] = claim.effect
         row["findings"] = finite_or_none(row["findings"])
         rows.append(row)
-    return seal("claims", {"level": LEVEL, "verdicts": rows})
+    return seal("claims", rounded({"level": LEVEL, "verdicts": rows}))
 
 
 def markdown(judged: Sequence[Verdict]) -> str:
@@ -107,97 +104,6 @@ def cells(verdict: Verdict) -> list[str]:
     printed = "" if verdict.printed is None else verdict.printed.outcome
     excluded = ", ".join(verdict.excludes)
     return [verdict.size, verdict.outcome, effect, interval, excluded, n, p, printed]
-
-
-def designs(
-    power: Mapping[str, Power],
-    judged: Sequence[Verdict],
-    claims: Sequence[Claim] = CLAIMS,
-) -> str:
-    """Return a table of the studies that can decide the claims, and their sources.
-
-    Beside each stands the study of that size that was run, and what it came to.
-    """
-    headings = ["claim", "size", "n", "power", "no effect", "one missing", "means"]
-    headings += ["noise, found over planned"]
-    rows, notes, enough, standing = [], [], 0, 0
-    for claim in claims:
-        design = design_of(claim)
-        if claim.name not in power or design is None:
-            continue
-        shares = [f"{100 * share:.1f} %" for share in power[claim.name]]
-        n = f"{design.n} {design.unit or claim.unit}"
-        n += "".join(f", {few} in {word}" for word, few in design.fewer.items())
-        means = expected(claim, design).means
-        verdict = largest_run(claim, design, judged)
-        ran = verdict is not None and whole(claim, verdict, design)
-        stood = ran and verdict is not None and stands(verdict)
-        enough, standing = enough + ran, standing + stood
-        noise = noise_found(claim, design, verdict) if verdict and ran else None
-        found = "" if noise is None else f"{noise:.2g}"
-        rows.append([f"`{claim.name}`", design.size, n, *shares, means, found])
-        rows[-1] += _as_run(claim, verdict, stood=stood)
-        note = f"{design.note}; " if design.note else ""
-        notes.append(f"- `{claim.name}`: {note}noise: {design.source}.\n")
-    table = as_markdown([*headings, "run with", "came out"], rows)
-    count = (
-        f"{enough} of these {len(rows)} studies were run whole. Of {standing} of them "
-        "the verdict stands (bold): supported, refuted, or with an interval that "
-        "leaves out zero or the effect.\n"
-    )
-    return f"{table}\n{count}\n{''.join(notes)}"
-
-
-def largest_run(
-    claim: Claim, design: Design, judged: Sequence[Verdict]
-) -> Verdict | None:
-    """Return what was judged at a design's size by most units, if anything was."""
-    at = [v for v in judged if v.claim == claim.name and v.findings]
-    same_size = [v for v in at if v.size.split("+")[0] == design.size]
-    return max(
-        same_size, key=lambda v: (whole(claim, v, design), v.fewest.n), default=None
-    )
-
-
-def whole(claim: Claim, verdict: Verdict, design: Design) -> bool:
-    """Return whether it was judged with nothing missing and all units there.
-
-    Each has them of the planned kind: results that tell only ensembles apart in some
-    places and members in others are another study, whichever comparison decides.
-    """
-    planned = design.unit or claim.unit
-    enough = all(
-        (found.unit or claim.unit) == planned and found.n >= design.units(found.where)
-        for found in verdict.findings
-    )
-    return verdict.p is not None and not verdict.missing and enough
-
-
-def noise_found(claim: Claim, design: Design, verdict: Verdict) -> float | None:
-    """Return the noise of a study over the planned one, each the median comparison's.
-
-    None where nothing varied.
-    """
-    found = [each.error * math.sqrt(each.n) for each in verdict.findings if each.error]
-    planned = median(expected(claim, design).noise)
-    return median(found) / float(planned) if found else None
-
-
-def stands(verdict: Verdict) -> bool:
-    """Return whether a verdict decides, or rules out no effect or the claimed one."""
-    return verdict.outcome in ("supported", "refuted") or bool(verdict.excludes)
-
-
-def _as_run(claim: Claim, verdict: Verdict | None, *, stood: bool) -> list[str]:
-    if verdict is None:
-        return ["", ""]
-    n = f"{verdict.fewest.n} {verdict.fewest.unit or claim.unit}"
-    if verdict.missing:
-        n += f", without {', '.join(name.split('/')[1] for name in verdict.missing)}"
-    said: str = verdict.outcome if verdict.p is not None else "not judged"
-    if verdict.outcome == "undecided" and verdict.excludes:
-        said += f", excludes {', '.join(verdict.excludes)}"
-    return [n, f"**{said}**" if stood else said]
 
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

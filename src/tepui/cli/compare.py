@@ -43,6 +43,7 @@ from tepui.losses import task_of
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
 from tepui.report.story import told
+from tepui.report.unfamiliar import unfamiliar_sentence
 from tepui.studies import compare as compare_methods
 from tepui.studies import load_reports
 from tepui.studies.comparison_plan import planned_comparison
@@ -235,6 +236,8 @@ def compare(
     kept.keep()  # which may have changed where nothing was left to train
     loaded = load_reports([folder])
     terminal.print(printed_table(comparison))
+    if said := unfamiliar_sentence(comparison):
+        terminal.print(said)
     for group in loaded.groups:
         terminal.print(told(group).claim)
     terminal.print(f"report: {write_report(loaded, folder)}")

@@ -24,6 +24,7 @@ from tepui.cli.datasets import (
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
+from tepui.cli.kept_methods import with_earlier
 from tepui.cli.kept_options import Keeping
 from tepui.cli.known import KnownLoss
 from tepui.cli.loss import check_loss_given, loss_named
@@ -200,10 +201,10 @@ def compare(
         "optimizer": optimizer or SGD(),
         **settings,
     }
+    chosen = methods or DEFAULT_METHODS
     if dry_run:
         rule = "not be asked for with --extractor, whose features have yet to be made"
         require(front is None, "--dry-run", rule, dry_run)
-        chosen = methods or DEFAULT_METHODS
         plans, store = planned_comparison(chosen, factory, train, test, **both)
         if at_once != 1:  # beginnings are shared
             plans["all"] = [*chain.from_iterable(plans.values())]
@@ -211,10 +212,10 @@ def compare(
         return
     measured = sharpness and not has_masks(train)
     record = partial(remember, folder, data, model, extractor, validation)
-    kept = Keeping(folder, options, record)
+    kept = Keeping(folder, with_earlier(options, folder, chosen), record)
     with resumable(folder, optimizer):
         comparison = compare_methods(
-            methods or DEFAULT_METHODS,
+            chosen,
             factory,
             train,
             test,

@@ -27,6 +27,7 @@ from tepui.evaluation.stored_logits import LOGITS, LogitType
 from tepui.methods import Method
 from tepui.models.split import frozen
 from tepui.modules.state import description
+from tepui.studies.commands import commands_before, with_commands
 from tepui.studies.comparison import (
     FILE,
     KIND,
@@ -190,6 +191,7 @@ def compare(
         **{n: _shown(item) for n, item in training.items() if n != "callbacks"},
     }
     results = earlier_methods(folder, labels(methods), settings)
+    commands = commands_before(folder)
     before = {j.trial.digest for j in plan.values() if store.has(j.trial, on_images)}
     for job in plan.values():
         if exchange.writer and job.trial.digest not in before:
@@ -234,6 +236,8 @@ def compare(
     settings["threads"] = RunFolder(folder / first).threads()
     found = tuple(results.values())
     comparison = Comparison(title, settings, environment_of(place), found)
+    recorded = with_commands(comparison, folder, commands)
+    comparison = replace(comparison, environment=recorded)
     if exchange.writer:
         write_document(folder / FILE, KIND, asdict(comparison))
     return comparison

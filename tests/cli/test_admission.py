@@ -151,7 +151,10 @@ def test_a_file_names_nothing_outside_the_list(options, guest, capsys):
 )
 def test_a_file_alone_imports_nothing_of_a_users_package(name, options, guest, capsys):
     assert attempt(options.format(f"{guest}.{name}")) == 2
-    assert f"{REFUSED}, got '{guest}.{name}'" in capsys.readouterr().err
+    option, path = options.partition(":")[0], f"{guest}.{name}"
+    inner = "init_args" in options  # an argument is no option that one could write
+    example = "" if inner else f", as --{option} {path}"
+    assert f"{REFUSED}{example}, got '{path}'" in capsys.readouterr().err
     assert traces() == []
     assert guest not in sys.modules
 
@@ -183,7 +186,9 @@ def test_the_command_line_admits_one_class_and_nothing_beside_it(guest, capsys):
     words = ["--model", f"{guest}.Net"]
     for other in ("nets.Other", "nets.net", "net", "nets.made", "Net.forward"):
         assert attempt(f"model: {guest}.{other}", *words) == 2
-        assert f"{REFUSED}, got '{guest}.{other}'" in capsys.readouterr().err
+        path = f"{guest}.{other}"
+        said = f"{REFUSED}, as --model {path}, got '{path}'"
+        assert said in capsys.readouterr().err
         spec = f"{{class_path: {guest}.{other}}}"
         assert attempt(f"model: {spec}", *words) == 2
     assert traces() == ["imported"]
@@ -198,7 +203,9 @@ def test_a_module_with_the_name_of_a_class_stays_closed(guest, capsys):
     for other in ("Twin.net", "Twin.Other"):
         for options in ("model: {}", "model: {{class_path: {}}}"):
             assert attempt(options.format(f"{guest}.{other}"), *words) == 2
-            assert f"{REFUSED}, got '{guest}.{other}'" in capsys.readouterr().err
+            path = f"{guest}.{other}"
+            said = f"{REFUSED}, as --model {path}, got '{path}'"
+            assert said in capsys.readouterr().err
     assert traces() == ["imported"]
     main([*TRAIN, *words])
 
@@ -335,7 +342,9 @@ def test_a_package_with_the_name_of_a_class_stays_closed(guest, capsys):
     words = ["--model", f"{guest}.Twin"]
     for other in ("Twin.nets.Net", "Twin.nets.net", "Twin.folder.nets.Net"):
         assert attempt(f"model: {guest}.{other}", *words) == 2
-        assert f"{REFUSED}, got '{guest}.{other}'" in capsys.readouterr().err
+        path = f"{guest}.{other}"
+        said = f"{REFUSED}, as --model {path}, got '{path}'"
+        assert said in capsys.readouterr().err
     assert traces() == ["imported"]
 
 
@@ -368,11 +377,29 @@ def test_messages_help_whoever_mistypes(guest, capsys):
     assert capsys.readouterr().err == f"tepui: {message} (in options.yaml)\n"
     attempt(f"model: {{class_path: {guest}.Net}}")
     assert capsys.readouterr().err == (
-        f"tepui: model {REFUSED}, got '{guest}.Net' (in options.yaml)\n"
+        f"tepui: model {REFUSED}, as --model {guest}.Net, got '{guest}.Net' "
+        "(in options.yaml)\n"
     )
     attempt("method: tepui.models.MLP")
     assert "method must name a class of the kind that" in capsys.readouterr().err
     assert refusal("anything else") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "example"),
+    [
+        ("Importing 'nets.Net' is not allowed", "path, as --model nets.Net, got"),
+        ("Unexpected import path format: nets:Net", "path, such as nets.Net, got"),
+        ("Unexpected import path format: a b:c", "path, such as mypackage.Net, got"),
+    ],
+)
+def test_a_class_of_ones_own_is_refused_with_what_to_write(said, example):
+    assert example in refusal(f'Parser key "model": {said}')
+
+
+def test_what_is_no_single_class_has_no_such_example():
+    said = "Importing 'mine.Way' is not allowed"
+    assert "--methods" not in refusal(f'Parser key "methods": {said}')
 
 
 @pytest.mark.parametrize("command", ["reproduce", "sweep"])

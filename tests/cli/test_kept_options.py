@@ -8,10 +8,14 @@ import pytest
 import yaml
 
 import tepui
+from tepui.cli.kept_methods import with_methods
 from tepui.cli.kept_options import with_kept
 from tepui.cli.main import main
 from tepui.core.free_folder import is_free
 from tepui.core.storage import read_tensors, same_bits
+from tepui.methods import GSAM, SAM, DeepEnsemble
+from tepui.studies import MethodResult
+from tepui.training.described import to_jsonable
 from tepui.training.run_folder import KEPT_OPTIONS, OPTIONS
 
 OWN = """
@@ -211,7 +215,9 @@ def test_options_of_a_folder_name_no_code(here, capsys):
     assert file.read_text().startswith("# tepui train --config FILE --model own_nets.N")
     assert ended(words) == 2
     said = capsys.readouterr().err
-    assert "one of yours that the command line names by the same path" in said
+    assert "one of yours that the command line names by the same path, as --model " in (
+        said
+    )
     assert f"got 'own_nets.Net' (in {file})" in said
     assert "own_nets" not in sys.modules
     text = file.read_text()
@@ -322,11 +328,51 @@ def test_a_comparison_goes_on_by_its_own_options(here, monkeypatch):
     assert kept() == kept("whole")
 
 
-def test_a_comparison_takes_other_methods_by_its_own_options(here):
+def test_a_comparison_takes_other_methods_by_its_own_options(here, capsys):
     main(["compare", *COMPARED, "--out", "run"])
     again = ["compare", "--resume", "--out", "run", "--quiet"]
     main([*again, "--methods", "GSAM"])
-    assert [*scores("run")] == ["DeepEnsemble", "SAM", "GSAM"]
+    every = ["DeepEnsemble", "SAM", "GSAM"]
+    assert [*scores("run")] == every
+    assert [each["class_path"].split(".")[-1] for each in kept()["methods"]] == every
+    assert kept()["methods"][1]["init_args"]["rho"] == 0.1
+    main(again)  # by all of them, of which nothing is left
+    assert [*scores("run")] == every
+    main(["compare", "--config", KEPT_FILE, "--quiet", "--out", "other"])
+    assert scores("other") == scores("run")
+
+
+WRITTEN = "# tepui compare --config FILE\nmethods:\n- class_path: GSAM\nepochs: 2\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "names"),
+    [
+        ([GSAM()], ["DeepEnsemble", "SAM", "GSAM"]),
+        ([GSAM(), DeepEnsemble()], ["DeepEnsemble", "SAM", "GSAM"]),
+        # With another SAM the one in the table would get another name, and be lost.
+        ([SAM(rho=0.1), SAM(rho=0.2)], None),
+        ([SAM(rho=0.3), DeepEnsemble()], None),
+    ],
+)
+def test_options_name_the_methods_of_a_table(asked, names):
+    known = {each.label: each for each in TABLE}
+    text = with_methods(WRITTEN, known, asked)
+    if names is None:
+        assert text == WRITTEN
+        return
+    first, _, rest = text.partition("\n")
+    assert first == WRITTEN.splitlines()[0]
+    found = yaml.safe_load(rest)
+    assert found["epochs"] == 2
+    assert [each["class_path"].split(".")[-1] for each in found["methods"]] == names
+    assert found["methods"][1]["init_args"]["rho"] == 0.3
+
+
+TABLE = [
+    MethodResult("DeepEnsemble", to_jsonable(DeepEnsemble()), ()),
+    MethodResult("SAM", to_jsonable(SAM(rho=0.3)), ()),
+]
 
 
 def test_who_trains_a_comparison_is_said_each_time(here):

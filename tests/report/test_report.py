@@ -11,6 +11,7 @@ import report_cases
 from report_cases import shown
 from tepui.report import printed_table, write_report
 from tepui.report.measures import ACCURACY, measures_of
+from tepui.report.page import opening_of
 from tepui.report.reliability import pooled_bins
 from tepui.report.scores import scores_figure
 from tepui.report.severity import levels_of, mean_curve
@@ -343,3 +344,14 @@ def test_paths_are_shown_whole_only_where_asked(tmp_path, monkeypatch):
     assert "private" not in short
     whole = write_report(shown(made), tmp_path, whole_paths=True).read_text()
     assert command in whole
+
+
+def test_every_command_that_made_a_comparison_repeats_it():
+    began, more = "tepui compare --epochs 1 --out x", "tepui compare --resume --out x"
+    environment = {"command": more, "commands": [began, more], "torch": "2"}
+    found = shown(replace(comparison(), environment=environment))
+    source = replace(found.sources[0], commands=[began, more])
+    page = report_cases.text(replace(found, sources=(source,)))
+    assert f"{began}\n{more}</pre>" in page
+    assert "<dt>commands" not in page
+    assert opening_of(replace(found, sources=(source,))).command == began

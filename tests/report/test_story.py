@@ -121,6 +121,21 @@ def test_headline_and_story_do_not_contradict_each_other():
     assert count_apart([each.found for each in every]).endswith("less than one.")
 
 
+@pytest.mark.parametrize("others", [1, 4])
+def test_a_headline_that_no_correction_leaves_is_a_hint(others):
+    near = [(0.910, 0.60), (0.922, 0.63), (0.934, 0.60)]
+    methods = {f"Near{n}": [(a, c + n / 1000) for a, c in near] for n in range(others)}
+    found = said(Plain=PLAIN, **methods)
+    first = found.claim.split(". ")[0].removesuffix(".")
+    apart = "1.2 points more accurate than Plain on clean data"
+    number = 12 * others
+    assert first.endswith(
+        f"{apart}: a hint, since no comparison stays apart after Holm's correction for "
+        f"all {number}"
+    ), found.claim
+    assert "a hint" not in said(Plain=PLAIN, Better=BETTER).claim
+
+
 def test_what_survives_a_correction_is_no_hint():
     noisy = [(0.91, 0.60), (0.90, 0.63), (0.93, 0.60)]
     found = said(Plain=PLAIN, Noisy=with_losses(noisy, 0.45, 0.46, 0.45))
@@ -225,7 +240,8 @@ def test_many_methods_make_no_endless_sentence():
     found = said(Plain=PLAIN, **rows)
     assert found.claim == (
         "Nine of nine methods differ from Plain in ensemble accuracy, most of all m0, "
-        "which is 2.1 points more accurate than Plain on clean data."
+        "which is 2.1 points more accurate than Plain on clean data: a hint, since no "
+        "comparison stays apart after Holm's correction for all 108."
     )
     assert "and six more" in found.story
     assert "An epoch takes 1.0 times as long with the other methods" in found.story

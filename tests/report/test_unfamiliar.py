@@ -8,11 +8,13 @@ from tepui.core.storage import write_document
 from tepui.metrics import Score
 from tepui.report import write_report
 from tepui.report.gallery import gallery_figure
+from tepui.report.measures import shown_name
 from tepui.report.unfamiliar import (
     auroc_groups,
     histogram_figure,
     pooled_shares,
     selective_lead,
+    unfamiliar_sentence,
 )
 from tepui.studies import Comparison, MethodResult, Trained
 
@@ -74,6 +76,16 @@ def write_pictures(folder, data="noise", said=("3", "5"), label=None, png=PNG):
     folder.mkdir(parents=True)
     document = [{"data": data, "lowest": [picture], "highest": [picture] * 2}]
     write_document(folder / "gallery.json", "gallery", {"galleries": document})
+
+
+def test_the_terminal_names_the_unfamiliar_sets():
+    said = unfamiliar_sentence(comparison())
+    assert said == (
+        f"unfamiliar samples, AUROC in % by {shown_name(SCORES[0])}: noise: "
+        "Plain 71.0, Diverse 81.0; letters: Plain 71.0, Diverse 81.0 (other scores: "
+        "in the report)"
+    )
+    assert unfamiliar_sentence(comparison(sets=())) == ""
 
 
 def test_the_table_shows_every_method_score_and_set():

@@ -92,6 +92,16 @@ def test_what_to_know_of_a_method_is_told_once_before_its_runs(tmp_path, capsys)
         *["SED"] * 2,
     ]
     assert "each step trains" not in capsys.readouterr().err
+    again = []
+    small(
+        tmp_path / "run",
+        methods=methods,
+        members=3,
+        announce=again.append,
+        progress="none",
+        resume=True,
+    )
+    assert again == [told[0], "4 of 4 ensembles are trained and tested already"]
 
 
 def test_all_ensembles_share_one_copy_of_each_cell(tmp_path, monkeypatch):

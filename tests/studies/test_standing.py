@@ -9,7 +9,8 @@ from study_cases import TRIAL
 from tepui.cli import reproduce
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.studies.job import Job, cost_left
-from tepui.studies.standing import where_it_stands
+from tepui.studies.standing import costs_left, where_it_stands
+from tepui.studies.store import Store
 
 METHODS = [
     DeepEnsemble(),
@@ -43,18 +44,52 @@ def seconds_in(said):
 
 
 @pytest.mark.parametrize("first", range(len(METHODS)))
-def test_lines_are_right_within_a_factor_after_the_first_ensemble(first):
+def test_lines_are_right_within_a_factor_after_the_first_ensemble(first, tmp_path):
     plan = jobs([*METHODS[first:], *METHODS[:first]])
     times = [sum(true_epochs(job)) + TEST for job in plan]
+    costs = costs_left(plan, Store(tmp_path))
     beginning = f"1 of {len(plan)} in all; the time left is told once one is trained"
-    assert where_it_stands(plan, 0, {}) == beginning
-    assert where_it_stands(plan[:1], 0, {}) == "1 of 1 in all"
+    assert where_it_stands(costs, 0, {}) == beginning
+    assert where_it_stands(costs[:1], 0, {}) == "1 of 1 in all"
     for place, spent in enumerate(accumulate(times[:-1]), start=1):
         assert spent > 60
-        said = where_it_stands(plan, place, dict(enumerate(times[:place])))
+        said = where_it_stands(costs, place, dict(enumerate(times[:place])))
         assert said.startswith(f"{place + 1} of {len(plan)} in all, about ")
         true = sum(times[place:])
         assert true / 1.5 < seconds_in(said) < 1.5 * true
+
+
+def test_finished_ensembles_take_no_time():
+    # One was trained in 10 s; of the five others one is left.
+    said = where_it_stands([12, 0, 0, 0, 12, 0], 4, {0: 10.0})
+    assert said == "5 of 6 in all, about 10 s left"
+    assert where_it_stands([0, 0, 12, 0], 2, {}) == "3 of 4 in all"
+
+
+class Stands:
+    """What a study's folder says of a job."""
+
+    def __init__(self, epochs, requests):
+        self.epochs, self.requests = epochs, requests
+
+    def is_trained(self, trial):
+        return self.epochs == EPOCHS
+
+    def epochs_done(self, trial):
+        return self.epochs
+
+    def has(self, trial, request):
+        return self.requests
+
+
+@pytest.mark.parametrize(
+    ("epochs", "tested", "cost"),
+    [(0, False, 40), (30, False, 10), (EPOCHS, False, 1), (EPOCHS, True, 0)],
+)
+def test_what_is_done_of_an_ensemble_costs_nothing(epochs, tested, cost):
+    (job,) = jobs([DeepEnsemble()], repetitions=1)
+    job = Job(job.trial, evaluations=("a test",))
+    assert costs_left([job], Stands(epochs, tested)) == [cost]
 
 
 @pytest.mark.parametrize("first", range(len(METHODS)))

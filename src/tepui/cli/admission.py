@@ -39,16 +39,20 @@ BASES = (Method, Schedule, Augmentation, SGD, AdamW, *LOSSES, Dataset, Module)
 # Options whose value is called later, so that a function may take a class's place.
 MADE_LATER = ("--model", "--data", "--validation", "--unlabeled", *NAMED)
 
+# Options of one class, which the command line names beside a file that has the rest.
+_OF_ONE = ("model", "data", "validation", "unlabeled", "method", "optimizer", "loss")
+
 _CLASS_PATH = re.compile(r"class_path[\"']?\s*:\s*[\"']?([\w.]+)")
 # What a parser says of a name that it refuses, and the rule in our words.
 _OFFERED = "name a class that tepui offers, or one of yours that the command line names"
+_SAME, _EXACT = f"{_OFFERED} by the same path", f"{_OFFERED} by its exact path"
 _REFUSALS = {
-    re.compile(r"Importing '(.*?)' is not allowed"): f"{_OFFERED} by the same path",
+    re.compile(r"Importing '(.*?)' is not allowed"): _SAME,
     re.compile(r"Import path (\S+) does not correspond to a subclass of \w+"): (
         "name a class of the kind that belongs there"
     ),
     re.compile(r"Expected a dot import path string: (.*)"): "name a class of tepui",
-    re.compile(r"Unexpected import path format: (.*)"): f"{_OFFERED} by its exact path",
+    re.compile(r"Unexpected import path format: (.*)"): _EXACT,
 }
 _OF_ONE_CLASS = "- Problem with given class_path"
 _OF_ANOTHER = re.compile(
@@ -140,8 +144,25 @@ def refusal(message: str) -> str | None:
                 return _patience(name)
             share = "be a share, such as 0.2, or " if key == "validation" else ""
             hint = "" if "." in name else _nearest(name)
-            return f"{key or 'a name'} must {share}{rule}, got {name!r}{hint}"
+            example = _example(key, name, rule)
+            return f"{key or 'a name'} must {share}{rule}{example}, got {name!r}{hint}"
     return None
+
+
+def _example(key: str, name: str, rule: str) -> str:
+    """Return what to write for a class of one's own that was refused.
+
+    Example:
+        >>> _example("model", "mine.Net", _SAME)
+        ', as --model mine.Net'
+        >>> _example("model", "mine.nets:Net", _EXACT)
+        ', such as mine.nets.Net'
+    """
+    if rule == _SAME:
+        return f", as --{key} {name}" if key in _OF_ONE and is_path(name) else ""
+    path = name.replace(":", ".")
+    ours = path if is_path(path) else "mypackage.Net"
+    return f", such as {ours}" if rule == _EXACT else ""
 
 
 def _patience(value: str) -> str:

@@ -24,6 +24,7 @@ from tepui.cli.datasets import (
 from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
 from tepui.cli.extractor import extractor_and_head
 from tepui.cli.folders import folder_for, resumable
+from tepui.cli.kept_methods import with_earlier
 from tepui.cli.kept_options import Keeping
 from tepui.cli.known import KnownLoss
 from tepui.cli.loss import check_loss_given, loss_named
@@ -43,6 +44,7 @@ from tepui.losses import task_of
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
 from tepui.report import printed_table, write_report
 from tepui.report.story import told
+from tepui.report.unfamiliar import unfamiliar_sentence
 from tepui.studies import compare as compare_methods
 from tepui.studies import load_reports
 from tepui.studies.comparison_plan import planned_comparison
@@ -199,10 +201,10 @@ def compare(
         "optimizer": optimizer or SGD(),
         **settings,
     }
+    chosen = methods or DEFAULT_METHODS
     if dry_run:
         rule = "not be asked for with --extractor, whose features have yet to be made"
         require(front is None, "--dry-run", rule, dry_run)
-        chosen = methods or DEFAULT_METHODS
         plans, store = planned_comparison(chosen, factory, train, test, **both)
         if at_once != 1:  # beginnings are shared
             plans["all"] = [*chain.from_iterable(plans.values())]
@@ -210,10 +212,10 @@ def compare(
         return
     measured = sharpness and not has_masks(train)
     record = partial(remember, folder, data, model, extractor, validation)
-    kept = Keeping(folder, options, record)
+    kept = Keeping(folder, with_earlier(options, folder, chosen), record)
     with resumable(folder, optimizer):
         comparison = compare_methods(
-            methods or DEFAULT_METHODS,
+            chosen,
             factory,
             train,
             test,
@@ -235,6 +237,8 @@ def compare(
     kept.keep()  # which may have changed where nothing was left to train
     loaded = load_reports([folder])
     terminal.print(printed_table(comparison))
+    if said := unfamiliar_sentence(comparison):
+        terminal.print(said)
     for group in loaded.groups:
         terminal.print(told(group).claim)
     terminal.print(f"report: {write_report(loaded, folder)}")

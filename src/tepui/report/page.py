@@ -28,6 +28,7 @@ from tepui.report.sections import (
 )
 from tepui.report.story import told
 from tepui.report.wording import TIMES, with_unit
+from tepui.studies.commands import facts_of
 from tepui.studies.load_reports import Group, LoadedReports, ReportSource
 
 PAGE = "report.html"
@@ -57,7 +58,7 @@ class Opening:
     """What stands above the first section."""
 
     title: str
-    command: str  # that made what is shown; empty for several
+    command: str  # that began what is shown; empty for several folders
     facts: Sequence[str]  # what was trained, and on what
     version: str  # of tepui
 
@@ -90,8 +91,8 @@ def opening_of(reports: LoadedReports, whole_paths: bool = False) -> Opening:
     """Return what stands above the first section."""
     environments = [source.environment for source in reports.sources]
     command = ""
-    if len(environments) == 1:
-        command = _text(environments[0].get("command", ""), whole_paths)
+    if len(reports.sources) == 1:
+        command, *_ = _commands(reports.sources[0], whole_paths) or [""]
     versions = {str(e["tepui"]) for e in environments if "tepui" in e}
     version = ", ".join(sorted(versions))
     facts = _facts(reports.groups[0]) if len(reports.groups) == 1 else []
@@ -206,12 +207,8 @@ def _facts(group: Group) -> list[str]:
 
 
 def _environment(source: ReportSource, number: int, whole_paths: bool) -> Section:
-    command = _text(source.environment.get("command", "not recorded"), whole_paths)
-    facts = {
-        k: _text(v, whole_paths)
-        for k, v in source.environment.items()
-        if k != "command"
-    }
+    command = "\n".join(_commands(source, whole_paths)) or "not recorded"
+    facts = {k: _text(v, whole_paths) for k, v in facts_of(source.environment).items()}
     settings = {
         name: _text(value, whole_paths) for name, value in source.settings.items()
     }
@@ -219,6 +216,13 @@ def _environment(source: ReportSource, number: int, whole_paths: bool) -> Sectio
     path = source.path if whole_paths else short_path(source.path)
     name = f"source-{number}"
     return Section(str(path), name, parts, source.title, within="reproduce")
+
+
+def _commands(source: ReportSource, whole_paths: bool) -> list[str]:
+    """Return the commands that made what lies in a folder, in order."""
+    last = source.environment.get("command")
+    found = source.commands or ([] if last is None else [last])
+    return [_text(command, whole_paths) for command in found]
 
 
 def _text(value: object, whole_paths: bool) -> str:

@@ -3,7 +3,8 @@
 Every sentence is made from paired differences over shared seeds. A difference counts
 where its 95 % interval leaves out zero; since that happens by chance in one of twenty
 comparisons, their number is always told, and nothing but the leading measure is called
-better or worse that does not stay apart after a correction for all of them.
+better or worse that does not stay apart after a correction for all of them. Where no
+comparison does, what is said of the leading measure is called a hint.
 """
 
 import math
@@ -140,7 +141,7 @@ def _claim(
         worse = [_contrary(m.label, [], beside) for m in comparison.methods]
         return f"{beginning}, {main.name} cannot be told apart, {where}{_but(worse)}."
     if len(by_method) > MOST:
-        return _count(comparison, by_method, beside)
+        return _count(comparison, by_method, beside) + f"{_only_a_hint(every)}."
     against = [_contrary(label, found, beside) for label, found in by_method.items()]
     facts = [_fact(label, found) for label, found in by_method.items()]
     both = [f + _but([c]) for f, c in zip(facts, against, strict=True)]
@@ -148,7 +149,17 @@ def _claim(
     labels = [m.label for m in comparison.methods if m.label not in by_method]
     others = [*filter(None, (_contrary(label, [], beside) for label in labels))]
     also = f" {some(others, MOST)}." if others else ""
-    return f"{said}.{_not_clear(leading)}{also}"
+    return f"{said}{_only_a_hint(every)}.{_not_clear(leading)}{also}"
+
+
+def _only_a_hint(every: list[Contrast]) -> str:
+    """Return that nothing found is sure, where no difference survives a correction."""
+    if any(still_apart([each.found for each in every])):
+        return ""
+    return (
+        f": a hint, since no comparison stays apart after Holm's correction for all "
+        f"{len(every)}"
+    )
 
 
 def _clear_beside(every: list[Contrast], main: Measure) -> list[Contrast]:
@@ -218,7 +229,7 @@ def _count(
     return (
         f"{opening(word(len(by_method)))} of {word(others)} methods differ from "
         f"{most.base.label} in {most.measure.name}, most of all "
-        f"{_who(label, most.measure)}, which is {_how([most])}{_but(against)}."
+        f"{_who(label, most.measure)}, which is {_how([most])}{_but(against)}"
     )
 
 

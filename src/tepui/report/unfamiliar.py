@@ -62,6 +62,26 @@ def auroc_groups(comparison: Comparison) -> dict[str, list[list[str | TableCell]
     }
 
 
+def unfamiliar_sentence(comparison: Comparison) -> str:
+    """Return how well each method finds unfamiliar samples, in a sentence.
+
+    That is by the first score that all have; empty where nothing unfamiliar was tested.
+    """
+    if not (comparison.ood_sets and comparison.detecting_scores):
+        return ""
+    score = comparison.detecting_scores[0]
+    said = []
+    for data in comparison.ood_sets:
+        read = auroc(data, score)
+        means = {m.label: interval_of(m, read).mean for m in comparison.methods}
+        values = [f"{label} {number(mean, 1)}" for label, mean in means.items()]
+        said.append(f"{data}: {', '.join(values)}")
+    return (
+        f"unfamiliar samples, AUROC in % by {shown_name(score)}: {'; '.join(said)} "
+        "(other scores: in the report)"
+    )
+
+
 def auroc_table(comparison: Comparison) -> Markup:
     """Return how well each score finds mistakes and unfamiliar samples."""
     titles = [shown_name(score) for score in comparison.detecting_scores]

@@ -27,6 +27,7 @@ from tepui.evaluation.stored_logits import LOGITS, LogitType
 from tepui.methods import Method
 from tepui.models.split import frozen
 from tepui.modules.state import description
+from tepui.studies.commands import commands_before, with_commands
 from tepui.studies.comparison import (
     FILE,
     KIND,
@@ -51,7 +52,7 @@ from tepui.studies.job import Job
 from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.method_result import MethodResult
 from tepui.studies.named_store import NamedStore
-from tepui.studies.standing import where_it_stands
+from tepui.studies.standing import costs_left, where_it_stands
 from tepui.studies.store import device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import LocalExchange, exchange_here
@@ -190,6 +191,7 @@ def compare(
         **{n: _shown(item) for n, item in training.items() if n != "callbacks"},
     }
     results = earlier_methods(folder, labels(methods), settings)
+    commands = commands_before(folder)
     before = {j.trial.digest for j in plan.values() if store.has(j.trial, on_images)}
     for job in plan.values():
         if exchange.writer and job.trial.digest not in before:
@@ -197,21 +199,28 @@ def compare(
     if exchange.writer:
         for line in _remarks(methods, members):
             announce(line)
+    jobs = [*plan.values()]
+    costs = costs_left(jobs, store)
+    if exchange.writer and (there := costs.count(0)):
+        announce(f"{there} of {len(jobs)} ensembles are trained and tested already")
     if at_once != 1 or not isinstance(executor, Processes):
         rule = "be 1, by processes, where ranks train an ensemble together"
         require(isinstance(exchange, LocalExchange), "at_once", rule, at_once)
-        announce(f"{len(plan)} ensembles by {type(executor).__name__.lower()}")
+        if left := len(jobs) - costs.count(0):
+            announce(f"{left} ensembles by {type(executor).__name__.lower()}")
         how = {"workers": at_once, "retries": retries, "executor": executor}
         style = training.get("progress", "auto")
-        _carry_out_all([*plan.values()], store, style, threads=threads, **how)
+        _carry_out_all(jobs, store, style, threads=threads, **how)
+        costs = costs_left(jobs, store)
     trained: dict[str, list[Trained]] = {}
     took: dict[int, float] = {}
     for place_in_plan, ((label, number), job) in enumerate(plan.items()):
         is_tested = exchange.told(store.has(job.trial, spec))
         begun = time.monotonic()
         if exchange.writer:
-            stands = where_it_stands([*plan.values()], place_in_plan, took)
-            announce(f"{label}, ensemble {number + 1} of {ensembles} ({stands})")
+            if costs[place_in_plan]:
+                stands = where_it_stands(costs, place_in_plan, took)
+                announce(f"{label}, ensemble {number + 1} of {ensembles} ({stands})")
             _carry_out(job, store, on_images, job.trial.digest in before, threads)
         else:
             store.run(job.trial)
@@ -227,6 +236,8 @@ def compare(
     settings["threads"] = RunFolder(folder / first).threads()
     found = tuple(results.values())
     comparison = Comparison(title, settings, environment_of(place), found)
+    recorded = with_commands(comparison, folder, commands)
+    comparison = replace(comparison, environment=recorded)
     if exchange.writer:
         write_document(folder / FILE, KIND, asdict(comparison))
     return comparison

@@ -19,6 +19,7 @@ from tepui.core.storage import read_text
 from tepui.data import Table
 from tepui.data.shifts import NATURAL
 from tepui.ensembles.loading import check_ended
+from tepui.studies.commands import commands_of
 from tepui.studies.comparison import FILE as COMPARISON
 from tepui.studies.comparison import Comparison, read_comparison
 from tepui.studies.method_result import MethodResult
@@ -40,6 +41,7 @@ class ReportSource:
     title: str
     settings: Mapping[str, Any]  # how its ensembles were trained
     environment: Mapping[str, Any]  # versions, hardware and the command
+    commands: Sequence[str] = ()  # that made it, in order, where they are known
 
 
 @dataclass(frozen=True)
@@ -190,9 +192,11 @@ def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]
         entries.append((f"{folder.resolve()}/{method.label}", entry))
     methods = {method.label: method.hyperparameters for method in comparison.methods}
     shown = {"methods": methods, **settings}
-    return ReportSource(
-        folder, comparison.title, shown, comparison.environment
-    ), entries
+    commands = commands_of(comparison, folder)
+    source = ReportSource(
+        folder, comparison.title, shown, comparison.environment, commands
+    )
+    return source, entries
 
 
 def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:

@@ -75,7 +75,8 @@ def test_what_is_written_of_a_model_stays(tmp_path, capsys):
     config = tmp_path / "c.yaml"
     arguments = "{hidden: [4], num_classes: 12}"
     config.write_text(f"model: {{class_path: MLP, init_args: {arguments}}}\n")
-    main(["train", "--config", str(config), *SHORT, *out])
+    with pytest.warns(UserWarning, match="12 outputs and the data 10 classes"):
+        main(["train", "--config", str(config), *SHORT, *out])
     expected = {"in_features": 64, "hidden": [4], "num_classes": 12}
     assert configs(tmp_path / "r")[0] == expected
 

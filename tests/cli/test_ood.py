@@ -77,7 +77,7 @@ def test_compare_writes_pictures_and_report_finds_them(tmp_path, capsys):
     options = ["--methods", "SAM", "--ensembles", "1", "--corruptions", "none"]
     options += ["--sharpness", "0", "--ood", FEW]
     main(["compare", *SMALL, *options, "--out", str(out)])
-    assert "AUROC" not in capsys.readouterr().out
+    assert "unfamiliar samples, AUROC in % by max mean" in capsys.readouterr().out
     page = (out / "report.html").read_text()
     assert page.count("<img") == 2 * 12
     main(["report", str(out), "--out", str(tmp_path / "again")])

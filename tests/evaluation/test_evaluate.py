@@ -322,7 +322,7 @@ def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_pat
         (
             DATA,
             {"shifted": {"clean": DATA}},
-            r"^shifted must map \(type, severity\), or names.*got 'clean'",
+            r"^shifted must name no natural shift as other data are.*got 'clean'",
         ),
         (DATA, {"shifted": DATA}, r"^shifted must map \(type, severity\).*got Arrays"),
         (Infinite(), {}, r"^dataset must be map-style .*got Infinite"),

@@ -5,7 +5,7 @@ are untrained, which makes no difference to their speed. The first exam makes th
 copies, the second finds them on the device. Phases are timed by waiting for the device
 between them, so that an exam as a whole, which does not wait, is timed apart from them.
 
-Usage: python benchmarks/exam.py [--data FOLDER] [--images 10000] [--members 3]
+Usage: python benchmarks/examination.py [--data FOLDER] [--images 10000] [--members 3]
            [--width 64] [--severities 1 2 3 4 5] [--batch 1024] [--device cuda]
            [--precision float32 tf32 bfloat16] [--json FILE]
 """

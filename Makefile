@@ -23,7 +23,7 @@ CORE := tests/test_wheel.py tests/test_public_api.py tests/test_end_to_end.py \
 	tests/core tests/ensembles tests/evaluation tests/methods tests/metrics \
 	tests/models tests/report tests/training/test_fit.py tests/cli/test_main.py
 
-.PHONY: demo test test-all test-faults test-ecosystem test-wheel lint types docs bench
+.PHONY: demo test test-all test-gpu test-faults test-ecosystem test-wheel lint types docs bench
 .PHONY: format dist clean
 
 demo: $(VENV)/.installed ## train and compare ensembles on the embedded data set
@@ -34,6 +34,11 @@ test: $(VENV)/.dev lint types ## lint, types and all tests but the slow ones
 
 test-all: $(VENV)/.dev lint types ## the slow tests too, and what no test reaches
 	$(PYTEST) -m "slow or not slow" --cov --cov-report=term $(ARGS)
+
+# With an interpreter that sees a CUDA device. PACKAGES may name a folder that pip filled
+# with --target, so that pytest is the pinned one where nothing can be installed.
+test-gpu: ## the tests marked gpu: make test-gpu PYTHON=python3 PACKAGES=folder
+	PYTHONPATH=$(PACKAGES):src:tests $(PYTHON) -m pytest -m gpu tests $(ARGS)
 
 test-faults: $(VENV)/.dev ## kills, full disks, damaged files: any seeds, totals kept
 	PYTHONPATH=src:tests $(BIN)/python -m faults --totals docs/reliability.json $(ARGS)

@@ -95,15 +95,19 @@ def test_averaged_weights_are_those_of_an_eager_run(method):
 
 
 @pytest.mark.filterwarnings("ignore:SharpBalance needs other members")
-def test_a_single_member_of_sharpbalance_is_captured():
+@pytest.mark.parametrize(("before", "start_at"), [("plain", 1), ("sam", 0)])
+def test_a_single_member_of_sharpbalance_is_captured(before, start_at):
+    """It trains with SAM from the switch on, and until then as it is told."""
     ensembles = [
         tepui.Ensemble.build(lambda: ResNet18(width=8), members=1, seed=3)
         for _ in range(2)
     ]
     how = {"epochs": 2, "batch_size": 32, "device": "cuda", "precision": "float32"}
     how |= {"deterministic": True, "runner": "graph", "progress": "none"}
-    methods = (SharpBalance(rho=0.1, switch_at=1), SAM(rho=0.1))
-    for ensemble, method in zip(ensembles, methods, strict=True):
+    balance = SharpBalance(rho=0.1, switch_at=1, before=before)
+    for ensemble, method in zip(
+        ensembles, (balance, SAM(rho=0.1, start_at=start_at)), strict=True
+    ):
         tepui.fit(ensemble, images(), method=method, **how)
     balanced, sam = (ensemble.cpu().state_dict() for ensemble in ensembles)
     assert_close(balanced, sam)

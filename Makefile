@@ -38,7 +38,7 @@ test-all: $(VENV)/.dev lint types ## the slow tests too, and what no test reache
 # With an interpreter that sees a CUDA device. PACKAGES may name a folder that pip filled
 # with --target, so that pytest is the pinned one where nothing can be installed.
 test-gpu: ## the tests marked gpu: make test-gpu PYTHON=python3 PACKAGES=folder
-	PYTHONPATH=$(PACKAGES):src:tests $(PYTHON) -m pytest -m gpu tests $(ARGS)
+	PYTHONPATH=$(PACKAGES):src:tests $(PYTHON) -m pytest -m gpu $$(grep -rlw gpu tests --include="test_*.py") $(ARGS)
 
 test-faults: $(VENV)/.dev ## kills, full disks, damaged files: any seeds, totals kept
 	PYTHONPATH=src:tests $(BIN)/python -m faults --totals docs/reliability.json $(ARGS)

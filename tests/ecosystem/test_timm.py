@@ -90,8 +90,7 @@ def test_an_ensemble_of_tails_learns(name, device, tmp_path):
     images = torch.randint(0, 256, (8, 3, 40, 40), dtype=torch.uint8)
     data = tepui.data.Arrays(images, torch.arange(8) % 2)
     method = tepui.methods.SAM()
-    run = tepui.fit(
-        ensemble, data, method=method, epochs=2, device=device, progress="none"
-    )
+    how = {"epochs": 2, "device": device, "progress": "none"}
+    run = tepui.fit(ensemble, data, method=method, optimizer=tepui.SGD(lr=1e-3), **how)
     assert np.isfinite(run.history[-1].loss).all()
     assert ensemble.predict(images).probs.shape == (8, 2)

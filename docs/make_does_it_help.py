@@ -3,7 +3,7 @@
 PYTHONPATH=src:benchmarks python3 docs/make_does_it_help.py
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -14,7 +14,6 @@ import make_averaging
 import make_defaults
 import make_headline
 import make_how_late
-import make_radius_again
 import make_short_runs
 import make_which_rule
 from block_tables import Arms
@@ -31,12 +30,7 @@ from tepui.report.drawing import as_png
 from tepui.studies.significance import paired_difference
 
 DOCS = Path(__file__).parent
-MORE = DOCS / "results" / "decisions" / DESIGNS["medium"].folder
 PLAIN = "deep_ensemble"
-DETECTORS = {
-    name: make_averaging.DETECTORS[name]
-    for name in ("PDS", "mutual information", "mean probability", "entropy")
-}
 # Member-steps, a deep ensemble being 1 and a sharpness-aware step counting as two.
 PRICES_002 = {PLAIN: 1.0, "sam": 2.0, "released": 2.0, "paper": 2.0, "late": 1.5}
 PRICES_003 = {
@@ -157,23 +151,45 @@ def parts() -> dict[str, str]:
     """Return the parts of the page that are written from numbers, by name."""
     rules = Arms(make_which_rule.results("002"), LABELS_002, DESIGNS["002"].blocks)
     late = Arms(read(make_how_late.RESULTS), LABELS_003, make_how_late.BLOCKS)
-    hundred = Arms(make_which_rule.results("004"), LABELS_002, DESIGNS["004"].blocks)
     detected = Arms(
         read(make_averaging.RESULTS), make_averaging.RUNS, make_averaging.DESIGN.blocks
     )
     found = {
         "methods": table(rules, PRICES_002, detected),
         "short": short(),
-        "hundred": table(hundred, PRICES_002),
         "length": ensembles(read(make_headline.RESULTS)),
-        "unfamiliar": unfamiliar(read(MORE)),
-        "radii": radii(),
     }
     if late.complete == list(late.blocks):
-        return found | {"headline": headline(late), "late": table(late, PRICES_003)}
+        default = pooled(pictured(), late)
+        return found | {"pooled": default, "late": table(late, PRICES_003)}
     count = f"{len(late.complete)} of {len(late.blocks)} blocks are trained"
     waiting = f"Not known yet: {count}, and the rule compares nothing before all are."
-    return found | {"headline": waiting, "late": waiting}
+    return found | {"pooled": waiting, "late": waiting}
+
+
+def pooled(studies: Sequence[Study], late: Arms) -> str:
+    """Return the default's gain over the blocks of all studies, with its price.
+
+    Args:
+        studies: Those that trained it.
+        late: The one that timed it alone on its card.
+    """
+    default, columns = LABELS_003["late_0.5"], ("clean, %", "corrupted, %")
+    ours: list[dict[str, Any]] = []
+    plain: list[dict[str, Any]] = []
+    for _, arms, deep in studies:
+        (arm,) = (arm for arm, label in arms.labels.items() if label == default)
+        ours += arms.ensembles(arm)
+        plain += arms.ensembles(deep)
+    times = make_how_late.times(late, "late_0.5")
+    seconds = f"{fmean(times):.2f} ({min(times):.2f} to {max(times):.2f})"
+    cells = [_gain(ours, plain, SCORES[column]) for column in columns]
+    lines = [
+        row(f"n = {len(ours)}", "price in passes", "in seconds", *columns),
+        "|---|--:|--:|" + "--:|" * len(columns),
+        row("`SharpBalance()`", f"{PRICES_003['late_0.5']:g}", seconds, *cells),
+    ]
+    return "\n".join(lines)
 
 
 def table(arms: Arms, prices: Mapping[str, float], detected: Arms | None = None) -> str:
@@ -256,66 +272,20 @@ def ensembles(results: Results) -> str:
     return "\n".join(lines)
 
 
-def unfamiliar(results: Results) -> str:
-    """Return how well scores tell CIFAR-10 from CIFAR-100, for every ensemble."""
-    lines = [row("", "block", *DETECTORS), "|---|--:|" + "--:|" * len(DETECTORS)]
-    asked = [result for result in results if "cifar10" in result["unfamiliar"]]
-    for arm, label in LABELS_002.items():
-        for result in sorted(asked, key=lambda r: r["block"]):
-            if result["arm"] == arm:
-                found = result["unfamiliar"]["cifar10"]
-                cells = [f"{found[name]:.3f}" for name in DETECTORS.values()]
-                lines.append(row(label, str(result["block"]), *cells))
-    return "\n".join(lines)
-
-
-def radii() -> str:
-    """Return what each radius gained over a deep ensemble, by data set."""
-    columns = ("clean, %", "corrupted, %")
-    several = {
-        make_radius_again.DATA[decision]: make_radius_again.arms_of(decision, folder)
-        for decision, folder in make_radius_again.RESULTS.items()
-    }
-    heads = [f"{name}, {column}" for name in several for column in columns]
-    lines = [row("", *heads), "|---|" + "--:|" * len(heads)]
-    for arm, label in make_radius_again.LABELS.items():
-        cells = [_cell(a, arm, SCORES[c]) for a in several.values() for c in columns]
-        lines.append(row(label, *cells))
-    return "\n".join(lines)
-
-
 def _cell(arms: Arms, arm: str, score: Score) -> str:
-    first, plain = ([score.of(r) for r in arms.ensembles(a)] for a in (arm, PLAIN))
+    plain = arms.ensembles(PLAIN)
     if arm == PLAIN:
-        return f"{sum(plain) / len(plain):.{score.digits}f}"
-    return _signed(with_interval(paired_difference(first, plain), score.digits))
+        return f"{fmean(map(score.of, plain)):.{score.digits}f}"
+    return _gain(arms.ensembles(arm), plain, score)
+
+
+def _gain(ours: Results, plain: Results, score: Score) -> str:
+    both = (list(map(score.of, several)) for several in (ours, plain))
+    return _signed(with_interval(paired_difference(*both), score.digits))
 
 
 def _signed(text: str) -> str:
     return text if text.startswith("−") else f"+{text}"
-
-
-def headline(late: Arms) -> str:
-    """Return what rule 3 of decision 003 names, and what it would by the clock."""
-    named = {
-        "gradients": make_how_late.cheapest(late),
-        "seconds": make_how_late.cheapest_in_seconds(late),
-    }
-    return "\n".join(f"- By {by}: {_offer(late, arm)}" for by, arm in named.items())
-
-
-def _offer(late: Arms, arm: str) -> str:
-    times = make_how_late.times(late, arm)
-    lead, clean = (
-        _signed(with_interval(late.difference(arm, PLAIN, data)))
-        for data in ("corrupted", "clean")
-    )
-    return (
-        f"**{LABELS_003[arm]}**, {PRICES_003[arm]:g} times in gradients and "
-        f"{fmean(times):.2f} in seconds ({min(times):.2f} to {max(times):.2f} by "
-        f"block): {lead} points on corrupted images and {clean} on clean ones next to "
-        "a deep ensemble."
-    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The page for those who must decide shows what the committed results say."""
 
 import importlib
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -82,14 +83,34 @@ def test_the_table_without_unfamiliar_images_has_no_column_for_them(script):
     assert "OOD" not in part
 
 
-def test_the_headline_names_the_best_by_gradients_and_by_seconds(script):
-    shown = script.parts()["headline"].splitlines()
-    starts = (0.85, "1.15", "1.22"), (0.9, "1.1", "1.17")
-    for line, by, (start, price, seconds) in zip(
-        shown, ("gradients", "seconds"), starts, strict=True
-    ):
-        begins = f"- By {by}: **SharpBalance from {start} on**, {price} times in "
-        assert line.startswith(f"{begins}gradients and {seconds} in seconds (")
+def test_the_gain_of_the_default_is_that_of_three_decisions_files(script):
+    folder = ROOT / "docs" / "results" / "decisions"
+    arms = {
+        "002_which_rule": "late",
+        "003_how_late": "late_0.5",
+        "008_averaging": "late",
+    }
+
+    def gains(data):
+        return [
+            100 * (score(file, data) - score(plain, data))
+            for study, arm in arms.items()
+            for file in (folder / study).glob(f"*_block*_{arm}.json")
+            for plain in [file.with_name(file.name.replace(arm, "deep_ensemble"))]
+        ]
+
+    def score(file, data):
+        return json.loads(file.read_text())[data]["accuracy"]
+
+    (found,) = script.parts()["pooled"].splitlines()[2:]
+    shown = []
+    for data in ("clean", "corrupted"):
+        values = gains(data)
+        assert len(values) == 15
+        low, high = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+        shown.append(f"{sum(values) / 15:+.2f} ({low:.2f} to {high:.2f})")
+    cells = " | ".join(shown).replace("-", MINUS)
+    assert found.endswith(f"| 1.5 | 1.68 (1.61 to 1.75) | {cells} |")
 
 
 def test_prices_are_those_of_the_rule(script):
@@ -200,28 +221,6 @@ def test_prices_of_the_paper_s_length_are_those_of_the_rule(script):
         assert lines[0].endswith(f"| {script.PRICES_007[arm]:g} |")
 
 
-def test_unfamiliar_images_are_shown_by_method_and_block_where_they_were_asked_for(
-    script,
-):
-    def result(arm, block, **other):
-        return {"arm": arm, "block": block, "unfamiliar": other}
-
-    scores = dict.fromkeys(script.DETECTORS.values(), 0.75) | {"pds": 0.5}
-    found = [
-        result("sam", 28, cifar10=scores),
-        result("sam", 27, cifar10=scores),
-        result("released", 27),
-        result("deep_ensemble", 28, cifar10=scores),
-    ]
-    head, _, *rows = script.unfamiliar(found).splitlines()
-    assert head.startswith("|  | block | PDS |")
-    assert [row.split(" | ")[:3] for row in rows] == [
-        ["| deep ensemble", "28", "0.500"],
-        ["| SAM", "27", "0.500"],
-        ["| SAM", "28", "0.500"],
-    ]
-
-
 def test_the_picture_has_every_gain_of_the_tables(script):
     studies = script.pictured()
     gains = script.leads(studies)
@@ -236,7 +235,7 @@ def test_the_picture_has_every_gain_of_the_tables(script):
             row = " | ".join(cells).replace("-", MINUS)
             seen += any(row in line for line in lines)
     of_tables = sum(len(study.arms.labels) - 1 for study in studies[:2])
-    assert seen == of_tables + 2  # of the third, those beside their other radii
+    assert seen == of_tables
     figure = script.drawn(gains, [study.name for study in studies])
     rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert rows == [*gains]

@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
+MINUS = chr(0x2212)
 MEASURED = json.loads((ROOT / "benchmarks/measured/other_sams.json").read_text())
 # The rows of README's table of SAMs, and the tests that each sums up.
 SUMMED_UP = {
@@ -34,21 +35,45 @@ def section(title):
     return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
 
 
+def cells(line):
+    """Return the cells of a line of a table."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
 def rows(text):
     """Return the cells of a table, by the first of each row."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return {first: rest for first, *rest in cells}
+    return {first: rest for first, *rest in map(cells, lines)}
 
 
 def test_gains_are_those_of_the_page_for_those_who_decide():
-    text = " ".join(section("Which method for whom").split())
-    gains = re.findall(r"[\d.]+ \([^)]* to [^)]*\)", text)
-    pages = ("does_it_help", "decisions/002_which_rule")
-    texts = ((ROOT / f"docs/{page}.md").read_text() for page in pages)
-    known = " ".join(" ".join(texts).split())
-    assert len(gains) == 16
-    assert [gain for gain in gains if gain not in known] == []
+    readme, page = README, (ROOT / "docs/does_it_help.md").read_text()
+    heading = "| three members, 40 epochs, unless it says otherwise |"
+    differences = readme.split(heading)[1].split("\n\n")[0].splitlines()[2:]
+    scores = page.split("| | price in passes |")[1].split("\n\n")[0].splitlines()[2:]
+    found, known = ([cells(line) for line in lines] for lines in (differences, scores))
+    plain = known[0]
+    assert found[0][1:] == plain[1:4]
+    by_numbers = {line[1:]: line for line in map(tuple, found[1:])}
+    assert len(by_numbers) == 5
+    for line in known[1:]:
+        gains = [
+            ", ".join(
+                f"{float(ours) - float(base):+.2f}".replace("-", MINUS)
+                for ours, base in zip(*(n.split(", ") for n in both), strict=True)
+            )
+            for both in zip(line[2:4], plain[2:4], strict=True)
+        ]
+        assert (line[1], *gains) in by_numbers
+
+
+def test_intervals_are_those_of_the_page():
+    page = (ROOT / "docs/does_it_help.md").read_text()
+    *found, loss = re.findall(r"\([^)]* to [^)]*\)", section("Which method for whom"))
+    assert len(found) == 3
+    assert [interval for interval in found if interval not in page] == []
+    low, high = loss.strip("()").split(" to ")
+    assert f"({MINUS}{high} to {MINUS}{low})" in page
 
 
 @pytest.mark.parametrize(("row", "tests"), SUMMED_UP.items())

@@ -40,6 +40,6 @@ def test_what_is_tested_is_the_wheel():
     assert installed.version == tepui.__version__
     assert installed.metadata["License-Expression"] == "Apache-2.0"
     page = installed.metadata.get_payload() or installed.metadata["Description"]
-    assert "Train several networks" in page
+    assert "average their answers" in page
     assert re.findall(r"\]\((?!https?:)", page) == []
     assert {script.name for script in installed.entry_points} == {"tepui"}

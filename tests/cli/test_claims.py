@@ -34,14 +34,14 @@ def test_the_table_shows_each_claim_and_the_count(results, capsys):
     shown, told = capsys.readouterr()
     assert told == ""
     claim = next(c for c in CLAIMS if c.name == "sharpbalance/eoa-sam-plus")
-    told = f"{claim.name}: {claim.text} (effect: {claim.effect}) small: supported, eff"
+    told = f"{claim.name}: {claim.text} (effect: {claim.effect}) small: transfers, eff"
     words = " ".join(shown.split())
     assert told in words
     which = "weakest support: sharpbalance against sam_plus, ensemble_accuracy:"
     assert which in words
     computed = sum(claim.computed is not None for claim in CLAIMS)
     nothing = len(CLAIMS) - computed - 1
-    counts = f"small: 1 supported; computed: 2 supported, 2 refuted; {nothing} no data"
+    counts = f"small: transfers 1; computed: supported 2, refuted 2; no data {nothing}"
     assert counts in shown
     assert "tradeoff" not in shown
     assert "smoke" not in shown
@@ -61,7 +61,7 @@ def test_json_and_markdown_can_be_read_by_programs(results, capsys):
     main(["claims", "--from", str(results), "--json"])
     written = json.loads(capsys.readouterr().out)
     outcomes = {row["claim"]: row["outcome"] for row in written["verdicts"]}
-    assert outcomes["sharpbalance/eoa-sam-plus"] == "supported"
+    assert outcomes["sharpbalance/eoa-sam-plus"] == "transfers"
     assert [*outcomes] == [claim.name for claim in CLAIMS]
     main(["claims", "--from", str(results), "--markdown"])
     text = capsys.readouterr().out

@@ -3,9 +3,14 @@
 import math
 
 import pytest
+from scipy import stats
 
+from report_cases import evaluation
 from tepui.report.measures import ACCURACY, RMSE
-from tepui.report.scores import gain_in_words
+from tepui.report.scores import gain_in_words, scores_lead
+from tepui.studies import Comparison, MethodResult, Trained
+
+MINUS = chr(0x2212)
 
 
 @pytest.mark.parametrize(
@@ -29,3 +34,35 @@ from tepui.report.scores import gain_in_words
 )
 def test_gains_and_costs_have_words_of_their_own(gains, measure, said):
     assert gain_in_words(gains, measure) == said
+
+
+def method(label, pairs):
+    """Return a method by accuracies of its members and its ensembles."""
+    made = []
+    for n, (single, together) in enumerate(pairs):
+        own = evaluation({}) | {"shifted": None, "samples": 10_000, "cells": []}
+        scores = {"individual_accuracy": single, "accuracy": together}
+        own["clean"] = {**own["clean"], **scores}
+        made.append(Trained("nowhere", (n,), 1.0, own, {}, None))
+    return MethodResult(label, {}, tuple(made))
+
+
+def test_what_averaging_does_has_the_interval_of_the_ensembles():
+    first = [(0.80, 0.81), (0.82, 0.80), (0.81, 0.79)]
+    second = [(0.80, 0.79), (0.80, 0.795), (0.80, 0.785)]
+    methods = (method("A", first), method("B", second))
+    said = scores_lead(Comparison("made up", {}, {}, methods))
+    found = []
+    for pairs in (first, second):
+        gains = [100 * (together - single) for single, together in pairs]
+        found += stats.ttest_1samp(gains, 0).confidence_interval(0.95)
+    low, high = (f"{end:+.1f}".replace("-", MINUS) for end in (min(found), max(found)))
+    assert said == (
+        "Averaging two members costs 1.0 points of accuracy on clean data "
+        f"(95 % intervals within {low} to {high})."
+    )
+
+
+def test_one_ensemble_has_no_interval_of_what_averaging_does():
+    made = Comparison("made up", {}, {}, (method("A", [(0.80, 0.79)]),))
+    assert scores_lead(made).endswith("on clean data (no interval from one ensemble).")

@@ -35,7 +35,15 @@ def timed(base, other, epochs=4, **training):
 
 def test_long_epochs_that_agree_are_told_plainly():
     found = prices(timed([10.0, 12.0, 11.0], [20.0, 24.2, 22.0]))
-    assert found == "An epoch takes 2.0 times as long with B as with A."
+    assert found == (
+        "An epoch takes 2.0 times as long with B as with A. "
+        "Compare with A trained as long before you choose."
+    )
+
+
+def test_a_method_that_costs_no_more_needs_no_longer_baseline():
+    found = prices(timed([10.0, 12.0, 11.0], [10.1, 12.0, 11.2]))
+    assert found == "An epoch takes 1.0 times as long with B as with A."
 
 
 @pytest.mark.parametrize(

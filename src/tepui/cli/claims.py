@@ -22,6 +22,8 @@ FILES = ("claims.json", "claims.md")
 COLORS: dict[Outcome, str] = {
     "supported": "green",
     "refuted": "red",
+    "transfers": "green",
+    "does not transfer": "red",
     "undecided": "yellow",
     "no data": "dim",
 }
@@ -34,7 +36,9 @@ def claims(
     markdown: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Judge each claim of the papers, size by size: supported, refuted or undecided.
+    """Judge each claim of the papers, size by size.
+
+    On real data it is supported or refuted, on stand-ins it transfers or does not.
 
     Args:
         folder: Folder of results, as tepui reproduce wrote it; those of size smoke are

@@ -19,9 +19,8 @@ memory grows with heads² × classes² and not with the batch; probabilities are
 ``1e-12`` inside logarithms; pairs whose information is exactly zero count in the mean.
 The stage that picks one head by queries is left to the user. The default weights are
 not the paper's, which chose them for data with a shortcut: 10 and 10 lost 12 points on
-flights of another season, and 0.003 none. In 12 epochs of CIFAR-10, with unlabeled
-images under corruption, 10 lost 16 points on others of their kind, and 0.003 some 1.1
-(0.2 to 2.0), which leaves open whether it does harm.
+flights of another season. On photographs of an unseen domain the defaults lost 4.6
+(three seeds).
 
 References:
     Lee, Yao and Finn, Diversify and Disambiguate: Out-of-Distribution Robustness via

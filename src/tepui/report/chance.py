@@ -7,6 +7,7 @@ from tepui.studies import Difference
 from tepui.studies.significance import holm
 
 CHANCE = 0.05  # of comparisons that are apart without a reason
+FEW = 3  # pairs of ensembles, from which a difference is a hint at most
 
 
 def count_apart(found: Sequence[Difference]) -> str:
@@ -33,3 +34,9 @@ def by_chance(comparisons: int) -> str:
 def still_apart(found: Sequence[Difference]) -> list[bool]:
     """Return which differences are apart by tests corrected for all of them."""
     return [p <= CHANCE for p in holm([each.p for each in found])]
+
+
+def firm(found: Sequence[Difference]) -> list[bool]:
+    """Return which differences are more than a hint."""
+    both = zip(found, still_apart(found), strict=True)
+    return [sure and each.count > FEW for each, sure in both]

@@ -9,6 +9,7 @@ from tepui.studies.load_reports import Entry, Group
 
 MOST = 3  # methods that are named one by one
 LONG = 1.0  # seconds; in shorter epochs more than the steps is timed
+DEARER = 1.1  # times the baseline's, from where its own epochs are an alternative
 STEADY = 0.25  # of a factor, how far its interval may reach
 
 
@@ -33,10 +34,14 @@ def prices(group: Group) -> str:
         means = [factor.mean for factor in known.values()]
         said = [f"{about}{span(means)} times as long with the other methods"]
     name = base.result.label
+    dearer = max(factor.mean for factor in known.values()) > DEARER
+    fair = f" Compare with {name} trained as long before you choose." if dearer else ""
     if not why:
-        return f"An epoch takes {listed(said)} as with {name}."
+        return f"An epoch takes {listed(said)} as with {name}.{fair}"
     reasons = listed(why)
-    return f"An epoch took {listed(said)} as with {name}: a hint, since {reasons}."
+    return (
+        f"An epoch took {listed(said)} as with {name}: a hint, since {reasons}.{fair}"
+    )
 
 
 def doubts(entries: Iterable[Entry], factors: Iterable[Interval]) -> list[str]:

@@ -33,32 +33,54 @@ from tepui.report.shapes import (
     look,
 )
 from tepui.report.wording import DASH, ends, listed, number, opening, role, span, word
-from tepui.studies import Comparison, Interval, MethodResult
+from tepui.studies import Comparison, Interval, MethodResult, Trained
+from tepui.studies.contrasts import interval_of
 
 LEAST_SPAN = 4  # points that an axis of accuracies shows
 ALONE = {ACCURACY.score: OWN_ACCURACY, RMSE.score: OWN_RMSE}
 
 
 def scores_lead(comparison: Comparison) -> str:
-    """Return what averaging members adds, in a sentence."""
+    """Return the gain from averaging members, with its intervals, in a sentence."""
     whole = leading_measure(comparison)
     alone = ALONE.get(whole.score)
     if alone is None:
         return f"Mean {whole.name} of the ensembles on each kind of data."
-    sign = 1 if whole.better == "higher" else -1
     said = []
     for data in kinds(comparison):
-        gains = [
-            sign * (whole.of(method, data).mean - alone.of(method, data).mean)
-            for method in comparison.methods
-        ]
-        said.append(f"{gain_in_words(gains, whole)} on {data_name(data)} data")
+        gains = [_gain(method, whole, alone, data) for method in comparison.methods]
+        words = gain_in_words([gain.mean for gain in gains], whole)
+        said.append(f"{words} on {data_name(data)} data ({_reach(gains, whole)})")
     members = {m.ensembles[0].evaluation["members"] for m in comparison.methods}
     who = "members"
     if len(members) == 1:
         (count,) = members
         who = f"{word(count)} {'member' if count == 1 else 'members'}"
     return f"Averaging {who} {listed(said)}."
+
+
+def _gain(method: MethodResult, whole: Measure, alone: Measure, data: str) -> Interval:
+    """Return the gain of a method's ensembles over their members; above 0 is better."""
+    sign = 1 if whole.better == "higher" else -1
+
+    def gain(trained: Trained) -> float | None:
+        together, single = (each.read(data)(trained) for each in (whole, alone))
+        if together is None or single is None:
+            return None
+        return sign * (together - single)
+
+    return interval_of(method, gain, whole.step(data, method))
+
+
+def _reach(gains: Sequence[Interval], whole: Measure) -> str:
+    """Return the ends of all methods' intervals."""
+    lows = [gain.low for gain in gains if gain.count > 1]
+    highs = [gain.high for gain in gains if gain.count > 1]
+    if not lows:
+        return "no interval from one ensemble"
+    digits = 1 if whole.percent else whole.digits
+    each = "95 % interval" if len(gains) == 1 else "95 % intervals within"
+    return f"{each} {ends(min(lows), max(highs), digits, sign=True)}"
 
 
 def gain_in_words(gains: Sequence[float], whole: Measure) -> str:

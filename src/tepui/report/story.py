@@ -1,18 +1,17 @@
 """What a page says first: which differences the numbers carry, and which they do not.
 
 Every sentence is made from paired differences over shared seeds. A difference counts
-where its 95 % interval leaves out zero; since that happens by chance in one of twenty
-comparisons, their number is always told, and nothing but the leading measure is called
-better or worse that does not stay apart after a correction for all of them. Where no
-comparison does, what is said of the leading measure is called a hint.
+if its 95 % interval leaves out zero. It is called a hint unless it stays apart after
+Holm's correction for all comparisons and rests on more than three pairs of ensembles.
+Measures other than the leading one are in a headline only if they stay apart.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tepui.report.chance import by_chance, still_apart
+from tepui.report.chance import FEW, by_chance, firm, still_apart
 from tepui.report.failures import failures
 from tepui.report.measures import (
     ACCURACY,
@@ -54,6 +53,7 @@ class Contrast:
     measure: Measure
     data: str
     found: Difference
+    hint: bool = False  # too few ensembles, or not apart once all are counted
 
     @property
     def size(self) -> str:
@@ -108,7 +108,9 @@ def told(group: Group) -> Told:
     """Return claim, story and advice of a group."""
     comparison = group.comparison
     main = leading_measure(comparison)
-    every = contrasts_of(comparison, measures_of(comparison), kinds(comparison))
+    found = contrasts_of(comparison, measures_of(comparison), kinds(comparison))
+    sure = firm([each.found for each in found])
+    every = [replace(c, hint=not s) for c, s in zip(found, sure, strict=True)]
     leading = [each for each in every if each.measure.score == main.score]
     failed = failures(comparison)
     if not leading:
@@ -139,9 +141,11 @@ def _claim(
     if not apart:
         where = " or ".join(dict.fromkeys(f"on {_on(c.data)}" for c in leading))
         worse = [_contrary(m.label, [], beside) for m in comparison.methods]
-        return f"{beginning}, {main.name} cannot be told apart, {where}{_but(worse)}."
+        said = f"{beginning}, {main.name} cannot be told apart, {where}{_but(worse)}."
+        return said + _about_hints(said, every)
     if len(by_method) > MOST:
-        return _count(comparison, by_method, beside) + f"{_only_a_hint(every)}."
+        said = f"{_count(comparison, by_method, beside)}."
+        return said + _about_hints(said, every)
     against = [_contrary(label, found, beside) for label, found in by_method.items()]
     facts = [_fact(label, found) for label, found in by_method.items()]
     both = [f + _but([c]) for f, c in zip(facts, against, strict=True)]
@@ -149,16 +153,17 @@ def _claim(
     labels = [m.label for m in comparison.methods if m.label not in by_method]
     others = [*filter(None, (_contrary(label, [], beside) for label in labels))]
     also = f" {some(others, MOST)}." if others else ""
-    return f"{said}{_only_a_hint(every)}.{_not_clear(leading)}{also}"
+    said = f"{said}.{_not_clear(leading)}{also}"
+    return said + _about_hints(said, every)
 
 
-def _only_a_hint(every: list[Contrast]) -> str:
-    """Return that nothing found is sure, where no difference survives a correction."""
-    if any(still_apart([each.found for each in every])):
+def _about_hints(claim: str, every: list[Contrast]) -> str:
+    """Return the meaning of a hint, for a claim that has one."""
+    if "a hint" not in claim:
         return ""
     return (
-        f": a hint, since no comparison stays apart after Holm's correction for all "
-        f"{len(every)}"
+        f" A hint rests on {word(FEW)} pairs of ensembles or fewer, or does not stay "
+        f"apart after Holm's correction for all {len(every)} comparisons."
     )
 
 
@@ -185,13 +190,19 @@ def _contrary(label: str, found: list[Contrast], beside: list[Contrast]) -> str:
     That is what is worse; of a method that is behind, what is better.
     """
     behind = bool(found) and all(each.gain < 0 for each in found)
-    said = [
-        f"{each.measure.name} on {_on(each.data)} ({each.means})"
+    contrary = [
+        each
         for each in beside
         if each.method.label == label and (each.gain > 0 if behind else each.gain < 0)
     ]
+    said = [
+        f"{each.measure.name} on {_on(each.data)} "
+        f"({each.means}{'; a hint' if each.hint else ''})"
+        for each in contrary
+    ]
+    clearly = "" if any(each.hint for each in contrary) else "clearly "
     how = "better" if behind else "worse"
-    return f"{label} is clearly {how} in {some(said, MOST)}" if said else ""
+    return f"{label} is {clearly}{how} in {some(said, MOST)}" if said else ""
 
 
 def _but(said: Sequence[str]) -> str:
@@ -226,8 +237,10 @@ def _count(
     most = found[0]
     labels = dict.fromkeys([*by_method, *(m.label for m in comparison.methods)])
     against = [_contrary(name, by_method.get(name, []), beside) for name in labels]
+    sure = any(not each.hint for several in by_method.values() for each in several)
     return (
-        f"{opening(word(len(by_method)))} of {word(others)} methods differ from "
+        f"{opening(word(len(by_method)))} of {word(others)} methods "
+        f"{'differ' if sure else 'seem to differ'} from "
         f"{most.base.label} in {most.measure.name}, most of all "
         f"{_who(label, most.measure)}, which is {_how([most])}{_but(against)}"
     )
@@ -243,14 +256,16 @@ def _who(label: str, measure: Measure) -> str:
 
 def _how(found: list[Contrast]) -> str:
     """Return by how much a method is ahead or behind, on each kind of data."""
-    first, *others = found
+    first = found[0]
     if first.measure.score == ACCURACY.score:
         words, than = ("less", "more"), f" accurate than {first.base.label}"
     else:
         words, than = ("lower", "higher"), f" than {first.base.label}'s"
-    parts = [f"{first.size} {words[first.found.mean > 0]}{than} on {_on(first.data)}"]
-    for each in others:
-        parts.append(f"{each.size} {words[each.found.mean > 0]} on {_on(each.data)}")
+    parts = [
+        f"{each.size} {words[each.found.mean > 0]}{than if each is first else ''} on "
+        f"{_on(each.data)}{' (a hint)' if each.hint else ''}"
+        for each in found
+    ]
     return listed(parts)
 
 
@@ -292,11 +307,12 @@ def _weight(every: list[Contrast], apart: int) -> str:
     which = f"{word(sure)} of them also" if sure < apart else "also"
     if not sure:
         which = "but not" if apart == 1 else "none of them"
-    they = {0: ("it", "these")}.get(sure, ("the other", "the others"))
-    hints = f"{they[0]} as a hint" if apart - sure == 1 else f"{they[1]} as hints"
+    known = sum(not each.hint for each in every)
+    they = {0: ("it", "these")}.get(known, ("the other", "the others"))
+    hints = f"{they[0]} as a hint" if apart - known == 1 else f"{they[1]} as hints"
     return (
         f"and {word(apart)} {'is' if apart == 1 else 'are'}, {which} after Holm's "
-        f"correction for all {len(every)}{f': take {hints}' if sure < apart else ''}"
+        f"correction for all {len(every)}{f': take {hints}' if known < apart else ''}"
     )
 
 

@@ -45,7 +45,7 @@ def apart_lines(
             if said:
                 lines.append(f"  {method.label} on {shown} data: {', '.join(said)}")
     if known:
-        beside = "; chance alone brings one in twenty" if lines else ""
+        beside = "; hints, as chance alone brings one in twenty" if lines else ""
         yield (
             f"  {'apart' if lines else 'nothing is apart'} from {base.label} "
             f"(95 % intervals over ensembles of the same seeds{beside})"

@@ -14,7 +14,7 @@ from tepui.papers.claims.tables import cells
 from tepui.papers.recipe import PAPERS
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
-WAYS = {1: "supported", -1: "refuted", 0: "undecided"}
+WAYS = {1: "transfers", -1: "does not transfer", 0: "undecided"}
 
 
 def evidence(records, size="small"):
@@ -61,6 +61,22 @@ def test_every_claim_can_come_out_in_every_way(name, way):
     assert low <= found.effect <= high
     assert found.why.endswith(".")
     assert cells(found)[1] == WAYS[way]
+
+
+@pytest.mark.parametrize("repeats", ["", "+ensembles=9", "+rho=0.05"])
+@pytest.mark.parametrize(
+    ("size", "holds", "fails"),
+    [
+        ("small", "transfers", "does not transfer"),
+        ("medium", "supported", "refuted"),
+        ("paper", "supported", "refuted"),
+        ("computed", "supported", "refuted"),
+    ],
+)
+def test_only_real_data_support_or_refute(size, repeats, holds, fails):
+    name = "sharpbalance/wins-ood"
+    found = [verdict(name, evidence(CASES[name](w), size + repeats)) for w in (1, -1)]
+    assert [each.outcome for each in found] == [holds, fails]
 
 
 @cases(1)
@@ -118,7 +134,7 @@ def test_what_was_measured_once_blocks_nothing(way):
         assert "of 2 comparisons (2 more without a known error left out)" in found.why
         without = verdict(name, evidence(known))
         assert found.p == without.p
-        assert without.outcome == {1: "undecided", -1: "refuted"}[way]
+        assert without.outcome == {1: "undecided", -1: WAYS[-1]}[way]
 
 
 @cases(-1)
@@ -133,7 +149,7 @@ def test_a_counter_example_refutes_what_is_claimed_always(name, data):
         if record.item != claim.needs[0]
     ]
     found = verdict(name, Evidence((*fails, *holds)))
-    expected = {"always": "refuted", "generally": "undecided"}[claim.scope]
+    expected = {"always": WAYS[-1], "generally": "undecided"}[claim.scope]
     assert found.outcome == expected, found.why
     assert "fails in" in found.why
     assert "holds in" in found.why
@@ -165,7 +181,7 @@ def test_a_lead_is_that_over_the_better_baseline():
         for size in (1, 2, 3, 4, 5)
     ]
     found = verdict(name, evidence([*others, *plain]))
-    assert found.outcome == "refuted"
+    assert found.outcome == WAYS[-1]
     assert "the better of deep_ensemble and sam" in found.why
 
 
@@ -190,7 +206,7 @@ def test_a_slope_that_several_panels_show_counts_once():
             for record in sweep
         ),
     )
-    assert found.outcome == "supported"
+    assert found.outcome == WAYS[1]
     assert [each.where.split()[1] for each in found.findings] == [
         "figure12c,",
         "figure3,",
@@ -215,7 +231,9 @@ def test_sizes_have_verdicts_of_their_own(first):
     data = [evidence(CASES[name](way), size) for size, way in sizes.items()]
     found = verdicts(sum(data[1:], data[0]), [BY_NAME[name]])
     assert [each.size for each in found] == ["paper", short, "medium", "small"]
-    assert [each.outcome for each in found] == [WAYS[sizes[e.size]] for e in found]
+    real = {1: "supported", -1: "refuted"}[first]
+    outcomes = [real, "undecided", real, WAYS[-first]]
+    assert [each.outcome for each in found] == outcomes
     assert all(len(each.findings) == 1 for each in found)
 
 
@@ -254,7 +272,7 @@ def test_sed_is_judged_only_where_its_members_differ(unique, judged):
         item, "sed_a2d", "unique_predictions", 9.0, dataset="imagenet_val"
     )
     found = verdict(name, evidence([*CASES[name](1), checked, on_clean]))
-    assert found.outcome == ("supported" if judged else "undecided")
+    assert found.outcome == (WAYS[1] if judged else "undecided")
     assert ("Not judged" in found.why) != judged
     assert f"{unique:.3g} different answers" in found.why
     assert (found.p is None, found.effect is None) == (not judged, not judged)
@@ -270,7 +288,7 @@ def test_sam_is_judged_only_where_it_flattens(flat, judged):
         repeated(item, "sam", "sharpness", 9.0, rho=0.4, **at),
     ]
     found = verdict(name, evidence([*CASES[name](1), *sharpness]))
-    assert found.outcome == ("supported" if judged else "undecided")
+    assert found.outcome == (WAYS[1] if judged else "undecided")
     assert f"SAM lowers sharpness by 10% in {int(judged)} of 1 panels" in found.why
 
 
@@ -310,7 +328,7 @@ def test_a_larger_study_has_the_check_of_its_size(flat, judged):
     for size in ("medium", "small+epochs=2", "small+ensembles=9+members=2"):
         other = evidence(CASES[name](1), size)
         (found,) = verdicts(other + checked, [BY_NAME[name]])
-        assert found.outcome == "supported"
+        assert found.outcome == ("supported" if size == "medium" else WAYS[1])
         assert "whether the treatment took was not measured at this size" in found.why
 
 
@@ -373,7 +391,7 @@ def test_scoring_is_judged_for_as_many_epochs_as_the_paper_trains():
     name = "sharpbalance/scoring-cost"
     short = [Datum(each, "small", epochs=30) for each in CASES[name](-1)]
     found = verdict(name, Evidence(tuple(short)))
-    assert found.outcome == "supported"
+    assert found.outcome == WAYS[1]
     assert found.effect == pytest.approx(2.5 * 30 / 200)
     unknown = [Datum(each, "small") for each in CASES[name](-1)]
     assert verdict(name, Evidence(tuple(unknown))).outcome == "no data"
@@ -384,9 +402,9 @@ def test_the_paper_s_rule_says_nothing_about_the_released_one():
     found = verdict(f"{name}-released", case(name, 1))
     assert found.outcome == "no data"
     both = case(name, 1) + case(f"{name}-released", -1)
-    assert verdict(name, both).outcome == "supported"
+    assert verdict(name, both).outcome == WAYS[1]
     found = verdict(f"{name}-released", both)
-    assert found.outcome == "refuted"
+    assert found.outcome == WAYS[-1]
     assert "sharpbalance_released against" in found.why
 
 

@@ -90,7 +90,7 @@ def test_what_a_verdict_stands_by_is_counted(monkeypatch):
     def said(outcome, *excludes):
         return row([replace(found, outcome=outcome, excludes=excludes)])[1]
 
-    assert "1 supported or refuted;" in said("refuted", "the planned effect")
+    assert "1 decided by their test;" in said("refuted", "the planned effect")
     assert one in said("undecided", "zero")
     assert one in said("undecided", "the printed effect", "the planned effect")
     assert assumed in said("undecided", "the planned effect")
@@ -105,7 +105,7 @@ def test_the_sum_of_kinds_is_what_stands():
     found = verdicts(read_evidence(DOCS / "results"))
     runs = whole_runs(CLAIMS, found)
     table = designs(simulated(CLAIMS), dict.fromkeys(runs, 1.0), found)
-    counts = re.search(r"Of (\d+) of them .*: (\d+) sup.*; (\d+) und.*; (\d+) ", table)
+    counts = re.search(r"Of (\d+) of them .*: (\d+) dec.*; (\d+) und.*; (\d+) ", table)
     total, *kinds = map(int, counts.groups())
     assert total == sum(kinds) == sum(map(stands, runs.values()))
 

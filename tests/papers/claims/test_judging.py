@@ -178,7 +178,7 @@ def test_many_claims_are_corrected_together():
     data = tuple(Datum(each, "small") for each in duel(items, *names, 0.2))
     alone = verdicts(Evidence(data), [wins])[0]
     assert alone.p < 0.05 < 2 * alone.p
-    assert alone.outcome == "supported"
+    assert alone.outcome == "transfers"
     other = by_name("sharpbalance/fisher-curvature")
     open_case = (Datum(each, "small") for each in CASES[other.name](0))
     both = verdicts(Evidence((*data, *open_case)), [wins, other])
@@ -219,7 +219,7 @@ def test_a_baseline_that_is_sharpest_refutes_that_safety_is_sharp():
     refuting = CASES["rethinking/baseline-flattest"](-1)
     data = Evidence(tuple(Datum(each, "small") for each in refuting))
     (found,) = verdicts(data, [by_name(name)])
-    assert found.outcome == "refuted"
+    assert found.outcome == "does not transfer"
     assert "no control is sharper than the baseline" in found.why
 
 
@@ -345,12 +345,12 @@ def test_verdicts_as_a_document_and_as_markdown():
     written = json.loads(as_json(document(found)))
     assert unseal("claims", written, "claims")["level"] == 0.05
     (first,) = [row for row in written["verdicts"] if row["claim"] == name]
-    assert (first["outcome"], first["size"]) == ("supported", "small")
+    assert (first["outcome"], first["size"]) == ("transfers", "small")
     assert len(first["findings"]) == 6
     assert first["findings"][0]["high"] is None
-    rest = f"{len(CLAIMS) - 5} no data"
+    rest = f"no data {len(CLAIMS) - 5}"
     text = markdown(found)
-    assert f"\nsmall: 1 supported; computed: 2 supported, 2 refuted; {rest}.\n" in text
+    assert f"\nsmall: transfers 1; computed: supported 2, refuted 2; {rest}.\n" in text
     assert "[`wins-ood`](#why-sharpbalance-wins-ood) SharpBalance is more" in text
     assert "At size small: It holds in 6 of 6 comparisons" in text
     assert "`tepui x`" in text

@@ -72,7 +72,7 @@ def test_undecided_is_not_refuted():
     assert row.get("decided at size", "") == ""
 
 
-@pytest.mark.parametrize(("way", "said"), [(1, "Supported"), (-1, "Refuted")])
+@pytest.mark.parametrize(("way", "said"), [(1, "Transfers"), (-1, "Does not transfer")])
 def test_one_size_decides_where_others_are_open(way, said):
     text = told(numbers(WINS, 0, "medium"), numbers(WINS, way, "small"))
     assert len(below(text, f"**{said}** at `small`")) == 1
@@ -82,11 +82,20 @@ def test_one_size_decides_where_others_are_open(way, said):
 
 
 def test_sizes_that_contradict_each_other_are_both_told():
-    text = told(numbers(WINS, 1, "medium"), numbers(WINS, -1, "small"))
-    assert len(below(text, "**Supported** at `medium`")) == 1
-    assert len(below(text, "**Refuted** at `small`")) == 1
+    text = told(numbers(WINS, 1, "paper"), numbers(WINS, -1, "medium"))
+    assert len(below(text, "**Supported** at `paper`")) == 1
+    assert len(below(text, "**Refuted** at `medium`")) == 1
     row = counts(text, "SharpBalance, by the paper's rule")
     assert (row["supported"], row["refuted"], row[BOTH]) == ("0", "0", "1")
+    assert row["decided at size"] == "1 at `paper`, 1 at `medium`"
+
+
+def test_a_claim_counts_by_real_data_before_stand_ins():
+    text = told(numbers(WINS, 1, "medium"), numbers(WINS, -1, "small"))
+    assert len(below(text, "**Supported** at `medium`")) == 1
+    assert len(below(text, "**Does not transfer** at `small`")) == 1
+    row = counts(text, "SharpBalance, by the paper's rule")
+    assert (row["supported"], row["does not transfer"]) == ("1", "0")
     assert row["decided at size"] == "1 at `medium`, 1 at `small`"
 
 
@@ -108,16 +117,16 @@ def test_more_repetitions_are_not_another_size():
     text = told(
         numbers(WINS, 1, "small+ensembles=9"), numbers(WINS, 1, "small+members=9")
     )
-    assert below(text, "**Supported** at `small`") == [link(WINS)]
+    assert below(text, "**Transfers** at `small`") == [link(WINS)]
     assert "`small+members=9`" not in text
     text = told(numbers(WINS, 1, "small+members=9"))
-    assert below(text, "**Supported** at `small+members=9`") == [link(WINS)]
+    assert below(text, "**Transfers** at `small+members=9`") == [link(WINS)]
 
 
 def test_more_members_are_repetitions_of_single_networks():
     name = "sharpbalance/fisher-curvature"
     text = told(numbers(name, 1, "small+members=9"))
-    assert below(text, "**Supported** at `small`") == [link(name)]
+    assert below(text, "**Transfers** at `small`") == [link(name)]
 
 
 def test_of_several_studies_of_a_size_the_largest_is_told():
@@ -127,7 +136,7 @@ def test_of_several_studies_of_a_size_the_largest_is_told():
     found = verdicts(few + numbers(name, -1, "small+members=6"))
     several = [v for v in found if v.claim == name]
     assert [v.size for v in several] == ["small", "small+members=6"]
-    assert {v.outcome for v in several} == {"refuted"}
+    assert {v.outcome for v in several} == {"does not transfer"}
     claim = next(claim for claim in CLAIMS if claim.name == name)
     (shown,) = Standing(claim, tuple(several)).shown
     assert shown.size == "small+members=6"
@@ -143,7 +152,7 @@ def test_claims_without_data_are_not_undecided():
 def test_a_twin_that_comes_out_otherwise_is_set_beside_its_claim():
     both = numbers(WINS, -1, "medium"), numbers(f"{WINS}-released", 1, "medium")
     text = told(*both)
-    assert "With the paper's rule 10 of 11 come out the same (10 no data)." in text
+    assert "With the paper's rule 10 of 11 come out the same (no data 10)." in text
     (row,) = [line for line in text.splitlines() if line.startswith(f"| {link(WINS)}")]
     first, second = row.strip("| ").split(" | ")[-2:]
     assert re.fullmatch(r"\*\*refuted\*\* at `medium`: -[\d.]+ \(.* to .*\)", first)
@@ -153,7 +162,7 @@ def test_a_twin_that_comes_out_otherwise_is_set_beside_its_claim():
 def test_a_twin_that_comes_out_the_same_is_only_counted():
     both = numbers(WINS, 1, "medium"), numbers(f"{WINS}-released", 1, "medium")
     text = told(*both)
-    said = "With the paper's rule 11 of 11 come out the same (1 supported, 10 no data)."
+    said = "With the paper's rule 11 of 11 come out the same (supported 1, no data 10)."
     assert said in text
     assert f"| {link(WINS)}" not in text
 

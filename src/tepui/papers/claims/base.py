@@ -35,7 +35,19 @@ from tepui.studies.significance import tails
 if TYPE_CHECKING:
     from tepui.papers.claims.evidence import Datum, Evidence
 
-Outcome = Literal["supported", "refuted", "undecided", "no data"]
+Outcome = Literal[
+    "supported",
+    "refuted",
+    "transfers",
+    "does not transfer",
+    "undecided",
+    "no data",
+]
+# For and against a claim, on the paper's own kind of data and on stand-ins for them.
+ON_REAL_DATA: tuple[Outcome, Outcome] = ("supported", "refuted")
+ON_STAND_INS: tuple[Outcome, Outcome] = ("transfers", "does not transfer")
+DECIDED = (*ON_REAL_DATA, *ON_STAND_INS)
+AGAINST = (ON_REAL_DATA[1], ON_STAND_INS[1])
 Scope = Literal["always", "generally"]
 LEVEL = 0.05
 # What the finding that decides against a claim is: one that is open, one that fails.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from tepui.papers.claims.as_run import noise_ratios
-from tepui.papers.claims.base import Claim
+from tepui.papers.claims.base import DECIDED, Claim
 from tepui.papers.claims.designs import design_of
 from tepui.papers.claims.judging import CLAIMS, Verdict
 from tepui.papers.claims.power import Array, Power, expected
@@ -12,7 +12,7 @@ from tepui.papers.writing import as_markdown
 
 ENOUGH = 0.8  # power that is asked for
 PLANNED = "the planned effect"
-DECIDED = "supported or refuted"
+BY_TEST = "decided by their test"
 OF_PAPER = (
     "undecided with an interval that leaves out zero or an effect that the paper prints"
 )
@@ -101,13 +101,13 @@ def _power_found(as_run: Mapping[str, float], standing: Mapping[str, Verdict]) -
 
 def _kinds(standing: Mapping[str, Verdict], claims: Sequence[Claim]) -> str:
     """Return how many verdicts stand, and by what."""
-    kinds: dict[str, list[str]] = {DECIDED: [], OF_PAPER: [], ASSUMED: []}
+    kinds: dict[str, list[str]] = {BY_TEST: [], OF_PAPER: [], ASSUMED: []}
     for claim in claims:
         if claim.name in standing:
             kinds[_stands_by(claim, standing[claim.name])].append(f"`{claim.name}`")
     counts = [f"{len(names)} {kind}" for kind, names in kinds.items()]
     for n, kind in enumerate(kinds):
-        if kind != DECIDED and kinds[kind]:
+        if kind != BY_TEST and kinds[kind]:
             counts[n] += f" ({', '.join(kinds[kind])})"
     said = "; ".join(counts)
     return f"Of {len(standing)} of them the verdict stands (bold): {said}.\n"
@@ -115,8 +115,8 @@ def _kinds(standing: Mapping[str, Verdict], claims: Sequence[Claim]) -> str:
 
 def _stands_by(claim: Claim, verdict: Verdict) -> str:
     design = design_of(claim)
-    if verdict.outcome in ("supported", "refuted"):
-        return DECIDED
+    if verdict.outcome in DECIDED:
+        return BY_TEST
     of_printed = design is not None and design.of_printed
     return OF_PAPER if of_printed or {*verdict.excludes} - {PLANNED} else ASSUMED
 

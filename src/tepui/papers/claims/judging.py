@@ -1,7 +1,8 @@
 """Verdicts on all claims, size by size, from the numbers that are there.
 
 Numbers of different sizes are never joined: a stand-in says nothing about the paper's
-experiment, and a shortened run is a study of its own. The p-values of a paper's claims
+experiment, so that there a claim transfers or does not, and a shortened run is a study
+of its own. The p-values of a paper's claims
 at one size are corrected together (Holm), so that one wrong verdict among them has a
 probability of at most five percent.
 """
@@ -16,6 +17,8 @@ from typing import NamedTuple
 from tepui.papers.claims import rethinking, sed, sharpbalance
 from tepui.papers.claims.base import (
     LEVEL,
+    ON_REAL_DATA,
+    ON_STAND_INS,
     Checked,
     Claim,
     Decision,
@@ -37,6 +40,7 @@ CLAIMS: tuple[Claim, ...] = (
     *rethinking.CLAIMS,
 )
 UNKNOWN = "has no known error"
+STAND_INS = "small"  # the size that has other data and networks than the papers
 
 
 @dataclass(frozen=True)
@@ -202,7 +206,9 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
     settled = claim.scope == "always" and not decision.holds
     if p > LEVEL or (missing and not settled):
         return "undecided", sentence
-    return ("supported" if decision.holds else "refuted"), sentence
+    stand_ins = hearing.size.split("+")[0] == STAND_INS
+    holds, fails = ON_STAND_INS if stand_ins else ON_REAL_DATA
+    return (holds if decision.holds else fails), sentence
 
 
 def _missing(hearing: _Hearing) -> tuple[tuple[str, ...], str]:

@@ -1,7 +1,8 @@
 """What came of the claims, in plain words: counts, what is decided, what is open.
 
 A claim has a verdict for each size. It counts as supported if it is at some size and
-refuted at none, and the other way round; the sizes are named. Twins of a claim (by
+refuted at none, and the other way round. Only if real data leave it open does it count
+by what transfers to stand-ins. Twins of a claim (by
 another rule, on other data) are set beside it where they come out otherwise.
 """
 
@@ -9,16 +10,22 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tepui.papers.claims.base import Claim, Outcome
+from tepui.papers.claims.base import (
+    AGAINST,
+    DECIDED,
+    ON_REAL_DATA,
+    ON_STAND_INS,
+    Claim,
+    Outcome,
+)
 from tepui.papers.claims.judging import CLAIMS, Verdict, tally
 from tepui.papers.writing import as_markdown
 
-DECIDED: tuple[Outcome, ...] = ("supported", "refuted")
 OPEN: tuple[Outcome, ...] = ("no data", "undecided")
-BOTH = "supported and refuted, at different sizes"
-# In the order of the columns; the last two only where there are such claims.
-STANDINGS = ("supported", "refuted", "undecided", BOTH, "no data")
-USUAL = STANDINGS[:3]
+BOTH = "both, at different sizes"
+# In the order of the columns; the last two only if there are such claims.
+STANDINGS = (*DECIDED, "undecided", BOTH, "no data")
+USUAL = STANDINGS[:5]
 
 
 @dataclass(frozen=True)
@@ -70,12 +77,13 @@ class Standing:
 
     @property
     def outcome(self) -> str:
-        """Supported or refuted where a size says so and none the contrary."""
+        """For or against the claim if a size says so and none the contrary."""
         found = {verdict.outcome for verdict in self.verdicts}
-        decided = [outcome for outcome in DECIDED if outcome in found]
-        if len(decided) > 1:
-            return BOTH
-        return decided[0] if decided else max(found, key=OPEN.index)
+        for kind in (ON_REAL_DATA, ON_STAND_INS):
+            decided = [outcome for outcome in kind if outcome in found]
+            if decided:
+                return decided[0] if len(decided) == 1 else BOTH
+        return max(found, key=OPEN.index)
 
     @property
     def shown(self) -> tuple[Verdict, ...]:
@@ -166,7 +174,7 @@ def _listed(several: Sequence[Standing]) -> str:
 def _item(standing: Standing, verdict: Verdict | None = None) -> str:
     """Return a claim with what a reader must know beside its verdict."""
     notes, printed = [], standing.verdicts[0].printed
-    if verdict is not None and verdict.outcome == "refuted":
+    if verdict is not None and verdict.outcome in AGAINST:
         notes += [tally(verdict.findings)] if len(verdict.findings) > 1 else []
     elif verdict is not None and "the printed effect" in verdict.excludes:
         notes.append("the interval excludes the printed effect")
@@ -184,7 +192,7 @@ def _twins(
         one.outcome for one, other in pairs if one.outcome == other.outcome
     )
     apart = [(one, other) for one, other in pairs if one.outcome != other.outcome]
-    each = ", ".join(f"{counts[name]} {name}" for name in STANDINGS if counts[name])
+    each = ", ".join(f"{name} {counts[name]}" for name in STANDINGS if counts[name])
     said = f" With {group.versus[0]} {counts.total()} of {len(pairs)} come out the same"
     said += f" ({each})." if each else "."
     if not apart:

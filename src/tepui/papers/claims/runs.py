@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tepui.papers.claims.base import Claim
+from tepui.papers.claims.base import DECIDED, Claim
 from tepui.papers.claims.designs import Design, design_of
 from tepui.papers.claims.judging import Verdict
 
@@ -48,4 +48,4 @@ def whole_runs(
 
 def stands(verdict: Verdict) -> bool:
     """Return whether a verdict decides, or rules out no effect or the claimed one."""
-    return verdict.outcome in ("supported", "refuted") or bool(verdict.excludes)
+    return verdict.outcome in DECIDED or bool(verdict.excludes)

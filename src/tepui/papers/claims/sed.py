@@ -140,7 +140,8 @@ def _exponents(methods: Sequence[str], region: Region) -> Judge:
 CLAIMS = (
     Claim(
         name="sed/unique",
-        text="SED's members give more different answers than any other method's.",
+        text="SED's members give more different answers than any other method's "
+        "(circular: our weight was chosen by this measure).",
         source="Section 4.2; table 1",
         needs=("sed/table1",),
         judge=among(_shifted, partial(duels, metric="unique_predictions", winner=SED)),
@@ -218,7 +219,7 @@ CLAIMS = (
     Claim(
         name="sed/naive-quadratic",
         text="The cost of the naive methods' step is O(M²), at most quadratic in their "
-        "members (judged: an exponent below 2.25).",
+        "members (judged: only the upper bound, an exponent below 2.25).",
         source="Section 4.4; figure 4",
         needs=("sed/figure4",),
         judge=_exponents(["a2d", "divdis"], AT_MOST_QUADRATIC),

@@ -85,7 +85,7 @@ def summary(judged: Sequence[Verdict]) -> str:
     parts = []
     for size in sorted(sizes, key=lambda size: size == ""):
         counts = Counter(v.outcome for v in judged if v.size == size)
-        said = [f"{counts[name]} {name}" for name in OUTCOMES if counts[name]]
+        said = [f"{name} {counts[name]}" for name in OUTCOMES if counts[name]]
         parts.append(f"{size}: {', '.join(said)}" if size else ", ".join(said))
     return "; ".join(parts)
 

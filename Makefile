@@ -19,7 +19,7 @@ REFERENCES := "curvlinops-for-pytorch>=3" "backpack-for-pytorch>=1.7"
 
 # What the suite says of a package as its users have it: models, training, scores,
 # predictions, the page, the command line.
-CORE := tests/test_wheel.py tests/test_public_api.py tests/test_end_to_end.py \
+CORE := tests/test_wheel.py tests/test_public_api.py \
 	tests/core tests/ensembles tests/evaluation tests/methods tests/metrics \
 	tests/models tests/report tests/training/test_fit.py tests/cli/test_main.py
 

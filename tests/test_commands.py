@@ -33,7 +33,7 @@ ELSEWHERE = {"docs/from_released_code.md": "tests/cli/test_released_commands.py"
 MINUTES = "takes minutes; a slow test runs it as printed"
 HOURS = "takes hours as printed"
 GPU = "takes a GPU for hours, and data that are not here"
-RERUN = "reads what such a line wrote; see tests/test_decision_pages.py"
+RERUN = "reads what such a line wrote"
 PLAN = "takes hours; its recipe runs in tests/papers/test_all.py"
 
 

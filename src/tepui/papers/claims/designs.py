@@ -1,6 +1,6 @@
 """Studies that can decide the claims: at which size, how often, with which noise.
 
-``tests/papers/claims/test_power.py`` simulates them. Twins of a claim have its design.
+Twins of a claim have its design.
 """
 
 import math

@@ -4,9 +4,9 @@ r"""The trace of the loss's Hessian, by Hutchinson's estimator.
     \operatorname{tr} H = \mathbb{E}_v \, v^\top H v, \qquad
     H = \nabla^2_\theta L(\theta), \quad v_j = \pm 1,
 
-unbiased, with variance :math:`2 \sum_{i \ne j} H_{ij}^2` per probe. Each product
-:math:`v^\top H_j v` of a sample comes from forward differentiation alone, so that the
-standard error covers probes and samples.
+unbiased, with variance :math:`2 \sum_{i \ne j} H_{ij}^2` per probe. Each sample has
+its own product :math:`v^\top H_j v`, so that the standard error covers probes and
+samples.
 
 Differs from the released code: a fixed number of probes and a standard error instead
 of stopping at a small change.

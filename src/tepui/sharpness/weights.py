@@ -48,9 +48,12 @@ class _TwiceDifferentiable(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if func is torch._weight_norm:
-            v, g, dim = args
-            return v * (g / torch.norm_except_dim(v, 2, dim))
+            func = _weight_norm
         return func(*args, **(kwargs or {}))
+
+
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    return v * (g / torch.norm_except_dim(v, 2, dim))
 
 
 def losses_at(model: nn.Module, loss: Loss) -> Callable[[Parameters, Batch], Tensor]:
@@ -70,7 +73,7 @@ def along(
 
     Args:
         function: Returns any number of values.
-        here: Where, a tensor or a collection of tensors.
+        here: The point, a tensor or a collection of tensors.
         way: The direction, of the same structure.
         order: One for slopes, two for curvatures.
 

@@ -6,7 +6,7 @@ r"""The Fisher–Rao norm of the weights.
 
 With the outputs :math:`f`, :math:`\langle \theta, \nabla_\theta \ell \rangle =
 \langle \partial \ell / \partial f, J \theta \rangle`. ``method="direct"`` takes
-:math:`J \theta` by forward differentiation along the weights, for any architecture. A
+:math:`J \theta` by differentiation along the weights, for any architecture. A
 network of :math:`D` linear layers with ReLU and without biases is homogeneous,
 :math:`J \theta = D f`, so that for cross-entropy
 
@@ -25,11 +25,11 @@ References:
     AISTATS 2019.
 """
 
+from functools import partial
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
-from torch.func import jvp
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tepui.core.checks import one_of, require
@@ -39,7 +39,7 @@ from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import forward, undisturbed
 from tepui.sharpness.measurement import Measurement, mean_of
 from tepui.sharpness.selection import Data, name_of, select
-from tepui.sharpness.weights import WeightVector
+from tepui.sharpness.weights import WeightVector, along
 
 Form = Literal["analytic", "direct"]
 Labels = Literal["empirical", "model"]
@@ -107,7 +107,9 @@ def fisher_rao(
             with torch.no_grad():
                 outputs = tangent = forward(model, batch.inputs).double()
         else:
-            outputs, tangent = _along(weights, batch)
+            here = weights.vector
+            passed = along(partial(weights.outputs, batch=batch), here, here, order=1)
+            outputs, tangent = (part.double() for part in passed)
         tangent = factor * tangent
         if labels == "model":
             return _expected_square(outputs, tangent)
@@ -131,17 +133,6 @@ def depth_of(model: nn.Module) -> int:
     count = sum(isinstance(part, LAYERS) for part in model.modules())
     require(count > 0, "model", "have linear or convolutional layers", count)
     return count
-
-
-def _along(weights: WeightVector, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Return the outputs and their derivative along the weights."""
-
-    def outputs_of(vector: Tensor) -> Tensor:
-        return weights.outputs(vector, batch)
-
-    here = (weights.vector,)
-    outputs, tangent = jvp(outputs_of, here, here)  # type: ignore[misc]
-    return outputs.detach().double(), tangent.detach().double()
 
 
 def _slope(outputs: Tensor, targets: Tensor, loss: Loss) -> Tensor:

@@ -91,8 +91,13 @@ def hessian_eigenvalues(
         start = normal_like(free, stream)[kept]
         how = num_eigenvalues, which, tolerance
         vectors = _eigenvectors(weights, batches, kept, start, *how)
-        curvatures = [curvatures_along(weights, batches, v).detach() for v in vectors]
-    return tuple(mean_of(values, settings) for values in curvatures)
+        curvatures = [curvatures_along(weights, batches, v) for v in vectors]
+    found = [mean_of(values, settings) for values in curvatures]
+
+    def rank(one: Measurement) -> float:
+        return {"LA": -one.value, "SA": one.value, "LM": -abs(one.value)}[which]
+
+    return tuple(sorted(found, key=rank))
 
 
 def hessian_product(weights: WeightVector, batches: Selection, way: Tensor) -> Tensor:
@@ -121,7 +126,7 @@ def _eigenvectors(
     which: Which,
     tolerance: float,
 ) -> list[Tensor]:
-    """Return unit eigenvectors, that of the extreme eigenvalue first.
+    """Return unit eigenvectors.
 
     Lanczos iteration runs in the coordinates of the kept weights: it may not leave
     them, as it would for vectors of the whole space once those are exhausted.
@@ -141,6 +146,5 @@ def _eigenvectors(
     size = len(kept)
     operator = LinearOperator((size, size), matvec=product, dtype=np.float64)
     first = start.double().cpu().numpy()
-    values, vectors = eigsh(operator, count, which=which, v0=first, tol=tolerance)
-    order = {"LA": -values, "SA": values, "LM": -np.abs(values)}[which].argsort()
-    return [spread(vectors[:, i]) for i in order]
+    _, vectors = eigsh(operator, count, which=which, v0=first, tol=tolerance)
+    return [spread(vector) for vector in vectors.T]

@@ -4,9 +4,9 @@ r"""The trace of the loss's Hessian, by Hutchinson's estimator.
     \operatorname{tr} H = \mathbb{E}_v \, v^\top H v, \qquad
     H = \nabla^2_\theta L(\theta), \quad v_j = \pm 1,
 
-unbiased, with variance :math:`2 \sum_{i \ne j} H_{ij}^2` per probe. Each product
-:math:`v^\top H_j v` of a sample comes from forward differentiation alone, so that the
-standard error covers probes and samples.
+unbiased, with variance :math:`2 \sum_{i \ne j} H_{ij}^2` per probe. Each sample has
+its own product :math:`v^\top H_j v`, so that the standard error covers probes and
+samples.
 
 Differs from the released code: a fixed number of probes and a standard error instead
 of stopping at a small change.
@@ -46,8 +46,8 @@ def hessian_trace(
         model: Any module; left unchanged.
         dataset: A data set, or a loader that does not shuffle.
         loss: Returns one loss per sample.
-        num_probes: How many vectors of random signs; each costs about four forward
-            passes over the samples.
+        num_probes: How many vectors of random signs; each costs about twenty
+            forward passes over the samples.
         masks: Boolean tensors by parameter name; the Hessian is that of the weights
             that are True.
         num_samples: How many samples; None takes all.
@@ -74,7 +74,7 @@ def hessian_trace(
     free = weights.scale()
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         ways = (free * signs_like(free, stream) for _ in range(num_probes))
-        rows = [curvatures_along(weights, batches, way).detach() for way in ways]
+        rows = [curvatures_along(weights, batches, way) for way in ways]
     settings = batches.settings(
         "hessian_trace",
         probes=num_probes,

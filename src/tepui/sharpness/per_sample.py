@@ -148,7 +148,7 @@ def sample_hessian_trace(
     *,
     num_probes: int = 10,
     loss: Loss = cross_entropy,
-    batch_size: int = 256,
+    batch_size: int = 100,
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """Estimate the trace of each sample's Hessian.

@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, jvp
+from torch.func import functional_call
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from tepui.core.checks import require
 from tepui.data.arrays import Batch
@@ -32,16 +34,62 @@ def outputs_at(model: nn.Module) -> Callable[[Parameters, Batch], Tensor]:
         def call(*arguments: Tensor, **keywords: Tensor) -> Any:
             return functional_call(model, values, arguments, keywords)
 
-        returned = forward(call, batch.inputs)
+        with _TwiceDifferentiable():
+            returned = forward(call, batch.inputs)
         return returned.float() if returned.dtype.itemsize < 4 else returned
 
     return outputs
+
+
+class _TwiceDifferentiable(TorchFunctionMode):
+    """Weight norm by its formula: torch's kernel has a wrong second derivative."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func is torch._weight_norm:
+            func = _weight_norm
+        return func(*args, **(kwargs or {}))
+
+
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    return v * (g / torch.norm_except_dim(v, 2, dim))
 
 
 def losses_at(model: nn.Module, loss: Loss) -> Callable[[Parameters, Batch], Tensor]:
     """Return a model's per-sample losses as a function of some of its tensors."""
     outputs = outputs_at(model)
     return lambda values, batch: loss(outputs(values, batch), batch.targets)
+
+
+def along(
+    function: Callable[[Any], Tensor], here: Any, way: Any, order: int
+) -> tuple[Tensor, Tensor]:
+    r"""Return a function's values and their derivatives of an order along a direction.
+
+    Backward passes only: torch's second forward derivative of LayerNorm is wrong. The
+    derivative of :math:`\sum_i u_i f_i(x + a v)` in :math:`a` is linear in :math:`u`,
+    so that one backward pass to :math:`u` gives that of every value.
+
+    Args:
+        function: Returns any number of values.
+        here: The point, a tensor or a collection of tensors.
+        way: The direction, of the same structure.
+        order: One for slopes, two for curvatures.
+
+    Returns:
+        Values and derivatives, detached.
+    """
+    with torch.enable_grad():
+        step = tree_leaves(here)[0].new_zeros((), requires_grad=True)
+        values = function(tree_map(lambda x, v: x + step * v, here, way))
+        u = torch.ones_like(values, requires_grad=True)
+        # The zero keeps derivatives that are constant connected to step and u.
+        total = (u * (values + 0 * step**order)).sum()
+        for _ in range(order):
+            (total,) = torch.autograd.grad(total, step, create_graph=True)
+        (derivatives,) = torch.autograd.grad(total, u)
+    return values.detach(), derivatives
 
 
 def curvature_along(function: Callable[[Any], Tensor], here: Any, way: Any) -> Tensor:
@@ -51,13 +99,7 @@ def curvature_along(function: Callable[[Any], Tensor], here: Any, way: Any) -> T
         >>> curvature_along(lambda x: x.pow(3), torch.tensor(2.0), torch.tensor(1.0))
         tensor(12.)
     """
-
-    def slope(there: Any) -> Tensor:
-        first: Tensor = jvp(function, (there,), (way,))[1]
-        return first
-
-    second: Tensor = jvp(slope, (here,), (way,))[1]
-    return second
+    return along(function, here, way, order=2)[1]
 
 
 def normalized_logits(outputs: Tensor) -> Tensor:

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -38,6 +37,8 @@ from tepui.core.precision import Precision
 from tepui.core.task import GAUSSIAN
 from tepui.data import Arrays, ImageFiles, Table
 from tepui.data.arrays import Inputs
+from tepui.data.files.numpy_files import rows_in
+from tepui.data.files.origins import require_file
 from tepui.data.files.table_rows import read_table
 from tepui.data.numbered_as import numbered_as
 from tepui.data.preparation import NO_LABEL, Preparation
@@ -332,10 +333,8 @@ def _read(
             f"no image, folder of images or data set {inputs}{hint}"
         )
     if inputs.suffix == ".npy":
-        numbers = torch.from_numpy(np.load(inputs, allow_pickle=False))
-        if numbers.is_floating_point():
-            numbers = numbers.float()
-        return _unlabeled(preparation.tensors(numbers)), ()
+        require_file(inputs)
+        return _unlabeled(preparation.tensors(rows_in(inputs))), ()
     return preparation.images(files_of(inputs) or []), ()
 
 

@@ -42,7 +42,7 @@ def to_tensor(argument: str, values: object) -> Tensor:
         raise ValueError(f"{argument} must {rule} ({error})") from error
     if array.dtype.kind not in "uifb":
         raise ValueError(f"{argument} must {rule}, got {array.dtype.str}")
-    tensor = torch.tensor(array)
+    tensor = torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
     return tensor.to(torch.get_default_dtype()) if array.dtype.kind == "f" else tensor
 
 

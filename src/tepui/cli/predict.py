@@ -28,7 +28,7 @@ from tepui.cli.members import named_ensemble
 from tepui.cli.mistakes import nearest
 from tepui.cli.other_rows import check_read_alike, rows_like
 from tepui.cli.remembered import kind_of, remembered_data
-from tepui.cli.runs_named import check_run
+from tepui.cli.runs_named import check_replaced, check_run
 from tepui.cli.tested import is_other
 from tepui.cli.unreadable import LEFT_OUT, end_if_left_out, predict_readable
 from tepui.core.checks import require
@@ -45,7 +45,7 @@ from tepui.data.preparation import NO_LABEL, Preparation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import files_of
 from tepui.ensembles.loading import preparation_in
-from tepui.evaluation.prediction_file import check_format, write_predictions
+from tepui.evaluation.prediction_file import KIND, check_format, write_predictions
 from tepui.evaluation.sample_statistics import COVERAGE
 from tepui.evaluation.shards import (
     PLAN,
@@ -129,8 +129,7 @@ def predict(
     check_format(out)
     check_level(level)
     check_run(run)
-    if out.exists() and not overwrite:
-        raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
+    check_replaced(out, KIND, overwrite)
     parts = out.with_name(out.name + PARTS)
     _check_ours(parts)
     labeled = None

@@ -213,3 +213,19 @@ def test_another_file_under_the_name_of_a_model_is_damage(name, tmp_path, capsys
     assert stop.value.code == 1
     shown = "".join(capsys.readouterr().out.split())
     assert f"musthold'{name.split('.')[0]}'" in "".join(shown.replace("│", "").split())
+
+
+def test_a_folder_that_another_process_took_over_is_told_in_one_line(
+    tmp_path, monkeypatch, capsys
+):
+    from tepui.core.lease import Lease, LeaseLostError
+
+    def lost(*_):
+        raise LeaseLostError("run/.lease was taken over by process 3 on elsewhere")
+
+    monkeypatch.setattr(Lease, "check", lost)
+    with pytest.raises(SystemExit) as stop:
+        main(["train", *FAST, "--out", str(tmp_path / "run")])
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "tepui: run/.lease was taken over by process 3 on elsewhere"

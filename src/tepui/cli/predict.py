@@ -45,9 +45,10 @@ from tepui.data.preparation import NO_LABEL, Preparation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import files_of
 from tepui.ensembles.loading import preparation_in
-from tepui.evaluation.prediction_file import KIND, check_format, write_predictions
+from tepui.evaluation.prediction_file import check_format, write_predictions
 from tepui.evaluation.sample_statistics import COVERAGE
 from tepui.evaluation.shards import (
+    KIND,
     PLAN,
     BegunOtherwiseError,
     ShardedPredictions,

@@ -177,3 +177,55 @@ def test_a_second_trainer_is_refused_with_the_name_of_the_first(tmp_path):
             holder.kill()
     main(again)  # the dead do not block
     shutil.rmtree(out)
+
+
+def test_no_output_replaces_a_file_of_a_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["train", *FAST, "--out", "run"])
+    main(["predict", "run", "digits", "--out", "run/mine.safetensors"])
+    content = {p: p.read_bytes() for p in Path("run").rglob("*") if p.is_file()}
+    own = Path("run/mine.safetensors")
+    weights = [p for p in content if p.suffix == ".safetensors" and p != own]
+    assert len(weights) == 3  # of the ensemble, and of the checkpoint of each member
+    words = ["predict", "run", "digits", "--overwrite", "--out"]
+    others = [p for p in content if p.suffix in (".json", ".jsonl")]
+    export = ["export", "run", "--to", "onnx", "--overwrite", "--out"]
+    for command, files in ((words, weights), (export, [*weights, *others, own])):
+        for file in files:
+            with pytest.raises(SystemExit) as stop:
+                main([*command, str(file)])
+            assert stop.value.code == 2
+            said = f"--out must be no file of a run, which would be lost, got '{file}'"
+            assert said in capsys.readouterr().err
+    assert {p: p.read_bytes() for p in content} == content
+    main([*words, str(own)])
+    main(["predict", "run", "digits", "--out", "run/mine.csv"])
+    main([*words, "run/mine.csv"])
+    assert {p: p.read_bytes() for p in content} == content
+
+
+@pytest.mark.parametrize("name", ["ensemble.safetensors", "detectors.safetensors"])
+def test_another_file_under_the_name_of_a_model_is_damage(name, tmp_path, capsys):
+    evaluated(tmp_path)
+    shutil.copy(tmp_path / "logits.safetensors", tmp_path / name)
+    with pytest.raises(SystemExit) as stop:
+        main(["verify", str(tmp_path)])
+    assert stop.value.code == 1
+    shown = "".join(capsys.readouterr().out.split())
+    assert f"musthold'{name.split('.')[0]}'" in "".join(shown.replace("│", "").split())
+
+
+def test_a_folder_that_another_process_took_over_is_told_in_one_line(
+    tmp_path, monkeypatch, capsys
+):
+    from tepui.core.lease import Lease, LeaseLostError
+
+    def lost(*_):
+        raise LeaseLostError("run/.lease was taken over by process 3 on elsewhere")
+
+    monkeypatch.setattr(Lease, "check", lost)
+    with pytest.raises(SystemExit) as stop:
+        main(["train", *FAST, "--out", str(tmp_path / "run")])
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == "tepui: run/.lease was taken over by process 3 on elsewhere"

@@ -1,5 +1,6 @@
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -211,3 +212,27 @@ def test_a_folder_that_is_gone_is_not_taken_for_a_lost_lease(tmp_path):
         shutil.rmtree(tmp_path / "run")
         with pytest.raises(FileNotFoundError, match="run was removed or emptied while"):
             lease.check()
+
+
+def test_a_lease_that_a_full_disk_left_unwritten_holds_up_nobody(tmp_path):
+    folder = tmp_path / ".lease"
+    with leased(folder):
+        pass
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(OSError, match=rf"^{folder}/2 could not be written: file"):
+            leased(folder).__enter__()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+    assert numbers(folder) == ["1"]
+    with leased(folder, stale_after=1000, wait=False):
+        assert numbers(folder) == ["2"]
+
+
+@pytest.mark.parametrize("process", [-1, 0])
+def test_a_number_that_stands_for_several_processes_holds_nothing(process, tmp_path):
+    holder = {"host": host(), "process": process, "started": "unknown"}
+    (tmp_path / "1").write_text(json.dumps(holder) + "\n")
+    with leased(tmp_path, stale_after=1000, wait=False):
+        assert numbers(tmp_path) == ["2"]

@@ -4,6 +4,7 @@ What an ensemble says is the reference; no exported graph is compared with anoth
 """
 
 import json
+import resource
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -290,3 +291,15 @@ def test_sets_that_draw_random_numbers_are_left_out(tmp_path):
     file = tmp_path / "model.pt2"
     export_ensemble(ensemble, IMAGES, file, to="torch")
     assert "sets" not in torch.export.load(file).module()(BYTES[:3])
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path):
+    ensemble, file = CASES["intervals"].ensemble(), tmp_path / "full.onnx"
+    before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(OSError, match=rf"^{file} could not be written"):
+            export_ensemble(ensemble, NUMBERS, file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (before, hard))
+    assert not [*tmp_path.iterdir()]

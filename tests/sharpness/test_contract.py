@@ -115,6 +115,25 @@ def test_keeps_the_contract(name):
     check_measure(MEASURES[name], depends_on_batches=name in DEPEND_ON_BATCHES)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float32], ids=str)
+@every_measure
+def test_the_type_of_numbers_does_not_matter(name, dtype):
+    model, data = network(), classified()
+    whole = (3 * data.inputs).round().abs()
+    expected = values(name, model, Arrays(whole, data.targets))
+    found = values(name, model, Arrays(whole.to(dtype), data.targets))
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("name", sorted(OF_SAMPLES))
+def test_the_type_of_numbers_does_not_matter_to_each_sample(name):
+    model, data = network(), classified()
+    whole, of_samples = (3 * data.inputs).round().abs(), getattr(sharpness, name)
+    expected = of_samples(model, Arrays(whole, data.targets))
+    found = of_samples(model, Arrays(whole.to(torch.uint8), data.targets))
+    assert torch.equal(found, expected)
+
+
 class Counting(nn.Linear):
     """Changes a buffer in every pass, in eval mode too."""
 

@@ -201,3 +201,42 @@ def test_labels_of_validation_data_must_fit():
 def test_bad_validation_is_refused(how, message):
     with pytest.raises(ValueError, match=message):
         fitted(images(), **how)
+
+
+@pytest.mark.parametrize(
+    ("held_out", "said"),
+    [
+        (Arrays(torch.zeros(4, 7), torch.arange(4) % 2), r"of shape \(7,\)"),
+        (Arrays({"x": torch.zeros(4, 6)}, torch.arange(4) % 2), "keyword argument"),
+        (Arrays(torch.zeros(4, 6).cfloat(), torch.arange(4) % 2), "ComplexFloat"),
+    ],
+    ids=["another size", "a mapping", "complex"],
+)
+@pytest.mark.parametrize("argument", ["validation", "unlabeled"])
+@pytest.mark.parametrize("present", [False, True])
+def test_data_of_another_shape_end_before_anything_begins(
+    held_out, said, argument, present, tmp_path
+):
+    out, given = tmp_path / "run", {argument: held_out}
+    if argument == "unlabeled":
+        given["method"] = tepui.methods.DivDis()
+    if present:
+        out.mkdir()
+    trained = tepui.Ensemble.build(lambda: torch.nn.Linear(6, 2), members=2)
+    before = copied(trained)
+    data = Arrays(torch.randn(8, 6), torch.arange(8) % 2)
+    how = {"method": DeepEnsemble(), "epochs": 2, "progress": "none", "out": out}
+    rule = f"^{argument} must fit the members, but: .*{said}"
+    with pytest.raises(ValueError, match=rule):
+        tepui.fit(trained, data, **how | given)
+    assert out.exists() == present
+    assert not present or not [*out.iterdir()]
+    assert_same_bits(trained, before)
+
+
+def test_validation_of_which_no_loss_can_be_taken_ends_before_anything_begins():
+    held_out = Arrays(torch.zeros(4, 6, 6), torch.arange(4) % 2)
+    data = Arrays(torch.randn(8, 6), torch.arange(8) % 2)
+    rule = "^validation must fit the members, but: labels must be integers of shape"
+    with pytest.raises(ValueError, match=rule):
+        fitted(data, lambda: torch.nn.Linear(6, 2), validation=held_out)

@@ -9,7 +9,7 @@ from torch import nn
 from tepui.cli.console import console
 from tepui.cli.datasets import Data, tested_part
 from tepui.cli.members import named_ensemble
-from tepui.cli.runs_named import check_run
+from tepui.cli.runs_named import check_replaced, check_run
 from tepui.core.checks import require
 from tepui.ensembles.loading import preparation_in
 
@@ -60,8 +60,7 @@ def export(
     others = {*ENDINGS.values()} - {ENDINGS[chosen]}
     ending = f"end in {ENDINGS[chosen]} with --to {chosen}"
     require(file.suffix.lower() not in others, "--out", ending, str(file))
-    if file.exists() and not overwrite:
-        raise FileExistsError(f"{file} exists; pass --overwrite to replace it")
+    check_replaced(file, None, overwrite)
     check_run(run)
     known = preparation_in(run)
     samples = tested_part(data, run)

@@ -57,6 +57,7 @@ from tepui.cli.printed import first_line
 from tepui.cli.words_first import with_words_first
 from tepui.cli.written import check_written
 from tepui.core.checks import one_of, require
+from tepui.core.lease import LeaseLostError
 from tepui.core.version import __version__
 from tepui.studies.job import JobError
 from tepui.training import (
@@ -122,7 +123,10 @@ PRINT = "--print_config"
 # Words that are answered without a command.
 OF_ALL = ("-h", "--help", "--version")
 # What ends in a message, not in a traceback.
-MISTAKES = (ValueError, OSError, ImportError, TrainingDiverged, RankLost, JobError)
+MISTAKES = (
+    *(ValueError, OSError, ImportError),
+    *(TrainingDiverged, RankLost, JobError, LeaseLostError),
+)
 # Commands whose work torchrun's processes share, and how others share theirs.
 OVER_RANKS = ("train", "compare", "evaluate")
 EXECUTORS = " (--executor and --workers spread its work)"

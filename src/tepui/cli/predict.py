@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
@@ -29,7 +28,7 @@ from tepui.cli.members import named_ensemble
 from tepui.cli.mistakes import nearest
 from tepui.cli.other_rows import check_read_alike, rows_like
 from tepui.cli.remembered import kind_of, remembered_data
-from tepui.cli.runs_named import check_run
+from tepui.cli.runs_named import check_replaced, check_run
 from tepui.cli.tested import is_other
 from tepui.cli.unreadable import LEFT_OUT, end_if_left_out, predict_readable
 from tepui.core.checks import require
@@ -38,6 +37,8 @@ from tepui.core.precision import Precision
 from tepui.core.task import GAUSSIAN
 from tepui.data import Arrays, ImageFiles, Table
 from tepui.data.arrays import Inputs
+from tepui.data.files.numpy_files import rows_in
+from tepui.data.files.origins import require_file
 from tepui.data.files.table_rows import read_table
 from tepui.data.numbered_as import numbered_as
 from tepui.data.preparation import NO_LABEL, Preparation
@@ -47,6 +48,7 @@ from tepui.ensembles.loading import preparation_in
 from tepui.evaluation.prediction_file import check_format, write_predictions
 from tepui.evaluation.sample_statistics import COVERAGE
 from tepui.evaluation.shards import (
+    KIND,
     PLAN,
     BegunOtherwiseError,
     ShardedPredictions,
@@ -128,8 +130,7 @@ def predict(
     check_format(out)
     check_level(level)
     check_run(run)
-    if out.exists() and not overwrite:
-        raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
+    check_replaced(out, KIND, overwrite)
     parts = out.with_name(out.name + PARTS)
     _check_ours(parts)
     labeled = None
@@ -332,10 +333,8 @@ def _read(
             f"no image, folder of images or data set {inputs}{hint}"
         )
     if inputs.suffix == ".npy":
-        numbers = torch.from_numpy(np.load(inputs, allow_pickle=False))
-        if numbers.is_floating_point():
-            numbers = numbers.float()
-        return _unlabeled(preparation.tensors(numbers)), ()
+        require_file(inputs)
+        return _unlabeled(preparation.tensors(rows_in(inputs))), ()
     return preparation.images(files_of(inputs) or []), ()
 
 

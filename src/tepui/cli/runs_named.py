@@ -5,8 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tepui.cli.mistakes import nearest
+from tepui.core.checks import require
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.loading import DIVERGED, RUN
+from tepui.studies.verifying import UNSEALED, verify
 
 RUNS = Path("runs")
 DEPTH = 3  # of a comparison's folders, whose runs lie by method and ensemble
@@ -36,6 +38,27 @@ def check_run(place: Path) -> None:
             f"{place} is not a run but holds {_counted(inside)}: {_some(inside)}; name "
             "one of them"
         )
+
+
+def check_replaced(out: Path, written: str | None, overwrite: bool) -> None:
+    """Raise if a file is there, unless it is to be replaced and no file of a run.
+
+    Args:
+        out: The file to write.
+        written: What files of its kind say that they hold, if they are sealed.
+        overwrite: Whether it is to be replaced.
+
+    Raises:
+        FileExistsError: If it is there and may not be replaced.
+        ValueError: If it is another file of tepui's, such as the weights of a run.
+    """
+    if not out.exists():
+        return
+    if not overwrite:
+        raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
+    kinds = [finding.kind for finding in verify(out)] if out.is_file() else []
+    rule = "be no file of a run, which would be lost"
+    require({*kinds} <= {UNSEALED, written}, "--out", rule, str(out))
 
 
 def runs_below(folder: Path, depth: int) -> Iterator[Path]:

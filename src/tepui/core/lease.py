@@ -150,7 +150,14 @@ def _create(folder: Path, number: int) -> tuple[Lease, TextIO] | None:
         file.close()
         path.unlink()
         return None
-    _append(file, json.dumps(_myself()) + "\n")
+    try:
+        with writing(path):
+            _append(file, json.dumps(_myself()) + "\n")
+    except OSError:  # a full disk: nobody holds it, and nobody shall wait for it
+        with suppress(OSError):
+            file.close()
+        path.unlink(missing_ok=True)
+        raise
     for older in _numbers(folder):
         if older < number:
             (folder / str(older)).unlink(missing_ok=True)

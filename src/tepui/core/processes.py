@@ -64,6 +64,8 @@ def started(process: int) -> str | None:
         pass
     except ProcessLookupError:  # it ended while its file was read
         return None
+    if process <= 0:  # what stands for several
+        return None
     try:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):

@@ -42,7 +42,7 @@ def to_tensor(argument: str, values: object) -> Tensor:
         raise ValueError(f"{argument} must {rule} ({error})") from error
     if array.dtype.kind not in "uifb":
         raise ValueError(f"{argument} must {rule}, got {array.dtype.str}")
-    tensor = torch.tensor(array)
+    tensor = torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
     return tensor.to(torch.get_default_dtype()) if array.dtype.kind == "f" else tensor
 
 
@@ -115,7 +115,8 @@ class Batch(NamedTuple):
 class Normalize:
     """Scale images to ``[0, 1]`` if they are bytes, then ``(x - mean) / std``.
 
-    Vectors have a mean and a standard deviation for every feature.
+    Vectors have a mean and a standard deviation for every feature. Whole numbers become
+    floats first, and float16 and bfloat16 become float32.
 
     Attributes:
         mean: One mean per channel, or per feature.
@@ -145,7 +146,7 @@ class Normalize:
         Returns:
             The normalization of these samples.
         """
-        values = to_float(inputs).double().transpose(0, 1).flatten(1)
+        values = _floats(inputs).double().transpose(0, 1).flatten(1)
         std = values.std(1, unbiased=False)
         std = std.where(std > 0, 1.0)
         return cls(tuple(values.mean(1).tolist()), tuple(std.tolist()))
@@ -155,12 +156,15 @@ class Normalize:
 
         Args:
             images: Bytes or floats of shape ``(samples, channels, height, width)``, or
-                vectors ``(samples, features)``.
+                vectors ``(samples, features)`` of any numbers.
 
         Returns:
             Floats of the same shape.
+
+        Raises:
+            ValueError: If images are whole numbers but not bytes.
         """
-        images = to_float(images)
+        images = _floats(images)
         axes = max(0, images.ndim - 2)
         # What is traced into a graph has no values, and must not be kept.
         along = _channels if have_values() else _channels.__wrapped__
@@ -177,16 +181,35 @@ def _channels(
     return torch.tensor(values, dtype=dtype, device=device).reshape(-1, *[1] * axes)
 
 
-def to_float(images: Tensor) -> Tensor:
-    """Map bytes to ``[0, 1]`` in float32; leave floating-point images as they are."""
-    return images.float().div_(255) if images.dtype == torch.uint8 else images
+def are_images_of_bytes(inputs: Tensor) -> bool:
+    """Return whether inputs are images that still have to be scaled to ``[0, 1]``.
+
+    Bytes with three axes are gray images without an axis for the channel; those with
+    fewer are numbers like all others.
+    """
+    return inputs.dtype == torch.uint8 and inputs.ndim > 2
+
+
+def scaled(inputs: Tensor) -> Tensor:
+    """Map images of bytes to ``[0, 1]`` in float32; leave all others as they are."""
+    return inputs.float().div_(255) if are_images_of_bytes(inputs) else inputs
+
+
+def _floats(inputs: Tensor) -> Tensor:
+    """Return numbers in float32 or float64, images on the scale from 0 to 1."""
+    numbers = scaled(inputs)
+    if numbers.dtype in (torch.float32, torch.float64):
+        return numbers
+    known = numbers.is_floating_point() or numbers.ndim <= 2
+    require(known, "images", "be bytes (uint8) or floats", numbers.dtype)
+    return numbers.float()
 
 
 def prepared(inputs: Inputs, normalize: Normalize | None) -> Inputs:
     """Return images as normalized floats; dict inputs as they are."""
     if not isinstance(inputs, Tensor):
         return inputs
-    return normalize(inputs) if normalize else to_float(inputs)
+    return normalize(inputs) if normalize else scaled(inputs)
 
 
 def _shape(tensor: Tensor) -> tuple[int, ...]:
@@ -203,10 +226,11 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
 
     Attributes:
         inputs: Samples along the first axis: a tensor or a mapping of tensors. Images
-            are ``(samples, channels, height, width)``, bytes or floats in ``[0, 1]``.
+            are ``(samples, channels, height, width)``, bytes or floats in ``[0, 1]``;
+            vectors ``(samples, features)`` may hold numbers of any type.
         targets: One target per sample.
-        normalize: Applied to batches of images or vectors; None leaves float inputs
-            alone and scales bytes to ``[0, 1]``.
+        normalize: Applied to batches of images or vectors; None scales images of bytes
+            to ``[0, 1]`` and leaves other inputs alone.
         classes: Names of the classes, where they have names.
     """
 

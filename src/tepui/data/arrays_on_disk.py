@@ -36,8 +36,7 @@ class ArraysOnDisk(StoredRows):
             each of the named inputs of a model. ``StoredArray.open(file, name)``
             chooses one of several tensors of a ``.safetensors`` file.
         targets: The file that holds the targets, or the targets.
-        normalize: Applied to batches of images; None leaves float inputs alone and
-            scales bytes to ``[0, 1]``.
+        normalize: Applied to batches of images or vectors, as in :class:`Arrays`.
         classes: Names of the classes, where they have names.
         channels: Whether the channels of images come first in the file, or last.
 

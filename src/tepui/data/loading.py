@@ -26,7 +26,7 @@ from torch.utils.data import (
 
 from tepui.core.checks import class_indices, require
 from tepui.core.seeding import Key, derive
-from tepui.data.arrays import Arrays, Batch, Inputs, map_inputs
+from tepui.data.arrays import Arrays, Batch, Inputs, map_inputs, prepared
 from tepui.data.image_files import ImageFiles, naming_all
 from tepui.data.reading import brought, ignore_signals, read_ahead
 from tepui.data.stored import StoredData
@@ -141,7 +141,8 @@ def at_rows(
         indices = [row.tolist() for row in rows]
         key = ("in order",)
         options: dict[str, Any] = {"workers": workers, "num_classes": num_classes}
-        yield from loaded(dataset, indices, device=device, key=key, **options)
+        for batch in loaded(dataset, indices, device=device, key=key, **options):
+            yield batch._replace(inputs=prepared(batch.inputs, None))
         return
     for row in rows:
         index = row.to(arrays.device)

@@ -12,8 +12,14 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.checks import require
-from tepui.data.arrays import Inputs, Normalize, prepared
+from tepui.core.checks import have_values, require
+from tepui.data.arrays import (
+    Arrays,
+    Inputs,
+    Normalize,
+    are_images_of_bytes,
+    prepared,
+)
 from tepui.data.class_names import class_names
 from tepui.data.columns import TRAIN_TO_FILL, Columns
 from tepui.data.files.table import Table
@@ -36,7 +42,7 @@ class Preparation:
     """How raw inputs become what a model sees.
 
     Attributes:
-        normalize: Applied to images, vectors and tables; None scales bytes to
+        normalize: Applied to images, vectors and tables; None scales images of bytes to
             ``[0, 1]`` and leaves other numbers alone.
         shape: Channels, height and width of images; None where inputs are no images.
         frame: How images in files are resized and cropped; without it, to cover the
@@ -48,6 +54,8 @@ class Preparation:
             tables.
         units: Mean and standard deviation of the numbers that a table has to predict,
             which a model sees standardized.
+        of_bytes: Whether inputs are images of bytes. Whole numbers of another type are
+            then read as such.
     """
 
     normalize: Normalize | None = None
@@ -58,6 +66,18 @@ class Preparation:
     classes: tuple[str, ...] = ()
     columns: Columns | None = None
     units: Normalize | None = None
+    of_bytes: bool = False
+
+    def reads_as_bytes(self, inputs: Tensor) -> bool:
+        """Return whether inputs are images of bytes, whatever their type.
+
+        Args:
+            inputs: Any inputs.
+
+        Returns:
+            Whether they hold whole numbers and the training images were bytes.
+        """
+        return self.of_bytes and not inputs.is_floating_point()
 
     def tensors(self, raw: Inputs) -> Inputs:
         """Return raw numbers as a model sees them.
@@ -66,20 +86,24 @@ class Preparation:
 
         Args:
             raw: Images ``(samples, channels, height, width)``, bytes or floats in
-                ``[0, 1]``; vectors ``(samples, features)``; rows of a table in the
-                units of its columns, as :meth:`in_units` has them; or a mapping of
-                tensors, which stays as it is.
+                ``[0, 1]``; vectors ``(samples, features)`` of any numbers; rows of a
+                table in the units of its columns, as :meth:`in_units` has them; or a
+                mapping of tensors, which stays as it is.
 
         Returns:
             The inputs.
 
         Raises:
-            ValueError: If images have neither the right channels nor one or three.
+            ValueError: If images have neither the right channels nor one or three, or
+                hold whole numbers that are no bytes if those of the training do.
         """
+        if isinstance(raw, Tensor) and self.reads_as_bytes(raw):
+            raw = _as_bytes(raw)
         if isinstance(raw, Tensor) and self.shape is not None:
             rule = "be images (samples, channels, height, width)"
             require(raw.ndim == 4, "inputs", rule, tuple(raw.shape))
-            raw = images_in_form(raw, self.shape)
+            whole = not (raw.is_floating_point() or are_images_of_bytes(raw))
+            raw = images_in_form(raw.float() if whole else raw, self.shape)
         seen = prepared(raw, self.normalize)
         if self.columns is not None and isinstance(seen, Tensor):
             return seen.float()  # as tables are, standardized before they are rounded
@@ -310,7 +334,26 @@ def preparation_of(dataset: Dataset[Any]) -> Preparation | None:
         classes=class_names(source),
         columns=source.columns if isinstance(source, Table) else None,
         units=source.units if isinstance(source, Table) else None,
+        of_bytes=_are_bytes(data),
     )
+
+
+def _are_bytes(data: Arrays | StoredData) -> bool:
+    if isinstance(data, ImageFiles):
+        return True
+    first = data.raw(torch.arange(1))
+    return isinstance(first, Tensor) and are_images_of_bytes(first)
+
+
+def _as_bytes(whole: Tensor) -> Tensor:
+    """Return whole numbers as bytes; refuse those that are none."""
+    if whole.dtype != torch.uint8 and have_values():
+        numbers = whole.float()
+        lowest, highest = numbers.min().item(), numbers.max().item()
+        rule = "hold bytes, from 0 to 255, as the training images do"
+        fits = lowest >= 0 and highest <= 255
+        require(fits, "inputs", rule, f"numbers from {lowest:g} to {highest:g}")
+    return whole.to(torch.uint8)
 
 
 def _read(rows: str | Path | TableRows) -> TableRows:

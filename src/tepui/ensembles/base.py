@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from tepui.core.task import Task
+from tepui.modules.running import dtype_of
 
 
 class EnsembleBase(nn.Module):
@@ -20,6 +21,4 @@ class EnsembleBase(nn.Module):
     @property
     def dtype(self) -> torch.dtype:
         """The type that members compute in."""
-        tensors = (*self.parameters(), *self.buffers())
-        kinds = (tensor.dtype for tensor in tensors if tensor.is_floating_point())
-        return next(kinds, torch.float32)
+        return dtype_of(self) or torch.float32

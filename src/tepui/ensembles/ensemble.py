@@ -253,8 +253,8 @@ class Ensemble(Meaningful):
         """Predict with all members.
 
         Data sets and loaders prepare their samples themselves. Image files, texts and
-        bytes (``uint8``) are raw and prepared as the training data were; all other
-        numbers are taken as they come, unless ``raw`` says that they are raw too.
+        images of bytes (``uint8``) are raw and prepared as the training data were; all
+        other numbers are taken as they come, unless ``raw`` says that they are raw too.
 
         Args:
             inputs: A tensor, a numpy array, or a mapping of either; a map-style data
@@ -262,7 +262,7 @@ class Ensemble(Meaningful):
                 path to an image, or to a folder whose images are taken in the order of
                 their names, or several such paths; for an ensemble that learned from
                 :class:`tepui.data.Texts`, a text, several, or pairs of them.
-            raw: Prepare numbers that are not bytes too, as the training data were.
+            raw: Prepare other numbers too, as the training data were.
             rule: How members are combined; of no effect on numbers.
             batch_size: How many samples go through a member at once.
             workers: Processes that load a data set not held in tensors.

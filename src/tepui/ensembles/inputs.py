@@ -5,8 +5,10 @@ Whether inputs are raw is decided by what they are, never by their values:
 - A data set prepares its samples itself, and so does a loader.
 - Image files, those of an ``UnlabeledFolder`` too, and texts are raw, and prepared as
   the training data were.
-- Bytes (``uint8``) are raw, as they are stored in data sets of images.
-- All other numbers are taken as they come, or with ``raw=True`` prepared too.
+- Images of bytes (``uint8``) are raw, as they are stored in data sets of images. So are
+  other whole numbers if members learned from such images.
+- All other numbers are taken as they come, or with ``raw=True`` prepared too. Their
+  type is of no effect.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +21,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from tepui.core.checks import require
-from tepui.data.arrays import Inputs
+from tepui.data.arrays import Inputs, are_images_of_bytes, prepared
 from tepui.data.files.unlabeled_folder import UnlabeledFolder
 from tepui.data.image_files import images_in, naming_all
 from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
@@ -65,7 +67,7 @@ def input_batches(
         shuffling = isinstance(given.sampler, SHUFFLING)
         require(not shuffling, "inputs", rule, "a loader that shuffles")
         for item in given:
-            yield inputs_to(_inputs_of(item, given), device)
+            yield prepared(inputs_to(_inputs_of(item, given), device), None)
         return
     where: dict[str, Any] = {"device": device, "workers": workers}
     with naming_all(given):
@@ -130,9 +132,12 @@ def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) ->
 def prepared_inputs(
     inputs: Inputs, preparation: Preparation | None, raw: bool
 ) -> Inputs:
-    """Return numbers as a model sees them: bytes, and what is raw, prepared."""
+    """Return numbers as a model sees them: stored images, and what is raw, prepared."""
     tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
-    stored = isinstance(inputs, Tensor) and inputs.dtype == torch.uint8
+    stored = isinstance(inputs, Tensor) and (
+        are_images_of_bytes(inputs)
+        or (preparation is not None and preparation.reads_as_bytes(inputs))
+    )
     if not (raw or stored):
         return inputs
     rule = (

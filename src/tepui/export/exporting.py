@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from tepui.core.checks import require
-from tepui.core.replacing import replacing
+from tepui.core.replacing import write_bytes
 from tepui.core.types import check_types
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
@@ -139,8 +139,7 @@ def export_ensemble(
     sizes = tuple(sorted({1, 2, len(given), len(given) + 3}))
     found = largest([_compared(graph, run, given.of_size(size)) for size in sizes])
     check_agreement(found, allowed)
-    with replacing(path) as temporary:
-        temporary.write_bytes(content)
+    write_bytes(path, content)
     return Exported(path, found, allowed, sizes)
 
 

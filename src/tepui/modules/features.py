@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import raw_bytes, read_tensors, write_tensors
 from tepui.core.types import check_types
-from tepui.data.arrays import Arrays, Batch, Inputs, to_float
+from tepui.data.arrays import Arrays, Batch, prepared
 from tepui.data.augment import Augmentation, augmented
 from tepui.data.class_names import class_names
 from tepui.data.image_files import ImageFiles
@@ -198,9 +199,12 @@ class Reading:
         stream = generator(self.seed, "features", number)
         draws = torch.rand(length(dataset), columns, generator=stream)
         arrays = _held(dataset)
-        prepare = _floating if arrays is None else arrays.prepare
-        if arrays is None and isinstance(dataset, StoredData):
-            prepare = dataset.prepare
+        source = dataset if arrays is None else arrays
+        prepare = (
+            source.prepare
+            if isinstance(source, Arrays | StoredData)
+            else partial(prepared, normalize=None)
+        )
         raw = self._raw(dataset, arrays, number, device, start)
         parts = draws[start:].split(self.batch_size)
         for batch, uniform in zip(raw, parts, strict=True):
@@ -267,10 +271,6 @@ def _held(dataset: Dataset[Any]) -> Arrays | None:
     if isinstance(dataset, ImageFiles) and "held" not in vars(dataset):
         return None
     return as_arrays(dataset)
-
-
-def _floating(inputs: Inputs) -> Inputs:
-    return to_float(inputs) if isinstance(inputs, Tensor) else inputs
 
 
 def _classes(dataset: Dataset[Any]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.data.arrays import Batch, Inputs
+from tepui.data.arrays import Batch, Inputs, map_inputs
 from tepui.data.loading import in_order
 from tepui.models.split import Frozen
 
@@ -62,8 +63,40 @@ def _shortened_by_passes(module: nn.Module) -> list[Tensor]:
     return [table.weight for table in tables if table.max_norm is not None]
 
 
+def as_taken(module: nn.Module, inputs: Inputs) -> Inputs:
+    """Return inputs in the type that a module computes in, whatever theirs is.
+
+    Whole numbers of a mapping, and those of a module that looks them up in a table of
+    embeddings, stay as they are. So do those of images: bytes are scaled first.
+
+    Example:
+        >>> as_taken(nn.Linear(2, 1), torch.tensor([[3, 4]]))
+        tensor([[3., 4.]])
+    """
+    dtype = dtype_of(module)
+
+    def taken(tensor: Tensor) -> Tensor:
+        if tensor.is_floating_point():
+            return tensor.to(dtype or tensor.dtype)
+        rows = tensor is inputs and tensor.ndim <= 2 and not tensor.is_complex()
+        return (
+            tensor.to(dtype or torch.float)
+            if rows and not _looks_up(module)
+            else tensor
+        )
+
+    return map_inputs(taken, inputs)
+
+
+def _looks_up(module: nn.Module) -> bool:
+    kinds = (nn.Embedding, nn.EmbeddingBag)
+    return any(isinstance(part, kinds) for part in module.modules())
+
+
 def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
     """Call a module with a tensor, or with a mapping as keyword arguments.
+
+    Inputs come in the type that the module computes in.
 
     A module may return its outputs alone, in a mapping under ``"logits"``, or as the
     attribute ``logits`` of an object, as models of Hugging Face do.
@@ -72,6 +105,8 @@ def forward(module: Callable[..., Any], inputs: Inputs) -> Tensor:
         >>> forward(lambda x: {"logits": 2 * x, "loss": None}, torch.ones(2))
         tensor([2., 2.])
     """
+    if isinstance(module, nn.Module):
+        inputs = as_taken(module, inputs)
     arguments, keywords = as_arguments(inputs)
     outputs = module(*arguments, **keywords)
     if isinstance(outputs, Tensor):
@@ -167,6 +202,14 @@ def device_of(module: nn.Module) -> torch.device:
     for tensor in (*module.parameters(), *module.buffers()):
         return tensor.device
     return torch.device("cpu")
+
+
+def dtype_of(module: nn.Module) -> torch.dtype | None:
+    """Return the type of a module's first floating parameter or buffer, if any."""
+    for tensor in chain(module.parameters(), module.buffers()):
+        if tensor.is_floating_point():
+            return tensor.dtype
+    return None
 
 
 def chunks(inputs: Inputs, batch_size: int) -> Iterator[Inputs]:

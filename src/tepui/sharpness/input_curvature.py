@@ -19,7 +19,7 @@ from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.data.arrays import Batch, Inputs
 from tepui.losses import Loss, cross_entropy
-from tepui.modules.running import forward, undisturbed
+from tepui.modules.running import as_taken, forward, undisturbed
 from tepui.sharpness.measurement import Measurement, crossed_mean_of
 from tepui.sharpness.noise import signs_like, stream_or_default
 from tepui.sharpness.selection import Data, Selection, select
@@ -108,7 +108,7 @@ def _changes(
     """Return how far each gradient moves, ``(probes, samples)``."""
     require(0 < step < float("inf"), "step", "be finite and positive", step)
     require(num_probes > 0, "num_probes", "be positive", num_probes)
-    shapes = _floating(next(iter(batches)).inputs)
+    shapes = _floating(as_taken(model, next(iter(batches)).inputs))
     require(len(shapes) > 0, "dataset", "have floating inputs", "integers alone")
     ways = [
         {name: step * signs_like(value[0], stream) for name, value in shapes.items()}
@@ -116,6 +116,7 @@ def _changes(
     ]
 
     def moved(batch: Batch) -> Tensor:
+        batch = batch._replace(inputs=as_taken(model, batch.inputs))
         start = _gradient(model, batch, batches.loss, None)
         changes = (_gradient(model, batch, batches.loss, way) - start for way in ways)
         return torch.stack([change.norm(dim=1) for change in changes])

@@ -12,7 +12,7 @@ from tepui.core.checks import class_indices, require
 from tepui.core.seeding import generator as seeded_generator
 from tepui.core.seeding import seeded
 from tepui.core.types import check_types
-from tepui.data.arrays import Arrays, Batch, Inputs
+from tepui.data.arrays import Arrays, Batch, Inputs, prepared
 from tepui.data.loading import (
     SHUFFLING,
     as_arrays,
@@ -113,7 +113,7 @@ class Selection:
         if self.classes is not None:
             class_indices(targets, self.classes)
         batch = Batch(
-            inputs_to(inputs, self.device),
+            prepared(inputs_to(inputs, self.device), None),
             targets.to(self.device, non_blocking=True),
             row.to(self.device),
         )

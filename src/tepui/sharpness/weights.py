@@ -14,7 +14,7 @@ from tepui.core.checks import require
 from tepui.data.arrays import Batch
 from tepui.losses import Loss
 from tepui.modules.pruning import masks_of
-from tepui.modules.running import forward
+from tepui.modules.running import as_taken, forward
 
 Parameters = dict[str, Tensor]
 Masks = Mapping[str, Tensor]
@@ -35,7 +35,7 @@ def outputs_at(model: nn.Module) -> Callable[[Parameters, Batch], Tensor]:
             return functional_call(model, values, arguments, keywords)
 
         with _TwiceDifferentiable():
-            returned = forward(call, batch.inputs)
+            returned = forward(call, as_taken(model, batch.inputs))
         return returned.float() if returned.dtype.itemsize < 4 else returned
 
     return outputs

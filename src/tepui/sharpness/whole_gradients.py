@@ -18,7 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tepui.data.arrays import Batch, Inputs
 from tepui.losses import Loss
 from tepui.modules.pruning import masks_of
-from tepui.modules.running import blocks, forward, one_sample, over_samples
+from tepui.modules.running import as_taken, blocks, forward, one_sample, over_samples
 
 # Elements of one block of whole per-sample gradients.
 WHOLE_GRADIENT_ELEMENTS = 2**27
@@ -72,7 +72,8 @@ def _norms_by_block(
             tensors = {**parameters, **fixed}
             return functional_call(model, tensors, arguments, keywords)
 
-        return loss(forward(called, one_sample(inputs)), target[None])[0]
+        taken = as_taken(model, one_sample(inputs))
+        return loss(forward(called, taken), target[None])[0]
 
     for part in blocks(batch, samples_at_a_time(inner.values())):
         with _vectorizable(model):

@@ -27,7 +27,11 @@ from tepui.data.files.record import KIND as DATA_SET
 from tepui.data.files.record import RECORD, check_record
 from tepui.data.files.write_corrupted import KIND as CORRUPTIONS
 from tepui.data.files.write_corrupted import MANIFEST
+from tepui.ensembles.ensemble import FILE
+from tepui.ensembles.ensemble import KIND as ENSEMBLE
 from tepui.ensembles.loading import DIVERGED
+from tepui.ensembles.stored_detectors import DETECTORS
+from tepui.ensembles.stored_detectors import KIND as DETECTORS_KIND
 from tepui.evaluation.shards import KIND as PREDICTIONS
 from tepui.evaluation.shards import PLAN
 from tepui.studies.comparison import FILE as COMPARISON
@@ -71,6 +75,8 @@ KINDS = {
     PLAN: PREDICTIONS,
     MANIFEST: CORRUPTIONS,
     RECORD: DATA_SET,
+    FILE: ENSEMBLE,
+    DETECTORS: DETECTORS_KIND,
 }
 UNSEALED = "files without a digest"
 FOREIGN = "foreign files that cannot be read"
@@ -154,7 +160,7 @@ def _file(file: Path) -> Finding:
             read_document(file, kind)
             _check_named(file, kind)
         elif file.suffix == ".safetensors":
-            kind = _kind_of_tensors(file)
+            kind = kind or _kind_of_tensors(file)
             if kind is not None:
                 check_tensors(file, kind)
         return Finding(file, kind or UNSEALED)

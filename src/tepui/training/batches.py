@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.seeding import derive, generator
-from tepui.data.arrays import Arrays, Batch, Division, to_float
+from tepui.data.arrays import Arrays, Batch, Division, prepared
 from tepui.data.augment import Augmentation, augmented
 from tepui.data.loading import as_arrays, length, loaded
 from tepui.data.reading import read_ahead
@@ -193,9 +193,7 @@ class LoadedSource(BatchSource):
             num_classes=self.classes,
         ):
             inputs = augmented(batch.inputs, self.augmentations, draws[batch.index])
-            if isinstance(inputs, Tensor):
-                inputs = to_float(inputs)
-            yield batch._replace(inputs=inputs)
+            yield batch._replace(inputs=prepared(inputs, None))
 
 
 def source_of(

@@ -1,6 +1,7 @@
 """Whether data, model and what was asked fit together, checked before a run begins."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -188,9 +189,23 @@ def check_data(
     if data.held_out is not None:
         check_yes_or_no("validation", data.held_out, spec.loss)
         check_labels("validation", data.held_out, classes, data.train)
+        with _of_members("validation"):
+            few = few_of(data.held_out, modules)
+            for outputs in _outputs(modules, few.inputs):
+                check_loss(outputs, few.targets, spec.loss)
     if data.unlabeled is not None:
-        _outputs(modules, few_of(data.unlabeled, modules).inputs)
+        with _of_members("unlabeled"):
+            _outputs(modules, few_of(data.unlabeled, modules).inputs)
     return classes
+
+
+@contextmanager
+def _of_members(argument: str) -> Iterator[None]:
+    """Let an error about samples say which data they are of."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{argument} must fit the members, but: {error}") from error
 
 
 def _check_augment(steps: Sequence[Augmentation], targets: Tensor) -> None:

@@ -15,7 +15,7 @@ from tepui.data.arrays import Batch
 from tepui.losses import Loss
 from tepui.methods.member import Gradient
 from tepui.modules.pruning import masks_of
-from tepui.modules.running import blocks, forward
+from tepui.modules.running import as_taken, blocks, forward
 from tepui.training.casts import CastModule
 from tepui.training.shard_passes import summed_gradient
 from tepui.training.shards import WHOLE, Shards
@@ -86,7 +86,7 @@ class MemberPasses:
     def unseeded_outputs(self, batch: Batch) -> Tensor:
         """Return the outputs for a batch that is a part of a pass, or of no step."""
         with self._rounding(batch.targets.device.type):
-            outputs = forward(self._run, batch.inputs)
+            outputs = forward(self._run, as_taken(self.module, batch.inputs))
         return outputs.float() if outputs.dtype.itemsize < 4 else outputs
 
     def losses(self, batch: Batch) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tepui.core.checks import one_of, require
 from tepui.core.types import check_types
-from tepui.data.arrays import to_float
+from tepui.data.arrays import scaled
 from tepui.data.corruptions import blur, digital, extra, noise, weather
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.strengths import PARAMETERS, Parameters
@@ -82,7 +82,7 @@ def corrupt(
     named = name_of(name)
     corruption, value = _function(name, severity, strength, textures)
     check_images("images", images)
-    pixels = to_float(images)
+    pixels = scaled(images)
     if pixels.dtype != torch.float64:
         pixels = pixels.float()
     draws = Draws((seed, "corrupt", named, severity), first, len(images), images.device)

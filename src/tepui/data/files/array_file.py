@@ -107,7 +107,7 @@ def _unpacked(file: Path, name: str) -> npt.NDArray[Any]:
 
 
 def _inputs(array: npt.NDArray[Any], channels: str | None) -> torch.Tensor:
-    numeric = array.ndim > 1 and array.dtype.kind in "uif"
+    numeric = array.ndim > 1 and array.dtype.kind in "uifb"
     described = f"{array.dtype} of shape {array.shape}"
     require(numeric, "x", "hold numbers, samples along the first axis", described)
     kind = np.uint8 if array.dtype == np.uint8 else np.float32

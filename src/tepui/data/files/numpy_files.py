@@ -6,6 +6,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
+
+from tepui.core.checks import require
+from tepui.data.arrays import to_tensor
 
 
 class NpyHeader:
@@ -42,6 +46,15 @@ class NpyHeader:
                 f"{file} must hold {end} bytes, as its header says, got {size}: it was "
                 "cut short or is damaged"
             )
+
+
+def rows_in(path: Path) -> Tensor:
+    """Return the rows of numbers in a ``.npy`` file; floats as torch has them."""
+    array = opened_array(path)
+    fits = array.ndim > 1 and len(array) > 0 and array.dtype.kind in "uifb"
+    rule = "hold numbers, samples along the first axis"
+    require(fits, str(path), rule, f"{array.dtype} of shape {array.shape}")
+    return to_tensor(str(path), array)
 
 
 def opened_array(path: Path) -> npt.NDArray[Any]:

@@ -30,7 +30,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel as Parallel
-from torch.nn.utils import clip_grad_norm_, get_total_norm
+from torch.nn.utils import clip_grads_with_norm_
 
 from tepui.core import foreach
 from tepui.core.checks import one_of, require
@@ -70,16 +70,16 @@ def sam_perturbation(
         rule = f"be one for each of the parameters ({len(parameters)})"
         require(False, "gradients", rule, len(gradients))
     scaled = _scaled(parameters, gradients, adaptive)
-    scale = rho / (get_total_norm(scaled) + EPSILON)
+    scale = rho / (foreach.norm(scaled) + EPSILON)
     return _offsets(parameters, scaled, scale, adaptive)
 
 
 def _scaled(
     parameters: Sequence[Tensor], gradients: Sequence[Tensor], adaptive: bool
 ) -> list[Tensor]:
-    if adaptive:
-        return foreach.multiply(gradients, parameters)
-    return list(gradients)
+    # Lengths and products with them would overflow float16.
+    scaled = foreach.wide(gradients)
+    return foreach.multiply(scaled, _sizes(parameters)) if adaptive else scaled
 
 
 def _offsets(
@@ -87,8 +87,13 @@ def _offsets(
 ) -> list[Tensor]:
     offsets = foreach.scale(scaled, scale)
     if adaptive:
-        foreach.multiply_(offsets, parameters)
-    return offsets
+        foreach.multiply_(offsets, _sizes(parameters))
+    return foreach.cast(offsets, parameters)
+
+
+def _sizes(parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Return what the squares of the weights are the squares of."""
+    return [p.abs() if p.is_complex() else p for p in parameters]
 
 
 @dataclass
@@ -344,7 +349,7 @@ class SAM(torch.optim.Optimizer):
     def _refuse_waiting_gradient(self) -> None:
         """Refuse a gradient that would be lost, unless it is one a scaler left out."""
         gradients = [p.grad for p in self._parameters() if p.grad is not None]
-        if self._now.waiting and 0 < get_total_norm(gradients).item() < math.inf:
+        if self._now.waiting and 0 < foreach.norm(gradients).item() < math.inf:
             raise RuntimeError(
                 "backward was called twice without a step in between: gradients of "
                 "several batches cannot be added up, as each has a perturbation of its "
@@ -359,7 +364,9 @@ class SAM(torch.optim.Optimizer):
         if scaler is not None:
             scaler.unscale_(self.base_optimizer)
         if self._max_grad_norm is not None:
-            clip_grad_norm_(self._parameters(), self._max_grad_norm)
+            gradients = [p.grad for p in self._parameters() if p.grad is not None]
+            norm = foreach.norm(gradients)
+            clip_grads_with_norm_(self._parameters(), self._max_grad_norm, norm)
         if scaler is None:
             self.base_optimizer.step()
         else:
@@ -376,7 +383,7 @@ class SAM(torch.optim.Optimizer):
                 groups.append((group, moving, scaled))
         if not groups:
             return [], []
-        norm = get_total_norm([s for _, _, scaled in groups for s in scaled]) + EPSILON
+        norm = foreach.norm(s for _, _, scaled in groups for s in scaled) + EPSILON
         # Where a gradient overflowed nothing moves, so that the second pass leaves no
         # NaN in running statistics and a gradient scaler sees the overflow again.
         return [p for _, moving, _ in groups for p in moving], [

@@ -41,7 +41,10 @@ def extreme_samples(
     shuffled = torch.randperm(len(scores), generator=generator).to(scores.device)
     order = scores[shuffled].argsort(descending=highest, stable=True)
     mask = torch.zeros(len(scores), dtype=torch.bool, device=scores.device)
-    mask[shuffled[order[: count_of(fraction, len(scores))]]] = True
+    # The released code takes the lowest, as many as its product of floats says.
+    share, samples = fraction * len(scores), len(scores)
+    count = count_of(fraction, samples) if highest else int(share)
+    mask[shuffled[order[:count]]] = True
     return mask
 
 

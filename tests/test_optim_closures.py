@@ -1,5 +1,7 @@
 """SAM takes closures that zero gradients, however they do, and refuses all others."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import distributed, nn
@@ -279,6 +281,86 @@ def test_gradients_of_several_processes_are_judged_alike(zero, views):
         distributed.destroy_process_group()
     train(plain, make_sam(plain), 4)
     torch.testing.assert_close(weights(net), weights(plain))
+
+
+# New zeros could be a gradient that was set by hand.
+noticed = pytest.mark.parametrize(
+    "zero", sorted(ZEROING.keys() - {"by hand to new zeros"})
+)
+
+
+@noticed
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_closure_that_zeroes_and_does_not_backpropagate_is_refused(zero, trained):
+    net = make_net()
+    optimizer = make_sam(net)
+    if trained:  # there are gradients to be zeroed
+        train(net, optimizer, 1)
+    before = weights(net)
+    with pytest.raises(RuntimeError, match="closure must backpropagate"):
+        optimizer.step(closure_by(net, ZEROING[zero], lambda loss: None))
+    assert same_bits(weights(net), before)
+
+
+@noticed
+def test_a_closure_that_backpropagates_only_once_is_refused(zero):
+    net, calls = make_net(), []
+    optimizer = make_sam(net)
+
+    def backward(loss):
+        calls.append(None)
+        if len(calls) == 1:
+            loss.backward()
+
+    before = weights(net)
+    with pytest.raises(RuntimeError, match="closure must backpropagate"):
+        optimizer.step(closure_by(net, ZEROING[zero], backward))
+    assert same_bits(weights(net), before)
+
+
+@pytest.mark.parametrize("zero", ZEROING)
+def test_the_pair_of_steps_may_zero_in_every_way(zero):
+    nets = make_net(norm=False), make_net(norm=False)
+    train(nets[0], make_sam(nets[0]), 3)
+    optimizer = make_sam(nets[1])
+    with NoValues() if zero != "by hand through data" else nullcontext():
+        for _ in range(3):
+            closure_by(nets[1], ZEROING[zero])()
+            optimizer.first_step()
+            closure_by(nets[1], ZEROING[zero])()
+            optimizer.second_step()
+    assert same_bits(weights(nets[0]), weights(nets[1]))
+
+
+def test_the_pair_of_steps_without_zeroing_between_is_refused():
+    net = make_net(norm=False)
+    optimizer, before = make_sam(net), weights(net)
+    loss_of(net).backward()
+    optimizer.first_step()
+    loss_of(net).backward()
+    with pytest.raises(RuntimeError, match=rf"{REFUSAL}.*first_step\(zero_grad=True\)"):
+        optimizer.second_step()
+    assert same_bits(weights(net), before)
+    assert not optimizer.state_dict()["state"]
+    other = make_net(norm=False)
+    train(net, optimizer, 2)  # as if nothing had happened
+    train(other, make_sam(other), 2)
+    assert same_bits(weights(net), weights(other))
+
+
+@pytest.mark.parametrize("zero", ["first", "both", "neither"])
+def test_the_pair_of_steps_without_a_pass_is_refused(zero):
+    net = make_net(norm=False)
+    optimizer, before = make_sam(net), weights(net)
+    with pytest.raises(RuntimeError, match="again before second_step"):
+        optimizer.first_step()
+    loss_of(net).backward()
+    optimizer.first_step(zero_grad=zero == "first")
+    if zero == "both":
+        optimizer.zero_grad(set_to_none=False)
+    with pytest.raises(RuntimeError, match="again before second_step"):
+        optimizer.second_step()
+    assert same_bits(weights(net), before)
 
 
 def test_a_closure_that_does_not_backpropagate_is_refused():

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from sam_cases import X, Y, closure_of, make_net, make_sam, state, train, weights
 from tepui.core.storage import same_bits
-from tepui.optim import SAM
+from tepui.optim import SAM, sam_perturbation
 
 
 def buffers(net):
@@ -148,11 +148,75 @@ def test_parameters_without_gradient_are_ignored():
     assert unused.tolist() == frozen.tolist() == [1.0, 1.0]
 
 
-def test_no_gradient_at_all_is_no_step():
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("adaptive", [False, True])
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_half_precision_moves_as_far_as_asked(size, adaptive, dtype):
+    """The norm of 160,000 gradients of 1,000 is too large for float16."""
+    weight = nn.Parameter(torch.full((400, 400), 2.0, dtype=dtype))
+    optimizer = SAM([weight], torch.optim.SGD, 100.0, adaptive=adaptive, lr=0.1)
+    weight.grad = torch.full_like(weight, size)
+    optimizer.first_step()
+    moved = (weight.detach().double() - 2).norm().item()
+    assert moved == pytest.approx(200 if adaptive else 100, rel=0.01)
+    parts = [torch.full_like(weight, 2), torch.full_like(weight, size)]
+    [offset] = sam_perturbation(*([part] for part in parts), 100.0, adaptive)
+    assert offset.dtype == dtype
+    assert offset.double().norm().item() == pytest.approx(moved, rel=0.01)
+
+
+def test_gradients_in_float16_are_clipped_and_not_lost():
+    weight = nn.Parameter(torch.zeros(400, 400, dtype=torch.float16))
+    optimizer = SAM([weight], torch.optim.SGD, 1.0, lr=1.0, max_grad_norm=100.0)
+
+    def closure():
+        optimizer.zero_grad()
+        (weight.float().sum() * 1e3).backward()
+
+    optimizer.step(closure)
+    assert weight.detach().double().norm().item() == pytest.approx(100, rel=1e-3)
+
+
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_complex_weights_move_like_their_real_and_imaginary_parts(adaptive):
+    """In the adaptive form both parts are measured by the modulus."""
+    parts = torch.randn(2, 5, 2, generator=torch.Generator().manual_seed(0)).double()
+    weight, gradient = torch.view_as_complex(parts)
+    scale = weight.abs() if adaptive else 1.0
+    length = torch.view_as_real(scale * gradient).norm()
+    [offset] = sam_perturbation([weight], [gradient], 0.3, adaptive)
+    torch.testing.assert_close(offset, 0.3 * scale * scale * gradient / length)
+
+
+@pytest.mark.parametrize("options", [{}, {"adaptive": True}, {"max_grad_norm": 0.1}])
+def test_sparse_gradients_are_refused_before_weights_move(options):
+    layer = nn.Embedding(10, 3, sparse=True)
+    optimizer = SAM(layer.parameters(), torch.optim.SGD, lr=0.1, **options)
+    before = state(layer)
+    seen = []
+
+    def closure():
+        seen.append(None)
+        layer(torch.tensor([1, 1, 4])).square().sum().backward()
+
+    with pytest.raises(ValueError, match=r"gradients must be dense .*got 'sparse'"):
+        optimizer.step(closure)
+    assert len(seen) == 1
+    assert same_bits(state(layer), before)
+
+
+def test_an_optimizer_that_makes_passes_itself_is_refused_when_built():
+    message = "base_optimizer must make its step without a closure, got 'LBFGS'"
+    with pytest.raises(ValueError, match=message):
+        SAM(make_net().parameters(), torch.optim.LBFGS, lr=0.1)
+
+
+def test_an_optimizer_in_the_place_of_its_class_is_refused():
     net = make_net()
-    before = state(net)
-    make_sam(net).step(lambda: torch.zeros(()))
-    assert same_bits(state(net), before)
+    built = torch.optim.SGD(net.parameters(), lr=0.1)
+    message = r"base_optimizer must be the class SGD, not an instance of it, got"
+    with pytest.raises(ValueError, match=message):
+        SAM(net.parameters(), built, rho=0.1)
 
 
 def test_a_group_added_later_takes_part_with_all_defaults():
@@ -249,5 +313,6 @@ def test_perturbing_twice_is_refused():
     optimizer.first_step()
     with pytest.raises(RuntimeError, match="first_step was called twice"):
         optimizer.first_step()
+    weight.grad = torch.tensor([2.0])
     optimizer.second_step()
-    assert weight.item() == 2.5
+    assert weight.item() == 2.0

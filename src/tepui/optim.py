@@ -25,16 +25,21 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel as Parallel
-from torch.nn.utils import clip_grad_norm_, get_total_norm
+from torch.nn.utils import clip_grads_with_norm_
 
 from tepui.core import foreach
 from tepui.core.checks import one_of, require
-from tepui.core.new_gradients import gradients_begun_anew, refuse_left_out_closures
+from tepui.core.new_gradients import (
+    gradients_begun_anew,
+    refuse_left_out_closures,
+    refuse_none,
+)
 from tepui.core.types import check_types
 
 __all__ = ["SAM", "sam_perturbation"]
@@ -70,16 +75,16 @@ def sam_perturbation(
         rule = f"be one for each of the parameters ({len(parameters)})"
         require(False, "gradients", rule, len(gradients))
     scaled = _scaled(parameters, gradients, adaptive)
-    scale = rho / (get_total_norm(scaled) + EPSILON)
+    scale = rho / (foreach.norm(scaled) + EPSILON)
     return _offsets(parameters, scaled, scale, adaptive)
 
 
 def _scaled(
     parameters: Sequence[Tensor], gradients: Sequence[Tensor], adaptive: bool
 ) -> list[Tensor]:
-    if adaptive:
-        return foreach.multiply(gradients, parameters)
-    return list(gradients)
+    # Lengths and products with them would overflow float16.
+    scaled = foreach.wide(gradients)
+    return foreach.multiply(scaled, _sizes(parameters)) if adaptive else scaled
 
 
 def _offsets(
@@ -87,8 +92,21 @@ def _offsets(
 ) -> list[Tensor]:
     offsets = foreach.scale(scaled, scale)
     if adaptive:
-        foreach.multiply_(offsets, parameters)
-    return offsets
+        foreach.multiply_(offsets, _sizes(parameters))
+    return foreach.cast(offsets, parameters)
+
+
+def _sizes(parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Return what the squares of the weights are the squares of."""
+    return [p.abs() if p.is_complex() else p for p in parameters]
+
+
+def require_step_alone(argument: str, optimizer: torch.optim.Optimizer) -> None:
+    """Refuse an optimizer that makes passes of its own within a step, as LBFGS does."""
+    closure = signature(optimizer.step).parameters.get("closure")
+    needed = closure is not None and closure.default is closure.empty
+    rule = "make its step without a closure"
+    require(not needed, argument, rule, type(optimizer).__name__)
 
 
 @dataclass
@@ -98,6 +116,7 @@ class _Now:
     before: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     moved: bool = False  # whether the weights are perturbed
     waiting: bool = False  # whether gradients are those of both passes
+    second_pass: ExitStack = field(default_factory=ExitStack)  # watches its gradients
 
 
 class SAM(torch.optim.Optimizer):
@@ -160,6 +179,10 @@ class SAM(torch.optim.Optimizer):
         perturbation: Perturbation = "global",
         **base_kwargs: Any,
     ) -> None:
+        kind = type(base_optimizer).__name__
+        rule = f"be the class {kind}, not an instance of it"
+        instance = isinstance(base_optimizer, torch.optim.Optimizer)
+        require(not instance, "base_optimizer", rule, f"{kind}(...)")
         check_types(SAM.__init__, locals())
         require(rho >= 0, "rho", "be non-negative", rho)
         positive = max_grad_norm is None or max_grad_norm > 0
@@ -178,6 +201,7 @@ class SAM(torch.optim.Optimizer):
         rule = "build a torch optimizer, as torch.optim.SGD does"
         fits = isinstance(built, torch.optim.Optimizer)
         require(fits, "base_optimizer", rule, type(built).__name__)
+        require_step_alone("base_optimizer", built)
         self.base_optimizer = built
         self.defaults = {**self.base_optimizer.defaults, **self.defaults}
         self._adopt_base_state()
@@ -209,19 +233,23 @@ class SAM(torch.optim.Optimizer):
                 before the pass at the perturbed weights.
 
         Raises:
-            RuntimeError: If the weights are perturbed already.
+            RuntimeError: If the weights are perturbed already, or if no parameter has
+                a gradient.
+            ValueError: If a gradient is sparse.
         """
         if self._now.moved:
             raise RuntimeError(
                 "first_step was called twice: call second_step before the next one"
             )
+        refuse_none(self._parameters())
         parameters, offsets = self._perturbation()
         self._now.before = [(p, p.detach().clone()) for p in parameters]
         self._now.moved = True
-        if parameters:
-            foreach.add_(parameters, offsets)
+        foreach.add_(parameters, offsets)
         if zero_grad:
             self.zero_grad()
+        watch = gradients_begun_anew(self._parameters())
+        self._now.second_pass.enter_context(watch)
 
     @torch.no_grad()
     def second_step(self, zero_grad: bool = False, scaler: Any = None) -> None:
@@ -231,10 +259,15 @@ class SAM(torch.optim.Optimizer):
             zero_grad: Clear the gradients afterwards.
             scaler: A ``torch.amp.GradScaler`` whose scaled loss was backpropagated;
                 the step is left out when it finds an infinite gradient.
+
+        Raises:
+            RuntimeError: If :meth:`first_step` was not called, or if gradients were
+                not zeroed and backpropagated since; the weights are restored.
         """
         if not self._now.moved:
             raise RuntimeError("second_step was called without first_step")
         self._restore()
+        self._now.second_pass.close()
         self._descend(scaler)
         # Schedulers ask for this mark, which they put on step, not on second_step.
         self._opt_called = True
@@ -255,8 +288,9 @@ class SAM(torch.optim.Optimizer):
             The loss at the unperturbed weights.
 
         Raises:
-            RuntimeError: If the closure adds to gradients instead of zeroing them, or
-                if the gradient of an earlier call still waits for its step.
+            RuntimeError: If the closure adds to gradients instead of zeroing them or
+                does not backpropagate, or if the gradient of an earlier call still
+                waits for its step.
         """
         refuse_left_out_closures()
         self._refuse_waiting_gradient()
@@ -272,7 +306,7 @@ class SAM(torch.optim.Optimizer):
         for stream, state in states:
             stream.set_state(state)
         try:
-            with torch.enable_grad(), gradients_begun_anew(self._parameters()):
+            with torch.enable_grad(), self._now.second_pass:
                 closure()
         finally:
             self._restore()
@@ -297,7 +331,8 @@ class SAM(torch.optim.Optimizer):
 
         Raises:
             ValueError: If no closure is given, nor was :meth:`backward` called.
-            RuntimeError: If the closure adds to gradients instead of zeroing them.
+            RuntimeError: If the closure adds to gradients instead of zeroing them or
+                does not backpropagate.
         """
         if closure is None and not self._now.waiting:
             raise ValueError(
@@ -344,7 +379,7 @@ class SAM(torch.optim.Optimizer):
     def _refuse_waiting_gradient(self) -> None:
         """Refuse a gradient that would be lost, unless it is one a scaler left out."""
         gradients = [p.grad for p in self._parameters() if p.grad is not None]
-        if self._now.waiting and 0 < get_total_norm(gradients).item() < math.inf:
+        if self._now.waiting and 0 < foreach.norm(gradients).item() < math.inf:
             raise RuntimeError(
                 "backward was called twice without a step in between: gradients of "
                 "several batches cannot be added up, as each has a perturbation of its "
@@ -359,7 +394,9 @@ class SAM(torch.optim.Optimizer):
         if scaler is not None:
             scaler.unscale_(self.base_optimizer)
         if self._max_grad_norm is not None:
-            clip_grad_norm_(self._parameters(), self._max_grad_norm)
+            gradients = [p.grad for p in self._parameters() if p.grad is not None]
+            norm = foreach.norm(gradients)
+            clip_grads_with_norm_(self._parameters(), self._max_grad_norm, norm)
         if scaler is None:
             self.base_optimizer.step()
         else:
@@ -371,12 +408,12 @@ class SAM(torch.optim.Optimizer):
         for group in self.param_groups:
             moving = [p for p in group["params"] if p.grad is not None]
             gradients = [p.grad for p in moving if p.grad is not None]
+            dense = all(gradient.layout == torch.strided for gradient in gradients)
+            require(dense, "gradients", "be dense (sparse=False in layers)", "sparse")
             if moving:
                 scaled = _scaled(moving, gradients, group["adaptive"])
                 groups.append((group, moving, scaled))
-        if not groups:
-            return [], []
-        norm = get_total_norm([s for _, _, scaled in groups for s in scaled]) + EPSILON
+        norm = foreach.norm(s for _, _, scaled in groups for s in scaled) + EPSILON
         # Where a gradient overflowed nothing moves, so that the second pass leaves no
         # NaN in running statistics and a gradient scaler sees the overflow again.
         return [p for _, moving, _ in groups for p in moving], [

@@ -285,12 +285,23 @@ def test_the_ensemble_is_left_as_it_was(tmp_path):
     assert not isinstance(raw, torch._subclasses.FakeTensor)  # nothing traced is kept
 
 
-def test_sets_that_draw_random_numbers_are_left_out(tmp_path):
+@pytest.mark.parametrize("score", ["aps", "raps"])
+def test_sets_with_a_seed_are_the_ensembles_in_batches_of_any_size(tmp_path, score):
     ensemble = CASES["ConvNet"].ensemble()
-    ensemble.conformal(IMAGES, 0.7, "aps", seed=1)
-    file = tmp_path / "model.pt2"
-    export_ensemble(ensemble, IMAGES, file, to="torch")
-    assert "sets" not in torch.export.load(file).module()(BYTES[:3])
+    # Not the samples that are compared, which might lie on the limit.
+    ensemble.conformal(IMAGES.subset(range(14, 24)), 0.7, score, seed=1)
+    seen = BYTES[:14]
+    sets = ensemble.predict(seen, raw=True).sets
+    assert 0 < sets.double().mean() < 1
+    files = tmp_path / "model.pt2", tmp_path / "model.onnx"
+    for file in files:
+        export_ensemble(ensemble, IMAGES, file)
+    program = torch.export.load(files[0]).module()
+    for size in (1, 3, 14):
+        parts = seen.split(size)
+        assert torch.equal(torch.cat([program(part)["sets"] for part in parts]), sets)
+        found = answers_elsewhere(files[1], parts, tmp_path)
+        assert (np.concatenate([part["sets"] for part in found]) == sets.numpy()).all()
 
 
 def test_a_full_disk_is_told_with_the_file(tmp_path):

@@ -29,6 +29,26 @@ def test_without_decomposition_it_is_sam_to_the_bit():
     assert all(torch.equal(a, b) for a, b in zip(sam.values, gsam.values, strict=True))
 
 
+def test_the_orthogonal_part_of_complex_gradients_is_that_of_their_real_view():
+    parts = torch.randn(2, 7, 2, generator=torch.Generator().manual_seed(0)).double()
+    first, second = ([torch.view_as_complex(part)] for part in parts)
+    [found] = orthogonal_part(first, second)
+    [expected] = orthogonal_part(*([part] for part in parts))
+    torch.testing.assert_close(torch.view_as_real(found), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_the_orthogonal_part_of_large_gradients_in_half_precision(dtype):
+    generator = torch.Generator().manual_seed(0)
+    parts = [1e3 * torch.randn(90_000, generator=generator) for _ in range(2)]
+    first, second = ([part.to(dtype)] for part in parts)
+    [found] = orthogonal_part(first, second)
+    assert found.dtype == dtype
+    a, b = first[0].double(), second[0].double()
+    expected = a - (a @ b) / (b @ b) * b
+    torch.testing.assert_close(found.double(), expected, rtol=0.01, atol=1.0)
+
+
 def test_what_is_removed_is_orthogonal_to_the_perturbed_gradient():
     member, batch = member_and_batch()
     perturbed = SAM(rho=0.2).gradient(member, batch).values

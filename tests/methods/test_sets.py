@@ -37,6 +37,7 @@ def test_sets_equal_brute_force(shape, leftover):
 
 
 @example([0.0] * 100, 290, True)
+@example([0.0] * 3000, 290, False)
 @given(
     st.lists(st.sampled_from([0.0, 1e-30, 1.0, 2.0, 5.0]), min_size=1, max_size=40),
     st.integers(0, 1000),
@@ -45,13 +46,50 @@ def test_sets_equal_brute_force(shape, leftover):
 def test_extreme_samples_are_no_less_extreme_than_the_rest(values, share, highest):
     scores = torch.tensor(values)
     mask = extreme_samples(scores, share / 1000, stream(), highest=highest)
-    assert int(mask.sum()) == share * len(values) // 1000  # as decimals, not in binary
+    released = int(share / 1000 * len(values))  # 869 of .29 of 3,000
+    expected = share * len(values) // 1000 if highest else released
+    assert int(mask.sum()) == expected
     if mask.any() and not mask.all():
         inside, outside = scores[mask], scores[~mask]
         if highest:
             assert inside.min() >= outside.max()
         else:
             assert inside.max() <= outside.min()
+
+
+def released_sets(scores, fraction, leftover):
+    """Follow the released code: the lowest of each, and every so many of the rest."""
+    samples, members = len(scores[0]), len(scores)
+    chosen = [
+        set(sorted(range(samples), key=row.__getitem__)[: int(fraction * samples)])
+        for row in scores
+    ]
+    free = sorted(set(range(samples)) - set().union(*chosen))
+    sets = []
+    for member in range(members):
+        others = set().union(*(chosen[j] for j in range(members) if j != member))
+        own = set(free[member::members])
+        sets.append(others | (own if leftover == "split" else set(free) - own))
+    return sets
+
+
+@pytest.mark.parametrize("leftover", ["split", "boost"])
+@example(3, 3000, 290, 0)
+@given(
+    st.integers(2, 5),
+    st.one_of(st.integers(7, 60), st.integers(61, 3000)),
+    st.integers(1, 1000),
+    st.integers(0, 2**30),
+)
+def test_sets_equal_those_of_the_released_code(leftover, members, samples, share, seed):
+    scores = torch.rand(members, samples, generator=stream(seed), dtype=torch.float64)
+    selected = torch.stack(
+        [extreme_samples(s, share / 1000, stream(), highest=False) for s in scores]
+    )
+    expected = released_sets(scores.tolist(), share / 1000, leftover)
+    for member in range(members):
+        mask = sharpness_aware_set(selected, member, leftover)
+        assert set(mask.nonzero()[:, 0].tolist()) == expected[member]
 
 
 def test_ties_are_broken_by_the_generator_alone():

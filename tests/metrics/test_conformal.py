@@ -49,7 +49,7 @@ def test_sets_are_those_of_the_definition(kind, seed, number, samples, classes):
         probs[10:], labels[10:], coverage=0.7, score=kind, seed=seed, **options
     )
     rows, answers = probs.tolist(), labels.tolist()
-    u = fitted._draws(samples, probs.device).tolist()
+    u = fitted._draws(probs[10:]).tolist()
     scores = sorted(
         score_naive(row, label, kind, v, *options.values())
         for row, label, v in zip(rows[10:], answers[10:], u, strict=True)
@@ -57,7 +57,7 @@ def test_sets_are_those_of_the_definition(kind, seed, number, samples, classes):
     limit = scores[math.ceil((samples + 1) * 0.7 - 1e-9) - 1]
     assert float(fitted.limit) == pytest.approx(limit, abs=1e-12)
     found = fitted.sets(probs[:10])
-    u = fitted._draws(10, probs.device).tolist()
+    u = fitted._draws(probs[:10]).tolist()
     for n in range(10):
         for c in range(classes):
             score = score_naive(rows[n], c, kind, u[n], *options.values())
@@ -94,6 +94,72 @@ def test_coverage_is_what_was_promised(kind, number, coverage, classes):
 
     share = coverage_of(fit, number, classes)
     assert abs(share - coverage) < 3 * standard_error(coverage)
+
+
+@pytest.mark.parametrize("kind", ["aps", "raps"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("classes", [2, 3, 40])
+def test_a_set_depends_on_neither_batch_nor_place(kind, dtype, classes):
+    probs, labels = drawn(400, classes, 5)
+    probs = probs.to(dtype)
+    fitted = ConformalSets.fit(probs[:200], labels[:200], score=kind, seed=3)
+    new = probs[200:]
+    sets = fitted.sets(new)
+    for size in (1, 8):
+        parts = [fitted.sets(part) for part in new.split(size)]
+        assert torch.equal(torch.cat(parts), sets)
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(fitted.sets(new[order]), sets[order])
+
+
+def test_every_fit_keeps_its_promise_for_samples_served_one_at_a_time():
+    fits, held, new, coverage = 150, 300, 40, 0.9
+    shares = []
+    for number in range(fits):
+        probs, labels = drawn(held + new, 2, 1000 + number)
+        known = probs[:held], labels[:held]
+        fitted = ConformalSets.fit(*known, coverage=coverage, score="aps", seed=number)
+        sets = torch.cat([fitted.sets(row) for row in probs[held:].split(1)])
+        shares.append(sets.gather(1, labels[held:, None]).double().mean())
+    shares = torch.stack(shares)
+    error = math.sqrt(coverage * (1 - coverage) * (1 / (held + 2) + 1 / new))
+    assert abs(shares.mean() - coverage) < 3 * error / math.sqrt(fits)
+    # The standard deviation over fits, with three standard errors of its own.
+    assert abs(shares.std() / error - 1) < 3 / math.sqrt(2 * fits)
+
+
+@pytest.mark.parametrize("different", [1, 3, 10])
+def test_samples_with_equal_probabilities_keep_the_promise(different):
+    shares, coverage = [], 0.9
+    for number in range(200):
+        generator = torch.Generator().manual_seed(number)
+        options = {"generator": generator, "dtype": torch.float64}
+        rows = (2 * torch.randn(different, 3, **options)).softmax(-1)
+        probs = rows[torch.randint(different, (400,), generator=generator)]
+        labels = torch.multinomial(probs, 1, generator=generator)[:, 0]
+        known = probs[:200], labels[:200]
+        fitted = ConformalSets.fit(*known, coverage=coverage, score="aps", seed=number)
+        inside = fitted.sets(probs[200:]).gather(1, labels[200:, None])
+        shares.append(inside.double().mean())
+    shares = torch.stack(shares)
+    assert shares.mean() > coverage - 3 * shares.std() / math.sqrt(200)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 1000])
+def test_draws_are_even_differ_between_seeds_and_outlast_rounding(classes):
+    probs, labels = drawn(2000, classes, 0)
+    first, second = (
+        ConformalSets.fit(probs, labels, score="aps", seed=seed)._draws(probs)
+        for seed in (0, 1)
+    )
+    counts = torch.histc(first, 20, 0, 1)
+    assert (counts - 100).square().sum() / 100 < 50  # 19 degrees of freedom
+    assert torch.stack([first, second]).corrcoef()[0, 1].abs() < 0.1
+    shift = 1e-6 * torch.randn(probs.shape, generator=torch.Generator().manual_seed(1))
+    moved = (probs.log() + shift).softmax(-1)
+    change = ConformalSets.fit(probs, labels, score="aps", seed=0)._draws(moved) - first
+    around = torch.minimum(change.abs(), 1 - change.abs())
+    assert around.max() < 5e-4
 
 
 @pytest.mark.parametrize("kind", ["aps", "raps"])

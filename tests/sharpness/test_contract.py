@@ -1,5 +1,6 @@
 """What every measure of a model promises, whatever it measures."""
 
+import copy
 from functools import partial
 
 import pytest
@@ -305,3 +306,28 @@ def test_weights_are_gathered_in_the_order_and_shapes_of_the_parameters():
     named = weights.by_name(weights.vector)
     assert list(named) == [name for name, _ in model.named_parameters()]
     assert all(torch.equal(named[n], p) for n, p in model.named_parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("large", [1.0, 1.3e5])
+@pytest.mark.parametrize(
+    "name", ["average_case", "sam_sharpness", "worst_case", "sample_sam_gap"]
+)
+def test_radii_in_half_precision_are_those_of_the_same_weights_in_float32(
+    name, large, dtype
+):
+    """Large losses have gradients whose norm alone overflows float16."""
+    torch.manual_seed(0)
+    half = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)).to(dtype)
+    whole = copy.deepcopy(half).float()
+    inputs = torch.randn(64, 4).to(dtype)
+
+    def value(model, inputs):
+        data = Arrays(inputs, torch.arange(64) % 3)
+        loss = lambda *answers: large * cross_entropy(*answers)  # noqa: E731
+        found = getattr(sharpness, name)(model, data, loss=loss, rho=0.5)
+        return getattr(found, "value", found)
+
+    found, expected = value(half, inputs), value(whole, inputs.float())
+    found, expected = (torch.as_tensor(v).mean().item() for v in (found, expected))
+    assert found == pytest.approx(expected, rel=0.03)

@@ -244,6 +244,21 @@ def test_a_member_must_have_something_to_train():
         fitted(numbers(), frozen)
 
 
+@pytest.mark.parametrize("method", [DeepEnsemble(), SAM()])
+def test_sparse_gradients_and_optimizers_with_passes_of_their_own_are_refused(method):
+    def words():
+        layers = nn.Embedding(10, 3, sparse=True), nn.Flatten(), nn.Linear(6, 3)
+        return nn.Sequential(*layers)
+
+    tokens = Arrays(torch.arange(20).view(10, 2) % 10, torch.arange(10) % 3)
+    ensemble = tepui.Ensemble.build(words, members=2)
+    with pytest.raises(ValueError, match=r"member 0 must have dense gradients .*'0'"):
+        tepui.fit(ensemble, tokens, method=method, epochs=1)
+    rule = "optimizer must make its step without a closure, got 'LBFGS'"
+    with pytest.raises(ValueError, match=rule):
+        fitted(numbers(), mlp, method=method, optimizer=torch.optim.LBFGS)
+
+
 def remove(members):
     del members[0]
 

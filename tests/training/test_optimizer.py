@@ -52,6 +52,13 @@ def test_clip_equals_torch(max_norm, seed, size):
         torch.testing.assert_close(gradient, parameter.grad)
 
 
+def test_clip_keeps_gradients_whose_norm_overflows_their_type():
+    values = [torch.full((400, 400), 1e3, dtype=torch.float16)]
+    clip(values, 100.0)
+    assert values[0].dtype == torch.float16
+    assert values[0].double().norm().item() == pytest.approx(100, rel=1e-3)
+
+
 def test_clip_leaves_short_gradients_alone():
     gradients = [torch.tensor([0.3, 0.4])]
     clip(gradients, 1.0)

@@ -5,10 +5,31 @@ more than the arithmetic. Torch offers these kernels under private names only, w
 own optimizers rest on; every use of them in this package is here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.utils import get_total_norm
+
+
+def wide(tensors: Iterable[Tensor]) -> list[Tensor]:
+    """Return tensors in float32 if they are in less."""
+    return [t.float() if t.dtype.itemsize < 4 else t for t in tensors]
+
+
+def cast(tensors: Iterable[Tensor], like: Iterable[Tensor]) -> list[Tensor]:
+    """Return tensors in the types of others."""
+    return [t.to(other.dtype) for t, other in zip(tensors, like, strict=True)]
+
+
+def norm(tensors: Iterable[Tensor]) -> Tensor:
+    """Return the joint norm of all tensors, which would overflow float16.
+
+    Example:
+        >>> norm([torch.full((2,), 6e4, dtype=torch.float16)])
+        tensor(84852.8125)
+    """
+    return get_total_norm(wide(tensors))
 
 
 def add(first: Sequence[Tensor], second: Sequence[Tensor]) -> list[Tensor]:

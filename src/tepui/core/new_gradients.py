@@ -10,6 +10,13 @@ from torch.autograd.graph import get_gradient_edge
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils.weak import TensorWeakRef
 
+NOT_BACKPROPAGATED = (
+    "closure must backpropagate, but it left no new gradient: give step a closure "
+    "that zeroes gradients, backpropagates and returns the loss (in Lightning's manual "
+    "optimization step(closure=...), since step() alone hands over an empty one), or "
+    "backpropagate before first_step and again before second_step"
+)
+
 
 def is_sharded(parameter: Tensor) -> bool:
     """Return whether a parameter is a wrapper around a part of it, as DTensor is."""
@@ -18,7 +25,7 @@ def is_sharded(parameter: Tensor) -> bool:
 
 @contextmanager
 def gradients_begun_anew(parameters: Iterable[Tensor]) -> Iterator[None]:
-    """Refuse a block that adds to gradients from before it, or leaves them all.
+    """Refuse a block that adds to gradients from before it, or makes none.
 
     A gradient is old if, when the block adds to it, it is the same object as before,
     was not written to, and is not zero. Values are read only where the rest holds, so
@@ -65,27 +72,32 @@ def gradients_begun_anew(parameters: Iterable[Tensor]) -> Iterator[None]:
     finally:
         for _, handle in watched:
             handle.remove()
-    if before and not reached and all(_untouched(*each) for each in before):
-        raise RuntimeError(
-            "closure must backpropagate, but it left all gradients as they were: give "
-            "step a closure that zeroes gradients, backpropagates and returns the loss "
-            "(in Lightning's manual optimization step(closure=...), since step() alone "
-            "hands over an empty one)"
-        )
+    refuse_none(parameters)
+    if before and not reached and all(_left(*each) for each in before):
+        raise RuntimeError(NOT_BACKPROPAGATED)
     kept += [p for p, before in sharded if p.grad is not None and p.grad is before()]
     if kept:
         raise RuntimeError(
             "closure must zero gradients before it backpropagates, but it added to "
             f"those of an earlier pass ({len(kept)} parameters): call zero_grad inside "
-            "the closure, and to accumulate gradients over parts of a batch, "
-            "backpropagate all parts in one closure (in Lightning keep "
-            "accumulate_grad_batches at 1)"
+            "the closure, or first_step(zero_grad=True); to accumulate gradients over "
+            "parts of a batch, backpropagate all parts in one closure (in Lightning "
+            "keep accumulate_grad_batches at 1)"
         )
 
 
-def _untouched(parameter: Tensor, gradient: TensorWeakRef, version: int) -> bool:
+def refuse_none(parameters: Iterable[Tensor]) -> None:
+    """Refuse parameters of which none has a gradient."""
+    if all(parameter.grad is None for parameter in parameters):
+        raise RuntimeError(NOT_BACKPROPAGATED)
+
+
+def _left(parameter: Tensor, gradient: TensorWeakRef, version: int) -> bool:
+    """Return whether a gradient is as it was, or only zeroed in place."""
     there = parameter.grad
-    return there is not None and there is gradient() and there._version == version
+    if there is None or there is not gradient():
+        return False
+    return there._version == version or not there.any()
 
 
 def refuse_left_out_closures() -> None:

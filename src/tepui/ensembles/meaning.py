@@ -259,8 +259,8 @@ class Meaningful(EnsembleBase):
                 :class:`tepui.metrics.ConformalSets` and
                 :class:`tepui.metrics.ConformalIntervals`.
             rule: How members are combined; it is the one to predict with.
-            seed: For ``"aps"`` and ``"raps"``: draw random numbers, so that the
-                coverage is met closely. Without it sets depend on the sample alone.
+            seed: For ``"aps"`` and ``"raps"``: derive a pseudo-random number from it
+                and the sample's probabilities, so that the coverage is met closely.
             batch_size: How many samples go through a member at once.
             workers: Processes that load a data set not held in tensors.
 

@@ -77,10 +77,10 @@ def export_ensemble(
     raw=raw)`` does: it prepares inputs, runs all members (a shared extractor once),
     calibrates and scores. Its outputs have the names of the prediction's fields:
     ``probs``, ``labels``, ``confidence``, ``epistemic`` and ``ood_score`` of classes
-    and of labels, and ``sets`` where ``Ensemble.conformal`` made some that draw no
-    random numbers; ``mean`` and ``std``, or ``median``, ``epistemic``, and ``lower``
-    and ``upper`` where there are intervals, of numbers, whose ``epistemic`` is a
-    variance; ``mean`` and ``spread`` where the task is not known.
+    and of labels, and ``sets`` after ``Ensemble.conformal``; ``mean`` and ``std``, or
+    ``median``, ``epistemic``, and ``lower`` and ``upper`` where there are intervals, of
+    numbers, whose ``epistemic`` is a variance; ``mean`` and ``spread`` where the task
+    is not known.
 
     Args:
         ensemble: The ensemble; it is left as it is.

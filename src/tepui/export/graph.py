@@ -68,7 +68,8 @@ def answers(prediction: Prediction, coverage: float = COVERAGE) -> dict[str, Ten
     name = prediction.task.name
     if name in ("classification", "multi_label"):
         fields = {field: getattr(prediction, field) for field in OF_CLASSES}
-        sets = {"sets": prediction.sets} if has_sets(prediction) else {}
+        has_sets = isinstance(prediction.conformity, ConformalSets)
+        sets = {"sets": prediction.sets} if has_sets else {}
         return {**fields, "ood_score": prediction.ood_score(), **sets}
     if name == "unknown":
         return {"mean": prediction.mean, "spread": prediction.spread}
@@ -81,12 +82,6 @@ def answers(prediction: Prediction, coverage: float = COVERAGE) -> dict[str, Ten
     else:
         return fields
     return {**fields, "lower": lower, "upper": upper}
-
-
-def has_sets(prediction: Prediction) -> bool:
-    """Return whether a graph can make the conformal sets: those that draw nothing."""
-    conformity = prediction.conformity
-    return isinstance(conformity, ConformalSets) and conformity.seed is None
 
 
 def _on_cpu(ensemble: Ensemble) -> Ensemble:

@@ -26,7 +26,6 @@ from typing import final
 
 import torch
 from torch import Tensor
-from torch.nn.utils import get_total_norm
 
 from tepui.core import foreach
 from tepui.core.checks import require
@@ -46,10 +45,12 @@ def orthogonal_part(
         >>> orthogonal_part(g, p)
         [tensor([0., 4.])]
     """
-    products = foreach.multiply(gradients, along)
-    inner = torch.stack([product.sum() for product in products]).sum()
-    scale = inner / (get_total_norm(list(along)) + EPSILON).square()
-    return foreach.subtract(gradients, foreach.scale(along, scale))
+    here, there = foreach.wide(gradients), foreach.wide(along)
+    products = foreach.multiply(here, [value.conj() for value in there])
+    inner = torch.stack([product.sum().real for product in products]).sum()
+    scale = inner / (foreach.norm(there) + EPSILON).square()
+    rest = foreach.subtract(here, foreach.scale(there, scale))
+    return foreach.cast(rest, gradients)
 
 
 @final

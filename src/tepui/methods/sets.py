@@ -15,7 +15,9 @@ leftover   :math:`D_S^i`
 ========== =============================================
 
 The paper describes the highest scores with ``none``. The released code takes the lowest
-scores, with ``boost`` for CIFAR-10 and ``split`` for CIFAR-100 and TinyImageNet.
+scores, with ``boost`` for CIFAR-10 and ``split`` for CIFAR-100 and TinyImageNet. For
+the lowest scores :math:`K` is ``int(k * n)`` as in that code, where 0.29 of 3,000 is
+869; for the highest it is 870.
 """
 
 from typing import Literal
@@ -41,7 +43,9 @@ def extreme_samples(
     shuffled = torch.randperm(len(scores), generator=generator).to(scores.device)
     order = scores[shuffled].argsort(descending=highest, stable=True)
     mask = torch.zeros(len(scores), dtype=torch.bool, device=scores.device)
-    mask[shuffled[order[: count_of(fraction, len(scores))]]] = True
+    samples = len(scores)
+    count = count_of(fraction, samples) if highest else int(fraction * samples)
+    mask[shuffled[order[:count]]] = True
     return mask
 
 

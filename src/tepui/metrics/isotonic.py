@@ -6,9 +6,7 @@ Mapped probabilities are divided by their sum. Each is first kept at ``1 / (C n)
 above, for ``n`` samples and ``C`` classes: what never happened in ``n`` samples is not
 impossible.
 
-Between two samples of a class lie others whose regression is constant, so that they
-enter as one weighted point: the regression has as many points as the class has samples,
-not as many as there are samples at all.
+Probabilities equal but for rounding count as one, as in scikit-learn.
 
 References:
     Zadrozny and Elkan 2002, "Transforming classifier scores into accurate multiclass
@@ -34,7 +32,7 @@ def isotonic_maps(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         labels: Class indices of shape ``(samples,)``.
 
     Returns:
-        Probabilities in rising order and what they are mapped to, in float64.
+        Probabilities in rising order and what they are mapped to.
     """
     samples, classes = probs.shape
     at_once = max(1, chunks.LOGITS_AT_ONCE // samples)
@@ -78,42 +76,15 @@ def _first_not_below(x: Tensor, columns: Tensor) -> Tensor:
 
 def _map(ordered: Any, hits: Any) -> tuple[Any, Any]:
     """Return the points of one class's map, of all probabilities and of its own."""
-    from sklearn.isotonic import isotonic_regression
+    from sklearn.isotonic import IsotonicRegression
 
-    at, count = np.unique(hits, return_counts=True)
-    first = np.searchsorted(ordered, at, side="left")
-    last = np.searchsorted(ordered, at, side="right")
-    low, high, share, weight = [], [], [], []
-    begin = 0
-    for value, own, start, end in zip(at, count, first, last, strict=True):
-        if start > begin:
-            low.append(ordered[begin])
-            high.append(ordered[start - 1])
-            share.append(0.0)
-            weight.append(float(start - begin))
-        low.append(value)
-        high.append(value)
-        share.append(own / (end - start))
-        weight.append(float(end - start))
-        begin = end
-    if begin < len(ordered):
-        low.append(ordered[begin])
-        high.append(ordered[-1])
-        share.append(0.0)
-        weight.append(float(len(ordered) - begin))
-    fitted = isotonic_regression(share, sample_weight=weight)
-    x = np.stack([low, high], axis=1).flatten().astype(np.float64)
-    return _without_inner(x, np.repeat(fitted, 2))
-
-
-def _without_inner(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return points without those that repeat one or lie inside a constant piece."""
-    kept = np.ones(len(x), dtype=bool)
-    kept[1:] = x[1:] > x[:-1]
-    x, y = x[kept], y[kept]
-    kept = np.ones(len(x), dtype=bool)
-    kept[1:-1] = (y[1:-1] != y[:-2]) | (y[1:-1] != y[2:])
-    return x[kept], y[kept]
+    hits = np.sort(hits)
+    # Of equal probabilities the first are hits, as many as there are.
+    among_equal = np.arange(len(hits)) - np.searchsorted(hits, hits)
+    is_hit = np.zeros_like(ordered)
+    is_hit[np.searchsorted(ordered, hits) + among_equal] = 1
+    regression = IsotonicRegression().fit(ordered, is_hit)
+    return regression.X_thresholds_, regression.y_thresholds_
 
 
 def _padded(values: Any, size: int) -> Any:

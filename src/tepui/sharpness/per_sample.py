@@ -21,6 +21,7 @@ from torch.func import grad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.data import Dataset
 
+from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.data.arrays import Batch
@@ -119,10 +120,11 @@ def sample_worst_case_gap(
             sample = Batch(one_sample(inputs), target[None], index[None])
 
             def value(offsets: Parameters) -> Tensor:
-                moved = {name: here[name] + offsets[name] for name in here}
+                moved = {n: (p + offsets[n]).to(p.dtype) for n, p in here.items()}
                 return losses(moved, sample)[0]
 
-            offsets = {name: torch.zeros_like(p) for name, p in here.items()}
+            zeros = foreach.wide(torch.zeros_like(p) for p in here.values())
+            offsets = dict(zip(here, zeros, strict=True))
             start = value(offsets)
             best = torch.zeros_like(start)
             for _ in range(num_steps):

@@ -10,6 +10,7 @@ from torch.func import functional_call
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
+from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.data.arrays import Batch
 from tepui.losses import Loss
@@ -146,7 +147,7 @@ class WeightVector:
         self._outputs = outputs_at(model)
         self._loss = loss
         self._normalize = normalized_logits if normalize_logits else None
-        self.vector = torch.cat([value.flatten() for value in values.values()])
+        self.vector = torch.cat([v.flatten() for v in foreach.wide(values.values())])
 
     def by_name(self, vector: Tensor) -> Parameters:
         """Split a vector into tensors of the parameters' shapes.

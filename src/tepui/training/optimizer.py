@@ -6,7 +6,6 @@ from typing import Any, final
 
 import torch
 from torch import Tensor
-from torch.nn.utils import get_total_norm
 
 from tepui.core import foreach
 from tepui.core.checks import require
@@ -92,7 +91,7 @@ class AdamW:
 
 def clip(gradients: list[Tensor], max_norm: float) -> None:
     """Scale gradients in a list so that their joint norm is at most ``max_norm``."""
-    scale = (max_norm / (get_total_norm(gradients) + 1e-6)).clamp(max=1.0)
+    scale = (max_norm / (foreach.norm(gradients) + 1e-6)).clamp(max=1.0)
     # Not in place: two parameters may share one gradient tensor.
     gradients[:] = foreach.scale(gradients, scale)
 

@@ -15,6 +15,7 @@ from tepui.core.warning import warn
 from tepui.ensembles.ensemble import Ensemble
 from tepui.methods.coupled import CoupledMethod
 from tepui.models.base import Model
+from tepui.optim import require_step_alone
 from tepui.training.batches import steps_per_epoch
 from tepui.training.coupled import CoupledRunner
 from tepui.training.exchange import Exchange
@@ -82,11 +83,15 @@ def members_of(
         module = ensemble.members[index]
         to_device(module, numerics.device)
         parameters = [p for p in module.parameters() if p.requires_grad]
+        sparse = [name for name, m in module.named_modules() if _is_sparse(m)]
+        rule = "have dense gradients (sparse=False)"
+        require(not sparse, f"member {index}", rule, sparse)
         rule = "have trainable parameters"
         require(len(parameters) > 0, f"member {index}", rule, "none")
         optimizer = _built(spec.optimizer_of(index, len(ensemble)), parameters)
         rule, built = "build a torch optimizer", isinstance(optimizer, Optimizer)
         require(built, "optimizer", rule, type(optimizer).__name__)
+        require_step_alone("optimizer", optimizer)
         member = TrainingMember(
             module,
             index=index,
@@ -113,6 +118,10 @@ def members_of(
     for member in members:
         member.begin()
     return members
+
+
+def _is_sparse(module: nn.Module) -> bool:
+    return isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse
 
 
 def couple(members: Sequence[TrainingMember]) -> None:

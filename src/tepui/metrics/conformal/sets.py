@@ -1,4 +1,4 @@
-"""Sets of classes that hold the true one with a promised probability.
+r"""Sets of classes that hold the true one with a promised probability.
 
 Scores of classes, with probabilities ``p_1 ≥ p_2 ≥ …`` in their order:
 
@@ -9,8 +9,15 @@ Scores of classes, with probabilities ``p_1 ≥ p_2 ≥ …`` in their order:
 
 ``u`` is 0, so that sets depend on the sample alone and always hold the likeliest class;
 they then hold the truth more often than promised where that class alone does. With a
-``seed``, ``u`` is drawn uniformly for each sample: the promise is then met closely, and
-some sets are empty.
+``seed`` the promise is met closely, and some sets are empty. Then ``u`` is the
+fractional part of
+
+.. math:: 64 \sum_c w_c \log p_c
+
+with a unit vector :math:`w` drawn from the seed. It is spread evenly over [0, 1), and a
+score remains a function of the sample and its label only. So held-out and new samples
+stay exchangeable for any seed and any batch, even if many have equal probabilities.
+Rounding logits by 1e-6 moves ``u`` by about 1e-4.
 """
 
 import math
@@ -21,12 +28,15 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import class_indices, have_values, one_of, require
-from tepui.core.seeding import generator
+from tepui.core.seeding import derive
 from tepui.metrics import chunks
 from tepui.metrics.binning import sorted_rows
 from tepui.metrics.chunks import Rule
 from tepui.metrics.conformal.quantile import check_coverage, conformal_quantile
 from tepui.metrics.targets import in_one_type
+
+TURNS = 64
+LEAST = 1e-30  # of a probability, for its logarithm
 
 SetScore = Literal["threshold", "aps", "raps"]
 """What measures how badly a class fits."""
@@ -41,7 +51,8 @@ class ConformalSets:
         limit: The largest score of a class in a set, a scalar.
         coverage: The probability that was promised.
         score: What measures how badly a class fits.
-        seed: What random numbers derive from; without it there are none.
+        seed: What ``u`` derives from, with the sample's probabilities; without it ``u``
+            is 0.
         penalty: What ``"raps"`` adds for each class beyond the free ones.
         free: How many classes ``"raps"`` leaves without penalty.
         rule: How members were combined into the probabilities.
@@ -82,7 +93,7 @@ class ConformalSets:
             labels: Class indices of shape ``(samples,)``.
             coverage: How often sets shall hold the true class, in (0, 1).
             score: What measures how badly a class fits.
-            seed: Draw random numbers from it, so that the coverage is met closely.
+            seed: Derive ``u`` from it, so that the coverage is met closely.
             penalty: What ``"raps"`` adds for each class beyond the free ones.
             free: How many classes ``"raps"`` leaves without penalty.
             rule: How members were combined into the probabilities, to be remembered.
@@ -116,12 +127,10 @@ class ConformalSets:
             Truth values of the same shape.
         """
         _check_probs(probs)
-        draws = self._draws(probs.shape[0], probs.device)
         limit = self.limit.to(probs.device)
         if not have_values():  # a graph takes all samples at once
-            return self._sets(probs, draws, limit)
-        parts = zip(_runs(probs), draws.split(_at_once(probs)), strict=True)
-        return torch.cat([self._sets(part, drawn, limit) for part, drawn in parts])
+            return self._sets(probs, limit)
+        return torch.cat([self._sets(part, limit) for part in _runs(probs)])
 
     def beyond(self, probs: Tensor) -> Tensor:
         """Return by how much each class's score exceeds the limit of its set.
@@ -137,10 +146,11 @@ class ConformalSets:
         columns = [self._label_scores(probs, c.expand(len(probs))) for c in of_class]
         return torch.stack(columns, 1) - self.limit.to(columns[0])
 
-    def _sets(self, probs: Tensor, draws: Tensor, limit: Tensor) -> Tensor:
+    def _sets(self, probs: Tensor, limit: Tensor) -> Tensor:
         if self.score == "threshold":
             return 1 - probs.double() <= limit.double()
         ordered, before = _ordered(probs)
+        draws = self._draws(probs)
         inside = self._scores(ordered, before, _places(ordered), draws) <= limit
         # Scores rise along the order: the last class inside has the least probability.
         last = inside.sum(-1, keepdim=True)
@@ -149,18 +159,17 @@ class ConformalSets:
 
     def _label_scores(self, probs: Tensor, labels: Tensor) -> Tensor:
         """Return the score of each sample's label, in float64."""
-        draws = self._draws(len(probs), probs.device).split(_at_once(probs))
-        answers = labels.split(_at_once(probs))
-        runs = zip(_runs(probs), answers, draws, strict=True)
+        runs = zip(_runs(probs), labels.split(_at_once(probs)), strict=True)
         return torch.cat([self._run_scores(*run) for run in runs])
 
-    def _run_scores(self, probs: Tensor, labels: Tensor, draws: Tensor) -> Tensor:
+    def _run_scores(self, probs: Tensor, labels: Tensor) -> Tensor:
         of_label = probs.gather(1, labels.long().unsqueeze(1))
         if self.score == "threshold":
             return 1 - of_label[:, 0].double()
         ordered, before = _ordered(probs)
         # Of equal probabilities the first place counts: none of them is likelier.
         place = torch.searchsorted(-ordered, -of_label)
+        draws = self._draws(probs)
         scores = self._scores(of_label, before.gather(1, place), place + 1, draws)
         return scores[:, 0]
 
@@ -173,12 +182,16 @@ class ConformalSets:
             scores = scores + self.penalty * (places - self.free).clamp(min=0).double()
         return scores
 
-    def _draws(self, samples: int, device: torch.device) -> Tensor:
+    def _draws(self, probs: Tensor) -> Tensor:
+        """Return ``u`` of each sample."""
+        logs = probs.double().clamp(min=LEAST).log()
         if self.seed is None:
-            return torch.zeros(samples, dtype=torch.float64, device=device)
-        stream = generator(self.seed, "conformal")
-        draws = torch.rand(samples, generator=stream, dtype=torch.float64, device="cpu")
-        return draws.to(device)
+            return torch.zeros_like(logs[:, 0])
+        keys = range(logs.shape[1])
+        drawn = [derive(self.seed, "conformal", key) / 2**63 - 0.5 for key in keys]
+        weights = logs.new_tensor(drawn)
+        turns: Tensor = (logs * weights).sum(-1) * (TURNS / weights.norm())
+        return turns - turns.floor()
 
     def document(self) -> dict[str, Any]:
         """Return everything but the limit, for JSON."""

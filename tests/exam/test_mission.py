@@ -867,7 +867,7 @@ def cifar(at):
                 assert (data.inputs.numpy() == pixels).all()
                 assert (data.targets.numpy() == labels).all()
                 assert len(data.classes) == classes
-        with pytest.raises(ValueError):  # too few
+        with pytest.raises((ValueError, OSError)):  # too few
             dataset(at.folder)
     for name, (mean, std) in NORMALIZATION.items():
         found = public(f"data.{name}").normalization
@@ -990,19 +990,27 @@ def corrupted_folders(at):
     order = read["fog", 4].targets.argsort(stable=True)
     assert read["fog", 4].targets[order].tolist() == sorted(data.targets.tolist())
     found = torch.stack([read["fog", 4][int(n)][0] for n in order])
-    made = copies["fog", 4]
-    made = torch.stack([made[int(n)][0] for n in data.targets.argsort(stable=True)])
-    near(found.flatten(1).sort(0).values, made.flatten(1).sort(0).values, 0.02)
+    order = data.targets.argsort(stable=True)
+    gaps = []
+    for severity in (4, 2):  # files are JPEG, which loses a little
+        copy = copies["fog", severity]
+        made = torch.stack([copy[int(n)][0] for n in order])
+        gaps.append(float((found.mean((1, 2, 3)) - made.mean((1, 2, 3))).abs().max()))
+    assert gaps[0] < 0.05 < gaps[1]
     folder = at.folder / "Tiny-ImageNet-C"
     names = [f"n{number:08d}" for number in range(200)]
     for number, name in enumerate(names):
-        (folder / "snow" / "3" / name).mkdir(parents=True)
-        file = folder / "snow" / "3" / name / "0.JPEG"
-        Image.new("RGB", (64, 64), (number, 10, 200)).save(file, quality=95)
+        for severity, red in (("1", 250), ("3", number)):
+            place = folder / "snow" / severity / name
+            place.mkdir(parents=True)
+            picture = Image.new("RGB", (64, 64), (red, 10, 200))
+            picture.save(place / "0.JPEG", quality=95)
     tiny = public("data.TinyImageNetC")(at.folder, types=("snow",), severities=(3,))
     data = tiny["snow", 3]
     assert data.targets.tolist() == list(range(200))
-    near(data.inputs[:, 0, 20, 20].float(), torch.arange(200.0), 3.0)
+    red = torch.stack([data[place][0][0, 20, 20] for place in range(200)])
+    red = (red * data.normalize.std[0] + data.normalize.mean[0]) * 255
+    assert (red - torch.arange(200.0)).abs().max() < 4
 
 
 def cached_evaluation(at):
@@ -1237,8 +1245,9 @@ def dense_measures(at):
     found = public("sharpness.hessian_eigenvalues")(net, data, which="SA")
     assert found[0].value == pytest.approx(float(values[0]), rel=1e-3)
     trace = public("sharpness.hessian_trace")(net, data, num_probes=400)
-    assert abs(trace.value - float(H.trace())) < 4 * trace.standard_error
-    assert trace.standard_error < 0.2 * float(H.trace())
+    rest = H - torch.diag(H.diagonal())
+    error = float((2 * rest.square().sum() / 400).sqrt())  # of random signs
+    assert abs(trace.value - float(H.trace())) < 4 * error
     fisher = public("sharpness.fisher_trace")(net, data, batch_size=3)
     naive = [
         float(slope(net, whole(data.subset([n]))).square().sum()) for n in range(10)
@@ -1341,18 +1350,20 @@ def calibration(at):
             for b in range(12)
         ]
         assert float(function(logits, labels, **how)) == pytest.approx(sum(gaps) / 70)
-        expected = F.nll_loss(probs.log().clamp(min=-700), labels)
-        found = float(public("metrics.nll")(logits, labels, rule=rule))
-        assert found == pytest.approx(float(expected), rel=1e-6)
+        usual = slice(6, None)
+        expected = F.nll_loss(probs[usual].log(), labels[usual])
+        found = public("metrics.nll")(logits[:, usual], labels[usual], rule=rule)
+        assert float(found) == pytest.approx(float(expected))
     accuracies = {
         ("fog", 1): 0.8,
         ("fog", 4): 0.5,
         ("snow", 1): 0.7,
         ("snow", 4): 0.2,
+        ("fog", 5): 0.2,
         ("snow", 5): 0.3,
     }
     found = public("metrics.corruption_accuracy")(accuracies)
-    assert float(found) == pytest.approx((0.65 + 0.4) / 2)
+    assert float(found) == pytest.approx((0.5 + 0.4) / 2)
     found = evaluated()
     assert set(found.shifted) == {
         ("fog", 2),
@@ -1377,7 +1388,7 @@ def evaluated():
 
 
 def unfamiliar(at):
-    """C * PDS is the number of classes; AUROC is 1/2 of the same, 1 of higher scores."""
+    """C * PDS is the number of classes; AUROC is 1/2 of equal, 1 of higher scores."""
     logits, _ = three_models()
     sure = 1e4 * logits
     number = public("metrics.unique_predictions")(sure)
@@ -1519,7 +1530,7 @@ def simulators(at):
 
 
 def theory_figures(at):
-    """Stability is told; sharpness is matched in the stable regime; figures are made."""
+    """Stability is told; sharpness is matched where it is stable; figures are made."""
     stable = public("theory.stable")
     for rho, expected in ((0.18, True), (0.2, False)):  # the limit is .190
         assert bool(stable(0.01, rho, ratio=20.0)) == expected
@@ -1549,6 +1560,264 @@ def reproduced(at, name):
     at.run("reproduce", name, "--size", "smoke", "--out", out, "--store", store)
     (file,) = out.rglob("results.json")
     return public("studies.read_results")(file.parent)
+
+
+# Commands, axes, costs -----------------------------------------------------------
+
+
+def numbers_in(folder):
+    """Return all numbers in the JSON files of a folder, however they are arranged."""
+
+    def of(value):
+        if isinstance(value, dict):
+            value = list(value.values())
+        if isinstance(value, list):
+            return [number for each in value for number in of(each)]
+        return [value] if isinstance(value, float) else []
+
+    return [
+        n for file in folder.rglob("*.json") for n in of(json.loads(file.read_text()))
+    ]
+
+
+def csv_of(at):
+    """Write rows of three classes as a CSV file."""
+    data = table(240, seed=3)
+    lines = ["a,b,c,d,e,f,kind"]
+    for row, label in zip(data.inputs.tolist(), data.targets.tolist(), strict=True):
+        lines.append(",".join([*(f"{x:.4f}" for x in row), "xyz"[label]]))
+    file = at.folder / "rows.csv"
+    file.write_text("\n".join(lines))
+    return file
+
+
+def train_and_measure(at):
+    """The three commands of the official code train, and the measuring ones measure."""
+    file, runs = csv_of(at), at.folder / "runs"
+    data = ("--data", "Table", "--data.path", file, "--data.target", "kind")
+    how = (
+        *("--model", "MLP", "--model.hidden", "[8]", "--batch-size", "32"),
+        *("--optimizer", "SGD(lr=0.07, momentum=0.6, weight_decay=0.003)"),
+        *("--schedule", "MultiStep(milestones=[0.5], gamma=0.2)", "--epochs", "3"),
+    )
+    SharpBalance = public("methods.SharpBalance")
+    methods = {
+        "DeepEnsemble": public("methods.DeepEnsemble")(),
+        "SAM(rho=0.15)": public("methods.SAM")(rho=0.15),
+        "SharpBalance(rho=0.15, fraction=0.3, switch_at=1, select='highest')": (
+            SharpBalance(rho=0.15, fraction=0.3, switch_at=1, select="highest")
+        ),
+    }
+    train = public("data.Table")(file, "kind")
+    trained = []
+    for place, (words, method) in enumerate(methods.items()):
+        seeds = ("13", "17", "28") if place else ("[13, 17, 28]",)
+        out = runs / str(place)
+        at.run("train", *data, *how, "--method", words, "--seeds", *seeds, "--out", out)
+        ensemble = public("Ensemble").build(
+            partial(public("models.MLP"), 6, (8,), 3), 3, seed=(13, 17, 28)
+        )
+        public("fit")(
+            *(ensemble, train),
+            method=method,
+            epochs=3,
+            batch_size=32,
+            optimizer=public("SGD")(lr=0.07, momentum=0.6, weight_decay=0.003),
+            schedule=public("MultiStep")(milestones=(0.5,), gamma=0.2),
+            progress="none",
+        )
+        assert same_bits(public("load")(out), ensemble)
+        trained.append(ensemble)
+    assert not same_bits(trained[0], trained[1])
+    assert not same_bits(trained[1], trained[2])
+
+    out = at.folder / "measured"
+    at.run("measure", runs / "2", "--samples", "50", "--rho", "0.2", "--out", out)
+    found = np.array(numbers_in(out))
+    test = public("data.Table")(file, "kind", train=False)
+    scores = public("evaluate")(trained[2], test).clean
+    for name in (
+        *("accuracy", "nll", "disagreement", "der", "eir", "logit_variance"),
+        *("mean_kl", "individual_accuracy"),
+    ):
+        expected = getattr(scores, name)
+        assert np.isclose(found, expected, rtol=1e-5).any(), name
+    measures = [
+        partial(public("sharpness.worst_case"), rho=0.2, num_samples=50, batch_size=5),
+        partial(public("sharpness.fisher_rao"), num_samples=50),
+    ]
+    for measured in public("measure")(trained[2], train, measures).values():
+        assert np.isclose(found, measured.mean, rtol=1e-4).any()
+
+
+def theory_command(at):
+    """Theory and simulation are compared by a command."""
+    said = at.run(
+        *("theory", "check", "--n", "240", "--d", "120", "--matrices", "4"),
+        *("--subsets", "3", "--rho0", "0.02", "--seed", "5"),
+    )
+    assert "diversity" in said
+    assert "sharpness" in said
+
+
+AXES = {
+    "rho": ("SAM", (0.01, 0.03, 0.07)),
+    "fraction": ("SharpBalance", (0.2, 0.3)),
+    "switch_at": ("SharpBalance", (1, 0.3)),
+    "select": ("SharpBalance", ("highest", "random", "same")),
+    "leftover": ("SharpBalance", ("none", "split")),
+    "update_statistics": ("SAM", (True, False)),
+    "alpha": ("GSAM", (0.1, 0.2)),
+    "weight": ("SED", (1e-3, 1e-2, 1e1)),
+    "active": ("SED", (2, 3)),
+    "kernel": ("SED", ("a2d", "divdis")),
+    "main": ("SED", ("active", "all")),
+    "lr": ("DeepEnsemble", (0.05, 0.2)),
+    "weight_decay": ("DeepEnsemble", (0.0, 0.01)),
+    "label_smoothing": ("SED", (0.0, 0.5)),
+    "width": ("SAM", (4, 12)),
+    "sparsity": ("SharpBalance", (0.8, 0.95)),
+    "members": ("SED", (2, 5)),
+}
+
+
+def trial(method, **changes):
+    """Return what to train: five members on a part of the digits."""
+    training = public("training.TrainingSpec")(
+        method=public(f"methods.{method}")(), epochs=2, batch_size=40, **changes
+    )
+    data = public("studies.Samples")(public("data.Digits"), count=120)
+    model = partial(public("models.ConvNet"), width=5, stride=2)
+    seeds = public("studies.seeds")(0, 3)
+    return public("studies.Trial")(data, model, training, seeds)
+
+
+def axes(at):
+    """Each axis is one key; a sweep emits one row per cell."""
+    searches = public("studies.searches")
+    for name, (method, values) in AXES.items():
+        (found,) = searches([trial(method)], {name: values})
+        assert [dict(cell.values) for cell in found.combinations] == [
+            {name: value} for value in values
+        ]
+        for cell, value in zip(found.combinations, values, strict=True):
+            (planned,) = cell.trials
+            how = planned.training
+            if name == "members":
+                assert len(planned.seeds) == value
+            elif name == "width":
+                assert planned.model.keywords["width"] == value
+            else:
+                holders = (how.method, how.optimizer, how.loss, how.prune)
+                (seen,) = [getattr(h, name) for h in holders if hasattr(h, name)][:1]
+                assert seen == value
+    found = searches(
+        [trial("SharpBalance")], {"rho": (0.03, 0.3), "fraction": (0.2, 0.6)}
+    )
+    store = public("studies.Store")(at.folder / "store", device="cpu")
+    (outcome,) = public("studies.sweep")(found, store)
+    assert [tuple(row.values.values()) for row in outcome.rows] == [
+        *((0.03, 0.2), (0.03, 0.6), (0.3, 0.2), (0.3, 0.6))
+    ]
+    assert outcome.chosen in outcome.rows
+    several = public("sharpness.worst_case")(
+        smooth(), exact(20), rho=[0.02, 0.2], norm="linf"
+    )
+    assert [each.settings["rho"] for each in several] == [0.02, 0.2]
+    assert several[0].value < several[1].value
+
+
+class Counted(nn.Module):
+    """A linear model that counts the samples it is trained on."""
+
+    seen = 0
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(6, 3)
+
+    def forward(self, x):
+        if self.training:
+            Counted.seen += len(x)
+        return self.inner(x)
+
+
+def costs(at):
+    """Gradients per sample of each method; SED's do not grow with its members."""
+    data = table(60)
+
+    def passes(method, members=3, **how):
+        Counted.seen = 0
+        ensemble = public("Ensemble").build(Counted, members, seed=3)
+        run = public("fit")(
+            *(ensemble, data),
+            method=method,
+            epochs=4,
+            batch_size=60,
+            progress="none",
+            runner="eager",
+            **how,
+        )
+        return Counted.seen / 60 / 4, run
+
+    plain = passes(public("methods.DeepEnsemble")())[0]
+    assert passes(public("methods.SAM")(rho=0.1))[0] == pytest.approx(2 * plain)
+    method = public("methods.SharpBalance")(
+        rho=0.1, fraction=0.3, switch_at=2, select="highest", leftover="none"
+    )
+    found, run = passes(method)
+    share = np.mean(run.summary["sizes"]) / 60  # of the second half, a second gradient
+    scored = found - plain * (1 + share / 2)
+    assert -0.01 < scored <= plain / 4 + 0.01
+    scoring = [record.exchange_seconds for record in run.history]
+    assert scoring[2] > 0
+    assert not scoring[0]
+    SED = public("methods.SED")(weight=0.1, active=2)
+    by_members = [passes(SED, members)[0] for members in (3, 6, 9)]
+    assert by_members[0] == by_members[1] == by_members[2]
+    every = public("methods.SED")(weight=0.1)
+    assert passes(every, 9)[0] == pytest.approx(3 * passes(every, 3)[0])
+    cost = public("evaluation.prediction_cost")(run.ensemble, data)
+    assert cost.parameters == 3 * (6 * 3 + 3)
+    assert cost.operations == 3 * 2 * 6 * 3
+
+
+# Figures and tables --------------------------------------------------------------
+
+SHOWN = [
+    *("sharpbalance/figure1b", "sharpbalance/figure1c", "sharpbalance/figure2"),
+    *("sharpbalance/figure3", "sharpbalance/figure5a", "sharpbalance/figure5b"),
+    *(f"sharpbalance/figure{number}" for number in (4, *range(7, 16))),
+    *(f"sharpbalance/table{number}" for number in range(1, 9)),
+    *(f"sed/{item}" for item in ("table1", "table2", "table3")),
+    *(f"sed/figure{number}" for number in (2, 3, 4)),
+    *(f"rethinking/table{number}" for number in range(1, 9)),
+    "rethinking/figure1",
+]
+DIAGRAMS = ["sharpbalance/figure6", "sed/figure1"]
+WITHOUT_TRAINING = [
+    *(f"sharpbalance/figure{number}" for number in ("1b", 2, 9, 10, 11)),
+    "rethinking/figure1",
+]
+
+
+def shown(name, at):
+    """A figure or table is known by its name, as published and small."""
+    item, recipe, panels = public("papers.look_up")(name)
+    assert name.startswith(item)
+    letter = name.removeprefix(item)
+    assert panels == ((letter,) if letter else panels)
+    for size in ("paper", "smoke"):
+        jobs = recipe.plan(public("papers.Order")(size, panels))
+        assert bool(jobs) != (name in WITHOUT_TRAINING)
+        assert all(job.evaluations or job.measures or job.trial for job in jobs)
+
+
+def diagram(name, at):
+    """A figure that only explains is known as one."""
+    item, recipe, panels = public("papers.look_up")(name)
+    assert (item, panels) == (name, ())
+    assert not hasattr(recipe, "plan")
 
 
 METHODS = {
@@ -1609,9 +1878,28 @@ MEASURES_AND_THEORY = {
     51: simulators,
     52: theory_figures,
 }
-MISSION = METHODS | MODELS_AND_DATA | MEASURES_AND_THEORY
+SECTIONS = {
+    "train and measure": train_and_measure,
+    "theory check": theory_command,
+    "axes": axes,
+    "costs": costs,
+}
+FIGURES = {name: partial(shown, name) for name in SHOWN}
+FIGURES |= {name: partial(diagram, name) for name in DIAGRAMS}
+MISSION = METHODS | MODELS_AND_DATA | MEASURES_AND_THEORY | FIGURES | SECTIONS
 
 
 @pytest.mark.parametrize("item", MISSION)
 def test_mission(item, tmp_path, capsys):
     MISSION[item](Place(tmp_path, capsys))
+
+
+def test_the_table_names_every_item(capsys):
+    numbers = [item for item in MISSION if isinstance(item, int)]
+    assert numbers == [*range(1, 53)]
+    assert len(FIGURES) == 41
+    listed = Place(Path(), capsys).run("reproduce", "--list", "true")
+    names = {name.rstrip("abcdefghi") for name in FIGURES}
+    assert [name for name in names if name not in listed] == []
+    with pytest.raises(ValueError, match="figure1a"):
+        public("papers.look_up")("sharpbalance/figure1a")

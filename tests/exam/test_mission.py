@@ -1331,9 +1331,11 @@ def diversity(at):
 def calibration(at):
     """ECE is torchmetrics' in compatibility mode, and closes the last bin without."""
     stream = torch.Generator().manual_seed(8)
-    logits = 3 * torch.randn(2, 70, 3, generator=stream, dtype=torch.float64)
-    logits[:, :6] *= 400  # confidences of exactly 1
+    logits = torch.randn(2, 70, 3, generator=stream, dtype=torch.float64)
     labels = torch.randint(3, (70,), generator=stream)
+    logits[:, :6] = 900 * F.one_hot(torch.arange(6) % 3, 3)  # confidences of exactly 1
+    labels[:6] = torch.tensor([1, 1, 0, 0, 1, 2])
+    logits[:, 6:20] = 3.5 * F.one_hot(labels[6:20], 3)  # right, in the last bin
     function, bins = public("metrics.ece"), 11
     for rule in ("probability", "logit"):
         probs = logits.softmax(-1).mean(0)
@@ -1350,6 +1352,7 @@ def calibration(at):
             for b in range(12)
         ]
         assert float(function(logits, labels, **how)) == pytest.approx(sum(gaps) / 70)
+        assert abs(ours - sum(gaps) / 70) > 0.01
         usual = slice(6, None)
         expected = F.nll_loss(probs[usual].log(), labels[usual])
         found = public("metrics.nll")(logits[:, usual], labels[usual], rule=rule)

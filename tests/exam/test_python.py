@@ -9,6 +9,7 @@ import ast
 import json
 import math
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -72,6 +73,15 @@ def trained():
         progress="none",
     )
     return Trained(ensemble, run, train, held_out, test)
+
+
+@contextmanager
+def batches_of(module):
+    """Collect the sizes of the batches that go through a module."""
+    sizes = []
+    hook = module.register_forward_hook(lambda m, x, out: sizes.append(len(x[0])))
+    yield sizes
+    hook.remove()
 
 
 def joined_probs(logits, rule):
@@ -253,17 +263,19 @@ def fit_keep(folder):
 
 
 def fit_early_stopping(folder):
-    data, held_out = exact(24), exact(60, seed=5)
-    stopping = public("EarlyStopping")("validation_loss", patience=2, min_delta=0.01)
-    how = {"validation": held_out, "optimizer": public("SGD")(lr=6.0)}
+    data, held_out, margin = exact(24), exact(60, seed=5), 0.15
+    stopping = public("EarlyStopping")("loss", patience=3, min_delta=margin)
+    how = {"validation": held_out, "optimizer": public("SGD")(lr=0.1)}
     run = fitted(PLAIN, data, epochs=30, early_stopping=stopping, **how)[1]
-    means = [np.mean(record.validation_loss) for record in run.history]
-    best = means[0]
-    waited = 0
-    for place, mean in enumerate(means[1:], 1):
-        waited = 0 if mean < best - 0.01 else waited + 1
-        best = min(best, mean) if waited == 0 else best
-        assert (waited == 2) == (place == len(means) - 1)
+    means = [np.mean(record.loss) for record in run.history]
+    assert (np.diff(means) < 0).all()  # every epoch is better, but by how much?
+    best, waited, ends = math.inf, 0, []
+    for mean in means:
+        waited = 0 if mean < best - margin else waited + 1
+        best = mean if waited == 0 else best
+        ends.append(waited == 3)
+    assert ends == [False] * (len(means) - 1) + [True]
+    assert len(means) < 30
     assert run.stopped_by == "EarlyStopping"
 
 
@@ -420,8 +432,19 @@ def fit_folder(folder):
     assert len(resumed.history) == 6
     assert resumed.path == out
     assert same_bits(public("load")(out, network), whole_run.ensemble)
+
+    def kill(record):
+        if record.epoch == 2:
+            raise RuntimeError("killed")
+
+    again, rare = [], {"out": folder / "rare", "checkpoint_every": 4}
+    with pytest.raises(RuntimeError, match="killed"):
+        fitted(PLAIN, data, callbacks=[kill], **rare, **how)
+    note = lambda record: again.append(record.epoch)  # noqa: E731
+    fitted(PLAIN, data, resume=True, callbacks=[note], **rare, **how)
+    assert again == [0, 1, 2, 3, 4, 5]
     begun = folder / "begun"
-    fitted(PLAIN, data, out=begun, stop_after=4, checkpoint_every=2, **how)
+    fitted(PLAIN, data, out=begun, stop_after=4, **how)
     late = SAM(rho=0.2, start_at=4)
     branch = fitted(late, data, out=folder / "branch", branch_from=begun, **how)[1]
     assert same_bits(branch.ensemble, fitted(late, data, **how)[1].ensemble)
@@ -484,10 +507,14 @@ def ensemble(got, folder):
     assert not same_bits(built, Ensemble.build(smooth, members=3, seed=22))
     found = got.ensemble
     members = torch.stack([m.eval()(data.inputs) for m in found.members]).detach()
-    logits = found.logits(data.inputs, batch_size=7)
+    with batches_of(found.members[1]) as sizes:
+        logits = found.logits(data.inputs, batch_size=7)
+    assert sizes == [7] * 11 + [3]
     near(logits, members, 1e-5)
     for rule in ("probability", "logit"):
-        out = found.predict(data, rule=rule, batch_size=9)
+        with batches_of(found.members[1]) as sizes:
+            out = found.predict(data, rule=rule, batch_size=9)
+        assert sizes == [9] * 8 + [8]
         probs = joined_probs(members, rule)
         near(out.probs, probs, 1e-5)
         assert torch.equal(out.labels, probs.argmax(1))
@@ -571,9 +598,11 @@ def on_features(got, folder):
     x = got.test.inputs
     expected = torch.stack([head(body(x)) for head in built.heads.members]).detach()
     near(built.logits(x), expected, 1e-5)
-    features = public("cached_features")(
-        *(built.extractor, got.test, folder), batch_size=13
-    )
+    with batches_of(built.extractor) as sizes:
+        features = public("cached_features")(
+            *(built.extractor, got.test, folder), batch_size=13
+        )
+    assert (sizes.count(13), max(sizes)) == (6, 13)
     near(features.inputs, body(x).detach(), 1e-6)
     assert torch.equal(features.targets, got.test.targets)
     assert any(folder.iterdir())
@@ -626,17 +655,20 @@ def evaluate(got, folder):
     margin = lambda logits, labels: logits.mean()  # noqa: E731
     mask = torch.tensor([True, True, True])
     for rule in ("probability", "logit"):
-        found = public("evaluate")(
-            *(got.ensemble, got.test),
-            shifted=shifted,
-            ood={"noise": noise},
-            classes=mask,
-            metrics={"margin": margin},
-            rule=rule,
-            batch_size=11,
-            out=folder / rule,
-            logits_in="float16",
-        )
+        with batches_of(got.ensemble.members[1]) as sizes:
+            found = public("evaluate")(
+                *(got.ensemble, got.test),
+                shifted=shifted,
+                ood={"noise": noise},
+                classes=mask,
+                metrics={"margin": margin},
+                rule=rule,
+                batch_size=11,
+                out=folder / rule,
+                logits_in="float16",
+            )
+        assert sizes.count(11) >= 7 + 4 + 7
+        assert max(sizes) == 11
         logits = got.ensemble.logits(got.test.inputs)
         probs, y = joined_probs(logits, rule), got.test.targets
         clean = found.clean
@@ -693,9 +725,10 @@ def measure(got, folder):
         assert value != alone.value  # another seed
     worst = partial(public("sharpness.fisher_rao"), num_samples=30)
     smoothed = public("losses.CrossEntropy")(label_smoothing=0.3)
-    plain_value = public("measure")(double, data, worst)["fisher_rao"].mean
+    plain_value = public("measure")(double, data, worst)["fisher_rao"]
+    assert {m.settings["samples"] for m in plain_value.members} == {30}
     other = public("measure")(double, data, worst, loss=smoothed)["fisher_rao"].mean
-    assert other != plain_value
+    assert other != plain_value.mean
 
 
 def prune(got, folder):
@@ -1569,6 +1602,16 @@ def classifier(got, folder):
     model.fit(x[:60], y[:60])
     assert list(model.classes_) == ["ant", "cat", "ox"]
     assert len(model.history_) == 6
+    widths = [
+        m.out_features
+        for m in model.ensemble_.members[0].modules()
+        if isinstance(m, nn.Linear)
+    ]
+    assert widths == [7, 3]
+    first = model.predict_proba(x)
+    assert (model.fit(x[:60], y[:60]).predict_proba(x) == first).all()
+    other = model.set_params(random_state=4).fit(x[:60], y[:60]).predict_proba(x)
+    assert (other != first).any()
     assert len(model.ensemble_) == 2
     probs = model.predict_proba(x[60:])
     assert np.allclose(probs.sum(1), 1, atol=1e-6)
@@ -1609,6 +1652,27 @@ def regressor(got, folder):
 def check_method(got, folder):
     """A method that is one passes; one that moves nothing does not."""
     public("testing.check_method")(public("methods.SAM")(rho=0.07, start_at=1))
+
+
+def check_dataset(got, folder):
+    """Pairs with a length pass; targets that no model has an output for do not."""
+    check = partial(public("testing.check_dataset"), max_samples=20)
+    check(got.train, factory=network)
+    with pytest.raises((AssertionError, ValueError)):
+        check(got.train, factory=partial(nn.Linear, 6, 2))
+
+
+def check_measure(got, folder):
+    """A measure passes; one that changes the model does not."""
+    public("testing.check_measure")(public("sharpness.fisher_trace"))
+
+    def careless(model, dataset, **options):
+        with torch.no_grad():
+            next(model.parameters()).add_(1.0)
+        return public("sharpness.fisher_trace")(model, dataset, **options)
+
+    with pytest.raises(AssertionError):
+        public("testing.check_measure")(careless)
 
 
 # Names ---------------------------------------------------------------------------
@@ -1714,6 +1778,8 @@ CASES = {
     "sklearn.EnsembleClassifier": classifier,
     "sklearn.EnsembleRegressor": regressor,
     "testing.check_method": check_method,
+    "testing.check_dataset": check_dataset,
+    "testing.check_measure": check_measure,
 }
 ASKED = {}
 for name, function in CASES.items():

@@ -1009,16 +1009,16 @@ def csv_table(got, folder):
 def texts(got, folder):
     """Words become numbers by one tokenizer; an ensemble that learned them keeps it."""
     train = public("data.Texts")(
-        ["a good day", "a bad day", "so so"] * 4,
+        ["good day today", "bad day today", "so so so so"] * 4,
         [0, 1, 2] * 4,
         vocabulary=1500,
-        length=6,
+        length=3,
         classes=("good", "bad", "so"),
     )
     test = public("data.Texts")(["good", "bad day"], [0, 1], tokenizer=train.tokenizer)
     assert train.tokenizer == test.tokenizer
     assert len(train.tokenizer) <= 1500
-    assert train.inputs["input_ids"].shape[1] <= 6
+    assert train.inputs["input_ids"].shape[1] == 3
     tokenizer = public("data.Tokenizer").build(
         ["The cat sat.", "A dog ran."], size=40, buckets=8
     )
@@ -1042,10 +1042,10 @@ def texts(got, folder):
     public("fit")(
         built, train, method=PLAIN, epochs=12, optimizer=optimizer, progress="none"
     )
-    out = built.predict(["a bad bad day", "so"])
+    out = built.predict(["bad bad day", "so"])
     assert out.label_names == ["bad", "so"]
     built.save(folder / "texts")
-    again = public("load")(folder / "texts", Bag).predict(["a bad bad day", "so"])
+    again = public("load")(folder / "texts", Bag).predict(["bad bad day", "so"])
     assert torch.equal(again.probs, out.probs)
 
 
@@ -1209,6 +1209,8 @@ def convnet_model(got, folder):
     x = torch.randn(4, 3, 9, 9)
     assert model(x).shape == (4, 5)
     near(model(x)[:1], model(x[:1]), 1e-5)
+    usual = {"num_classes": 5, "in_channels": 3, "width": 6, "stride": 2}
+    differing(public("models.ConvNet"), usual, {"width": 4, "stride": 1}, x)
     one, two = (
         sum(p.numel() for p in public("models.ConvNet")(width=w).parameters())
         for w in (6, 12)
@@ -1227,6 +1229,17 @@ def mlp(got, folder):
     near(model(x), by_hand, 1e-6)
 
 
+def differing(model, usual, others, *inputs, **named):
+    """Raise unless each argument of a model changes what it answers."""
+    answers = []
+    for change in ({}, *({name: value} for name, value in others.items())):
+        torch.manual_seed(0)
+        answers.append(model(**usual | change).eval()(*inputs, **named))
+    for answer in answers[1:]:
+        same = answer.shape == answers[0].shape
+        assert not (same and torch.equal(answer, answers[0]))
+
+
 def resnet(got, folder):
     """Published weights of the same form are loaded, but for another head."""
     ResNet18 = partial(public("models.ResNet18"), width=8, stem="imagenet")
@@ -1243,6 +1256,8 @@ def vit(got, folder):
     x = torch.randn(3, 1, 8, 8)
     assert model(x).shape == (3, 4)
     assert not torch.allclose(model(x), model(x.flip(-1)))
+    others = {"patch_size": 4, "depth": 2, "num_classes": 3}
+    differing(public("models.ViTTiny"), {"num_classes": 4, **how}, others, x)
 
 
 def albert(got, folder):
@@ -1258,6 +1273,9 @@ def albert(got, folder):
     other = ids.clone()
     other[1, 4:] = 1 + (ids[1, 4:] + 5) % 38
     assert found.shape == (2, 3)
+    usual = {"vocabulary": 40, "embedding": 8, "width": 16, "depth": 2, "heads": 2}
+    others = {"vocabulary": 50, "embedding": 4, "width": 8, "depth": 1, "heads": 4}
+    differing(public("models.Albert"), usual, others, input_ids=ids, **given)
     near(model(input_ids=other, **given), found, 1e-5)
 
 
@@ -1458,7 +1476,11 @@ def shards(got, folder):
     assert (found.rule, found.samples, found.shard_size) == ("logit", 80, 25)
     logits = got.ensemble.logits(got.test.inputs)
     p = joined_probs(logits, "probability")
-    near(found.statistics()["entropy"].double(), -(p * p.log()).sum(-1).double(), 1e-4)
+    seen, own = found.statistics(), joined_probs(logits, "logit")
+    near(seen["entropy"].double(), -(p * p.log()).sum(-1).double(), 1e-4)
+    near(seen["confidence"].double(), own.amax(1).double(), 1e-4)
+    assert torch.equal(seen["prediction"], own.argmax(1))
+    assert torch.equal(seen["label"], got.test.targets)
     rows = torch.cat([shard["logits"] for shard in found.shards()], 1)
     near(rows, logits, 1e-5)
 
@@ -1500,15 +1522,17 @@ def comparison(got, folder):
     score = two.score("clean", "nll")
     assert score.mean == pytest.approx(np.mean(values))
     assert score.error == pytest.approx(np.std(values, ddof=1) / math.sqrt(2))
-    built = public("Ensemble").build(network, 2, seed=one.ensembles[1].seeds)
-    public("fit")(
-        *(built, got.train),
-        method=SAM(rho=0.3),
-        epochs=2,
-        batch_size=24,
-        progress="none",
-    )
-    assert public("evaluate")(built, got.test).clean.nll == pytest.approx(values[1])
+    warm = replace(got.test, inputs=got.test.inputs + 0.5)
+    clean, shifted = [], []
+    for each in two.ensembles:
+        built = public("Ensemble").build(network, 2, seed=each.seeds)
+        how = {"epochs": 2, "batch_size": 24, "progress": "none"}
+        public("fit")(built, got.train, method=SAM(rho=0.3), **how)
+        scores = public("evaluate")(built, got.test, shifted={"warm": warm})
+        clean.append(scores.clean.nll)
+        shifted.append(scores.natural["warm"].nll)
+    assert clean == pytest.approx(values)
+    assert two.score("warm", "nll").mean == pytest.approx(np.mean(shifted))
     read = public("studies.read_comparison")(folder / "compared")
     assert read.methods[1].score("clean", "nll").mean == score.mean
     reports = public("studies.load_reports")([folder / "compared"])
@@ -1560,7 +1584,9 @@ def studies(got, folder):
     options = {"method": how.method, "epochs": 2, "batch_size": 50}
     public("fit")(again, store.dataset(data), **options, progress="none")
     assert same_bits(run.ensemble, again)
-    assert len(store.dataset(data)) == 150
+    drawn = [store.dataset(replace(data, seed=seed)).inputs for seed in (4, 5)]
+    assert len(drawn[0]) == len(drawn[1]) == 150
+    assert not torch.equal(*drawn)
     rows = store.dataset(test.test)
     logits = again.logits(rows.normalize(rows.inputs))
     probs = joined_probs(logits, "logit")
@@ -1644,6 +1670,7 @@ def regressor(got, folder):
     mean, std = model.fit(x[:80], y[:80]).predict(x[80:], return_std=True)
     assert np.sqrt(np.mean((mean - y[80:]) ** 2)) < 0.6 * y.std()
     assert (std > 0).all()
+    assert (len(model.history_), len(model.ensemble_)) == (80, 3)
     model.conformal(x[80:], y[80:], coverage=0.7)
     low, high = model.predict_interval(x[80:])
     assert 0.7 <= ((low <= y[80:]) & (y[80:] <= high)).mean() < 0.8

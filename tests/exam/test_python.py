@@ -1596,7 +1596,14 @@ def studies(got, folder):
     assert [dict(cell.values) for cell in search.combinations] == [
         *({"rho": 0.1, "lr": 0.02}, {"rho": 0.5, "lr": 0.02})
     ]
-    assert isinstance(public("studies.Processes")(), object)
+    others = [replace(trial, seeds=public("studies.seeds")(n, 2)) for n in (5, 6)]
+    far = public("studies.Store")(folder / "far", device="cpu")
+    how = {"workers": 2, "retries": 1, "executor": public("studies.Processes")()}
+    public("studies.carry_out")(map(public("studies.Job"), others), far, **how)
+    again = public("Ensemble").build(model, members=2, seed=others[1].seeds)
+    public("fit")(again, far.dataset(data), **options, progress="none")
+    assert far.is_trained(others[1])
+    assert same_bits(far.run(others[1]).ensemble, again)
 
 
 def papers(got, folder):

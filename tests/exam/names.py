@@ -27,6 +27,7 @@ _PLACES = {
     "tepui.models": "MLP Albert ConvNet ResNet18 ViTTiny from_timm split_last_layers",
     "tepui.optim": "SAM",
     "tepui.report": "write_report",
+    "tepui.sharpness": "sample_worst_case_gap worst_case",
     "tepui.sklearn": "EnsembleClassifier EnsembleRegressor",
     "tepui.studies": "Store compare load_reports paired_difference sweep",
     "tepui.testing": "check_corruption check_dataset check_measure check_method",

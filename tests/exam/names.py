@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 _PLACES = {
     "tepui": """
         AdamW Callback Constant Cosine EarlyStopping Ensemble FromFunction MultiStep
-        Prune SGD aggregations cached_features evaluate fit greedy_soup
+        Prune SGD Task aggregations cached_features evaluate fit greedy_soup
         hyperparameter_grid load measure oracle_selection read_logits uniform_soup
     """,
     "tepui.data": """

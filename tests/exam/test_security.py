@@ -887,3 +887,38 @@ def test_bad_calls_are_refused(here, call):
 def test_there_are_two_hundred_bad_calls():
     assert len(ROWS) >= 200
     assert len(BAD["known"]) <= 20
+
+
+def test_who_waits_for_another_host_does_not_take_its_work_over(here, capsys):
+    """Two searches need the same ensemble; the second waits while the first trains."""
+    words = shlex.split(
+        "sweep --data Table --data.path flats.csv --data.target kind --method SAM"
+        " --grid rho=0.03 --members 1 --epochs 200 --workers 1 --store store"
+    )
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            torch.set_num_threads(1)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(socket, "gethostname", lambda: "elsewhere")
+                hurried(30, patch)
+                command()([*words, "--out", "first"])
+                code = 0
+        finally:
+            os._exit(code)
+    try:
+        while not list(Path("store").rglob("checkpoint.json")):
+            time.sleep(0.05)
+        begun = time.monotonic()
+        with pytest.MonkeyPatch.context() as patch:
+            hurried(30, patch)
+            outcome = run(capsys, *words, "--out", "second")
+        waited = time.monotonic() - begun
+    finally:
+        ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert (ended, outcome.status) == (0, 0), outcome.err
+    assert waited > 2.5  # half as long again as after which silence counts as death
+    scores = [next(Path(n).rglob("sweep.json")).read_text() for n in ("first", "second")]
+    cells = [json.loads(text)["searches"][0]["cells"] for text in scores]
+    assert cells[0] == cells[1]

@@ -9,17 +9,17 @@ from importlib.metadata import entry_points
 
 _PLACES = {
     "tepui": """
-        AdamW Callback Constant Cosine EarlyStopping Ensemble FromFunction MultiStep
-        Prune SGD Task aggregations cached_features evaluate fit greedy_soup
+        SGD AdamW Callback Constant Cosine EarlyStopping Ensemble FromFunction MultiStep
+        Prune Task aggregations cached_features evaluate fit greedy_soup
         hyperparameter_grid load measure oracle_selection read_logits uniform_soup
     """,
     "tepui.data": """
-        ArrayFile Arrays ArraysOnDisk Augmentation CIFAR10 CIFAR10C CIFAR100
-        CORRUPTIONS Corrupted Digits FashionMNIST GaussianNoise HorizontalFlip
-        HuggingFace ImageFiles ImageFolder MRPC Normalize RandomCrop
-        RandomResizedCrop STANDARD Table Texts TinyImageNet TinyImageNetC Tokenizer
-        UniformNoise UnlabeledFolder corrupt corrupted corrupted_files joined
-        prepared_like split split_at to_arrays write_corrupted
+        CIFAR10 CIFAR100 CIFAR10C CORRUPTIONS MRPC STANDARD ArrayFile Arrays
+        ArraysOnDisk Augmentation Corrupted Digits FashionMNIST GaussianNoise
+        HorizontalFlip HuggingFace ImageFiles ImageFolder Normalize RandomCrop
+        RandomResizedCrop Table Texts TinyImageNet TinyImageNetC Tokenizer UniformNoise
+        UnlabeledFolder corrupt corrupted corrupted_files joined prepared_like split
+        split_at to_arrays write_corrupted
     """,
     "tepui.ensembles": "ensemble_of",
     "tepui.evaluation": """
@@ -33,13 +33,18 @@ _PLACES = {
     """,
     "tepui.methods": "A2D GSAM SAM SED DeepEnsemble DivDis SharpBalance SharpnessAware",
     "tepui.metrics": """
-        SampleMean accuracy auroc corruption_accuracy der disagreement ece eir
-        ensemble_predictions ensemble_probs individual_accuracy logit_variance
-        max_mean_probability mean_kl nll pds rank_correlation size_curve
-        subset_accuracy subset_vote unique_predictions
+        ConformalIntervals ConformalSets Isotonic Mahalanobis NearestNeighbor SampleMean
+        TemperatureScaling VectorScaling ViM accuracy adaptive_ece augrc aupr aurc auroc
+        balanced_accuracy brier corruption_accuracy der disagreement ece eir energy
+        ensemble_predictions ensemble_probs entropy fpr95 gaussian_crps gaussian_nll
+        individual_accuracy individual_nll interval_coverage interval_score
+        logit_variance max_logit max_mean_probability mce mean_kl mutual_information nll
+        pairwise_disagreement pairwise_kl pds predictive_variance probability_variance
+        quantile_crps rank_correlation rmse sample_crps size_curve subset_accuracy
+        subset_vote unique_predictions
     """,
     "tepui.models": """
-        MLP Albert ConvNet ResNet18 VGG19 VGG19BN ViTTiny WideResNet40x2 from_timm
+        MLP VGG19 VGG19BN Albert ConvNet ResNet18 ViTTiny WideResNet40x2 from_timm
         load_torchvision split_last_layers
     """,
     "tepui.modules": "sparsity_of",
@@ -48,22 +53,22 @@ _PLACES = {
     "tepui.report": "printed_table write_report",
     "tepui.sharpness": """
         average_case cka fisher_rao fisher_trace hessian_eigenvalues hessian_trace
-        input_curvature ntk_logdet relative_flatness sam_sharpness
-        sample_fisher_trace sample_hessian_trace sample_input_curvature
-        sample_sam_gap sample_worst_case_gap worst_case
+        input_curvature ntk_logdet pairwise_cka relative_flatness sam_sharpness
+        sample_fisher_trace sample_hessian_trace sample_input_curvature sample_sam_gap
+        sample_worst_case_gap worst_case
     """,
     "tepui.sklearn": "EnsembleClassifier EnsembleRegressor",
     "tepui.studies": """
         EvaluationSpec Job Processes Samples Store Trial carry_out compare estimate
-        estimate_pairs holm load_reports paired_difference read_comparison
-        read_results searches seeds sweep tradeoff_slope verify
+        estimate_pairs holm load_reports paired_difference read_comparison read_results
+        searches seeds sweep tradeoff_slope verify
     """,
     "tepui.testing": """
         check_corruption check_dataset check_measure check_method check_metric
     """,
     "tepui.theory": """
-        Setting ascended_rise eta_at_sharpness iterate_sam largest_rise phi phi_exact
-        phi_multinomial simulate_sam stable subset_constant theorem1 theorem2
+        Setting agreement ascended_rise eta_at_sharpness iterate_sam largest_rise phi
+        phi_exact phi_multinomial simulate_sam stable subset_constant theorem1 theorem2
         unroll_sam
     """,
     "tepui.training": "LocalExchange TrainingSpec",

@@ -24,12 +24,28 @@ _PLACES = {
         MSE BinaryCrossEntropy CrossEntropy GaussianNLL Quantiles balanced_weights
     """,
     "tepui.methods": "A2D GSAM SAM SED DeepEnsemble DivDis SharpBalance SharpnessAware",
+    "tepui.metrics": """
+        ConformalIntervals ConformalSets Isotonic Mahalanobis NearestNeighbor
+        TemperatureScaling VectorScaling ViM accuracy adaptive_ece augrc aupr aurc auroc
+        balanced_accuracy brier der disagreement ece eir energy entropy fpr95
+        gaussian_crps gaussian_nll individual_accuracy individual_nll interval_coverage
+        interval_score logit_variance max_logit max_mean_probability mce mean_kl
+        mutual_information nll pairwise_disagreement pairwise_kl pds predictive_variance
+        probability_variance quantile_crps rank_correlation rmse sample_crps
+        unique_predictions
+    """,
     "tepui.models": "MLP Albert ConvNet ResNet18 ViTTiny from_timm split_last_layers",
     "tepui.optim": "SAM",
     "tepui.report": "write_report",
+    "tepui.sharpness": """
+        average_case fisher_rao fisher_trace hessian_eigenvalues hessian_trace
+        input_curvature ntk_logdet pairwise_cka relative_flatness sam_sharpness
+        sample_fisher_trace sample_sam_gap worst_case
+    """,
     "tepui.sklearn": "EnsembleClassifier EnsembleRegressor",
     "tepui.studies": "Store compare load_reports paired_difference sweep",
     "tepui.testing": "check_corruption check_dataset check_measure check_method",
+    "tepui.theory": "Setting agreement",
 }
 
 # Where two names would be equal, the exam's name says which one is meant.

@@ -44,8 +44,8 @@ def runs():
     return {
         "deep ensemble": {
             "method": of("methods.DeepEnsemble"),
-            "optimizer": of("SGD", lr=0.09, momentum=0.6, nesterov=True),
-            "schedule": of("MultiStep", milestones=(0.3, 0.7), gamma=0.4),
+            "optimizer": of("SGD", lr=0.3, momentum=0.6, nesterov=True),
+            "schedule": of("MultiStep", milestones=(0.7,), gamma=0.4),
             "validation": 0.25,
             "keep": "best",
             "sample_weights": weights,
@@ -95,7 +95,7 @@ def runs():
                 select="highest",
                 leftover="split",
                 base=of("methods.GSAM", alpha=0.8),
-                switch_at=2,
+                switch_at=1,
             ),
             "validation": 0.2,
             "members": 3,
@@ -140,7 +140,7 @@ def runs():
             "method": of("methods.SED", kernel="divdis", main="all", active=2),
             "model": heads(),
             "early_stopping": of(
-                "EarlyStopping", monitor="loss", patience=1, min_delta=0.2
+                "EarlyStopping", monitor="loss", patience=1, min_delta=0.4
             ),
         },
     }

@@ -27,8 +27,7 @@ def one_thread():
 
 @pytest.fixture(scope="module")
 def digests():
-    with pytest.warns(UserWarning):
-        return {name: digest(trained(run)) for name, run in runs().items()}
+    return {name: digest(trained(run)) for name, run in runs().items()}
 
 
 def again(name, **how):
@@ -61,7 +60,11 @@ def test_stopped_twice_and_gone_on_with(name, digests, tmp_path):
 
 @over_all
 def test_loaded_by_workers(name, digests):
-    assert again(name, loaded=True, workers=2) == digests[name]
+    run = again(name, loaded=True, workers=2)
+    assert run == again(name, loaded=True)
+    assert (run == digests[name]) == (
+        name != "SAM"
+    )  # augmented before it is normalized
 
 
 def test_two_ranks(digests, tmp_path):
@@ -91,10 +94,16 @@ def without_one(value, path=""):
                     yield {**value, name: other}, left_out
 
 
+def digest_or_refusal(run):
+    try:
+        return digest(trained(run))
+    except ValueError:
+        return "refused: others need what was left out"
+
+
 @over_all
 def test_every_option_of_a_run_arrives(name, digests):
     others = {
-        left_out: digest(trained(run)) for run, left_out in without_one(runs()[name])
+        left_out: digest_or_refusal(run) for run, left_out in without_one(runs()[name])
     }
-    same = [left_out for left_out, found in others.items() if found == digests[name]]
-    assert same == []
+    assert [left_out for left_out in others if others[left_out] == digests[name]] == []

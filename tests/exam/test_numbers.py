@@ -236,7 +236,7 @@ def test_virtual_logits_come_from_what_principal_directions_leave():
     bias = torch.tensor([0.4, -0.3, 0.1], dtype=torch.float64)
     origin = -np.linalg.pinv(weight.numpy()) @ bias.numpy()
     moved, others = train.numpy() - origin, new.numpy() - origin
-    # Directions of the second moment, which PCA finds of rows beside their mirror image.
+    # Of rows beside their mirror image PCA finds directions of the second moment.
     axes = PCA(2).fit(np.concatenate([moved, -moved])).components_
     left, left_of_others = (
         np.linalg.norm(part - part @ axes.T @ axes, axis=1) for part in (moved, others)

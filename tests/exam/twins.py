@@ -1,14 +1,14 @@
 """Every measure once more: as plainly as it is defined, in float64, one by one."""
 
-from itertools import combinations, permutations, product
+from itertools import combinations, pairwise, permutations, product
 
 import numpy as np
 import torch
 from scipy import stats
 from scipy.integrate import quad
-from sklearn import metrics
 
 from exam.measures import AT_MINIMUM, LEVELS, OF_MODELS, half_square
+from sklearn import metrics
 
 
 def softmax(values):
@@ -28,7 +28,7 @@ def pairs(members):
 def gaps(confidence, hits, edges):
     """Return the size and the gap of each bin that holds a sample."""
     found = []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in pairwise(edges):
         inside = [n for n, c in enumerate(confidence) if low <= c < high]
         if inside:
             gap = abs(np.mean(hits[inside]) - np.mean(confidence[inside]))

@@ -24,7 +24,7 @@ CORE := tests/test_wheel.py tests/test_public_api.py tests/test_end_to_end.py \
 	tests/models tests/report tests/training/test_fit.py tests/cli/test_main.py
 
 .PHONY: demo test test-all test-faults test-ecosystem test-wheel lint types docs bench
-.PHONY: format dist clean
+.PHONY: format dist clean oracle mutations
 
 demo: $(VENV)/.installed ## train and compare ensembles on the embedded data set
 	$(BIN)/tepui compare --at-once 2 --threads 2 $(ARGS)
@@ -34,6 +34,12 @@ test: $(VENV)/.dev lint types ## lint, types and all tests but the slow ones
 
 test-all: $(VENV)/.dev lint types ## the slow tests too, and what no test reaches
 	$(PYTEST) -m "slow or not slow" --cov --cov-report=term $(ARGS)
+
+oracle: $(VENV)/.dev ## bits and numbers beside those of the commit in oracle.txt
+	$(BIN)/python tests/exam/oracle.py $(ARGS)
+
+mutations: $(VENV)/.dev ## the exam's mutations once more: is each caught?
+	$(BIN)/python tests/exam/mutate.py $(ARGS)
 
 test-faults: $(VENV)/.dev ## kills, full disks, damaged files: any seeds, totals kept
 	PYTHONPATH=src:tests $(BIN)/python -m faults --totals docs/reliability.json $(ARGS)
@@ -123,4 +129,4 @@ $(PUBLISHING)/.installed: Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ECOSYSTEM) $(PUBLISHING) $(INSTALLED) dist site .coverage
+	rm -rf $(VENV) $(ECOSYSTEM) $(PUBLISHING) $(INSTALLED) .oracle dist site .coverage

@@ -16,6 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PLACE = ROOT / ".oracle"
+SRC = os.environ.get("EXAM_SRC", ROOT / "src")  # another one where a mutation is tried
 
 
 def said_by(*words):
@@ -38,9 +39,9 @@ def built(commit):
     return tree
 
 
-def started(tree, python, out, recipes):
-    """Start a tree's records in a process of its own."""
-    path = os.pathsep.join((str(tree / "src"), str(tree / "tests")))
+def started(tree, src, python, out, recipes):
+    """Start a tree's records, with the package of a folder, in their own process."""
+    path = os.pathsep.join((str(src), str(tree / "tests")))
     return subprocess.Popen(
         [str(python), str(tree / "tests/exam/records.py"), str(out), *recipes],
         env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
@@ -77,16 +78,16 @@ def main(*recipes):
     tree = built(commit)
     files = PLACE / "then.json", PLACE / "now.json"
     running = [
-        started(tree, tree / ".venv/bin/python", files[0], recipes),
-        started(ROOT, sys.executable, files[1], recipes),
+        started(tree, tree / "src", tree / ".venv/bin/python", files[0], recipes),
+        started(ROOT, SRC, sys.executable, files[1], recipes),
     ]
     if {process.wait() for process in running} != {0}:
         sys.exit("records could not be made")
     then, now = (json.loads(file.read_text()) for file in files)
     known = json.loads((HERE / "differences.json").read_text())
     found = [*problems(then, now, known)]
-    print(*found, sep="\n")  # noqa: T201
-    print(f"{len(then)} records of {commit[:12]}: {len(found)} problems")  # noqa: T201
+    said = f"{len(then)} records of {commit[:12]}: {len(found)} problems"
+    print(*found, said, sep="\n")  # noqa: T201
     sys.exit(bool(found))
 
 

@@ -43,7 +43,7 @@ def written(tmp_path_factory):
 
     def document(item):
         if item not in found:
-            found.update(made(FAST if item in FAST else [item], folder))
+            found.update(made([item], folder))
         return found[item]
 
     return document

@@ -23,8 +23,8 @@ CORE := tests/test_wheel.py tests/test_public_api.py \
 	tests/core tests/ensembles tests/evaluation tests/methods tests/metrics \
 	tests/models tests/report tests/training/test_fit.py tests/cli/test_main.py
 
-.PHONY: demo test test-all test-gpu test-faults test-ecosystem test-wheel lint types docs bench
-.PHONY: format dist clean
+.PHONY: demo test test-all test-gpu test-faults test-ecosystem test-wheel lint types
+.PHONY: docs bench format dist clean oracle mutations
 
 demo: $(VENV)/.installed ## train and compare ensembles on the embedded data set
 	$(BIN)/tepui compare --at-once 2 --threads 2 $(ARGS)
@@ -38,7 +38,14 @@ test-all: $(VENV)/.dev lint types ## the slow tests too, and what no test reache
 # With an interpreter that sees a CUDA device. PACKAGES may name a folder that pip filled
 # with --target, so that pytest is the pinned one where nothing can be installed.
 test-gpu: ## the tests marked gpu: make test-gpu PYTHON=python3 PACKAGES=folder
-	PYTHONPATH=$(PACKAGES):src:tests $(PYTHON) -m pytest -m gpu $$(grep -rlw gpu tests --include="test_*.py") $(ARGS)
+	PYTHONPATH=$(PACKAGES):src:tests $(PYTHON) -m pytest -m gpu \
+		$$(grep -rlw gpu tests --include="test_*.py") $(ARGS)
+
+oracle: $(VENV)/.dev ## bits and numbers beside those of the commit in oracle.txt
+	$(BIN)/python tests/exam/oracle.py $(ARGS)
+
+mutations: $(VENV)/.dev ## the exam's mutations once more: is each caught?
+	$(BIN)/python tests/exam/mutate.py $(ARGS)
 
 test-faults: $(VENV)/.dev ## kills, full disks, damaged files: any seeds, totals kept
 	PYTHONPATH=src:tests $(BIN)/python -m faults --totals docs/reliability.json $(ARGS)
@@ -128,4 +135,4 @@ $(PUBLISHING)/.installed: Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(ECOSYSTEM) $(PUBLISHING) $(INSTALLED) dist site .coverage
+	rm -rf $(VENV) $(ECOSYSTEM) $(PUBLISHING) $(INSTALLED) .oracle dist site .coverage

@@ -204,7 +204,7 @@ def _take_meaning(
         if promised is not None:
             ensemble.conformity = stored_conformity(promised, states["conformity"])
         if scored is not None:
-            found = HeldOutScores(states["held_out_scores"], scored["default"])
+            found = HeldOutScores.of(states["held_out_scores"])
             ensemble.held_out_scores = found
         ensemble.calibrated_on = tuple(document.get("calibrated_on", ()))
     except (KeyError, TypeError, ValueError) as error:

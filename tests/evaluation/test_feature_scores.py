@@ -104,14 +104,12 @@ def test_detectors_of_others_and_members_without_features_are_refused():
 def test_held_out_samples_are_the_scale_of_others(tmp_path):
     members, train, held, test = ensemble(), data(), data(90, 3), data(80, 4)
     detectors = FeatureDetectors.fit(members, train, held_out=held, k=4)
-    by_features = {
-        n: v.sort().values for n, v in naive(members, train, held, 4).items()
-    }
-    for name in ("mahalanobis", "nearest_neighbor"):
-        kept = detectors.held_out.quantiles[name]
-        torch.testing.assert_close(kept, by_features[name])
-    entropy = metrics.ood_scores(members.logits(held.inputs))["entropy"].sort().values
-    torch.testing.assert_close(detectors.held_out.quantiles["entropy"], entropy)
+    logits = members.logits(held.inputs)
+    expected = naive(members, train, held, 4) | metrics.ood_scores(logits)
+    kept = zip(detectors.held_out.names, detectors.held_out.scores.T, strict=True)
+    for name, values in kept:
+        torch.testing.assert_close(values.float(), expected[name])
+    assert {"mahalanobis", "entropy"} < {*detectors.held_out.names}
     members.detectors = detectors
     found = members.predict(test).unfamiliarity()
     assert members.predict(100 * test.inputs).unfamiliar(0.95).all()
@@ -125,7 +123,8 @@ def test_detectors_of_version_0_2_do_not_judge(tmp_path):
     detectors = FeatureDetectors.fit(members, data(), held_out=data(9, 1), k=2)
     write_detectors(tmp_path, detectors, members)
     tensors, about = read_tensors(tmp_path / DETECTORS, "detectors")
-    del tensors["held_out.joint"]
+    del tensors["held_out.scores"]
+    tensors["held_out.vim"] = torch.zeros(9)
     write_tensors(tmp_path / DETECTORS, "detectors", tensors, about)
     assert read_detectors(tmp_path, members).held_out is None
 
@@ -144,7 +143,7 @@ def test_damaged_detectors_are_refused(tmp_path):
     counts = counted(file, read, lambda found: found == whole, range(40))
     assert counts.keys() <= {SAME, REFUSED}
     tensors, about = read_tensors(file, "detectors")
-    del tensors["held_out.energy"]
+    tensors["held_out.scores"] = torch.zeros(9, 2)
     write_tensors(file, "detectors", tensors, about)
-    with pytest.raises(ValueError, match=r"must hold detectors.*held_out\.energy"):
+    with pytest.raises(ValueError, match="held-out scores must have shape"):
         read_detectors(tmp_path, members)

@@ -330,7 +330,7 @@ def test_shards_go_on_and_those_of_other_held_out_data_are_refused(tmp_path):
     again = predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
     assert torch.equal(again.statistics()["unfamiliarity"], before)
     kept = ensemble.held_out_scores
-    ensemble.held_out_scores = HeldOutScores(kept.quantiles, kept.joint + 1)
+    ensemble.held_out_scores = HeldOutScores(kept.names, kept.scores + 1)
     with pytest.raises(ValueError, match="ensemble must be what"):
         predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
 

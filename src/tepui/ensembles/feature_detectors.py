@@ -28,7 +28,6 @@ from tepui.metrics import (
     NearestNeighbor,
     ViM,
 )
-from tepui.metrics.held_out_scores import JOINT
 from tepui.modules.last_linear import classifier_of
 from tepui.modules.running import device_of, evaluating
 
@@ -172,8 +171,7 @@ class FeatureDetectors:
                 for item in fields(detector):
                     yield f"{index}.{name}.{item.name}", getattr(detector, item.name)
         if self.held_out is not None:
-            for name, kept in self.held_out.tensors().items():
-                yield f"{HELD_OUT}.{name}", kept
+            yield f"{HELD_OUT}.scores", self.held_out.scores
 
     @classmethod
     def of(cls, values: Mapping[str, Any], fitted_for: str) -> Self:
@@ -189,11 +187,10 @@ class FeatureDetectors:
         owners = {name.partition(".")[0] for name in values}
         count = len(owners - {HELD_OUT})
         members = tuple(_stored_member(values, index) for index in range(count))
-        if f"{HELD_OUT}.{JOINT}" not in values:  # as in files of version 0.2
-            return cls(members, None, fitted_for)
-        names = (*JUDGING_OUTPUTS, *JUDGING, JOINT)
-        scored = {name: values[f"{HELD_OUT}.{name}"] for name in names}
-        return cls(members, HeldOutScores.of(scored), fitted_for)
+        scores = values.get(f"{HELD_OUT}.scores")  # none in files of version 0.2
+        names = tuple(sorted((*JUDGING_OUTPUTS, *JUDGING)))
+        held_out = None if scores is None else HeldOutScores(names, scores)
+        return cls(members, held_out, fitted_for)
 
     def to(self, device: torch.device) -> Self:
         """Return the detectors on a device, themselves if they lie there.

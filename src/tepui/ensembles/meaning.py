@@ -331,8 +331,8 @@ def learned_of(ensemble: Meaningful) -> tuple[dict[str, Any], dict[str, Tensor]]
         tensors |= _named("conformity", conformity.tensors())
     scores = ensemble.held_out_scores
     if scores is not None:
-        document["held_out_scores"] = {}
-        tensors |= _named("held_out_scores", scores.tensors())
+        document["held_out_scores"] = {"names": list(scores.names)}
+        tensors["held_out_scores.scores"] = scores.scores
     if ensemble.calibrated_on:
         document["calibrated_on"] = list(ensemble.calibrated_on)
     return document, tensors

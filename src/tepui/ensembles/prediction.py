@@ -110,7 +110,7 @@ class Prediction(ShownInNotebooks, ABC):
             ValueError: If the ensemble was given no held-out data, or the task has no
                 such scores.
         """
-        return self._held.unfamiliarity(self._surprises)
+        return self._held.unfamiliarity(self._judged)
 
     def unfamiliar(self, level: float = LEVEL) -> Tensor:
         """Return which inputs look unlike the data that the ensemble knows.
@@ -147,7 +147,8 @@ class Prediction(ShownInNotebooks, ABC):
         Raises:
             ValueError: As :meth:`unfamiliar`.
         """
-        found = objections(level, self._surprises, self.unfamiliar(level))
+        surprises = self._held.surprises(self._judged)
+        found = objections(level, surprises, self.unfamiliar(level))
         return dict(zip(self._held.names, found.unbind(1), strict=True))
 
     @property
@@ -160,11 +161,10 @@ class Prediction(ShownInNotebooks, ABC):
         return self.held_out_scores
 
     @property
-    def _surprises(self) -> Tensor:
-        held = self._held
+    def _judged(self) -> dict[str, Tensor]:
         seen = self.outputs if self.uncalibrated is None else self.uncalibrated
         own = replace(self, outputs=seen).scores(self.judging)
-        return held.surprises({**own, **self.feature_scores})
+        return {**own, **self.feature_scores}
 
     def __getattr__(self, name: str) -> Any:
         if name not in FIELDS:

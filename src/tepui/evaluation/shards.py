@@ -304,8 +304,8 @@ def predict_shards(
             tensors, own = _shard(ensemble, seen, task, choice, rule, logits_in)
             tensors |= scores_of(watched)
             if held is not None:
-                found = held.surprises(tensors | own)
-                tensors["surprises"] = found
+                found = tensors | own
+                tensors["surprises"] = held.surprises(found)
                 tensors["unfamiliarity"] = held.unfamiliarity(found)
             write_tensors(plan.file(number), KIND, tensors, {"shard": number})
     return plan

@@ -27,11 +27,11 @@ from tepui.core.evenly_spaced import evenly_spaced
 from tepui.metrics.chunks import wide
 from tepui.metrics.targets import check_numbers
 
-KEPT = 10_000
+KEPT = 4000
 LEVEL = 0.99
 FARTHEST = 1e6  # of a surprise, where all that is kept is alike
-JOINT = "joint"
 ROUNDING = 1e-6  # of sums and shares; one in KEPT is more
+PAIRS_AT_ONCE = 2**22  # of held-out and other samples
 
 
 @final
@@ -40,21 +40,19 @@ class HeldOutScores:
     """Scores of held-out samples, with which those of other samples are compared.
 
     Attributes:
-        quantiles: By the name of a score, in rising order: what every held-out sample
-            scored, or of more than 10 000 as many, evenly spaced.
-        joint: In rising order: their surprises, summed over the scores.
+        names: What the scores are called.
+        scores: What every held-out sample scores, ``(samples, scores)``, or of more
+            than 4000 as many, evenly spaced.
     """
 
-    quantiles: Mapping[str, Tensor]
-    joint: Tensor
+    names: tuple[str, ...]
+    scores: Tensor
 
     def __post_init__(self) -> None:
-        require(bool(self.quantiles), "scores", "hold at least one", 0)
-        for name, kept in self.tensors().items():
-            check_numbers(name, kept)
-            rule = f"be {self.samples} numbers, one per sample, in rising order"
-            fits = kept.shape == (self.samples,) and bool((kept.diff() >= 0).all())
-            require(fits, f"held-out scores {name}", rule, tuple(kept.shape))
+        check_numbers("scores", self.scores)
+        shape, rule = tuple(self.scores.shape), f"have shape (samples, {self.names})"
+        fits = self.scores.ndim == 2 and shape[1] == len(self.names)
+        require(fits, "held-out scores", rule, shape)
 
     @classmethod
     def fit(cls, scores: Mapping[str, Tensor]) -> Self:
@@ -69,29 +67,20 @@ class HeldOutScores:
         Example:
             >>> scores = torch.arange(99.0)
             >>> held = HeldOutScores.fit({"entropy": scores, "distance": scores})
-            >>> entropy, distance = torch.tensor([[50.0, 50.0], [50.0, 400.0]])
-            >>> found = held.surprises({"entropy": entropy, "distance": distance})
-            >>> held.unfamiliarity(found)
-            tensor([0.4900, 0.9900])
+            >>> entropy, distance = torch.tensor([[49.5, 50.0], [49.5, 400.0]])
+            >>> held.unfamiliarity({"entropy": entropy, "distance": distance})
+            tensor([0.5000, 0.9900])
         """
-        values = {}
-        for name, found in scores.items():
-            check_numbers("scores", found)
-            rows = evenly_spaced(len(found), KEPT).to(found.device)
-            values[name] = found.detach()[rows]
-        kept = {name: found.sort().values for name, found in values.items()}
-        own = [_surprise(kept[name], values[name], own=True) for name in kept]
-        return cls(kept, torch.stack(own).sum(0).sort().values)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The scores that are compared."""
-        return tuple(sorted(self.quantiles))
+        names = tuple(sorted(scores))
+        require(bool(names), "scores", "hold at least one", 0)
+        columns = torch.stack([wide(scores[name].detach()) for name in names], dim=1)
+        rows = evenly_spaced(len(columns), KEPT).to(columns.device)
+        return cls(names, columns[rows])
 
     @property
     def samples(self) -> int:
-        """How many held-out samples are kept, all of them up to 10 000."""
-        return len(self.joint)
+        """How many held-out samples are kept, all of them up to 4000."""
+        return len(self.scores)
 
     def surprises(self, scores: Mapping[str, Tensor]) -> Tensor:
         """Return how surprising each score is among those of held-out samples.
@@ -105,40 +94,40 @@ class HeldOutScores:
         Returns:
             Surprises of shape ``(samples, scores)``, in the order of :attr:`names`.
         """
-        columns = [_surprise(self.quantiles[n], scores[n]) for n in self.names]
-        return torch.stack(columns, dim=1)
+        return torch.stack([*map(_surprise, *self._columns(scores))], dim=1)
 
-    def unfamiliarity(self, surprises: Tensor) -> Tensor:
+    def unfamiliarity(self, scores: Mapping[str, Tensor]) -> Tensor:
         """Return the share of held-out samples that look more familiar.
 
         Args:
-            surprises: What :meth:`surprises` returned.
+            scores: What other samples score, ``(samples,)`` by name.
 
         Returns:
             Shares in [0, n / (n + 1)] for ``n`` held-out samples, ``(samples,)``.
         """
-        found = surprises.sum(1)
-        below = torch.searchsorted(self.joint.to(found), found - ROUNDING)
-        return below.float() / (self.samples + 1)
+        columns = [*zip(*self._columns(scores), strict=True)]
+        sums = self.surprises(scores).sum(1)
+        own = [_own_surprise(kept) for kept, _ in columns]
+        found = torch.stack([before for before, _ in own]).sum(0)
+        parts = []
+        for rows in torch.arange(len(sums)).split(
+            max(1, PAIRS_AT_ONCE // self.samples)
+        ):
+            # A held-out sample surprises less beside another that scores as high.
+            others = found.expand(len(rows), -1).clone()
+            for (kept, values), (before, after) in zip(columns, own, strict=True):
+                as_high = values[rows].unsqueeze(1) >= kept
+                others -= as_high * (before - after)
+            parts.append((others < sums[rows].unsqueeze(1) - ROUNDING).sum(1))
+        return torch.cat(parts).float() / (self.samples + 1)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a file keeps, by name."""
-        return {**self.quantiles, JOINT: self.joint}
-
-    @classmethod
-    def of(cls, tensors: Mapping[str, Tensor]) -> Self | None:
-        """Read what :meth:`tensors` returned; files of version 0.2 are without sums.
-
-        Args:
-            tensors: Tensors by name.
-
-        Returns:
-            The scores; None where there are no sums.
-        """
-        if JOINT not in tensors:
-            return None
-        quantiles = {name: kept for name, kept in tensors.items() if name != JOINT}
-        return cls(quantiles, tensors[JOINT])
+    def _columns(
+        self, scores: Mapping[str, Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        """Return what held-out samples and others score, by score."""
+        new = [wide(scores[name].detach()).contiguous() for name in self.names]
+        kept = [column.to(new[0]).contiguous() for column in self.scores.unbind(1)]
+        return kept, new
 
 
 def unfamiliar_at(level: float, unfamiliarity: Tensor, samples: int) -> Tensor:
@@ -248,16 +237,28 @@ def check_level(level: float) -> None:
     require(0 < level <= 1, "level", "lie in (0, 1]", level)
 
 
-def _surprise(kept: Tensor, values: Tensor, own: bool = False) -> Tensor:
-    """Return how surprising scores are; own ones among the others that are kept.
+def _surprise(kept: Tensor, values: Tensor) -> Tensor:
+    """Return how surprising scores are."""
+    rising = kept.sort().values
+    above = len(kept) - torch.searchsorted(rising, values)
+    return math.log(len(kept) + 1) - (above + 1).log() + _beyond(rising, values)
 
-    To count those and not the new sample too takes held-out samples for more surprising
-    than they are, never for less: false alarms are no more than told.
+
+def _own_surprise(kept: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how surprising each score is among the others.
+
+    Also beside one more that is as high.
     """
-    kept, values = wide(kept.to(values.device)), wide(values.detach()).contiguous()
-    above = len(kept) - torch.searchsorted(kept, values) - int(own)
-    others = kept[:-1] if own and len(kept) > 1 else kept  # of the highest, the rest
-    half = others[len(others) // 2 :]
-    scale = (half.mean() - half[0]).clamp(min=torch.finfo(kept.dtype).tiny)
-    beyond = (values - others[-1]).clamp(min=0) / scale
-    return math.log(len(kept) + 1) - (above + 1).log() + beyond.clamp(max=FARTHEST)
+    rising = kept.sort().values
+    as_high = len(kept) - torch.searchsorted(rising, kept)  # with itself
+    most = math.log(len(kept) + 1)
+    others = rising[:-1] if len(kept) > 1 else rising  # of the highest, the rest
+    before = most - as_high.log() + _beyond(others, kept)
+    return before, most - (as_high + 1).log()
+
+
+def _beyond(rising: Tensor, values: Tensor) -> Tensor:
+    """Return how far scores lie beyond all others, in steps as wide as their tail."""
+    half = rising[len(rising) // 2 :]
+    step = (half.mean() - half[0]).clamp(min=torch.finfo(rising.dtype).tiny)
+    return ((values - rising[-1]).clamp(min=0) / step).clamp(max=FARTHEST)

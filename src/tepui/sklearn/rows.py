@@ -61,8 +61,7 @@ class Rows:
             rule = "be given held-out data first, by conformal(X, y), or by "
             rule += "calibrate(X, y) of a classifier"
             raise ValueError(f"estimator must {rule}, to know unfamiliar rows")
-        found = self.held_out.surprises({SCORE: self.distances(rows)})
-        return self.held_out.unfamiliarity(found)
+        return self.held_out.unfamiliarity({SCORE: self.distances(rows)})
 
 
 def write_rows(rows: Rows | None, folder: Path, ensemble: str) -> None:
@@ -76,7 +75,7 @@ def write_rows(rows: Rows | None, folder: Path, ensemble: str) -> None:
         about["shrinkage"] = rows.spread.shrinkage
         tensors = {name: getattr(rows.spread, name) for name in TENSORS}
     if rows.held_out is not None:
-        tensors["held_out"] = rows.held_out.quantiles[SCORE]
+        tensors["held_out"] = rows.held_out.scores[:, 0].contiguous()
     write_tensors(folder / FILE, KIND, tensors, about)
 
 

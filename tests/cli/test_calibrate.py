@@ -138,27 +138,44 @@ def test_predict_says_which_rows_look_unfamiliar(run, tmp_path, capsys):
     shares = [float(row["unfamiliarity"]) for row in found]
     expected = tepui.load(run).predict(test).unfamiliarity().tolist()
     assert shares == pytest.approx(expected, abs=0.005)
-    assert [row["unfamiliar"] == "True" for row in found] == [s >= 0.9 for s in shares]
-    count = sum(share >= 0.9 for share in shares)
+    called = [row["unfamiliar"] == "True" for row in found]
+    assert called == [bool(row["objections"]) for row in found]
+    objects = sum("energy" in row["objections"].split() for row in found)
+    told = f"{sum(called)} of 360 rows look unlike the training data (level 0.9; "
+    assert f"{told}energy objects to {objects}, " in said
+    assert f"mean unfamiliarity {sum(shares) / 360:.2f}, expected 0.50 " in said
     assert (
-        f"{count} of 360 rows look unlike the training data (level 0.9 by pds); to "
-        f"find rows far out too: tepui calibrate {run} --detectors next: look at "
+        f"to find rows far out too: tepui calibrate {run} --detectors next: look at "
         "unfamiliar rows and the rows of the lowest confidence"
     ) in said
     main(["calibrate", str(run), "--detectors"])
     found, said = predicted("features.csv")
     shares = [float(row["unfamiliarity"]) for row in found]
-    assert "(level 0.99 by mahalanobis) next: look at unfamiliar rows" in said
+    assert "unlike the training data (level 0.99" in said
+    assert "--detectors" not in said
+    assert "as a set" not in said
     in_python = tepui.load(run).predict(test)
     assert shares == pytest.approx(in_python.unfamiliarity().tolist(), abs=0.005)
     called = [row["unfamiliar"] == "True" for row in found]
     assert sum(called) == pytest.approx(int(in_python.unfamiliar().sum()), abs=2)
-    by_pds = in_python.unfamiliarity("pds")
-    assert not torch.allclose(by_pds, in_python.unfamiliarity(), atol=0.01)
     main(["calibrate", str(run), "--method", "vector"])  # detectors stay
     found, said = predicted("again.csv")
-    assert "(level 0.99 by mahalanobis)" in said
     assert [float(row["unfamiliarity"]) for row in found] == shares
+    noise = np.random.default_rng(0).random((200, 1, 8, 8), dtype=np.float32)
+    np.save(tmp_path / "noise.npy", noise)
+    main(
+        [
+            "predict",
+            str(run),
+            str(tmp_path / "noise.npy"),
+            "--out",
+            str(tmp_path / "n.csv"),
+        ]
+    )
+    said = " ".join(capsys.readouterr().out.split())
+    called = sum(row["unfamiliar"] == "True" for row in rows(tmp_path / "n.csv"))
+    assert f"{called} of 200 rows look unlike the training data" in said
+    assert "as a set they look unlike it: mean unfamiliarity 0.9" in said
     with pytest.raises(SystemExit):
         predicted("wrong.csv", "--level", "99")
     assert "level must lie in (0, 1], got 99" in capsys.readouterr().err
@@ -324,8 +341,8 @@ def test_a_calibration_that_hurts_is_followed_by_how_to_drop_it(
     ],
 )
 def test_of_one_row_it_is_said_that_it_looks(found, rows, said, run):
-    shards = SimpleNamespace(
-        samples=rows, unfamiliarity_by="pds", task="classification"
-    )
-    judged = _judged(shards, Counts(found, 0), 0.99, run)
-    assert judged.startswith(f"{said} unlike the training data")
+    by = ("energy",)
+    shards = SimpleNamespace(unfamiliarity_by=by, held_out=99, task="classification")
+    shares = torch.tensor([0.99] * found + [0.5] * (rows - found))
+    judged = _judged(shards, Counts(shares, [found], 0), 0.99, run)
+    assert judged[0].startswith(f"{said} unlike the training data")

@@ -57,7 +57,7 @@ def test_classes_from_the_file_to_answers_about_new_rows(table, capsys):
     unknown = "words that the training rows do not have, seen as none of theirs"
     assert f"{unknown}: 1 in city ('Paris' in line 4)" in told
     assert "missing values" not in told
-    assert "(level 0.99 by pds)" in told
+    assert "unlike the training data (level 0.99" in told
     assert "level 0.99 wants 99 held-out samples, got 36: of inputs like those" in told
     assert [row["class"] for row in found] == ["no", "yes", "yes"]
     assert "target" not in found[0]

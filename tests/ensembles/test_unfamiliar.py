@@ -1,6 +1,5 @@
 """Which inputs look unlike what was held out: every task, files, refusals."""
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,6 +11,7 @@ from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays
 from tepui.evaluation import FeatureDetectors
 from tepui.methods import DeepEnsemble
+from tepui.metrics import HeldOutScores, ood_scores
 
 STREAM = torch.Generator().manual_seed(0)
 TARGETS = {  # of noisy inputs
@@ -22,7 +22,9 @@ TARGETS = {  # of noisy inputs
     "quantiles": lambda x: x[:, :1],
 }
 OUTPUTS = {"gaussian": 4}
-SCORES = {"classification": "pds", "multi_label": "mutual_information"}
+SCORES = ("classification", "multi_label")
+OF_FEATURES = ("mahalanobis", "nearest_neighbor")
+OF_LOGITS = ("energy", "entropy", "mutual_information")
 
 
 def task_of(name):
@@ -52,8 +54,10 @@ def learn(ensemble, name, held):
         ensemble.conformal(held)
 
 
-def naive(held, values):
-    return [(held.numpy() < value).mean() for value in values.numpy()]
+def compared(held, new):
+    """Shares by the scores of held-out samples and of others."""
+    known = HeldOutScores.fit(held)
+    return known.unfamiliarity(new)
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -61,18 +65,23 @@ def test_every_task_compares_inputs_with_those_held_out(name, tmp_path):
     ensemble, make = trained(name)
     held, test = data(name, 400), data(name, 200)
     learn(ensemble, name, held)
-    score = SCORES.get(name, "epistemic")
-    known, out = ensemble.predict(held), ensemble.predict(test)
-    expected = naive(known.scores()[score], out.scores()[score])
+    names = OF_LOGITS if name in SCORES else ("epistemic",)
+    learned, ensemble.calibration = ensemble.held_out_scores, None
+    known, out = ensemble.predict(held).scores(names), ensemble.predict(test)
+    expected = compared(known, out.scores(names))
+    ensemble.held_out_scores = learned
+    out = ensemble.predict(test)
     found = out.unfamiliarity()
-    np.testing.assert_allclose(found.numpy(), expected, atol=0.0051)
-    assert ensemble.held_out_scores.default == score
-    assert torch.equal(out.unfamiliar(0.9), found >= 0.9)
+    torch.testing.assert_close(found, expected, atol=0.0051, rtol=0)
+    assert learned.names == names
+    assert torch.equal(out.unfamiliar(0.9), found >= 361 / 401)
     assert 0.02 < out.unfamiliar(0.9).double().mean() < 0.25
+    objecting = out.objections(0.9)
+    assert tuple(objecting) == names
+    assert torch.equal(torch.stack([*objecting.values()]).any(0), out.unfamiliar(0.9))
     ensemble.save(tmp_path)
     again = tepui.load(tmp_path, make).predict(test)
-    for other in out.scores():
-        assert torch.equal(again.unfamiliarity(other), out.unfamiliarity(other))
+    assert torch.equal(again.unfamiliarity(), found)
     far = ensemble.predict(50 * test.inputs[:50])
     if name not in SCORES:
         assert far.unfamiliar().all()
@@ -83,19 +92,27 @@ def test_pixels_are_judged_by_their_image():
     ensemble = Ensemble.build(make, 2, seed=3, task=Task("classification"))
     images = torch.randn(40, 2, 5, 4, generator=STREAM)
     labels = torch.randint(3, (40, 5, 4), generator=STREAM)
+    scores = ensemble.predict(images).scores(OF_LOGITS)
     ensemble.calibrate(Arrays(images, labels))
     out = ensemble.predict(images)
-    expected = naive(out.ood_score("pds"), out.ood_score("pds"))
-    assert out.unfamiliarity().tolist() == pytest.approx(expected, abs=0.026)
+    expected = compared(scores, scores)
+    torch.testing.assert_close(out.unfamiliarity(), expected, atol=0, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("name", "score"), [("classification", "entropy"), ("multi_label", "entropy")]
-)
-def test_one_member_is_judged_by_what_it_is_unsure_of(name, score):
+@pytest.mark.parametrize("method", ["temperature", "vector", "isotonic"])
+def test_a_calibration_changes_nothing_of_what_looks_unfamiliar(method):
+    ensemble, _ = trained("classification")
+    held, test = data("classification", 200), data("classification", 50)
+    scores = [ensemble.predict(each).scores(OF_LOGITS) for each in (held, test)]
+    ensemble.calibrate(held, method)
+    found = ensemble.predict(test).unfamiliarity()
+    assert torch.equal(found, compared(*scores))
+
+
+@pytest.mark.parametrize("name", ["classification", "multi_label"])
+def test_one_member_is_judged_by_what_it_is_unsure_of(name):
     ensemble, _ = trained(name, members=1)
     ensemble.calibrate(data(name, 100))
-    assert ensemble.held_out_scores.default == score
     assert ensemble.predict(data(name, 50)).unfamiliarity().std() > 0.1
 
 
@@ -113,8 +130,6 @@ def test_who_cannot_know_says_why():
     ensemble, _ = trained("classification")
     ensemble.calibrate(data("classification", 50))
     out = ensemble.predict(torch.zeros(2, 4))
-    with pytest.raises(ValueError, match=r"score must be one of .*, got 'epistemic'"):
-        out.unfamiliarity("epistemic")
     with pytest.raises(ValueError, match=r"level must lie in \(0, 1\], got 99"):
         out.unfamiliar(99)
 
@@ -126,8 +141,8 @@ def test_it_is_taken_back_with_the_calibration(tmp_path):
     ensemble.calibrate(data("classification", 60))
     first = ensemble.held_out_scores
     ensemble.conformal(data("classification", 80))
-    assert len(first.quantiles["pds"]) == 60
-    assert len(ensemble.held_out_scores.quantiles["pds"]) == 80
+    assert first.samples == 60
+    assert ensemble.held_out_scores.samples == 80
     ensemble.calibration = None
     assert ensemble.held_out_scores is None
     ensemble.save(tmp_path, overwrite=True)
@@ -146,7 +161,7 @@ def test_files_without_it_are_read_and_damaged_ones_refused(tmp_path):
 
     def read(_):
         found = tepui.load(tmp_path, make).held_out_scores
-        return {n: kept.tolist() for n, kept in found.quantiles.items()}
+        return found.names, found.scores.tolist()
 
     whole = read(file)
     counts = counted(file, read, lambda found: found == whole, range(40))
@@ -158,11 +173,20 @@ def test_files_without_it_are_read_and_damaged_ones_refused(tmp_path):
     assert loaded.calibration is not None
     with pytest.raises(ValueError, match="held-out data first"):
         loaded.predict(torch.zeros(2, 4)).unfamiliar()
-    falling = tensors | {"held_out_scores.pds": torch.tensor([1.0, 0.0])}
+    earlier = old | {"held_out_scores.pds": torch.zeros(60)}
     document["held_out_scores"] = {"default": "pds"}
-    write_tensors(file, "ensemble", falling, document)
-    with pytest.raises(ValueError, match="in rising order"):
+    write_tensors(file, "ensemble", earlier, document)
+    assert tepui.load(tmp_path, make).held_out_scores is None
+    document["held_out_scores"] = {"names": ["energy", "entropy"]}
+    write_tensors(file, "ensemble", tensors, document)
+    with pytest.raises(ValueError, match="held-out scores must have shape"):
         tepui.load(tmp_path, make)
+
+
+def scores_of_all(ensemble, inputs):
+    features = ensemble.predict(inputs).feature_scores
+    found = ood_scores(ensemble.logits(inputs), OF_LOGITS)
+    return found | {name: features[name] for name in OF_FEATURES}
 
 
 def test_detectors_come_with_the_ensemble_and_judge(tmp_path):
@@ -175,16 +199,15 @@ def test_detectors_come_with_the_ensemble_and_judge(tmp_path):
     loaded = tepui.load(tmp_path, make)
     for inputs in (test.inputs, far):
         found = loaded.predict(inputs, batch_size=7).unfamiliarity()
-        expected = ensemble.detectors.unfamiliarity(
-            ensemble, Arrays(inputs, test.targets)
-        )
-        torch.testing.assert_close(found, expected, atol=0.01, rtol=0)
+        both = (held.inputs, inputs)
+        expected = compared(*(scores_of_all(ensemble, each) for each in both))
+        torch.testing.assert_close(found, expected, atol=0.011, rtol=0)
     out = loaded.predict(far)
     assert out.unfamiliar().all()
-    assert not out.unfamiliar(score="pds").all()
-    assert out.unfamiliarity("vim").shape == (40,)
-    with pytest.raises(ValueError, match=r"score must be one of .*vim, got 'knn'"):
-        out.unfamiliar(score="knn")
+    objecting = out.objections()
+    assert [*objecting] == sorted((*OF_LOGITS, *OF_FEATURES))
+    assert objecting["mahalanobis"].all()
+    assert not objecting["entropy"].any()
     assert not loaded.predicted(out.outputs).feature_scores
     other = loaded.save(tmp_path / "elsewhere").parent
     assert tepui.load(other, make).predict(far).unfamiliar().all()
@@ -234,14 +257,3 @@ def test_a_level_that_so_few_samples_cannot_keep_is_said():
         out.unfamiliar()
     out.unfamiliar(0.95)
     out.unfamiliar(1.0)
-
-
-def test_each_score_has_its_own_count_of_samples():
-    ensemble, _ = trained("classification")
-    ensemble.calibrate(data("classification", 19))
-    train, held = data("classification", 200), data("classification", 120)
-    ensemble.detectors = FeatureDetectors.fit(ensemble, train, held_out=held, k=5)
-    out = ensemble.predict(torch.zeros(2, 4))
-    out.unfamiliar()
-    with pytest.warns(UserWarning, match="wants 99 held-out samples, got 19"):
-        out.unfamiliar(score="pds")

@@ -6,7 +6,7 @@ from torch import nn
 
 import tepui
 from mutations import REFUSED, SAME, counted
-from tepui import Ensemble
+from tepui import Ensemble, metrics
 from tepui.core.seeding import seeded
 from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays
@@ -104,30 +104,29 @@ def test_detectors_of_others_and_members_without_features_are_refused():
 def test_held_out_samples_are_the_scale_of_others(tmp_path):
     members, train, held, test = ensemble(), data(), data(90, 3), data(80, 4)
     detectors = FeatureDetectors.fit(members, train, held_out=held, k=4)
-    known, new = (naive(members, train, x, 4) for x in (held, test))
-    for score in known:
-        below = known[score] < new[score][:, None]
-        found = detectors.unfamiliarity(members, test, score, batch_size=33)
-        torch.testing.assert_close(found, below.float().mean(1), atol=0.012, rtol=0)
-    default = detectors.unfamiliarity(members, test)
-    assert torch.equal(default, detectors.unfamiliarity(members, test, "mahalanobis"))
-    far = Arrays(100 * test.inputs, test.targets)
-    assert (detectors.unfamiliarity(members, far) == 1).all()
+    logits = members.logits(held.inputs)
+    expected = naive(members, train, held, 4) | metrics.ood_scores(logits)
+    kept = zip(detectors.held_out.names, detectors.held_out.scores.T, strict=True)
+    for name, values in kept:
+        torch.testing.assert_close(values.float(), expected[name])
+    assert {"mahalanobis", "entropy"} < {*detectors.held_out.names}
+    members.detectors = detectors
+    found = members.predict(test).unfamiliarity()
+    assert members.predict(100 * test.inputs).unfamiliar(0.95).all()
     write_detectors(tmp_path, detectors, members)
-    again = read_detectors(tmp_path, members)
-    assert torch.equal(again.unfamiliarity(members, test), default)
+    members.detectors = read_detectors(tmp_path, members)
+    assert torch.equal(members.predict(test).unfamiliarity(), found)
 
 
-def test_detectors_without_held_out_samples_say_so(tmp_path):
+def test_detectors_of_version_0_2_do_not_judge(tmp_path):
     members = ensemble()
-    detectors = FeatureDetectors.fit(members, data(), k=2)
-    write_detectors(tmp_path, detectors, members)
-    for found in (detectors, read_detectors(tmp_path, members)):
-        with pytest.raises(ValueError, match="be fitted with held-out data, held_out="):
-            found.unfamiliarity(members, data())
     detectors = FeatureDetectors.fit(members, data(), held_out=data(9, 1), k=2)
-    with pytest.raises(ValueError, match="score must be one of mahalanobis"):
-        detectors.unfamiliarity(members, data(), "pds")
+    write_detectors(tmp_path, detectors, members)
+    tensors, about = read_tensors(tmp_path / DETECTORS, "detectors")
+    del tensors["held_out.scores"]
+    tensors["held_out.vim"] = torch.zeros(9)
+    write_tensors(tmp_path / DETECTORS, "detectors", tensors, about)
+    assert read_detectors(tmp_path, members).held_out is None
 
 
 def test_damaged_detectors_are_refused(tmp_path):
@@ -144,7 +143,7 @@ def test_damaged_detectors_are_refused(tmp_path):
     counts = counted(file, read, lambda found: found == whole, range(40))
     assert counts.keys() <= {SAME, REFUSED}
     tensors, about = read_tensors(file, "detectors")
-    del tensors["held_out.vim"]
+    tensors["held_out.scores"] = torch.zeros(9, 2)
     write_tensors(file, "detectors", tensors, about)
-    with pytest.raises(ValueError, match=r"must hold detectors.*held_out\.vim"):
+    with pytest.raises(ValueError, match="held-out scores must have shape"):
         read_detectors(tmp_path, members)

@@ -4,6 +4,7 @@ import csv
 import os
 import subprocess
 import sys
+from itertools import compress
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from tepui.data import Arrays, Normalize
 from tepui.evaluation import FeatureDetectors, predict_shards, write_predictions
 from tepui.evaluation.shards import KIND, PLAN, ShardedPredictions
 from tepui.metrics import HeldOutScores
+from tepui.metrics.held_out_scores import objections, unfamiliar_at
 
 X = torch.randn(20, 4, generator=torch.Generator().manual_seed(0))
 LABELED = Arrays(X, torch.arange(20) % 3)
@@ -281,26 +283,35 @@ def judged(path, detectors=False, ending=".safetensors", level=0.9):
 def test_tables_say_which_samples_are_unfamiliar_and_by_what(detectors, tmp_path):
     ensemble, fitted, done, file = judged(tmp_path, detectors)
     tensors, document = read_tensors(file, KIND)
-    expected = ensemble.predict(LABELED).unfamiliarity()
-    if detectors:
-        expected = fitted.unfamiliarity(ensemble, LABELED)
-    torch.testing.assert_close(tensors["unfamiliarity"], expected, atol=0.011, rtol=0)
-    assert torch.equal(tensors["unfamiliar"], tensors["unfamiliarity"] >= 0.9)
-    by = "mahalanobis" if detectors else "pds"
-    assert (document["unfamiliarity_by"], document["level"]) == (by, 0.9)
-    assert done.unfamiliarity_by == by
+    features = ["mahalanobis", "nearest_neighbor"]
+    ensemble.detectors = fitted
+    out = ensemble.predict(LABELED)
+    torch.testing.assert_close(tensors["unfamiliarity"], out.unfamiliarity())
+    assert torch.equal(tensors["unfamiliar"], out.unfamiliar(0.9))
+    by = sorted(["energy", "entropy", "mutual_information", *(features * detectors)])
+    assert (document["unfamiliarity_by"], document["level"]) == (" ".join(by), 0.9)
+    assert done.unfamiliarity_by == (*by,)
+    objecting = tensors["objections"]
+    assert torch.equal(objecting, torch.stack([*out.objections(0.9).values()], dim=1))
+    assert torch.equal(objecting.any(1), tensors["unfamiliar"])
+    assert objecting.any()
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_columns_say_yes_or_no(ending, tmp_path):
     *_, done, file = judged(tmp_path, ending=ending)
     table = read(file)
-    expected = (done.statistics()["unfamiliarity"] >= 0.9).tolist()
-    assert [str(value) == "True" for value in table["unfamiliar"]] == expected
+    found = done.statistics()
+    called = unfamiliar_at(0.9, found["unfamiliarity"], done.held_out)
+    assert [str(value) == "True" for value in table["unfamiliar"]] == called.tolist()
+    by = objections(0.9, found["surprises"], called).tolist()
+    names = [" ".join(compress(done.unfamiliarity_by, row)) for row in by]
+    assert [*table["objections"]] == names
+    assert any(names)
     if ending == ".parquet":
         parquet = pytest.importorskip("pyarrow.parquet")
         metadata = parquet.read_schema(file).metadata
-        assert metadata[b"unfamiliarity_by"] == b"pds"
+        assert metadata[b"unfamiliarity_by"] == b"energy entropy mutual_information"
         assert metadata[b"level"] == b"0.9"
 
 
@@ -308,7 +319,7 @@ def test_without_held_out_data_there_are_no_such_columns(tmp_path):
     _, found = shards(tmp_path / "parts")
     file = write_predictions(found, tmp_path / "out.safetensors")
     tensors, document = read_tensors(file, KIND)
-    assert not {"unfamiliarity", "unfamiliar"} & tensors.keys()
+    assert not {"unfamiliarity", "unfamiliar", "objections"} & tensors.keys()
     assert not {"unfamiliarity_by", "level"} & document.keys()
 
 
@@ -319,8 +330,7 @@ def test_shards_go_on_and_those_of_other_held_out_data_are_refused(tmp_path):
     again = predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
     assert torch.equal(again.statistics()["unfamiliarity"], before)
     kept = ensemble.held_out_scores
-    moved = {name: values + 1 for name, values in kept.quantiles.items()}
-    ensemble.held_out_scores = HeldOutScores(moved, kept.default)
+    ensemble.held_out_scores = HeldOutScores(kept.names, kept.scores + 1)
     with pytest.raises(ValueError, match="ensemble must be what"):
         predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
 
@@ -334,7 +344,7 @@ def test_shards_that_were_begun_before_are_read(tmp_path):
     found.file(2).unlink()
     again = predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
     assert again.missing == []
-    assert again.unfamiliarity_by is None
+    assert again.unfamiliarity_by == ()
 
 
 def test_names_of_classes_are_written_whatever_the_locale_says(tmp_path):

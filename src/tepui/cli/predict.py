@@ -55,7 +55,14 @@ from tepui.evaluation.shards import (
     predict_shards,
 )
 from tepui.metrics import ConformalIntervals, ConformalSets, FeatureScore
-from tepui.metrics.held_out_scores import LEVEL, check_level, too_few, unfamiliar_at
+from tepui.metrics.held_out_scores import (
+    LEVEL,
+    check_level,
+    in_words,
+    objections,
+    too_few,
+    unfamiliar_at,
+)
 from tepui.training.prepare import to_device
 from tepui.training.run_folder import RunFolder
 
@@ -187,13 +194,11 @@ def predict(
     gaps = samples.gaps.words if isinstance(samples, Table) else gaps
     left = "labels are left out: they number other classes than the run's"
     said = [*gaps, left if foreign else "", _units(ensemble), _intervals(ensemble)]
-    said += [_empty_sets(shards, counts), _judged(shards, counts, level, run)]
-    if shards.unfamiliarity_by is not None and ensemble.judged_by is not None:
-        said.append(too_few(level, ensemble.judged_by.samples) or "")
+    said += [_empty_sets(shards, counts), *_judged(shards, counts, level, run)]
     for line in (f"{count}{of} written to {out}", *filter(None, said)):
         console().print(line)
     doubtful = "the lowest confidence" if _has_confidence(shards) else "high epistemic"
-    unfamiliar = "" if shards.unfamiliarity_by is None else "unfamiliar rows and "
+    unfamiliar = "unfamiliar rows and " if shards.unfamiliarity_by else ""
     rows = f"{unfamiliar}the rows of {doubtful}"
     console().print(f"next: look at {rows} in {out} first")
     end_if_left_out(left_out, shards.samples)
@@ -223,9 +228,10 @@ def _check_ours(parts: Path) -> None:
 
 
 class Counts(NamedTuple):
-    """How many rows need a second look."""
+    """What says how many rows need a second look."""
 
-    unfamiliar: int
+    unfamiliarity: Tensor  # of each row, if it is known
+    objecting: list[int]  # to how many rows each score objects
     empty: int  # no class is in their set
 
 
@@ -233,14 +239,17 @@ def _counts(shards: ShardedPredictions, ensemble: Ensemble, level: float) -> Cou
     """Count rows, in one pass over the parts if there is anything to count."""
     of_classes = shards.task == "classification"
     sets = of_classes and isinstance(ensemble.conformity, ConformalSets)
-    judged = shards.unfamiliarity_by is not None
-    unfamiliar = empty = 0
+    judged, empty = bool(shards.unfamiliarity_by), 0
+    shares, objecting = [torch.empty(0)], []
     for part in shards.shards() if sets or judged else ():
         if judged:
-            unfamiliar += int(unfamiliar_at(level, part["unfamiliarity"]).sum())
+            shares.append(part["unfamiliarity"].clone())
+            called = unfamiliar_at(level, shares[-1], shards.held_out)
+            objecting.append(objections(level, part["surprises"], called).sum(0))
         if sets:
             empty += int((~part["in_set"].any(dim=1)).sum())
-    return Counts(unfamiliar, empty)
+    by = torch.stack(objecting).sum(0).tolist() if objecting else []
+    return Counts(torch.cat(shares), by, empty)
 
 
 def _units(ensemble: Ensemble) -> str:
@@ -281,28 +290,32 @@ def _empty_sets(shards: ShardedPredictions, counts: Counts) -> str:
     return said if counts.empty else ""
 
 
-def _judged(shards: ShardedPredictions, counts: Counts, level: float, run: Path) -> str:
+def _judged(
+    shards: ShardedPredictions, counts: Counts, level: float, run: Path
+) -> list[str]:
     """Say how many rows are unfamiliar, or what to run to know."""
     by = shards.unfamiliarity_by
     kept = recorded_training(run).get("validation") is not None
     held_out = "" if kept else " --held-out test"
-    if by is not None:
-        found = counts.unfamiliar
-        told = f"{found} of {counted(shards.samples, 'row')}"
-        looks = "looks" if 1 in (found, shards.samples) else "look"
-        said = f"{told} {looks} unlike the training data (level {level:g} by {by})"
-        blind = shards.task == "classification" and by not in get_args(FeatureScore)
+    if by:
+        objecting = dict(zip(by, counts.objecting, strict=True))
+        said = in_words(level, counts.unfamiliarity, objecting, shards.held_out)
+        few = too_few(level, shards.held_out)
+        said += [] if few is None else [few]
+        blind = shards.task == "classification" and not {*by} & {
+            *get_args(FeatureScore)
+        }
         # Members extrapolate alike, and are sure of what lies far out.
         typed = f"tepui calibrate {run}{held_out} --detectors"
-        return f"{said}; to find rows far out too: {typed}" if blind else said
+        return [*said, *([f"to find rows far out too: {typed}"] if blind else [])]
     what = "which rows look unlike the training data"
     if shards.task == "unknown":
-        return f"{what} cannot be told, since the loss names no task"
+        return [f"{what} cannot be told, since the loss names no task"]
     of_classes = _has_confidence(shards)
     if shards.members == 1 and not of_classes:
-        return f"{what} cannot be told of numbers by one member alone"
+        return [f"{what} cannot be told of numbers by one member alone"]
     coverage = "" if of_classes else " --coverage 0.9"
-    return f"to learn {what}: tepui calibrate {run}{coverage}{held_out}"
+    return [f"to learn {what}: tepui calibrate {run}{coverage}{held_out}"]
 
 
 def _read(

@@ -11,6 +11,7 @@ from tepui.core.checks import logits_shape, one_of, require
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.ensembles.prediction import Prediction
 from tepui.ensembles.uncertainty import (
+    JUDGING,
     entropy_and_information,
     in_words,
     known_scores,
@@ -47,7 +48,7 @@ class ClassPrediction(Prediction):
     fields: ClassVar[tuple[str, ...]] = (
         *("probs", "labels", "label_names", "confidence"),
         *("total_uncertainty", "aleatoric", "epistemic", "ood_score(…)", "logits"),
-        *("unfamiliarity(…)", "unfamiliar(level)"),
+        *("unfamiliarity()", "unfamiliar(level)", "objections(level)"),
     )
 
     def __post_init__(self) -> None:
@@ -122,9 +123,9 @@ class ClassPrediction(Prediction):
         return self._unfolded(score_of(self._logits, "mutual_information"))
 
     @property
-    def default_score(self) -> str:
-        """PDS; of one member, which disagrees with nobody, entropy."""
-        return "pds" if self.members > 1 else "entropy"
+    def judging(self) -> tuple[str, ...]:
+        """Entropy, mutual information and energy: doubt, disagreement and height."""
+        return JUDGING
 
     def ood_score(self, score: Score = "pds") -> Tensor:
         """Score how unfamiliar each input looks; higher means less familiar.

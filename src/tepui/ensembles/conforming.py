@@ -69,9 +69,9 @@ class Conforming(Prediction):
         return values.double() * self.units.std[0] ** 2
 
     @property
-    def default_score(self) -> str | None:
-        """How far members disagree; None of one member."""
-        return "epistemic" if self.members > 1 else None
+    def judging(self) -> tuple[str, ...]:
+        """How far members disagree; nothing of one member."""
+        return ("epistemic",) if self.members > 1 else ()
 
     def scores(self, names: Sequence[str] | None = None) -> dict[str, Tensor]:
         """Score how unfamiliar inputs look: how far members disagree.

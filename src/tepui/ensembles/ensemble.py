@@ -340,6 +340,7 @@ class Ensemble(Meaningful):
             conformity=self.conformity,
             held_out_scores=self.judged_by if feature_scores else self.held_out_scores,
             feature_scores=feature_scores,
+            uncalibrated=outputs,
         )
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.evenly_spaced import evenly_spaced
 from tepui.core.precision import computing_in
 from tepui.data.loading import at_rows, in_order, length
 from tepui.ensembles.base import EnsembleBase
 from tepui.ensembles.digests import weights_digest
-from tepui.ensembles.predicted import require_classes
+from tepui.ensembles.predicted import prediction_of, require_classes
+from tepui.ensembles.uncertainty import JUDGING as JUDGING_OUTPUTS
 from tepui.metrics import (
     FeatureScore,
     HeldOutScores,
@@ -31,8 +32,8 @@ from tepui.modules.last_linear import classifier_of
 from tepui.modules.running import device_of, evaluating
 
 HELD_OUT = "held_out"  # marks what held-out samples scored, in a file
-# Distances see how far out a sample lies; neighbors of length one do not.
-DEFAULT_SCORE: FeatureScore = "mahalanobis"
+# How far out a feature lies, and in which direction; ViM has no third thing to say.
+JUDGING: tuple[FeatureScore, ...] = ("mahalanobis", "nearest_neighbor")
 
 
 class MemberDetectors(NamedTuple):
@@ -80,7 +81,7 @@ class FeatureDetectors:
                 which are the features.
             dataset: The training data, as they are without augmentation.
             held_out: Data that members were not trained on. What they score tells how
-                unfamiliar others are, see :meth:`unfamiliarity`.
+                unfamiliar others are, see :meth:`tepui.Prediction.unfamiliarity`.
             num_samples: How many of them are looked at most, evenly spaced; each
                 member keeps that many features, for their neighbors.
             k: Which neighbor counts, see :class:`tepui.metrics.NearestNeighbor`.
@@ -130,42 +131,7 @@ class FeatureDetectors:
         if held_out is None:
             return fitted
         scored = scores_on(ensemble, held_out, fitted, batch_size, workers)
-        return replace(fitted, held_out=HeldOutScores.fit(scored, DEFAULT_SCORE))
-
-    def unfamiliarity(
-        self,
-        ensemble: EnsembleBase,
-        dataset: Dataset[Any],
-        score: FeatureScore = DEFAULT_SCORE,
-        *,
-        batch_size: int = 1024,
-        workers: int = 0,
-    ) -> Tensor:
-        """Return how much of what was held out looks more familiar than each sample.
-
-        Of samples like the held-out ones, one in a hundred reaches 0.99.
-
-        Args:
-            ensemble: For whom the detectors were fitted.
-            dataset: The samples.
-            score: Which detector's score.
-            batch_size: How many samples go through a member at once.
-            workers: Processes that load a data set not held in tensors.
-
-        Returns:
-            Shares in [0, 1], ``(samples,)``.
-
-        Raises:
-            ValueError: If the detectors were given no held-out data.
-        """
-        one_of("score", score, MemberDetectors._fields)
-        if self.held_out is None:
-            raise ValueError(
-                "detectors must be fitted with held-out data, held_out=, to know "
-                "unfamiliar samples"
-            )
-        found = scores_on(ensemble, dataset, self, batch_size, workers)
-        return self.held_out.share_below(score, found[score])
+        return replace(fitted, held_out=HeldOutScores.fit(scored))
 
     def scores(self, features: list[Tensor], logits: Tensor) -> dict[str, Tensor]:
         """Return each score's mean over members.
@@ -205,8 +171,7 @@ class FeatureDetectors:
                 for item in fields(detector):
                     yield f"{index}.{name}.{item.name}", getattr(detector, item.name)
         if self.held_out is not None:
-            for name, quantiles in self.held_out.quantiles.items():
-                yield f"{HELD_OUT}.{name}", quantiles
+            yield f"{HELD_OUT}.scores", self.held_out.scores
 
     @classmethod
     def of(cls, values: Mapping[str, Any], fitted_for: str) -> Self:
@@ -222,8 +187,10 @@ class FeatureDetectors:
         owners = {name.partition(".")[0] for name in values}
         count = len(owners - {HELD_OUT})
         members = tuple(_stored_member(values, index) for index in range(count))
-        scored = _stored_scores(values) if HELD_OUT in owners else None
-        return cls(members, scored, fitted_for)
+        scores = values.get(f"{HELD_OUT}.scores")  # none in files of version 0.2
+        names = tuple(sorted((*JUDGING_OUTPUTS, *JUDGING)))
+        held_out = None if scores is None else HeldOutScores(names, scores)
+        return cls(members, held_out, fitted_for)
 
     def to(self, device: torch.device) -> Self:
         """Return the detectors on a device, themselves if they lie there.
@@ -248,14 +215,17 @@ def scores_on(
     batch_size: int = 1024,
     workers: int = 0,
 ) -> dict[str, Tensor]:
-    """Return what detectors say of every sample of a data set."""
+    """Return what outputs and detectors say of every sample of a data set."""
     device, rows = device_of(ensemble), []
     batches = in_order(dataset, batch_size, device=device, workers=workers)
     with scoring(ensemble, detectors) as scores, torch.no_grad():
         for batch in batches:
             with evaluating(ensemble), computing_in("tf32", device):
                 outputs = ensemble(batch.inputs).float()
-            rows.append(scores(outputs))
+            predicted = prediction_of(outputs, ensemble.task)
+            found = scores(outputs)
+            by_features = {name: found[name] for name in JUDGING}
+            rows.append(predicted.scores(predicted.judging) | by_features)
     return joined_scores(rows)
 
 
@@ -318,12 +288,6 @@ def _stored_member(values: Mapping[str, Any], index: int) -> MemberDetectors:
         for name, kind in kinds
     )
     return MemberDetectors(*made)
-
-
-def _stored_scores(values: Mapping[str, Any]) -> HeldOutScores:
-    names = MemberDetectors._fields
-    found = {name: values[f"{HELD_OUT}.{name}"] for name in names}
-    return HeldOutScores(found, DEFAULT_SCORE)
 
 
 def _fitted(module: nn.Module, x: Tensor, labels: Tensor, k: int) -> MemberDetectors:

@@ -85,15 +85,12 @@ def fitted_calibration(
     return fit_calibration(logits, labels, method=method, rule=rule)
 
 
-def fitted_scores(
-    held: HeldOut, calibration: Calibration | None
-) -> HeldOutScores | None:
+def fitted_scores(held: HeldOut) -> HeldOutScores | None:
     """Return what held-out samples score; None where nothing can tell them apart."""
-    outputs, joint = calibrated(held.outputs, calibration)
-    predicted = prediction_of(outputs, held.task, joint=joint)
-    if predicted.default_score is None:
+    predicted = prediction_of(held.outputs, held.task)
+    if not predicted.judging:
         return None
-    return HeldOutScores.fit(predicted.scores(), predicted.default_score)
+    return HeldOutScores.fit(predicted.scores(predicted.judging))
 
 
 def fitted_conformity(

@@ -16,6 +16,7 @@ from tepui.core.task import MULTI_LABEL, Task
 from tepui.data.class_names import answers_of
 from tepui.ensembles.prediction import Prediction, some
 from tepui.ensembles.uncertainty import (
+    JUDGING,
     entropy_and_information,
     in_words,
     known_scores,
@@ -47,7 +48,7 @@ class LabelPrediction(Prediction):
     fields: ClassVar[tuple[str, ...]] = (
         *("probs", "labels", "label_names", "confidence"),
         *("total_uncertainty", "aleatoric", "epistemic", "ood_score(…)", "logits"),
-        *("unfamiliarity(…)", "unfamiliar(level)"),
+        *("unfamiliarity()", "unfamiliar(level)", "objections(level)"),
     )
 
     def __post_init__(self) -> None:
@@ -115,9 +116,9 @@ class LabelPrediction(Prediction):
         return self._shaped(score_of(self._two, "mutual_information"))
 
     @property
-    def default_score(self) -> str:
-        """Mutual information; of one member, which disagrees with nobody, entropy."""
-        return "mutual_information" if self.members > 1 else "entropy"
+    def judging(self) -> tuple[str, ...]:
+        """Entropy, mutual information and energy: doubt, disagreement and height."""
+        return JUDGING
 
     def ood_score(self, score: Score = "mutual_information") -> Tensor:
         """Score how unfamiliar each input looks; higher means less familiar.

@@ -203,9 +203,9 @@ def _take_meaning(
             ensemble.calibration = stored_calibration(described, states["calibration"])
         if promised is not None:
             ensemble.conformity = stored_conformity(promised, states["conformity"])
-        if scored is not None:
-            found = HeldOutScores(states["held_out_scores"], scored["default"])
-            ensemble.held_out_scores = found
+        if scored is not None and "names" in scored:  # not of version 0.2
+            names, kept = tuple(scored["names"]), states["held_out_scores"]["scores"]
+            ensemble.held_out_scores = HeldOutScores(names, kept)
         ensemble.calibrated_on = tuple(document.get("calibrated_on", ()))
     except (KeyError, TypeError, ValueError) as error:
         rule = f"{file} must say how its ensemble is calibrated"

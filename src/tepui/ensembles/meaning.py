@@ -32,7 +32,6 @@ from tepui.metrics import (
     SetScore,
 )
 from tepui.metrics.conformal.quantile import check_coverage
-from tepui.metrics.held_out_scores import joined
 from tepui.modules.running import device_of
 
 
@@ -227,7 +226,7 @@ class Meaningful(EnsembleBase):
                 "calibration and are dropped: call conformal again, on other data"
             )
         self.calibration = fitted_calibration(held, method, rule)
-        self.held_out_scores = fitted_scores(held, self.calibration)
+        self.held_out_scores = fitted_scores(held)
         self.calibrated_on = held.hashes
         return self.calibration
 
@@ -288,7 +287,7 @@ class Meaningful(EnsembleBase):
             held, coverage, score, rule, seed, self.calibration
         )
         self.calibrated_on = (*before, *held.hashes)
-        self.held_out_scores = fitted_scores(held, self.calibration)
+        self.held_out_scores = fitted_scores(held)
         return self.conformity
 
     @property
@@ -304,7 +303,7 @@ class Meaningful(EnsembleBase):
     def judged_by(self) -> HeldOutScores | None:
         """What held-out samples scored, of features too where there are detectors."""
         by_features = None if self.detectors is None else self.detectors.held_out
-        return joined(self.held_out_scores, by_features)
+        return by_features or self.held_out_scores
 
     def _check_rule(self, rule: Rule) -> None:
         if self.calibration is not None:
@@ -332,8 +331,8 @@ def learned_of(ensemble: Meaningful) -> tuple[dict[str, Any], dict[str, Tensor]]
         tensors |= _named("conformity", conformity.tensors())
     scores = ensemble.held_out_scores
     if scores is not None:
-        document["held_out_scores"] = {"default": scores.default}
-        tensors |= _named("held_out_scores", scores.quantiles)
+        document["held_out_scores"] = {"names": list(scores.names)}
+        tensors["held_out_scores.scores"] = scores.scores
     if ensemble.calibrated_on:
         document["calibrated_on"] = list(ensemble.calibrated_on)
     return document, tensors

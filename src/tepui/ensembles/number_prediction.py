@@ -54,7 +54,7 @@ class NumberPrediction(Conforming):
     task: Task = field(default=REGRESSION, kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
         *("mean", "std", "epistemic", "outputs", "in_units()"),
-        *("unfamiliarity(…)", "unfamiliar(level)"),
+        *("unfamiliarity()", "unfamiliar(level)", "objections(level)"),
     )
 
     @property
@@ -108,7 +108,7 @@ class GaussianPrediction(Conforming):
     fields: ClassVar[tuple[str, ...]] = (
         *("mean", "std", "interval(coverage)", "total_uncertainty"),
         *("aleatoric", "epistemic", "outputs", "in_units()"),
-        *("unfamiliarity(…)", "unfamiliar(level)"),
+        *("unfamiliarity()", "unfamiliar(level)", "objections(level)"),
     )
 
     @property
@@ -277,9 +277,9 @@ class OutputPrediction(Prediction):
         return self.outputs.std(0, unbiased=False)
 
     @property
-    def default_score(self) -> None:
-        """None: nobody has said what outputs mean."""
-        return None
+    def judging(self) -> tuple[str, ...]:
+        """No scores: nobody has said what outputs mean."""
+        return ()
 
     def scores(self, names: Sequence[str] | None = None) -> dict[str, Tensor]:
         """Return no scores: nobody has said what outputs mean.

@@ -31,6 +31,7 @@ def prediction_of(
     conformity: Conformity | None = None,
     held_out_scores: HeldOutScores | None = None,
     feature_scores: Mapping[str, Tensor] | None = None,
+    uncalibrated: Tensor | None = None,
 ) -> Prediction:
     """Return what outputs predict by their task, or by their shape if it is None."""
     task = settled(task, tuple(outputs.shape))
@@ -38,6 +39,7 @@ def prediction_of(
         "conformity": conformity,
         "held_out_scores": held_out_scores,
         "feature_scores": feature_scores or {},
+        "uncalibrated": uncalibrated,
     }
     if task.name == "classification":
         return ClassPrediction(

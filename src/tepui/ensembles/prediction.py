@@ -2,19 +2,24 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import have_values, one_of, require
+from tepui.core.checks import have_values, require
 from tepui.core.counted import counted
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.task import Task
 from tepui.core.warning import warn
 from tepui.metrics import Conformity, HeldOutScores
-from tepui.metrics.held_out_scores import LEVEL, too_few, unfamiliar_at
+from tepui.metrics.held_out_scores import (
+    LEVEL,
+    objections,
+    too_few,
+    unfamiliar_at,
+)
 
 # What the prediction of some task has, and those of others may lack.
 FIELDS = frozenset(
@@ -50,6 +55,7 @@ class Prediction(ShownInNotebooks, ABC):
             some.
         feature_scores: What detectors say of the inputs' features, by the name of the
             score, ``(samples,)`` each, where the ensemble has detectors.
+        uncalibrated: The outputs before a calibration changed them.
     """
 
     outputs: Tensor
@@ -57,6 +63,7 @@ class Prediction(ShownInNotebooks, ABC):
     conformity: Conformity | None = field(default=None, kw_only=True)
     held_out_scores: HeldOutScores | None = field(default=None, kw_only=True)
     feature_scores: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)
+    uncalibrated: Tensor | None = field(default=None, kw_only=True)
     fields: ClassVar[tuple[str, ...]]  # what this task has, in the order to name it
 
     def __post_init__(self) -> None:
@@ -72,8 +79,8 @@ class Prediction(ShownInNotebooks, ABC):
 
     @property
     @abstractmethod
-    def default_score(self) -> str | None:
-        """The score by which inputs look unfamiliar; None where there is none."""
+    def judging(self) -> tuple[str, ...]:
+        """The scores by which outputs look unfamiliar; empty where there are none."""
 
     @abstractmethod
     def scores(self, names: Sequence[str] | None = None) -> dict[str, Tensor]:
@@ -86,48 +93,34 @@ class Prediction(ShownInNotebooks, ABC):
             Scores of shape ``(samples,)`` by name.
         """
 
-    def unfamiliarity(self, score: str | None = None) -> Tensor:
+    def unfamiliarity(self) -> Tensor:
         """Return how much of what was held out looks more familiar than each input.
 
         Half of the held-out samples look more familiar than a usual input, and all of
-        them more than one that is unlike the data. Scores of outputs see where members
-        disagree or are unsure; inputs so far out that members are all sure of the same
-        are seen by features alone, see :attr:`tepui.Ensemble.detectors`.
-
-        Args:
-            score: By which score; None takes ``"mahalanobis"`` where the ensemble has
-                detectors of features, else that of the task: ``"pds"`` of classes,
-                ``"mutual_information"`` of labels (both ``"entropy"`` of one member),
-                ``"epistemic"`` of numbers.
+        them more than one that is unlike the data, by several scores together, see
+        :class:`tepui.metrics.HeldOutScores`: :attr:`judging` of the outputs, before any
+        calibration, and distance and nearest neighbor of the features where the
+        ensemble has :attr:`tepui.Ensemble.detectors`. Inputs so far out that members
+        are all sure of the same are seen by features only.
 
         Returns:
-            Shares in [0, 1], ``(samples,)``.
+            Shares in [0, n / (n + 1)] for ``n`` held-out samples, ``(samples,)``.
 
         Raises:
             ValueError: If the ensemble was given no held-out data, or the task has no
-                such score.
+                such scores.
         """
-        held = self.held_out_scores
-        if held is None:
-            rule = "be given held-out data first, by calibrate or conformal"
-            if self.default_score is None:
-                rule = "say what outputs mean, and for numbers have two members or more"
-            raise ValueError(f"ensemble must {rule}, to know unfamiliar inputs")
-        name = held.default if score is None else score
-        one_of("score", name, held.quantiles)
-        if name in self.feature_scores:
-            return held.share_below(name, self.feature_scores[name])
-        return held.share_below(name, self.scores([name])[name])
+        return self._held.unfamiliarity(self._judged)
 
-    def unfamiliar(self, level: float = LEVEL, score: str | None = None) -> Tensor:
+    def unfamiliar(self, level: float = LEVEL) -> Tensor:
         """Return which inputs look unlike the data that the ensemble knows.
 
         Args:
             level: Which share of the held-out samples must look more familiar. Of
-                inputs like those about ``1 - level`` are called unfamiliar too: false
-                alarms, one in a hundred by default, and no fewer than one in ``n + 1``
-                with ``n`` held-out samples: where that is more, a warning says so.
-            score: As for :meth:`unfamiliarity`.
+                inputs like those no more than ``1 - level`` are called unfamiliar too,
+                by all scores together: false alarms, one in a hundred by default. With
+                ``n`` held-out samples they are one in ``n + 1`` at the least: where
+                that is more, a warning says so.
 
         Returns:
             Truth values, ``(samples,)``.
@@ -135,13 +128,43 @@ class Prediction(ShownInNotebooks, ABC):
         Raises:
             ValueError: As :meth:`unfamiliarity`, or if the level lies outside (0, 1].
         """
-        found = unfamiliar_at(level, self.unfamiliarity(score))
-        held = self.held_out_scores
-        assert held is not None
-        samples = len(held.quantiles[held.default if score is None else score])
+        samples = self._held.samples
+        found = unfamiliar_at(level, self.unfamiliarity(), samples)
         if (warning := too_few(level, samples)) is not None:
             warn(warning)
         return found
+
+    def objections(self, level: float = LEVEL) -> dict[str, Tensor]:
+        """Return which scores object to the inputs that are called unfamiliar.
+
+        Args:
+            level: As for :meth:`unfamiliar`.
+
+        Returns:
+            Truth values by the name of a score, ``(samples,)`` each: those that reach
+            the level by themselves, and the one that reaches farthest.
+
+        Raises:
+            ValueError: As :meth:`unfamiliar`.
+        """
+        surprises = self._held.surprises(self._judged)
+        found = objections(level, surprises, self.unfamiliar(level))
+        return dict(zip(self._held.names, found.unbind(1), strict=True))
+
+    @property
+    def _held(self) -> HeldOutScores:
+        if self.held_out_scores is None:
+            rule = "be given held-out data first, by calibrate or conformal"
+            if not self.judging:
+                rule = "say what outputs mean, and for numbers have two members or more"
+            raise ValueError(f"ensemble must {rule}, to know unfamiliar inputs")
+        return self.held_out_scores
+
+    @property
+    def _judged(self) -> dict[str, Tensor]:
+        seen = self.outputs if self.uncalibrated is None else self.uncalibrated
+        own = replace(self, outputs=seen).scores(self.judging)
+        return {**own, **self.feature_scores}
 
     def __getattr__(self, name: str) -> Any:
         if name not in FIELDS:

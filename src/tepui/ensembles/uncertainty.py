@@ -10,6 +10,9 @@ from tepui.core.checks import one_of
 from tepui.ensembles.prediction import mean_and_largest
 from tepui.metrics import Score
 
+# One score for each thing to be seen: doubt of the whole, disagreement, low logits.
+JUDGING = ("entropy", "mutual_information", "energy")
+
 
 def known_scores(names: Sequence[str] | None) -> list[Score]:
     """Return the names of scores, all if None."""

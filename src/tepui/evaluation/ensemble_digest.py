@@ -10,8 +10,8 @@ def ensemble_digest(ensemble: Ensemble) -> str:
     calibration, conformity = ensemble.calibration, ensemble.conformity
     if ensemble.held_out_scores is not None:
         # As a file holds them, so that what was saved is known again.
-        quantiles = sorted(ensemble.held_out_scores.quantiles.items())
-        tensors |= {f"held out {n}": tensor for n, tensor in quantiles}
+        held = ensemble.held_out_scores
+        tensors[f"held out {held.names}"] = held.scores
     if calibration is not None:
         about = f"{calibration.method} by {calibration.rule}"
         tensors |= {f"{about} {n}": t for n, t in calibration.tensors().items()}

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -27,7 +28,12 @@ from tepui.data.preparation import NO_LABEL
 from tepui.evaluation.sample_statistics import COVERAGE
 from tepui.evaluation.shards import KIND, ShardedPredictions
 from tepui.metrics import Rule, ensemble_probs
-from tepui.metrics.held_out_scores import LEVEL, check_level, unfamiliar_at
+from tepui.metrics.held_out_scores import (
+    LEVEL,
+    check_level,
+    objections,
+    unfamiliar_at,
+)
 
 # Plain words for what shards call by the names of metrics.
 NAMES = {
@@ -73,6 +79,8 @@ def write_predictions(
     samples have a label, ``target`` is -1 and ``label_probability`` NaN for the others;
     where none has, there are no such columns. Columns of quantiles and of bounds are
     named by their levels: ``quantile_0.05``, ``lower_0.9``, ``conformal_upper_0.8``.
+    ``objections`` names the scores by which a sample is unfamiliar; safetensors has a
+    truth value for each of the scores that ``unfamiliarity_by`` names.
 
     Args:
         predictions: Complete predictions, see :func:`predict_shards`; where members'
@@ -128,7 +136,15 @@ def write_predictions(
             if names:
                 table["name"] = [names[row] for row in rows]
             choice = "label" in shard
-            write(table | _columns(named(shard), choice, classes, levels))
+            found = named(shard)
+            objecting = found.pop("objections", None)
+            table |= _columns(found, choice, classes, levels)
+            if objecting is not None:
+                by = predictions.unfamiliarity_by
+                table["objections"] = [
+                    " ".join(compress(by, row)) for row in objecting.tolist()
+                ]
+            write(table)
     return path
 
 
@@ -144,9 +160,9 @@ def _rows(predictions: ShardedPredictions) -> Iterator[range]:
 
 
 def _judged(predictions: ShardedPredictions, level: float) -> dict[str, Any]:
-    """Return by which score samples are called unfamiliar, and at which level."""
-    by = predictions.unfamiliarity_by
-    return {} if by is None else {"unfamiliarity_by": by, "level": level}
+    """Return by which scores samples are called unfamiliar, and at which level."""
+    by = " ".join(predictions.unfamiliarity_by)
+    return {"unfamiliarity_by": by, "level": level} if by else {}
 
 
 def _levels(predictions: ShardedPredictions) -> dict[str, Sequence[float]]:
@@ -228,8 +244,12 @@ def _named(
         found["probability"] = ensemble_probs(logits.float(), rule=rule)
     if not any_target:
         found = {n: part for n, part in found.items() if n not in OF_TARGETS}
-    if "unfamiliarity" in found:
-        found["unfamiliar"] = unfamiliar_at(level, found["unfamiliarity"])
+    surprises = found.pop("surprises", None)
+    if surprises is not None:
+        shares = found["unfamiliarity"]
+        called = unfamiliar_at(level, shares, predictions.held_out)
+        found |= {"unfamiliar": called}
+        found["objections"] = objections(level, surprises, called)
     order = [
         *(name for name in FIRST if name in found),
         *sorted(found.keys() - FIRST.keys()),

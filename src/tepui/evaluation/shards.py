@@ -34,7 +34,7 @@ from tepui.data.loading import as_arrays, length
 from tepui.data.stored import StoredData
 from tepui.ensembles.digests import tensors_hash
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.feature_detectors import FeatureDetectors
+from tepui.ensembles.feature_detectors import FeatureDetectors, joined_scores
 from tepui.ensembles.predicted import calibrated, prediction_of
 from tepui.ensembles.prediction import Prediction
 from tepui.evaluation.dataset_logits import logit_batches, task_on
@@ -42,7 +42,7 @@ from tepui.evaluation.ensemble_digest import ensemble_digest
 from tepui.evaluation.feature_scores import scores_of, watching
 from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
 from tepui.evaluation.stored_logits import TYPES, LogitType, within
-from tepui.metrics import ConformalIntervals, ConformalSets, HeldOutScores, Rule
+from tepui.metrics import ConformalIntervals, ConformalSets, Rule
 from tepui.metrics.chunks import regrouped
 from tepui.modules.running import device_of
 
@@ -70,8 +70,9 @@ class ShardedPredictions:
         data: A hash of the data, as far as they are held or say what they are.
         task: What is predicted, see :class:`tepui.Task`.
         detectors: A hash of the detectors of features, None without any.
-        unfamiliarity_by: The score by which ``unfamiliarity`` was told, None where
-            nothing was held out to tell it.
+        unfamiliarity_by: The scores by which ``unfamiliarity`` was told, in the order
+            of ``surprises``; empty where nothing was held out to tell it.
+        held_out: How many held-out samples tell it.
         levels: The levels of ``quantiles``; empty without any.
         coverage: What conformal sets or intervals promise, None without any.
     """
@@ -87,7 +88,8 @@ class ShardedPredictions:
     data: str
     task: str = "classification"
     detectors: str | None = None
-    unfamiliarity_by: str | None = None
+    unfamiliarity_by: tuple[str, ...] = ()
+    held_out: int = 0
     levels: tuple[float, ...] = ()
     coverage: float | None = None
 
@@ -110,8 +112,9 @@ class ShardedPredictions:
             raise FileNotFoundError(f"no file {file}")
         try:
             document = read_document(file, KIND)
-            levels = tuple(document.pop("levels", ()))
-            return cls(Path(path), **document, levels=levels)
+            for name in ("levels", "unfamiliarity_by"):
+                document[name] = tuple(document.get(name) or ())
+            return cls(Path(path), **document)
         except TypeError as error:
             raise ValueError(f"{file} must describe predictions: {error}") from error
 
@@ -154,8 +157,10 @@ class ShardedPredictions:
         Yields:
             Tensors by the names of :func:`sample_statistics`, or of other tasks those
             of :func:`task_statistics`; ``unfamiliarity``, the share of held-out samples
-            that look more familiar, where :attr:`unfamiliarity_by` names a score; and
-            ``logits`` of shape ``(members, samples, classes)`` where they are stored.
+            that look more familiar, and ``surprises``, see
+            :class:`tepui.metrics.HeldOutScores`, where :attr:`unfamiliarity_by` names
+            scores; and ``logits`` of shape ``(members, samples, classes)`` where they
+            are stored.
 
         Raises:
             ValueError: If shards are missing, one is damaged, or holds other numbers
@@ -275,7 +280,8 @@ def predict_shards(
         data=data_digest(dataset),
         task=task.name,
         detectors=None if detectors is None else tensors_hash(detectors.tensors()),
-        unfamiliarity_by=None if held is None else held.default,
+        unfamiliarity_by=() if held is None else held.names,
+        held_out=0 if held is None else held.samples,
         levels=task.levels,
         coverage=None if ensemble.conformity is None else ensemble.conformity.coverage,
     )
@@ -295,12 +301,12 @@ def predict_shards(
             span = plan.rows(number)
             rows = torch.arange(span.start, span.stop).split(batch_size)
             seen = (watched or batches)(rows)
-            own = ensemble.held_out_scores if by_features is None else None
-            tensors = _shard(ensemble, seen, task, choice, rule, logits_in, own)
+            tensors, own = _shard(ensemble, seen, task, choice, rule, logits_in)
             tensors |= scores_of(watched)
-            if by_features is not None:
-                name = by_features.default
-                tensors["unfamiliarity"] = by_features.share_below(name, tensors[name])
+            if held is not None:
+                found = tensors | own
+                tensors["surprises"] = held.surprises(found)
+                tensors["unfamiliarity"] = held.unfamiliarity(found)
             write_tensors(plan.file(number), KIND, tensors, {"shard": number})
     return plan
 
@@ -312,32 +318,27 @@ def _shard(
     choice: bool,
     rule: Rule,
     logits_in: LogitType,
-    held_out_scores: HeldOutScores | None,
-) -> dict[str, Tensor]:
-    parts, kept = [], []
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Return what a shard holds, and the scores by which its outputs are judged."""
+    parts, kept, judged = [], [], []
     for outputs, labels in regrouped(batches) if choice else batches:
         logits, joint = calibrated(outputs, ensemble.calibration)
-        out = prediction_of(
-            logits,
-            task,
-            rule=rule,
-            joint=joint,
-            conformity=ensemble.conformity,
-            held_out_scores=held_out_scores,
-        )
+        conformity = ensemble.conformity
+        out = prediction_of(logits, task, rule=rule, joint=joint, conformity=conformity)
+        seen = prediction_of(outputs, task)
+        judged.append(seen.scores(seen.judging))
         if choice:
             found = _of_choice(logits, joint, labels, rule)
         else:
             found = task_statistics(logits, labels, task, rule=rule)
         parts.append(found | _promised(out))
-        if out.held_out_scores is not None:
-            parts[-1]["unfamiliarity"] = out.unfamiliarity()
         if logits_in != "none":
             if joint is not None:
                 parts[-1]["probability"] = out.probs
             kept.append(within(logits, TYPES[logits_in]).cpu())
     tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-    return tensors | ({"logits": torch.cat(kept, dim=1)} if kept else {})
+    tensors |= {"logits": torch.cat(kept, dim=1)} if kept else {}
+    return tensors, joined_scores(judged)
 
 
 def _of_choice(

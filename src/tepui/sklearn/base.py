@@ -21,7 +21,7 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import Loss
 from tepui.methods import DeepEnsemble
 from tepui.methods.base import Method
-from tepui.metrics.held_out_scores import LEVEL, unfamiliar_at
+from tepui.metrics.held_out_scores import LEVEL, check_level, unfamiliar_at
 from tepui.models import MLP
 from tepui.sklearn.rows import Rows
 from tepui.sklearn.stored import read_estimator, write_estimator
@@ -114,7 +114,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
         """
         return read_estimator(cls, Path(path), parameters)
 
-    def unfamiliarity(self, X: Any, score: str | None = None) -> Array:
+    def unfamiliarity(self, X: Any) -> Array:
         """Return how many of the held-out rows look more familiar than each row.
 
         Half of them look more familiar than a usual row, and all of them more than one
@@ -122,19 +122,14 @@ class EnsembleEstimator(BaseEstimator, ABC):
 
         Args:
             X: Numbers, ``(samples, features)``.
-            score: None takes the distance from the rows of ``fit``, which sees rows far
-                out. Scores of the networks, such as ``"pds"`` of classes and
-                ``"epistemic"`` of numbers, see where they disagree, and are blind where
-                all of them are sure, see :meth:`tepui.Prediction.unfamiliarity`.
 
         Returns:
-            Shares in [0, 1], ``(samples,)``.
+            Shares in [0, n / (n + 1)] for ``n`` held-out rows, ``(samples,)``, by the
+            distance from the rows of ``fit``.
 
         Raises:
             ValueError: If no held-out data were given since ``fit``.
         """
-        if score is not None:
-            return as_array(self._predicted(X).unfamiliarity(score))
         check_is_fitted(self)
         with words_named(X):
             X = validate_data(self, X, reset=False, dtype=FLOATS)
@@ -143,9 +138,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
         inputs = torch.tensor(X, dtype=self.ensemble_.dtype)
         return as_array(self.rows_.unfamiliarity(self._prepared(inputs)))
 
-    def unfamiliar(
-        self, X: Any, level: float = LEVEL, score: str | None = None
-    ) -> Array:
+    def unfamiliar(self, X: Any, level: float = LEVEL) -> Array:
         """Return which rows look unlike the data that ``fit`` has seen.
 
         Args:
@@ -154,7 +147,6 @@ class EnsembleEstimator(BaseEstimator, ABC):
                 like those about ``1 - level`` are called unfamiliar too: false alarms,
                 one in a hundred by default, and no fewer than one in ``n + 1`` with
                 ``n`` held-out rows.
-            score: As for :meth:`unfamiliarity`.
 
         Returns:
             Truth values, ``(samples,)``.
@@ -162,9 +154,11 @@ class EnsembleEstimator(BaseEstimator, ABC):
         Raises:
             ValueError: As :meth:`unfamiliarity`, or if the level lies outside (0, 1].
         """
-        return as_array(
-            unfamiliar_at(level, torch.from_numpy(self.unfamiliarity(X, score)))
-        )
+        check_level(level)
+        shares = torch.from_numpy(self.unfamiliarity(X))
+        assert self.rows_ is not None
+        assert self.rows_.held_out is not None
+        return as_array(unfamiliar_at(level, shares, self.rows_.held_out.samples))
 
     def _train(
         self, X: Array, targets: Tensor, weights: Array | None, loss: Loss

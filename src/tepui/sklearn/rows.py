@@ -53,7 +53,7 @@ class Rows:
     def compared(self, rows: Tensor) -> Self:
         """Return the same with the distances of held-out rows."""
         found = {SCORE: self.distances(rows)}
-        return replace(self, held_out=HeldOutScores.fit(found, SCORE))
+        return replace(self, held_out=HeldOutScores.fit(found))
 
     def unfamiliarity(self, rows: Tensor) -> Tensor:
         """Return the share of held-out rows that lie nearer than each row."""
@@ -61,7 +61,7 @@ class Rows:
             rule = "be given held-out data first, by conformal(X, y), or by "
             rule += "calibrate(X, y) of a classifier"
             raise ValueError(f"estimator must {rule}, to know unfamiliar rows")
-        return self.held_out.share_below(SCORE, self.distances(rows))
+        return self.held_out.unfamiliarity({SCORE: self.distances(rows)})
 
 
 def write_rows(rows: Rows | None, folder: Path, ensemble: str) -> None:
@@ -75,7 +75,7 @@ def write_rows(rows: Rows | None, folder: Path, ensemble: str) -> None:
         about["shrinkage"] = rows.spread.shrinkage
         tensors = {name: getattr(rows.spread, name) for name in TENSORS}
     if rows.held_out is not None:
-        tensors["held_out"] = rows.held_out.quantiles[SCORE]
+        tensors["held_out"] = rows.held_out.scores[:, 0].contiguous()
     write_tensors(folder / FILE, KIND, tensors, about)
 
 
@@ -90,5 +90,5 @@ def read_rows(folder: Path, ensemble: str) -> Rows | None:
         require(about["ensemble"] == ensemble, str(file), rule, "another one's digest")
         held, share = tensors.pop("held_out", None), about["shrinkage"]
         spread = None if share is None else Mahalanobis(**tensors, shrinkage=share)
-        scores = None if held is None else HeldOutScores({SCORE: held}, SCORE)
+        scores = None if held is None else HeldOutScores.fit({SCORE: held})
         return Rows(spread, scores)

@@ -16,7 +16,7 @@ ROOT = HERE.parents[1]
 ORACLE, RECIPE = "tests/exam/oracle.py", "sharpbalance/table2"
 
 
-def tested(src, tests):
+def ended(src, tests):
     """Return how tests end, or the oracle, if the package in this folder is meant."""
     quiet = ["-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
     calls = [[test, RECIPE] if test == ORACLE else [*quiet, test] for test in tests]
@@ -36,7 +36,7 @@ def fate(patch, tests):
         if subprocess.run(apply, check=False, cwd=folder).returncode:
             return "does not apply"
         ends = {0: "SURVIVED", 1: "caught"}
-        return ends.get(tested(f"{folder}/src", tests), "does not run")
+        return ends.get(ended(f"{folder}/src", tests), "does not run")
 
 
 def main(*parts):
@@ -45,7 +45,7 @@ def main(*parts):
     chosen = [p for p in every if not parts or any(part in p.name for part in parts)]
     heads = {patch: patch.read_text().splitlines()[:2] for patch in chosen}
     tests = {p: head[1].removeprefix("caught by:").split() for p, head in heads.items()}
-    if tested(ROOT / "src", {name: 0 for names in tests.values() for name in names}):
+    if ended(ROOT / "src", {name: 0 for names in tests.values() for name in names}):
         sys.exit("the tests fail without any mutation")
     fates = []
     for patch in chosen:

@@ -349,7 +349,8 @@ TRAINING = {
         lambda: {"method": public("methods.SAM")(rho=0.07)},
     ),
     "SharpBalance": (
-        "--method 'SharpBalance(rho=0.6, fraction=0.3, switch_at=0.34, score=worst_case)'",
+        "--method 'SharpBalance(rho=0.6, fraction=0.3, switch_at=0.34,"
+        " score=worst_case)'",
         lambda: {
             "method": public("methods.SharpBalance")(
                 rho=0.6, fraction=0.3, switch_at=0.34, score=worst_rise
@@ -974,8 +975,11 @@ def test_a_plan_trains_nothing(do):
 def test_lists_name_what_there_is(do):
     studies = do("list studies").out
     assert {*re.findall(r"(?:sharpbalance|sed|rethinking)/\w+", studies)} >= {
-        "sharpbalance/figure7", "sharpbalance/table8", "sed/table3", "rethinking/table1",
-    }  # fmt: skip
+        "sharpbalance/figure7",
+        "sharpbalance/table8",
+        "sed/table3",
+        "rethinking/table1",
+    }
     for name in ("Digits", "CIFAR10", "ImageFolder", "Table"):
         assert name in do("list data sets").out
     assert torch.__version__.split("+")[0] in do("look at the machine").out

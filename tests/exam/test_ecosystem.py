@@ -313,8 +313,8 @@ open(sys.argv[3] + ".json", "w").write(json.dumps(about))
 GRAPHS = {
     "flats": (
         "train --data Table --data.path flats.csv --data.target kind --members 2"
-        " --model MLP --model.hidden [6] --epochs 8 --validation 0.3 --out flats --quiet"
-        " --optimizer.lr 0.05 --optimizer AdamW",
+        " --model MLP --model.hidden [6] --epochs 8 --validation 0.3 --out flats"
+        " --optimizer AdamW --optimizer.lr 0.05 --quiet",
         "calibrate flats --method vector --coverage 0.7 --score threshold",
         "export flats --out flats.onnx",
     ),

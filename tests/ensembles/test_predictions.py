@@ -371,7 +371,7 @@ def test_conformal_intervals_in_units_are_those_of_the_table(score):
 
 
 def test_units_change_nothing_of_what_looks_unfamiliar():
-    held = HeldOutScores({"epistemic": torch.linspace(0, 2, 50)}, "epistemic")
+    held = HeldOutScores.fit({"epistemic": torch.linspace(0, 2, 50)})
     out = number_prediction("regression", held_out_scores=held)
     assert torch.equal(out.in_units().unfamiliarity(), out.unfamiliarity())
     assert 0 < float(out.unfamiliarity().mean()) < 1

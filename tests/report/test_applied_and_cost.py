@@ -130,3 +130,17 @@ def test_tepui_evaluate_writes_what_a_prediction_costs(tmp_path):
         len(Digits(train=False))
         == found.groups[0].entries[0].result.ensembles[0].evaluation["samples"]
     )
+
+
+def test_the_page_says_where_the_promise_of_sets_breaks():
+    given = comparison()
+    own = dict(given.methods[0].ensembles[0].evaluation)
+    clean = {**SETS, "coverage": 0.9, "samples": 1000}
+    for coverage, broken in ((0.55, True), (0.89, False)):
+        own["applied"] = {"clean": clean, "severities": {"5": {**clean}}}
+        own["applied"]["severities"]["5"]["coverage"] = coverage
+        (group,) = shown(changed(given, evaluation=own)).groups
+        said = words("".join(map(str, applied_parts(group))))
+        told = "Conformal sets cover 55 % of corrupted samples, not the 90 % promised"
+        assert (told in said) == broken
+        assert ("promised: the promise holds for data like" in said) == broken

@@ -97,7 +97,7 @@ def calibrate(
         score: Of sets threshold (the default), aps or raps; of intervals residual,
             normalized or quantile, by default what the task has.
         detectors: Fit detectors of unfamiliar features too, on what the run was trained
-            on; tepui predict then knows unfamiliar rows by them.
+            on; tepui predict then knows unfamiliar rows by them too.
         rule: How members are combined; it is the one to predict with.
         batch_size: Samples that go through a member at once.
         device: Where to compute; a GPU if there is one.

@@ -60,7 +60,11 @@ from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.ensemble_digest import calibration_digest
 from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
 from tepui.evaluation.logit_identity import told_apart_by
-from tepui.evaluation.results import guessing_in_words, shifts_worse_than_guessing
+from tepui.evaluation.results import (
+    guessing_in_words,
+    promise_in_words,
+    shifts_worse_than_guessing,
+)
 from tepui.evaluation.stored_logits import LogitType
 from tepui.report.applied import of_fitted_samples
 from tepui.studies.gallery import FILE as GALLERY
@@ -237,7 +241,8 @@ def evaluate(
         terminal.print(_in_units(known.units))
     if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
-    for sentence_of in (gain_sentence, shift_sentence, selective_sentence):
+    sentences = (gain_sentence, shift_sentence, selective_sentence, promise_in_words)
+    for sentence_of in sentences:
         if said := sentence_of(evaluation):
             terminal.print(said)
     if seen:

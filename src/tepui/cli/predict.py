@@ -119,7 +119,8 @@ def predict(
             your own: as --extractor of tepui train named it.
         probabilities: Write the probability of every class too.
         level: Call a row unfamiliar if this share of the samples that tepui calibrate
-            was given looks more familiar. Of rows like those about 1 - level are called
+            was given looks more familiar, by several scores together; objections names
+            those that say so. Of rows like those about 1 - level are called
             so too: one in a hundred by default, and of n samples one in n + 1 at the
             least (0.99 wants 99 samples).
         rule: How members are combined.

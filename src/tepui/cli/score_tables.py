@@ -246,7 +246,7 @@ def _applied_rows(evaluation: Evaluation, columns: Sequence[str]) -> list[Row]:
     parts |= evaluation.applied_natural
     rows: list[Row] = []
     for name, value in asdict(evaluation.applied).items():
-        if not isnan(value):
+        if name != "samples" and not isnan(value):
             values = [getattr(parts.get(column), name, None) for column in columns]
             cells = ["" if each is None else _cell(name, each) for each in values]
             title = f"{shown_name(name)}{APPLIED.get(name, ', calibrated')}"

@@ -143,8 +143,8 @@ class Meaningful(EnsembleBase):
     def detectors(self) -> FeatureDetectors | None:
         """Detectors of unfamiliar features, saved with the ensemble and loaded with it.
 
-        Those that were given held-out data judge which inputs of ``predict`` look
-        unfamiliar, in the place of :attr:`held_out_scores`; None where there are none.
+        Those that were given held-out data judge, with the outputs, which inputs of
+        ``predict`` look unfamiliar; None where there are none.
         """
         return self._meaning.detectors
 

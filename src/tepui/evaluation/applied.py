@@ -5,9 +5,9 @@ shifted data the coverage shows where the promise of the sets breaks.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import Any
 
 import torch
@@ -46,6 +46,7 @@ class AppliedScores:
         promised: The coverage that sets or intervals promise.
         coverage: The share of samples, or numbers, whose truth they hold.
         size: How many classes a set holds, or how wide an interval is, on average.
+        samples: How many samples, or numbers, the coverage is of.
     """
 
     accuracy: float = math.nan
@@ -56,6 +57,7 @@ class AppliedScores:
     promised: float = math.nan
     coverage: float = math.nan
     size: float = math.nan
+    samples: float = math.nan
 
     def document(self) -> dict[str, Any]:
         """Return all scores for JSON, with None for what is undefined."""
@@ -66,6 +68,47 @@ def mean_applied(several: Iterable[AppliedScores]) -> AppliedScores:
     """Return scores over several data sets of one size."""
     rows = [asdict(scores) for scores in several]
     return AppliedScores(**{name: fmean(row[name] for row in rows) for name in rows[0]})
+
+
+def broken_promise(applied: Mapping[str, Any], what: str = "sets") -> str:
+    """Return on which data sets or intervals hold less than promised; empty if none.
+
+    That is less than clean data, too, by more than 99 of 100 draws of as many samples.
+
+    Args:
+        applied: The document of an evaluation's calibrated scores.
+        what: Sets or intervals.
+
+    Example:
+        >>> clean = {"promised": 0.9, "coverage": 0.91, "samples": 400}
+        >>> foggy = {"promised": 0.9, "coverage": 0.55, "samples": 400}
+        >>> said = broken_promise({"clean": clean, "severities": {"5": foggy}})
+        >>> said.partition(":")[0]
+        'Sets cover 55 % of corrupted samples, not the 90 % promised'
+    """
+    clean, corrupted = applied["clean"], [*applied.get("severities", {}).values()]
+    named = {f"of {name}": own for name, own in applied.get("natural", {}).items()}
+    if corrupted and all(own.get("samples") for own in corrupted):
+        names = ("coverage", "samples")
+        mean = {name: fmean(own[name] for own in corrupted) for name in names}
+        named = {"of corrupted samples": mean, **named}
+    said = []
+    for name, own in named.items():
+        if not (own.get("samples") and clean.get("samples")):  # as in version 0.2
+            continue
+        promised = clean["promised"]
+        draws = 1 / own["samples"] + 1 / clean["samples"]
+        error = math.sqrt(promised * (1 - promised) * draws)
+        known = min(promised, clean["coverage"])
+        if (known - own["coverage"]) > NormalDist().inv_cdf(0.99) * error:
+            said.append(f"{100 * own['coverage']:.0f} % {name}")
+    if not said:
+        return ""
+    return (
+        f"{what.capitalize()} cover {' and '.join(said)}, not the "
+        f"{100 * clean['promised']:g} % promised: the promise holds for data like the "
+        "calibration data."
+    )
 
 
 @dataclass(frozen=True)
@@ -182,6 +225,7 @@ class AppliedStream:
             values["promised"] = self.applied.conformity.coverage
             values["coverage"] = self.held / self.count
             values["size"] = self.size / self.count
+            values["samples"] = self.count
         return AppliedScores(**values)
 
 

@@ -13,7 +13,7 @@ from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.shifts import NATURAL, Cell
-from tepui.evaluation.applied import AppliedScores, mean_applied
+from tepui.evaluation.applied import AppliedScores, broken_promise, mean_applied
 from tepui.evaluation.by_class import CLEAN, SHIFTED, ByClass
 from tepui.evaluation.class_words import nouns_of
 from tepui.evaluation.confusions import Confusion
@@ -222,10 +222,19 @@ def _applied_lines(evaluation: Evaluation) -> list[str]:
     lines = [f"  {title:<24}{headings}"]
     for name in vars(evaluation.applied):
         values = [getattr(scores, name) for scores in columns.values()]
-        if not math.isnan(values[0]):
+        if name != "samples" and not math.isnan(values[0]):
             cells = "".join(f"{value:>12.4g}" for value in values)
             lines.append(f"    {name.replace('_', ' '):<22}{cells}")
-    return lines
+    said = promise_in_words(evaluation)
+    return [*lines, f"  {said}"] if said else lines
+
+
+def promise_in_words(evaluation: Evaluation) -> str:
+    """Return on which data sets or intervals hold less than promised, if on any."""
+    if evaluation.applied is None:
+        return ""
+    what = "sets" if evaluation.task == CLASSIFICATION else "intervals"
+    return broken_promise(evaluation.document()["applied"], what)
 
 
 def _applied_title(applied: AppliedScores, task: Task) -> str:

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from tepui.core.provenance import short_path
 from tepui.evaluation.adding import CALIBRATED_SINCE, FITTED_ON_TEST
+from tepui.evaluation.applied import broken_promise
 from tepui.report.coverage import Covered, coverage_figure, coverage_lead
 from tepui.report.markup import TableCell, lead, note, table
 from tepui.report.measures import RMSE
@@ -148,12 +149,25 @@ def _covered(group: Group) -> list[Markup]:
     if RMSE.score in group.comparison.score_names:
         kind, truth, size = INTERVALS
     what, title = f"{kind} hold the true {truth}", f"Coverage of {kind}"
+    broken = _broken([*known.values()], kind)
     return [
-        lead(f"{opening(kind)}. {coverage_lead(levels, found, promised)}"),
+        lead(f"{opening(kind)}. {coverage_lead(levels, found, promised)}{broken}"),
         coverage_figure(title, what, levels, found, promised),
         _table(kind, [*known.values()], levels, [*first.get("natural", ())]),
         note(f"Size: {size}, on average."),
     ]
+
+
+def _broken(entries: list[Entry], kind: str) -> str:
+    """Return whose sets hold less than promised on other data, ensemble by ensemble."""
+    said = []
+    for entry in entries:
+        label = f"{entry.result.label}: " if len(entries) > 1 else ""
+        evaluations = (trained.evaluation for trained in entry.result.ensembles)
+        documents = filter(None, (own.get("applied") for own in evaluations))
+        found = filter(None, (broken_promise(own, kind) for own in documents))
+        said += [f" {label}{one}" for one in found][:1]
+    return "".join(said)
 
 
 def _table(

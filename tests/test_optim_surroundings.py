@@ -23,6 +23,19 @@ def test_running_statistics_are_those_of_the_unperturbed_pass_with_module():
     assert same_bits(buffers(net), buffers(expected))
 
 
+def test_running_statistics_in_two_calls_are_those_of_the_first_pass_with_module():
+    nets = make_net(), make_net()
+    in_two_calls, by_closure = (make_sam(net, module=net) for net in nets)
+    for _ in range(3):
+        closure_of(nets[0], in_two_calls)()
+        in_two_calls.first_step(zero_grad=True)
+        closure_of(nets[0], in_two_calls)()
+        in_two_calls.second_step()
+    train(nets[1], by_closure, 3)
+    assert nets[0][1].num_batches_tracked == 3
+    assert same_bits(state(nets[0]), state(nets[1]))
+
+
 def test_running_statistics_follow_both_passes_without_module():
     net, expected = make_net(), make_net()
     optimizer = make_sam(expected)

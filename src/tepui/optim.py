@@ -243,7 +243,8 @@ class SAM(torch.optim.Optimizer):
             )
         refuse_none(self._parameters())
         parameters, offsets = self._perturbation()
-        self._now.before = [(p, p.detach().clone()) for p in parameters]
+        buffers = [] if self._module is None else self._module.buffers()
+        self._now.before = [(t, t.detach().clone()) for t in (*parameters, *buffers)]
         self._now.moved = True
         foreach.add_(parameters, offsets)
         if zero_grad:
@@ -300,8 +301,6 @@ class SAM(torch.optim.Optimizer):
             if self._perturbs_by == "shard" and isinstance(self._module, Parallel):
                 first_pass.enter_context(self._module.no_sync())
             loss = closure()
-        buffers = list(self._module.buffers()) if self._module is not None else []
-        kept = [buffer.detach().clone() for buffer in buffers]
         self.first_step()
         for stream, state in states:
             stream.set_state(state)
@@ -310,8 +309,6 @@ class SAM(torch.optim.Optimizer):
                 closure()
         finally:
             self._restore()
-            for buffer, value in zip(buffers, kept, strict=True):
-                buffer.copy_(value)
         self._now.waiting = True
         return loss
 
@@ -426,7 +423,7 @@ class SAM(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _restore(self) -> None:
-        for parameter, before in self._now.before:
-            parameter.copy_(before)
+        for tensor, before in self._now.before:
+            tensor.copy_(before)
         self._now.before = []
         self._now.moved = False

@@ -185,10 +185,7 @@ def test_a_loop_trains_as_written_out(name):
     loop, how = LOOPS[name]
     net, naive = network(), written_out(network(), **how)
     loop(net)
-    own, theirs = (dict(each.named_parameters()) for each in (net, naive))
-    assert max((own[n] - theirs[n]).abs().max() for n in own) < 1e-11
-    if loop is not by_two_steps:  # which sees two passes
-        assert farthest(net, naive) < 1e-11
+    assert farthest(net, naive) < 1e-11
     assert farthest(net, network()) > 0.05
     if how:
         assert farthest(naive, written_out(network())) > 1e-4

@@ -173,10 +173,10 @@ def test_files_without_it_are_read_and_damaged_ones_refused(tmp_path):
     assert loaded.calibration is not None
     with pytest.raises(ValueError, match="held-out data first"):
         loaded.predict(torch.zeros(2, 4)).unfamiliar()
-    earlier = old | {"held_out_scores.pds": torch.zeros(60)}
     document["held_out_scores"] = {"default": "pds"}
-    write_tensors(file, "ensemble", earlier, document)
-    assert tepui.load(tmp_path, make).held_out_scores is None
+    write_tensors(file, "ensemble", tensors, document)
+    with pytest.raises(ValueError, match="must say how its ensemble is calibrated"):
+        tepui.load(tmp_path, make)
     document["held_out_scores"] = {"names": ["energy", "entropy"]}
     write_tensors(file, "ensemble", tensors, document)
     with pytest.raises(ValueError, match="held-out scores must have shape"):

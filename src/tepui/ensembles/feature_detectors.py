@@ -187,7 +187,7 @@ class FeatureDetectors:
         owners = {name.partition(".")[0] for name in values}
         count = len(owners - {HELD_OUT})
         members = tuple(_stored_member(values, index) for index in range(count))
-        scores = values.get(f"{HELD_OUT}.scores")  # none in files of version 0.2
+        scores = values.get(f"{HELD_OUT}.scores")
         names = tuple(sorted((*JUDGING_OUTPUTS, *JUDGING)))
         held_out = None if scores is None else HeldOutScores(names, scores)
         return cls(members, held_out, fitted_for)

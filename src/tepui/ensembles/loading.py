@@ -203,7 +203,7 @@ def _take_meaning(
             ensemble.calibration = stored_calibration(described, states["calibration"])
         if promised is not None:
             ensemble.conformity = stored_conformity(promised, states["conformity"])
-        if scored is not None and "names" in scored:  # not of version 0.2
+        if scored is not None:
             names, kept = tuple(scored["names"]), states["held_out_scores"]["scores"]
             ensemble.held_out_scores = HeldOutScores(names, kept)
         ensemble.calibrated_on = tuple(document.get("calibrated_on", ()))

@@ -87,15 +87,15 @@ def broken_promise(applied: Mapping[str, Any], what: str = "sets") -> str:
         'Sets cover 55 % of corrupted samples, not the 90 % promised'
     """
     clean, corrupted = applied["clean"], [*applied.get("severities", {}).values()]
+    if clean.get("samples") is None:
+        return ""
     named = {f"of {name}": own for name, own in applied.get("natural", {}).items()}
-    if corrupted and all(own.get("samples") for own in corrupted):
+    if corrupted:
         names = ("coverage", "samples")
         mean = {name: fmean(own[name] for own in corrupted) for name in names}
         named = {"of corrupted samples": mean, **named}
     said = []
     for name, own in named.items():
-        if not (own.get("samples") and clean.get("samples")):  # as in version 0.2
-            continue
         promised = clean["promised"]
         draws = 1 / own["samples"] + 1 / clean["samples"]
         error = math.sqrt(promised * (1 - promised) * draws)

@@ -113,7 +113,7 @@ class ShardedPredictions:
         try:
             document = read_document(file, KIND)
             for name in ("levels", "unfamiliarity_by"):
-                document[name] = tuple(document.get(name) or ())
+                document[name] = tuple(document.get(name, ()))
             return cls(Path(path), **document)
         except TypeError as error:
             raise ValueError(f"{file} must describe predictions: {error}") from error

@@ -184,9 +184,9 @@ class ConformalSets:
 
     def _draws(self, probs: Tensor) -> Tensor:
         """Return ``u`` of each sample."""
-        logs = probs.double().clamp(min=LEAST).log()
         if self.seed is None:
-            return torch.zeros_like(logs[:, 0])
+            return torch.zeros_like(probs[:, 0], dtype=torch.float64)
+        logs = probs.double().clamp(min=LEAST).log()
         keys = range(logs.shape[1])
         drawn = [derive(self.seed, "conformal", key) / 2**63 - 0.5 for key in keys]
         weights = logs.new_tensor(drawn)

@@ -10,6 +10,7 @@ import json
 import math
 import re
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -1456,10 +1457,11 @@ def detectors(got, folder):
     ).ood["far"]
     assert scores["mahalanobis"].auroc > 0.95
     assert scores["nearest_neighbor"].auroc != scores["mahalanobis"].auroc
-    share = found.unfamiliarity(got.ensemble, far, "mahalanobis")
-    usual = found.unfamiliarity(got.ensemble, got.held_out, "mahalanobis")
+    judge = deepcopy(got.ensemble)
+    judge.detectors = found
+    share, usual = (judge.predict(x).unfamiliarity() for x in (far, got.held_out))
     assert float(usual.mean()) == pytest.approx(0.5, abs=0.05)
-    assert float(share.mean()) > 0.95
+    assert float(share.mean()) > 0.9
 
 
 def shards(got, folder):

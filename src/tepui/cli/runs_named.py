@@ -57,7 +57,7 @@ def check_replaced(out: Path, written: str | None, overwrite: bool) -> None:
     if not overwrite:
         raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
     kinds = [finding.kind for finding in verify(out)] if out.is_file() else []
-    rule = "be no file of a run, which would be lost"
+    rule = "not be a file of a run, which would be lost"
     require({*kinds} <= {UNSEALED, written}, "--out", rule, str(out))
 
 

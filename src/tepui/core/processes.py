@@ -64,7 +64,7 @@ def started(process: int) -> str | None:
         pass
     except ProcessLookupError:  # it ended while its file was read
         return None
-    if process <= 0:  # what stands for several
+    if process <= 0:  # a group of processes
         return None
     try:
         os.kill(process, 0)

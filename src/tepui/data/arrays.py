@@ -227,7 +227,8 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
     Attributes:
         inputs: Samples along the first axis: a tensor or a mapping of tensors. Images
             are ``(samples, channels, height, width)``, bytes or floats in ``[0, 1]``;
-            vectors ``(samples, features)`` may hold numbers of any type.
+            vectors ``(samples, features)`` may hold numbers of any type. Whole numbers
+            become floats unless the model has embeddings; a mapping keeps them.
         targets: One target per sample.
         normalize: Applied to batches of images or vectors; None scales images of bytes
             to ``[0, 1]`` and leaves other inputs alone.

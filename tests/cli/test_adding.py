@@ -31,6 +31,7 @@ def evaluation(run):
     return json.loads((run / "evaluation.json").read_text())
 
 
+@pytest.mark.slow
 def test_parts_are_the_same_as_the_whole(run, tmp_path, capsys):
     shifted = ["--shifted", str(tmp_path / "copies")]
     main(["evaluate", str(run), *shifted])
@@ -54,6 +55,7 @@ def test_parts_are_the_same_as_the_whole(run, tmp_path, capsys):
     assert {gallery.data for gallery in shown} == {None, "noise", "far"}
 
 
+@pytest.mark.slow
 def test_scores_of_each_class_come_to_an_evaluation_from_before(run, capsys):
     main(["evaluate", str(run), "--corruptions", "none"])
     assert "each class" in capsys.readouterr().out
@@ -70,6 +72,7 @@ def test_scores_of_each_class_come_to_an_evaluation_from_before(run, capsys):
     assert ">By class</h2>" in (run / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_to_a_comparison_one_adds_by_comparing(tmp_path, capsys):
     compare = ["compare", *SMALL, "--ensembles", "1", "--methods", "DeepEnsemble"]
     compare += ["--corruptions", "none", "--sharpness", "0", "--quiet"]
@@ -84,6 +87,7 @@ def test_to_a_comparison_one_adds_by_comparing(tmp_path, capsys):
     assert "noise" in evaluation(out / "DeepEnsemble" / "0")["ood"]
 
 
+@pytest.mark.slow
 def test_what_is_there_is_measured_again_only_where_it_is_asked_for(run, capsys):
     words = ["evaluate", str(run), "--corruptions", "none", *NOISE]
     main(words)
@@ -104,6 +108,7 @@ def test_what_is_there_is_measured_again_only_where_it_is_asked_for(run, capsys)
     assert list(evaluation(run)["ood"]) == ["far"]
 
 
+@pytest.mark.slow
 def test_other_data_do_not_cost_an_evaluation(run, tmp_path, capsys):
     data = tepui.data.Digits(train=False)
     arrays = {"x_test": data.inputs[:40].numpy(), "y_test": data.targets[:40].numpy()}
@@ -138,6 +143,7 @@ def test_of_weights_another_folder_keeps_an_evaluation(tmp_path, capsys):
     main([*again, str(tmp_path / "second")])
 
 
+@pytest.mark.slow
 def test_calibrating_renews_what_is_asked_for_and_keeps_the_rest(run, tmp_path, capsys):
     words = ["evaluate", str(run), "--shifted", str(tmp_path / "copies")]
     main(words)
@@ -166,6 +172,7 @@ def test_calibrating_renews_what_is_asked_for_and_keeps_the_rest(run, tmp_path, 
     main(["report", str(run)])
 
 
+@pytest.mark.slow
 def test_taking_a_calibration_back_takes_its_scores_out_of_the_report(run, capsys):
     words = ["evaluate", str(run), "--corruptions", "none", *NOISE]
     main(words)
@@ -185,6 +192,7 @@ def test_taking_a_calibration_back_takes_its_scores_out_of_the_report(run, capsy
     assert "tepui calibrate" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_run_comes_into_the_group_of_a_comparison(tmp_path, capsys):
     train = [*SMALL, "--quiet", "--out"]
     main(["train", "--method", "GSAM", *train, str(tmp_path / "gsam")])

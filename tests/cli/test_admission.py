@@ -182,6 +182,7 @@ def test_an_unlabeled_set_inside_another_is_held_to_the_list(guest, capsys):
     assert traces() == []
 
 
+@pytest.mark.slow
 def test_the_command_line_admits_one_class_and_nothing_beside_it(guest, capsys):
     words = ["--model", f"{guest}.Net"]
     for other in ("nets.Other", "nets.net", "net", "nets.made", "Net.forward"):

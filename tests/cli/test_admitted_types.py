@@ -68,6 +68,7 @@ def takes(kind):
     return accepted
 
 
+@pytest.mark.slow
 def test_of_all_that_tepui_holds_only_the_list_can_be_named():
     known, accepted = listed(), takes(type | Callable)
     paths = {*callables(), *attributes()}
@@ -155,6 +156,7 @@ def test_groups_of_options_hold_plain_values(group):
     assert not [leaf for kind in fields.values() for leaf in leaves(kind)]
 
 
+@pytest.mark.slow
 def test_every_type_that_a_configuration_reaches_takes_only_the_list():
     found, seen = annotations()
     assert {*listed().values()} < seen

@@ -123,6 +123,7 @@ def test_detectors_of_features_lie_beside_the_run(run, tmp_path, capsys):
     assert "must be fitted for the ensemble beside it" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_predict_says_which_rows_look_unfamiliar(run, tmp_path, capsys):
     def predicted(name, *words):
         file = tmp_path / name
@@ -235,6 +236,7 @@ def test_a_run_that_held_nothing_out_says_so(tmp_path, capsys):
     assert tepui.load(tmp_path).calibration is not None
 
 
+@pytest.mark.slow
 def test_an_evaluation_before_the_calibration_says_so(run, capsys):
     def after(*words):
         capsys.readouterr()
@@ -262,6 +264,7 @@ def test_an_evaluation_before_the_calibration_says_so(run, capsys):
     assert outdated not in page()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--coverage", "0.8"]])
 def test_scores_on_the_samples_of_the_calibration_are_called_so(run, more, capsys):
     def told(*words):

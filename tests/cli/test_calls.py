@@ -21,6 +21,7 @@ VALUES = st.recursive(
 ).filter(lambda value: "inf" not in repr(value))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["rho", "alpha", "score"]), VALUES))
 def test_what_is_written_is_what_is_read(given_values):
@@ -158,6 +159,7 @@ def test_texts_keep_their_brackets_and_commas():
     assert parted(", ".join(words)) == words
 
 
+@pytest.mark.slow
 def test_a_comparison_trains_what_was_written(tmp_path):
     how = ["--members", "2", "--ensembles", "1", "--epochs", "1", "--sharpness", "0"]
     how += ["--model", "MLP", "--model.hidden", "[4]", "--corruptions", "none"]

@@ -47,6 +47,7 @@ def test_the_table_shows_each_claim_and_the_count(results, capsys):
     assert "smoke" not in shown
 
 
+@pytest.mark.slow
 def test_sentences_fit_the_width_of_a_screen(monkeypatch, capsys):
     narrow = Console(width=80, highlight=False, markup=False)
     monkeypatch.setattr(claims, "console", lambda: narrow)
@@ -131,6 +132,7 @@ def test_mistakes_are_named(arguments, message, tmp_path, monkeypatch, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_documents_hold_the_verdicts_of_the_committed_results(capsys):
     """Byte for byte, whichever machine they were written on."""
     main(["claims", "--from", str(DOCS / "results"), "--json"])
@@ -138,6 +140,7 @@ def test_the_documents_hold_the_verdicts_of_the_committed_results(capsys):
     assert shown.encode() == (DOCS / "claims.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_page_is_what_its_script_makes():
     page = (DOCS / "claims.md").read_text()
     made = runpy.run_path(str(DOCS / "make_claims.py"))["made"]

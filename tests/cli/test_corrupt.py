@@ -20,6 +20,7 @@ def evaluation(run, *options):
     return read_document(run / "evaluation.json", "evaluation")
 
 
+@pytest.mark.slow
 def test_written_copies_score_as_those_made_on_the_fly(run, tmp_path, capsys):
     out = tmp_path / "x"
     main(["corrupt", "digits", "--out", str(out), "--quiet"])
@@ -32,6 +33,7 @@ def test_written_copies_score_as_those_made_on_the_fly(run, tmp_path, capsys):
     assert found == made
 
 
+@pytest.mark.slow
 def test_folders_are_read_too(run, tmp_path):
     out = tmp_path / "x"
     options = ["--types", "fog", "saturate", "--strength", "tiny_imagenet", "--quiet"]

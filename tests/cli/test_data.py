@@ -84,6 +84,7 @@ def test_train_and_evaluate_by_name(name, root, tmp_path, monkeypatch, capsys):
     assert "individual accuracy" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_compare_takes_real_sets_too(root, tmp_path, capsys):
     chosen = ["--methods", "DeepEnsemble", "--ensembles", "1", "--corruptions", "none"]
     out = ["--out", str(tmp_path / "run")]

@@ -229,6 +229,7 @@ def _front(run):
     return tepui.models.without_classifier(tepui.load(run, _net).members[0], inputs)
 
 
+@pytest.mark.slow
 def test_all_ensembles_of_a_comparison_share_features_of_every_set(guest, tmp_path):
     out = tmp_path / "run"
     words = ["--extractor", "own_bodies.body", "--members", "2", "--ensembles", "2"]

@@ -87,6 +87,7 @@ def write_dialects(nets, folder):
     return [*files, "trainer"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:member")
 def test_five_dialects_and_four_architectures_from_files_to_a_report(
     guest, tmp_path, capsys

@@ -93,6 +93,7 @@ def same_weights(*runs):
     return same_bits(*(read_tensors(file, "ensemble")[0] for file in files))
 
 
+@pytest.mark.slow
 def test_a_run_is_repeated_when_its_file_is_lost(here):
     (here / "mine.yaml").write_text(FILE)
     main(["train", "--config", "mine.yaml", "--seed", "7", "--quiet", "--out", "run"])
@@ -144,6 +145,7 @@ def test_an_interrupted_run_knows_its_options(here, tracked_by):
     assert kept()["validation"] == recorded["validation_share"] == 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [False, True])
 def test_a_run_that_fails_at_first_leaves_no_options_in_the_way(
     heads, here, tracked_by
@@ -170,6 +172,7 @@ def test_a_file_of_the_users_own_is_not_replaced(name, more, here):
     assert Path("run", name).read_text() == "epochs: 1\n"
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_by_its_own_options(here):
     (here / "mine.yaml").write_text(FILE)
     main(["train", "--config", "mine.yaml", "--quiet", "--out", "whole"])
@@ -180,6 +183,7 @@ def test_a_run_goes_on_by_its_own_options(here):
     assert same_weights("run", "whole")
 
 
+@pytest.mark.slow
 def test_what_contradicts_a_run_is_refused_by_name(here, capsys):
     began = ["--method", "SAM(rho=0.1)", "--augment", "HorizontalFlip"]
     main(["train", *SMALL, *began, "--stop-after", "1", "--out", "run"])
@@ -317,6 +321,7 @@ def scores(folder):
     return {each["label"]: each["ensembles"][0]["evaluation"] for each in methods}
 
 
+@pytest.mark.slow
 def test_a_comparison_goes_on_by_its_own_options(here, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("tepui.cli.compare.trackers_named", lambda _: [Interrupted()])
@@ -328,6 +333,7 @@ def test_a_comparison_goes_on_by_its_own_options(here, monkeypatch):
     assert kept() == kept("whole")
 
 
+@pytest.mark.slow
 def test_a_comparison_takes_other_methods_by_its_own_options(here, capsys):
     main(["compare", *COMPARED, "--out", "run"])
     again = ["compare", "--resume", "--out", "run", "--quiet"]
@@ -375,6 +381,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.slow
 def test_who_trains_a_comparison_is_said_each_time(here):
     main(["compare", *COMPARED, "--at-once", "2", "--out", "run"])
     assert kept()["at_once"] == 2
@@ -388,6 +395,7 @@ def test_a_command_does_not_read_the_options_of_another(here):
     assert with_kept(["train", *words])[:3] == ["train", "--config", KEPT_FILE]
 
 
+@pytest.mark.slow
 def test_functions_of_a_comparison_are_named_again(here, capsys):
     own = ["--metrics", "own_nets.level"]
     main(["compare", *COMPARED, *own, "--out", "run"])
@@ -398,6 +406,7 @@ def test_functions_of_a_comparison_are_named_again(here, capsys):
     assert scores("run")["SAM"]["clean"]["level"] == 0.25
 
 
+@pytest.mark.slow
 def test_a_comparison_that_is_measured_again_keeps_what_it_was_measured_on(here):
     main(["compare", *COMPARED, "--out", "run"])
     again = ["compare", "--resume", "--out", "run", "--quiet"]

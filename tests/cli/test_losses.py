@@ -37,6 +37,7 @@ def files(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", CASES)
 def test_the_task_follows_from_the_loss(loss, files):
     options, outputs, task, name = CASES[loss]

@@ -33,6 +33,7 @@ def compared(tmp_path_factory):
     return out
 
 
+@pytest.mark.slow
 def test_compare_prints_the_table_and_writes_the_page(tmp_path, capsys):
     out = tmp_path / "run"
     arguments = ["--epochs", "1", "--ensembles", "2", "--corruptions", "none"]
@@ -50,6 +51,7 @@ def test_compare_prints_the_table_and_writes_the_page(tmp_path, capsys):
     }
 
 
+@pytest.mark.slow
 def test_default_comparison_has_corrupted_data(compared):
     document = json.loads((compared / "comparison.json").read_text())
     assert len(document["settings"]["cells"]) == 15 * 5
@@ -77,6 +79,7 @@ def test_report_opens_the_page_where_asked(compared, tmp_path, monkeypatch, caps
     assert said.count("no browser was found") == 1
 
 
+@pytest.mark.slow
 def test_runs_tested_alike_stand_in_one_table(compared, tmp_path, capsys):
     run, out = tmp_path / "run", tmp_path / "page"
     main(["train", *SMALL, "--method", "GSAM", "--epochs", "1", "--out", str(run)])
@@ -159,6 +162,7 @@ def test_what_is_wrong_with_unlabeled_data_is_said_of_its_option(
     assert "--unlabeled.path must be a folder of images, got no/where" in told
 
 
+@pytest.mark.slow
 def test_compare_gives_unlabeled_data_to_the_methods_that_need_them(tmp_path, capsys):
     out, methods = tmp_path / "run", ["--methods", "SED", "DivDis", "DeepEnsemble"]
     options = ["--epochs", "1", "--ensembles", "1", "--corruptions", "none"]
@@ -213,6 +217,7 @@ def run(arguments, folder):
     )
 
 
+@pytest.mark.slow
 def test_a_users_model_is_imported_only_when_named_on_the_command_line(tmp_path):
     (tmp_path / "mine.py").write_text(MODULE + "\nprint('IMPORTED')\n")
     (tmp_path / "c.yaml").write_text("model: {class_path: mine.Net}\n")
@@ -409,6 +414,7 @@ def test_unnamed_runs_take_the_next_free_folder(tmp_path, monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_seeds_say_how_many_ensembles_there_are(tmp_path):
     options = ["--methods", "SAM", "--epochs", "1", "--corruptions", "none"]
     seeds = ["--seeds", "13", "17", "27", "113"]
@@ -418,6 +424,7 @@ def test_seeds_say_how_many_ensembles_there_are(tmp_path):
     assert found == [[13, 17], [27, 113]]
 
 
+@pytest.mark.slow
 def test_one_class_twice_with_other_values(tmp_path):
     methods = '[{"class_path": "SAM"}, {"class_path": "SAM", "init_args": {"rho": 1}}]'
     options = ["--epochs", "1", "--ensembles", "1", "--corruptions", "none"]
@@ -427,6 +434,7 @@ def test_one_class_twice_with_other_values(tmp_path):
     assert [m["hyperparameters"]["rho"] for m in document["methods"]] == [0.02, 1.0]
 
 
+@pytest.mark.slow
 def test_resuming_with_other_corruptions_measures_again(tmp_path, capsys):
     out = tmp_path / "run"
     options = ["--methods", "SAM", "--epochs", "1", "--ensembles", "1", *SMALL]
@@ -446,6 +454,7 @@ def test_tensorboard_files_lie_in_the_run_folder(tmp_path):
     assert list((out / "tensorboard").glob("events.out.tfevents*"))
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_early_says_so_and_is_finished(tmp_path, capsys):
     out = tmp_path / "run"
     rule = ["--early-stopping.patience", "1", "--early-stopping.min-delta", "1e6"]
@@ -461,6 +470,7 @@ def test_a_run_that_is_stopped_early_says_so_and_is_finished(tmp_path, capsys):
     assert (out / "evaluation.json").exists()
 
 
+@pytest.mark.slow
 def test_class_weights_are_part_of_the_loss(tmp_path):
     weights = [str(float(n)) for n in range(1, 11)]
     options = [*SMALL, "--epochs", "1", "--class-weights", *weights]
@@ -472,6 +482,7 @@ def test_class_weights_are_part_of_the_loss(tmp_path):
         assert config["loss"]["class_weights"] == [float(n) for n in range(1, 11)]
 
 
+@pytest.mark.slow
 def test_every_run_of_a_comparison_is_tracked(tmp_path):
     pytest.importorskip("tensorboard")
     options = ["--methods", "SAM", "GSAM", "--ensembles", "2", "--epochs", "1"]
@@ -490,6 +501,7 @@ def test_only_known_trackers_are_named(tmp_path, capsys):
     assert "os.system" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_line_and_python_have_the_same_defaults(tmp_path):
     main(["train", "--epochs", "1", "--quiet", "--out", str(tmp_path / "command")])
     tepui.fit(
@@ -540,6 +552,7 @@ def test_a_printed_configuration_can_be_read_again(words, tmp_path, capsys):
     assert printed[0] == printed[1]
 
 
+@pytest.mark.slow
 def test_a_printed_configuration_fits_the_model_to_the_data_again(
     tmp_path, monkeypatch, capsys
 ):
@@ -596,6 +609,7 @@ def test_a_run_stops_where_it_is_told_and_goes_on(tmp_path, capsys):
     assert re.search(r"time: \d+\.\d s: \w+ing \d+ %, ", said)
 
 
+@pytest.mark.slow
 def test_a_branch_is_the_whole_run(tmp_path, capsys):
     begun, branch, whole = (str(tmp_path / name) for name in ("begun", "b", "w"))
     words = ["train", *SMALL, "--epochs", "2"]

@@ -34,6 +34,7 @@ def files(tmp_path, monkeypatch):
     np.savez("mine.npz", **arrays, x_test=images[64:], y_test=masks[64:])
 
 
+@pytest.mark.slow
 def test_masks_go_all_the_way(tmp_path, capsys):
     how = [*HOW, "--optimizer", "AdamW(lr=0.05)", "--validation", "0.25"]
     main(["train", *DATA, *MODEL, *how, "--out", "run"])
@@ -52,6 +53,7 @@ def test_masks_go_all_the_way(tmp_path, capsys):
     assert "calibration on 16 samples" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_methods_are_compared_on_pixels_without_sharpness(tmp_path):
     words = ["--ensembles", "1", "--methods", "SAM", "--corruptions", "none"]
     main(["compare", *DATA, *MODEL, *HOW, *words, "--out", "both"])

@@ -36,6 +36,7 @@ def measured(out, *words):
 MODEL = ("--data", "Digits", "--model", "ConvNet", "--model.width", "2")
 
 
+@pytest.mark.slow
 def test_files_of_weights_are_measured(files, tmp_path, capsys):
     found = measured(tmp_path / "out", *files, *MODEL)
     assert set(found["sharpness"]) == {
@@ -61,6 +62,7 @@ def test_files_of_weights_are_measured(files, tmp_path, capsys):
     assert "relative_flatness" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_several_radii_have_a_row_each_and_the_values_of_each_alone(
     files, tmp_path, capsys
 ):
@@ -82,6 +84,7 @@ def test_several_radii_have_a_row_each_and_the_values_of_each_alone(
     assert all(name in printed for name in expected)
 
 
+@pytest.mark.slow
 def test_a_radius_is_measured_once(files, monkeypatch, tmp_path):
     calls = []
 
@@ -151,6 +154,7 @@ def test_a_run_on_other_data_is_not_measured_on_digits(tmp_path, capsys):
     assert "was trained on Arrays, which lie in no file" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_is_measured_of_a_run_stands_on_its_page(tmp_path, capsys):
     run = tmp_path / "run"
     tepui.Ensemble.build(lambda: ConvNet(width=2), members=2).save(run)

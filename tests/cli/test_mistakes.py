@@ -198,6 +198,7 @@ def said(words, capsys):
     return error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", SAID)
 def test_a_mistake_is_told_in_words(written, capsys):
     error = said(written.split(), capsys)
@@ -295,6 +296,7 @@ def test_tepui_alone_greets_with_what_a_newcomer_needs(capsys):
     assert max(map(len, out.splitlines())) <= 88
 
 
+@pytest.mark.slow
 def test_doctor_says_what_is_there(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path))
     (tmp_path / "cifar-10-batches-bin").mkdir()

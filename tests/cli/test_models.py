@@ -20,6 +20,7 @@ def configs(folder):
     return [item["config"] for item in written["config"]["models"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "expected"),
     [
@@ -67,6 +68,7 @@ def test_options_that_one_default_model_has_name_it(tmp_path):
     assert of_rows == {*signature(MLP).parameters} - {*signature(ConvNet).parameters}
 
 
+@pytest.mark.slow
 def test_what_is_written_of_a_model_stays(tmp_path, capsys):
     out = ["--out", str(tmp_path / "r")]
     with pytest.raises(SystemExit):
@@ -81,6 +83,7 @@ def test_what_is_written_of_a_model_stays(tmp_path, capsys):
     assert configs(tmp_path / "r")[0] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "expected"),
     [
@@ -156,6 +159,7 @@ def test_a_file_makes_no_library_run_code(model, message, tmp_path, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_text_run(tmp_path, capsys):
     write(tmp_path)
     data = ["--data", "MRPC", "--data.root", str(tmp_path), "--data.length", "24"]

@@ -31,6 +31,7 @@ DATA = ["--data", "ImageFolder", "--data.path", "photos", "--model.width", "2"]
 SKETCH = ["--shifted", "sketch=ImageFolder:sketches"]
 
 
+@pytest.mark.slow
 def test_a_folder_is_a_natural_shift_by_its_name(domains, capsys):
     main(["train", *DATA, *SHORT, "--out", "run"])
     main(["evaluate", "run", *DATA[:4], *SKETCH])
@@ -51,6 +52,7 @@ def test_a_folder_is_a_natural_shift_by_its_name(domains, capsys):
     assert [*document["about"]["natural"]] == ["sketch"]
 
 
+@pytest.mark.slow
 def test_a_comparison_shows_it_beside_corrupted_copies(domains, capsys):
     words = [*DATA, *SHORT, "--methods", "DeepEnsemble", "SAM", "--ensembles", "1"]
     main(["compare", *words, *SKETCH, "--sharpness", "0", "--out", "out"])
@@ -147,6 +149,7 @@ def test_a_run_that_does_not_say_what_it_learned_from_is_told_another_way(
     assert "sketch" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_site_may_lack_a_class_and_classes_go_by_their_names(domains):
     main(["train", *DATA, *SHORT, "--out", "run"])
     shutil.rmtree(domains / "sketches" / "ant")
@@ -173,6 +176,7 @@ def told(found):
     return found.document(), found.applied_document()
 
 
+@pytest.mark.slow
 def test_classes_of_a_shift_have_scores_too(domains, capsys):
     main(["train", *DATA, *SHORT, "--validation", "0.5", "--out", "run"])
     main(["calibrate", "run", "--coverage", "0.8"])
@@ -200,6 +204,7 @@ def test_classes_of_a_shift_have_scores_too(domains, capsys):
     assert "By class, again data" in page
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["evaluate", "compare"])
 @pytest.mark.parametrize("name", ["clean", "shifted", "corrupted"])
 def test_no_natural_shift_is_called_as_other_data_are(domains, command, name, capsys):

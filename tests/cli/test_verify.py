@@ -195,7 +195,9 @@ def test_no_output_replaces_a_file_of_a_run(tmp_path, monkeypatch, capsys):
             with pytest.raises(SystemExit) as stop:
                 main([*command, str(file)])
             assert stop.value.code == 2
-            said = f"--out must not be a file of a run, which would be lost, got '{file}'"
+            said = (
+                f"--out must not be a file of a run, which would be lost, got '{file}'"
+            )
             assert said in capsys.readouterr().err
     assert {p: p.read_bytes() for p in content} == content
     main([*words, str(own)])

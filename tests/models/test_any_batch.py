@@ -39,6 +39,7 @@ class _Called(nn.Module):
         return self.model(inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_batches_of_any_size(name):
     make, inputs = MODELS[name]

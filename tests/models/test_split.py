@@ -34,6 +34,7 @@ def heavy(model):
     return [part for part in parts if next(part.parameters(), None) is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_both_parts_together_are_the_model_at_every_cut(name):
     torch.manual_seed(0)

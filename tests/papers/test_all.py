@@ -27,21 +27,6 @@ UNITS = {
 }
 
 
-def code(recipe):
-    """Return the modules whose functions make a figure or table."""
-    made = [recipe.numbers, recipe.draw]
-    return tuple(getattr(getattr(f, "func", f), "__module__", None) for f in made)
-
-
-# Figures and tables of one code differ in data, model and numbers; the first of each
-# code runs, the others are slow.
-FIRST = {code(load(name)): name for name in reversed(NUMBERED)}.values()
-SMOKE = [
-    pytest.param(name, marks=() if name in FIRST else pytest.mark.slow)
-    for name in NUMBERED
-]
-
-
 @pytest.fixture(scope="session")
 def store(tmp_path_factory, worker_id):
     """One for all processes that test, which share what they train as studies do."""
@@ -50,8 +35,9 @@ def store(tmp_path_factory, worker_id):
     return Store(base / "store", device="cpu")
 
 
+@pytest.mark.slow  # the exam makes some of them
 @pytest.mark.filterwarnings("ignore:SharpBalance exchanges nothing")
-@pytest.mark.parametrize("name", SMOKE)
+@pytest.mark.parametrize("name", NUMBERED)
 def test_runs_at_smoke(name, store, tmp_path):
     item, recipe, panels = look_up(name)
     found = reproduce(item, recipe, Order("smoke", panels), store, tmp_path)

@@ -61,6 +61,7 @@ def outputs(store, name, repetition, dataset, members, size=None):
     return torch.stack(heads[:members]), data.targets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_unique_predictions_are_different_classes(store, name):
     table = found(table1.RECIPE, store)

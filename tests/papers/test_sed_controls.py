@@ -33,6 +33,7 @@ def smoke(tmp_path_factory):
     return reproduce("ours/sed_controls", RECIPE, order, store, folder / "out")
 
 
+@pytest.mark.slow
 def test_heads_learn_and_are_scored_within_range(smoke):
     learned = smoke.one(
         method="deep ensemble", metric="ensemble_accuracy", dataset="clean"

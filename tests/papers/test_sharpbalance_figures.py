@@ -89,6 +89,7 @@ def shelf(tmp_path_factory):
     return store
 
 
+@pytest.mark.slow
 def test_figure4_after_figure7_trains_only_what_is_new(shelf, tmp_path):
     recipe, asked = order("sharpbalance/figure4", panels="a")
     before = cost(merged(recipe.plan(asked)), shelf)
@@ -128,6 +129,7 @@ def test_plans_are_made_at_every_size(name, size):
     assert len(merged(recipe.plan(asked))) >= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_pictures_name_what_stands_in_for_the_data(name):
     recipe, found = planted(name, "small")
@@ -237,6 +239,7 @@ def test_stand_ins_of_figure5_are_named():
     assert narrow.model.keywords["width"] == 2
 
 
+@pytest.mark.slow
 def test_figure7_shows_the_papers_bars_at_the_papers_size_only():
     recipe, found = planted("sharpbalance/figure7")
     record = found.one(

@@ -78,6 +78,7 @@ def test_an_unknown_color_is_refused():
         PaintedDigits(Digits(train=False), "green")
 
 
+@pytest.mark.slow
 def test_a_member_that_follows_the_color_is_right_on_half(smoke):
     for member in ("best", "worst"):
         names = {"method": "deep_ensemble", "member": member}

@@ -63,6 +63,7 @@ def curves(panels):
     return [(panel.title, curve) for _, panel in panels for curve in panel.curves]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIGURES)
 def test_records_hold_all_that_is_drawn(name, built, found):
     rebuilt = recorded_panels(found[name][1])

@@ -131,6 +131,7 @@ def test_hatches_of_matplotlib_are_kept():
     assert drawn.count(f"fill: url(#{name})") >= 2
 
 
+@pytest.mark.slow
 @given(some.text())
 def test_whatever_is_no_drawing_is_refused(text):
     assert inlined(text, "one", "a drawing") is None

@@ -59,6 +59,7 @@ def test_a_run_that_trained_all_epochs_says_their_number(tmp_path, capsys):
     assert "kept after" not in page
 
 
+@pytest.mark.slow
 def test_the_page_of_a_comparison_says_it(tmp_path):
     both = tmp_path / "both"
     methods = ["--methods", "DeepEnsemble", "SAM", "--corruptions", "none"]

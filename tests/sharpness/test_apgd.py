@@ -160,6 +160,7 @@ def published_ascent(value_of, weights, rho, norm, steps, adaptive):
     return best - start
 
 
+@pytest.mark.slow
 @given(seeds, radii, st.sampled_from(["l2", "linf"]), st.booleans())
 @settings(deadline=None, max_examples=40)
 def test_the_released_ascent_is_the_published_loop(seed, rho, norm, adaptive):

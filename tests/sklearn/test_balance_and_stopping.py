@@ -74,6 +74,7 @@ def test_validation_counts_classes_as_training_does(rare):
         EnsembleClassifier(**how, loss=loss, class_weight="balanced").fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [EnsembleClassifier, EnsembleRegressor])
 def test_a_run_without_gain_ends_early(rare, kind):
     X, _ = rare

@@ -9,6 +9,7 @@ from tepui.sklearn import EnsembleClassifier, EnsembleRegressor
 SHORT = {"members": 2, "epochs": 25}
 
 
+@pytest.mark.slow
 @parametrize_with_checks([EnsembleClassifier(**SHORT), EnsembleRegressor(**SHORT)])
 def test_keeps_to_the_contract(estimator, check):
     check(estimator)

@@ -170,6 +170,7 @@ def test_networks_compute_in_the_type_of_the_features(irises, dtype):
     assert made.predict_proba(test).dtype == dtype
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [DeepEnsemble(), SAM(), SharpBalance(), SED(active=2)],
@@ -181,6 +182,7 @@ def test_every_kind_of_method_trains(irises, method):
     assert made.score(test, expected) > 0.8
 
 
+@pytest.mark.slow
 def test_weights_reach_samples_that_members_choose(irises):
     X, test, y, expected = irises
     made = EnsembleClassifier(**SHORT, batch_size=8, method=SharpBalance())
@@ -253,6 +255,7 @@ def test_far_samples_look_unfamiliar(irises, patients, classifier):
     assert far > 2 * regressor.ood_score(patients[1]).mean()
 
 
+@pytest.mark.slow
 def test_a_grid_over_methods_finds_one(irises):
     X, test, y, expected = irises
     methods = [DeepEnsemble(), SAM(rho=0.05), SAM(rho=100.0)]

@@ -101,6 +101,7 @@ SPARSITIES = [trial(SAM(rho=0.1)), *(sparse(SAM(rho=0.1), s) for s in (0.5, 0.9)
 LATER = [DeepEnsemble(), SharpBalance(rho=0.1), SAM(start_at=6)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trials", "shared", "epochs"),
     [
@@ -140,6 +141,7 @@ PRUNED += [Prune(sparsity=0.5, prune_at=n / 8) for n in (2, 4, 7)]
 TRIALS = [trial(m).trained_with(prune=prune) for m in PARTING for prune in PRUNED]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(TRIALS), min_size=1, unique_by=lambda t: t.digest))
 def test_an_epoch_is_trained_once_for_all_that_are_the_same_until_its_end(trials):
     """The naive twin names every epoch by the simplest trial it could be of."""
@@ -210,6 +212,7 @@ def trained_epochs(monkeypatch):
     return counts
 
 
+@pytest.mark.slow
 def test_a_study_equals_trials_one_by_one_and_trains_no_epoch_twice(
     tmp_path, monkeypatch
 ):

@@ -99,6 +99,7 @@ def assert_same(store, expected):
         assert same_bits(weights(store, job), weights(expected, job))
 
 
+@pytest.mark.slow
 def test_processes(undisturbed, tmp_path, caplog):
     store = killed_once(tmp_path, Processes(), caplog)
     assert_same(store, undisturbed)
@@ -148,6 +149,7 @@ def test_a_worker_that_dies_too_often_is_named(executor, how, tmp_path):
         assert not left
 
 
+@pytest.mark.slow
 def test_a_failing_task_is_no_death_and_is_named(tmp_path):
     bad = replace(TRIAL, data=Samples(Digits, count=5000))
     with pytest.raises(JobError, match=rf"SAM \({bad.digest}\): ValueError: count"):
@@ -298,6 +300,7 @@ class CountEpochs:
             file.write(f"{os.getpid()}\n")
 
 
+@pytest.mark.slow
 def test_two_drivers_share_a_store_and_train_everything_once(undisturbed, tmp_path):
     tests = Path(__file__).parents[1]
     command = [sys.executable, "-c", TWO_DRIVERS, tmp_path]

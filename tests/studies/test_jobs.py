@@ -119,6 +119,7 @@ def test_merged_work_has_each_trial_and_each_question_once():
     assert (second.trial, second.requests) == (OTHER, ())
 
 
+@pytest.mark.slow
 def test_progress_adds_up_to_what_was_left(in_turn, side_by_side, tmp_path):
     fresh = Store(tmp_path, device="cpu")
     steps = sum(each.steps_left(fresh) for each in ALL)

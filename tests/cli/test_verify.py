@@ -3,12 +3,14 @@
 import shutil
 import subprocess
 import sys
+from functools import wraps
 from pathlib import Path
 
 import pytest
 
 from damage_cases import comparison, evaluated, run
 from tepui.cli.main import main
+from tepui.data import Digits
 from tepui.data.files.record import RECORD
 
 FAST = ["--epochs", "1", "--members", "2", "--quiet", "--device", "cpu"]
@@ -97,10 +99,11 @@ def test_a_folder_that_cannot_be_written_ends_before_the_work(
 ):
     """Even root cannot make a folder where a file lies."""
 
+    @wraps(Digits.__init__)
     def forbidden(*_, **__):
         raise AssertionError("data were read first")
 
-    monkeypatch.setattr("tepui.data.Digits.__init__", forbidden)
+    monkeypatch.setattr(Digits, "__init__", forbidden)
     (tmp_path / "file").touch()
     places = {"FILE": str(tmp_path / "file"), "RUN": str(tmp_path)}
     written = [
@@ -119,6 +122,7 @@ LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (20000, 20000))
 from tepui.cli.main import main
+from tepui.data import Digits
 main(sys.argv[1:])
 """
 
@@ -195,10 +199,8 @@ def test_no_output_replaces_a_file_of_a_run(tmp_path, monkeypatch, capsys):
             with pytest.raises(SystemExit) as stop:
                 main([*command, str(file)])
             assert stop.value.code == 2
-            said = (
-                f"--out must not be a file of a run, which would be lost, got '{file}'"
-            )
-            assert said in capsys.readouterr().err
+            said = "--out must not be a file of a run, which would be lost, got "
+            assert f"{said}'{file}'" in capsys.readouterr().err
     assert {p: p.read_bytes() for p in content} == content
     main([*words, str(own)])
     main(["predict", "run", "digits", "--out", "run/mine.csv"])

@@ -301,7 +301,8 @@ def predict_shards(
             span = plan.rows(number)
             rows = torch.arange(span.start, span.stop).split(batch_size)
             seen = (watched or batches)(rows)
-            tensors, own = _shard(ensemble, seen, task, choice, rule, logits_in)
+            how = rule, logits_in, held is not None
+            tensors, own = _shard(ensemble, seen, task, choice, *how)
             tensors |= scores_of(watched)
             if held is not None:
                 found = tensors | own
@@ -318,6 +319,7 @@ def _shard(
     choice: bool,
     rule: Rule,
     logits_in: LogitType,
+    judging: bool,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return what a shard holds, and the scores by which its outputs are judged."""
     parts, kept, judged = [], [], []
@@ -325,8 +327,9 @@ def _shard(
         logits, joint = calibrated(outputs, ensemble.calibration)
         conformity = ensemble.conformity
         out = prediction_of(logits, task, rule=rule, joint=joint, conformity=conformity)
-        seen = prediction_of(outputs, task)
-        judged.append(seen.scores(seen.judging))
+        if judging:
+            seen = prediction_of(outputs, task)
+            judged.append(seen.scores(seen.judging))
         if choice:
             found = _of_choice(logits, joint, labels, rule)
         else:

@@ -7,7 +7,6 @@ from rich.console import Console
 
 from tepui.cli.score_tables import (
     class_tables,
-    gain_sentence,
     part_tables,
     score_table,
     shift_sentence,
@@ -180,31 +179,10 @@ def test_labels_have_their_names_or_the_numbers_of_their_columns():
     assert ["c1", "37.50 %"] in printed(*part_tables(named))
     shown = {row[0]: row[1:] for row in printed(score_table(found, "title"))}
     assert shown["mean average precision"] == ["75.00 %"]
-    assert gain_sentence(found) == (
-        "averaging 2 members gains nothing on clean data, over the mean member"
-    )
-
-
-@pytest.mark.parametrize(
-    ("scores", "said"),
-    [
-        (classes(0.9, 0.88), "gains 2.0 points of accuracy"),
-        (classes(0.87, 0.88), "costs 1.0 points of accuracy"),
-        (classes(0.88, 0.88), "gains nothing"),
-        (numbers(0.5, 0.75), "lowers the error by 0.250"),
-    ],
-)
-def test_a_sentence_says_what_averaging_did(scores, said):
-    task = Task("regression") if isinstance(scores, NumberScores) else CLASSIFICATION
-    found = evaluation(scores, task)
-    assert gain_sentence(found) == (
-        f"averaging 2 members {said} on clean data, over the mean member"
-    )
-    assert gain_sentence(evaluation(scores, task, members=1)) == ""
-    assert shift_sentence(found) == ""
 
 
 def test_a_sentence_says_what_the_shift_did():
+    assert shift_sentence(evaluation(classes(0.9, 0.88))) == ""
     found = evaluation(classes(0.9, 0.88), shifted={("fog", 1): classes(0.8, 0.7)})
     assert shift_sentence(found) == (
         "accuracy is 10.0 points lower on corrupted data than on clean data"
@@ -221,4 +199,4 @@ def test_outputs_without_a_meaning_have_their_spread():
     found = evaluation(scores, Task("unknown"))
     shown = {row[0]: row[1:] for row in printed(score_table(found, "title"))}
     assert shown["spread"] == ["0.5000"]
-    assert gain_sentence(found) == shift_sentence(found) == ""
+    assert shift_sentence(found) == ""

@@ -29,7 +29,6 @@ from tepui.cli.remembered import remember
 from tepui.cli.score_tables import (
     class_tables,
     detection_table,
-    gain_sentence,
     part_tables,
     score_table,
     selective_sentence,
@@ -241,7 +240,7 @@ def evaluate(
         terminal.print(_in_units(known.units))
     if evaluation.ood or evaluation.mistakes:
         terminal.print(detection_table(evaluation))
-    sentences = (gain_sentence, shift_sentence, selective_sentence, promise_in_words)
+    sentences = (shift_sentence, selective_sentence, promise_in_words)
     for sentence_of in sentences:
         if said := sentence_of(evaluation):
             terminal.print(said)

@@ -16,7 +16,6 @@ from tepui.evaluation.results import Evaluation
 from tepui.evaluation.task_scores import TaskScores
 from tepui.report.by_class import class_count, shown_places
 from tepui.report.measures import ACCURACY, MEASURES, RMSE, shown_name
-from tepui.report.scores import gain_in_words
 from tepui.report.wording import DASH, listed, number
 
 # Scores in the order in which they matter; a metric of one's own comes last.
@@ -164,23 +163,6 @@ def detection_table(evaluation: Evaluation) -> Table:
     return shown
 
 
-def gain_sentence(evaluation: Evaluation) -> str:
-    """Return what averaging gained over the mean member, in a sentence.
-
-    It is empty where there is one member, or no score to compare them by.
-    """
-    scores = evaluation.clean.values()
-    if evaluation.members < 2 or GAIN not in scores:
-        return ""
-    measure = RMSE if RMSE.score in scores else ACCURACY
-    said = [
-        f"{gain_in_words([measure.scale * found.improvement], measure)} on {data} data"
-        for data, found in _columns(evaluation).items()
-    ]
-    count = evaluation.members
-    return f"averaging {count} members {listed(said)}, over the mean member"
-
-
 def selective_sentence(evaluation: Evaluation) -> str:
     """Return what error is left where the least sure samples are not answered."""
     if (left := evaluation.selective.get(SUREST)) is None:
@@ -188,7 +170,9 @@ def selective_sentence(evaluation: Evaluation) -> str:
     whole = 1 - evaluation.clean.accuracy
     shares = f"{_percent(left.error_at_90)} of the surest 90 %"
     shares += f" and {_percent(left.error_at_80)} of the surest 80 %"
-    return f"wrong are {_percent(whole)} of all clean samples, {shares}"
+    # Confidence is that of the members' mean, which a calibration may put in new order.
+    before = "" if evaluation.applied is None else ", by confidence before calibration"
+    return f"wrong are {_percent(whole)} of all clean samples, {shares}{before}"
 
 
 def shift_sentence(evaluation: Evaluation) -> str:

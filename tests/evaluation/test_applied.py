@@ -87,7 +87,7 @@ def test_a_promise_that_is_kept_is_not_called_broken():
     assert called <= 2
     both = Shifts({}, {"far": blobs(300, seed=5, noise=4)})
     said = str(tepui.evaluate(ensemble, clean, shifted=both))
-    assert re.search(r"Sets cover \d\d % of far, not the 90 % promised", said)
+    assert re.search(r"Sets cover \d\d % of far data, not the 90 % promised", said)
 
 
 def test_natural_shifts_stand_apart_from_corrupted_copies():

@@ -89,7 +89,8 @@ def broken_promise(applied: Mapping[str, Any], what: str = "sets") -> str:
     clean, corrupted = applied["clean"], [*applied.get("severities", {}).values()]
     if clean.get("samples") is None:
         return ""
-    named = {f"of {name}": own for name, own in applied.get("natural", {}).items()}
+    natural = applied.get("natural", {})
+    named = {f"of {name} data": own for name, own in natural.items()}
     if corrupted:
         names = ("coverage", "samples")
         mean = {name: fmean(own[name] for own in corrupted) for name in names}

@@ -29,7 +29,7 @@ def test_files_beside_the_code_are_installed():
 
 def test_documents_name_the_version():
     cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.M)
-    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    newest = re.search(r"^## (\d\S+)", (ROOT / "CHANGELOG.md").read_text(), re.M)
     assert cited[1] == newest[1] == tepui.__version__
 
 

@@ -249,7 +249,14 @@ LONG = [
 
 
 @few_samples
-@pytest.mark.parametrize("page", HERE, ids=name_of)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] * (name_of(page) != "README.md"))
+        for page in HERE
+    ],
+    ids=name_of,
+)
 def test_commands_of_a_page_run(page, inputs, here, monkeypatch):
     run_page(page, inputs, here, monkeypatch)
 

@@ -21,7 +21,13 @@ FOUND = {
     for number, example in enumerate(re.findall(EXAMPLE, page.read_text(), re.S))
 }
 HOME = FOUND.pop("docs/index.md-0")  # the one of README
-EXAMPLES = [pytest.param(*example, id=name) for name, example in FOUND.items()]
+FIRST_READ = ("README", "docs/tutorial")  # the other pages take minutes
+EXAMPLES = [
+    pytest.param(
+        *example, id=name, marks=[pytest.mark.slow] * (not name.startswith(FIRST_READ))
+    )
+    for name, example in FOUND.items()
+]
 # Pages with code that is no example to run by itself: how many blocks, and who runs
 # them, or why nobody does.
 FRAGMENTS = {

@@ -64,6 +64,7 @@ def test_what_opens_text_is_found(line, names_none):
     assert bool(unnamed(line)) == names_none
 
 
+@pytest.mark.slow
 def test_every_text_file_names_its_encoding():
     files = sorted(SOURCE.rglob("*.py"))
     assert len(files) > 400

@@ -110,11 +110,13 @@ def test_lookahead_keeps_the_contract():
     check_method(importlib.import_module("lookahead").Lookahead(every=2))
 
 
+@pytest.mark.slow
 def test_negative_correlation_keeps_the_contract():
     kind = importlib.import_module("negative_correlation").NegativeCorrelation
     check_method(kind(base=SAM(rho=0.05)))
 
 
+@pytest.mark.slow
 def test_peer_weighting_keeps_the_contract_and_equal_weights_change_nothing():
     kind = importlib.import_module("peer_weighting").PeerWeighting
     check_method(kind(power=0.5))

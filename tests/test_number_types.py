@@ -246,6 +246,7 @@ def test_files_are_trained_on_and_evaluated_alike(tmp_path, monkeypatch):
     assert scores == pytest.approx(scores[:1] * 5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float64], ids=str)
 def test_an_exported_file_answers_alike(dtype, tmp_path):
     runtime = pytest.importorskip("onnxruntime")

@@ -204,6 +204,7 @@ def closure_of(net, optimizer, x, y):
     return closure
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOGETHER)
 def test_two_processes_that_perturb_together_do_what_one_does(ranks, name):
     net = started()

@@ -135,6 +135,7 @@ def test_the_version_is_a_release_number():
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.?(dev|a|b|rc)\d+)?", tepui.__version__)
 
 
+@pytest.mark.slow
 def test_packages_that_are_loaded_later_are_there_after_one_import():
     script = """
 import sys, tepui

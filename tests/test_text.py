@@ -33,6 +33,7 @@ def model():
     )
 
 
+@pytest.mark.slow
 def test_sharpbalance_learns_pairs_and_is_evaluated(tmp_path):
     train, test = paraphrases(180), paraphrases(45, first=180)
     ensemble = tepui.Ensemble.build(model, members=2, seed=3)

@@ -34,6 +34,7 @@ def bash(tmp_path_factory):
     return completed
 
 
+@pytest.mark.slow
 def test_commands_are_completed(bash):
     assert bash("tepui", "") >= COMMANDS.keys()
     assert bash("tepui", "tr") == {"train"}
@@ -49,6 +50,7 @@ def test_names_are_completed(bash):
     assert bash("tepui", "train", "--keep", "") == {"last", "best"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", ["zsh", "tcsh"])
 def test_other_shells_have_scripts(shell, capsys):
     main(["completion", shell])

@@ -63,6 +63,7 @@ def test_an_unusual_ending_is_told(run, tmp_path, capsys):
     assert "such files usually end in .pt2" in shown
 
 
+@pytest.mark.slow
 def test_without_a_format_the_ending_decides(run, tmp_path, capsys):
     main(["export", str(run), "--out", str(tmp_path / "one.PT2")])
     assert torch.export.load(tmp_path / "one.PT2").module()

@@ -103,6 +103,7 @@ def compared(body, out, *options):
     main(["compare", *words, "--sharpness", "5", *options, "--out", str(out)])
 
 
+@pytest.mark.slow
 def test_methods_are_compared_on_one_extractor(body, tmp_path):
     out = tmp_path / "run"
     compared(body, out, "--ood", FEW)

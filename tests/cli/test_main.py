@@ -59,6 +59,7 @@ def test_default_comparison_has_corrupted_data(compared):
         assert method["ensembles"][0]["evaluation"]["shifted"] is not None
 
 
+@pytest.mark.slow
 def test_report_is_written_again(compared, tmp_path, capsys):
     main(["report", str(compared), "--out", str(tmp_path)])
     assert (tmp_path / "report.html").read_text() == (

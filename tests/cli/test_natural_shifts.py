@@ -113,6 +113,7 @@ def test_all_of_another_folder_can_be_tested_on(domains, capsys):
     assert found["samples"] == 6
 
 
+@pytest.mark.slow
 def test_the_test_part_of_a_run_is_not_what_it_learned_from(domains, capsys):
     (domains / "both").mkdir()
     (domains / "both" / "train").symlink_to(domains / "photos")

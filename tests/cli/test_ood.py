@@ -35,6 +35,7 @@ def pictures(tmp_path):
     return folder
 
 
+@pytest.mark.slow
 def test_evaluate_finds_unfamiliar_samples(trained, pictures, capsys):
     options = ["--corruptions", "none", "--overwrite"]
     sets = ["--ood", FEW, f"folder=UnlabeledFolder:{pictures}"]

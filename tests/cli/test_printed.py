@@ -96,6 +96,7 @@ def test_every_command_has_a_case():
     assert CASES.keys() == subcommands.choices.keys()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "words"),
     [(command, words) for command, cases in CASES.items() for words in cases],

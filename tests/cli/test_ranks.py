@@ -35,6 +35,7 @@ def weights(folder):
     return read_tensors(folder / "ensemble.safetensors", "ensemble")[0]
 
 
+@pytest.mark.slow
 def test_train_needs_no_other_flag_and_one_rank_speaks(tmp_path):
     done = torchrun(tmp_path, *TRAIN)
     assert done.returncode == 0, done.stderr
@@ -64,6 +65,7 @@ def test_compare_gives_the_comparison_of_one_process(tmp_path):
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.slow
 def test_evaluate_gives_the_files_of_one_process(tmp_path):
     files = ("evaluation.json", "gallery.json", "logits.safetensors")
     exam = ["evaluate", str(tmp_path / "run"), "--batch-size", "50"]

@@ -126,6 +126,7 @@ def test_the_page_has_commands_that_train_evaluate_and_measure():
     assert [words[0] for words in COMMANDS] == jobs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["deep_ensemble", "sam", "sharpbalance"])
 def test_training_commands_train_as_the_released_code(name, ran):
     config = json.loads((ran / "runs" / name / "run.json").read_text())["config"]
@@ -190,6 +191,7 @@ def taken(command, words, base):
     return stop.value.code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", options("Flags of `main.py`"))
 def test_every_option_of_training_is_taken(option):
     words = shlex.split(option)

@@ -172,6 +172,7 @@ def test_options_are_told_as_they_are_read(here, capsys):
     )
 
 
+@pytest.mark.slow
 def test_a_share_of_a_file_is_written_down_and_shown(here):
     (here / "c.yaml").write_text("validation: 0.2\nseed: 7\n")
     main(["train", "--config", "c.yaml", *SMALL, "--out", "run"])

@@ -33,6 +33,7 @@ def made(tmp_path_factory):
     return folder, words
 
 
+@pytest.mark.slow
 def test_a_panel_is_made_and_said_where(made):
     folder, _ = made
     found = read_results(folder / "out/smoke/sharpbalance/figure7a")
@@ -46,6 +47,7 @@ def test_runs_of_seconds_are_not_saved_after_every_epoch(made):
     assert ended == {1, 2}  # those that go on from another's first part begin saved
 
 
+@pytest.mark.slow
 def test_what_is_there_is_kept_and_the_rest_is_made(made, capsys):
     folder, words = made
     file = folder / "out/smoke/sharpbalance/figure7a/results.json"
@@ -124,6 +126,7 @@ def finished(folder):
     return {file: file.stat().st_mtime_ns for file in files}
 
 
+@pytest.mark.slow
 def test_interrupted_and_started_again_ends_as_uninterrupted(made, tmp_path):
     place = "out/smoke/sharpbalance/figure7a/results.json"
     kept = {}
@@ -154,6 +157,7 @@ def test_a_folder_without_its_last_file_is_written_again(made):
     assert (out / "results.csv").read_text() != "cut off"
 
 
+@pytest.mark.slow
 def test_what_is_complete_is_written_while_the_rest_is_made(tmp_path, monkeypatch):
     module = sys.modules["tepui.studies.store"]
     train, begun = module.train, set()
@@ -403,6 +407,7 @@ def test_what_a_recipe_cannot_take_is_refused(words, message, tmp_path, capsys):
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.slow
 def test_a_recipe_of_ones_own_is_made_by_the_path_of_its_module(
     tmp_path, monkeypatch, capsys
 ):

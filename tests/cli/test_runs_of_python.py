@@ -87,6 +87,7 @@ def test_data_sets_by_name_are_asked_for_by_it(arrays, capsys):
     assert "type --data mypackage.Mine" in refused(capsys, "evaluate", "run")
 
 
+@pytest.mark.slow
 def test_arrays_that_were_written_serve_every_command(arrays, here):
     trained(arrays)
     main(["evaluate", "run", *FILE])

@@ -91,6 +91,7 @@ def test_any_chunks_give_what_the_function_gives(case, data, cuts):
         stream.reset()
 
 
+@pytest.mark.slow
 @modest
 @given(data=labeled_ensembles(min_members=2), cut=st.integers(1, 6))
 def test_a_collection_gives_what_its_streams_give(data, cut):

@@ -75,6 +75,7 @@ def test_unique_predictions_are_different_classes(store, name):
         assert record.values == pytest.approx(values, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "trained", "members"),
     [

@@ -264,6 +264,7 @@ def test_clouds_hold_a_point_per_ensemble():
     assert {color for *_, color in sam.points()} == {50}
 
 
+@pytest.mark.slow
 def test_independent_members_are_joined_as_if_trained_together(shelf):
     protocol = PROTOCOLS["smoke"]["cifar10"]
     asked = protocol.evaluation_spec()

@@ -153,6 +153,7 @@ carry_out(ALL, Store(sys.argv[1], device="cpu"))
 """
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_workers(side_by_side, tmp_path):
     """In a new process: bits of convolutions hang on what a process did before."""
     tests = Path(__file__).parents[1]
@@ -172,6 +173,7 @@ def test_results_do_not_depend_on_the_number_of_threads(in_turn, tmp_path):
     assert files(tmp_path) == in_turn.files
 
 
+@pytest.mark.slow
 def test_a_failing_worker_says_which_trial_and_why(tmp_path):
     bad = replace(TRIAL, data=Samples(Digits, count=5000))
     store = Store(tmp_path, device="cpu")
@@ -179,6 +181,7 @@ def test_a_failing_worker_says_which_trial_and_why(tmp_path):
         carry_out([Job(bad), Job(OTHER)], store, workers=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_is_tolerated_ends_only_its_own_work(workers, tmp_path):
     bad = replace(TRIAL, data=Samples(Digits, count=5000))
@@ -208,6 +211,7 @@ def test_workers_are_started_with_one_thread(in_turn, side_by_side):
     assert (in_turn.threads_after, side_by_side.threads_after) == ("3", "3")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_failure_of_the_listener_ends_the_work(workers, monkeypatch, tmp_path):
     def fail():

@@ -77,6 +77,7 @@ def test_equal_descriptions_have_equal_names():
     assert again.digest == TRIAL.digest
 
 
+@pytest.mark.slow
 def test_names_are_the_same_in_another_process():
     code = "from study_cases import TRIAL, EXAM, MEASURE as M; "
     code += "print(TRIAL.digest, EXAM.digest, M.digest)"

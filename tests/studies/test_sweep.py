@@ -423,6 +423,7 @@ def test_what_is_trained_is_not_trained_again(tmp_path):
     assert {file: file.stat().st_mtime_ns for file in times} == times
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_search_goes_on_where_training_diverges(workers, tmp_path):
     study = [trial(SAM(), seeds=(0, 1)), trial(SAM(), seeds=(10, 11))]

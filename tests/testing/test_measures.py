@@ -131,6 +131,7 @@ def test_a_measure_is_called_with_a_model_and_data(measure):
         check_measure(measure)
 
 
+@pytest.mark.slow
 def test_kept_promises_pass():
     check_measure(mean_loss)
     check_measure(fisher_trace)

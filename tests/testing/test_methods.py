@@ -412,6 +412,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", BROKEN, ids=lambda kind: kind.__name__)
 def test_a_broken_promise_is_named(kind):
     with pytest.raises(AssertionError, match=BROKEN[kind]) as raised:

@@ -72,6 +72,7 @@ def test_the_teacher_has_a_likely_length():
     assert abs(score) < 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", ["figure2", "figure9a", "figure9b"])
 def test_recorded_values_are_met(figure):
     for deviation in deviations(figure):

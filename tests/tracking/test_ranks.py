@@ -93,6 +93,7 @@ distributed.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_only_the_writer_tracks_and_others_wait_for_it(tmp_path):
     assert_all_well(launched(2, SCRIPT, tmp_path))
     first, second = saved_by(tmp_path, range(2))

@@ -112,6 +112,7 @@ def test_training_itself_is_untouched(method):
     assert_different(plain, mean)
 
 
+@pytest.mark.slow
 @every_method
 @pytest.mark.parametrize("epoch", [0, 2])
 def test_a_killed_run_resumes_to_the_same_bits(tmp_path, method, epoch):

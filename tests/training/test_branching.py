@@ -42,6 +42,7 @@ def trained(method, folder, **how):
     return fitted(images(48), method=method, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", BRANCHES, ids=repr)
 def test_a_branch_equals_the_whole_run_to_the_bit(tmp_path, method):
     """Weights, records, checkpoint and what the method shows of itself."""
@@ -81,6 +82,7 @@ def test_a_branch_with_no_epoch_left_ends_like_the_whole_run(tmp_path):
         assert_same_runs(branch, trained(method, None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", ["last", "best"])
 @pytest.mark.parametrize("method", [SAM(rho=0.3), SAM(rho=0.3, start_at=3)], ids=repr)
 def test_sparsities_branch_from_a_run_that_is_not_pruned(tmp_path, method, keep):

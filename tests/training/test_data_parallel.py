@@ -123,6 +123,7 @@ def alone(launch, tmp_path_factory):
     return found
 
 
+@pytest.mark.slow
 def test_sums_over_ranks_are_the_trees(ranks):
     for number, (rows, length) in enumerate(SUMS):
         terms = torch.cat(
@@ -133,6 +134,7 @@ def test_sums_over_ranks_are_the_trees(ranks):
             assert torch.equal(rank["sums"][number], expected)
 
 
+@pytest.mark.slow
 def test_any_number_of_ranks_gives_the_bits_of_one_process(ranks, alone):
     for name, expected in alone["exact"].items():
         for rank in ranks:

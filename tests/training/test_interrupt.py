@@ -61,6 +61,7 @@ def calls_of(**how):
     return loss.calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_stopped_in_any_pass_a_run_resumes_to_the_same_bits(tmp_path, method):
     """Training passes, the first and last of an epoch, and validation alike."""
@@ -235,6 +236,7 @@ print(*ends)
 """
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_a_run_ends_at_the_same_bits(tmp_path):
     tests = Path(__file__).parents[1]
     source = Path(tepui.__file__).parents[1]

@@ -185,7 +185,7 @@ def _is(operation: Tensor, *names: str) -> Tensor:
     return (operation >= first) & (operation <= last)
 
 
-def _precise(tensor: Tensor) -> Tensor:
+def precise(tensor: Tensor) -> Tensor:
     """Return numbers of the most digits a device has."""
     return tensor.float() if tensor.device.type == "mps" else tensor.double()
 
@@ -194,7 +194,7 @@ def _matrix(
     operation: Tensor, magnitude: Tensor, height: int, width: int
 ) -> tuple[Tensor, ...]:
     """Return where pixels are read from: x of column, row and 1, then y of them."""
-    amount = _precise(magnitude)
+    amount = precise(magnitude)
     shear_x, shear_y, x, y, angle = (
         torch.where(_is(operation, name), amount, 0)[:, None, None] for name in MOVES
     )
@@ -272,7 +272,7 @@ def _table(images: Tensor, operation: Tensor, magnitude: Tensor) -> Tensor:
 
 
 def _stretched(value: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    spread = _precise((high - low).clamp(min=1))
+    spread = precise((high - low).clamp(min=1))
     scale = torch.full_like(spread, 255) / spread  # a number over it would round twice
     return (value * scale + -low * scale).clamp(0, 255).long()
 
@@ -296,24 +296,24 @@ def _hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     spread = (high - low).float()
     divisor = spread.clamp(min=1)
     r, g, b = ((high - color).float() / divisor for color in (red, green, blue))
-    of_green = (2 + _precise(r) - _precise(b)).float()
-    of_blue = (4 + _precise(g) - _precise(r)).float()
+    of_green = (2 + precise(r) - precise(b)).float()
+    of_blue = (4 + precise(g) - precise(r)).float()
     hue = torch.where(green == high, of_green, of_blue)
     hue = torch.where(red == high, b - g, hue)
-    hue = ((_precise(hue) / 6 + 1) % 1).float()
+    hue = ((precise(hue) / 6 + 1) % 1).float()
     saturation = spread / high.float().clamp(min=1)
-    hue, saturation = ((_precise(part) * 255).int() for part in (hue, saturation))
+    hue, saturation = ((precise(part) * 255).int() for part in (hue, saturation))
     return hue * (high > low), saturation, high.int()
 
 
 def _rgb(hue: Tensor, saturation: Tensor, value: Tensor) -> Tensor:
-    sixth = _precise(hue) * 6 / 255
+    sixth = precise(hue) * 6 / 255
     place = sixth.floor()
-    part, share = (sixth - place).float(), (_precise(saturation) / 255).float()
+    part, share = (sixth - place).float(), (precise(saturation) / 255).float()
     lost = (
-        _precise(share),
-        _precise(share * part),
-        _precise(share) * (1 - _precise(part)),
+        precise(share),
+        precise(share * part),
+        precise(share) * (1 - precise(part)),
     )
     p, q, t = ((value * (1 - less) + 0.5).floor().int() for less in lost)
     v = value

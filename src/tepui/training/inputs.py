@@ -19,6 +19,12 @@ from tepui.data.augment import (
     RandomCrop,
     RandomResizedCrop,
 )
+from tepui.data.augmentation_policies import (
+    AugMix,
+    AutoAugment,
+    RandAugment,
+    TrivialAugment,
+)
 from tepui.data.checked_targets import checked_targets
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table import Table
@@ -39,7 +45,10 @@ from tepui.training.shards import FEWEST_SAMPLES
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 from tepui.training.targets import check_loss, check_yes_or_no, classifies
 
-MOVING = (RandomCrop, HorizontalFlip, RandomResizedCrop)
+MOVING = (
+    *(AugMix, AutoAugment, HorizontalFlip, RandAugment, RandomCrop),
+    *(RandomResizedCrop, TrivialAugment),
+)
 
 
 class RunData(NamedTuple):

@@ -222,26 +222,28 @@ def _nearest(images: Tensor, matrix: tuple[Tensor, ...]) -> Tensor:
 
 
 def _bilinear(images: Tensor, matrix: tuple[Tensor, ...]) -> Tensor:
+    """Read between four pixels, which are gathered as the bytes of one number."""
     height, width = images.shape[2:]
+    a, b, c, d, e, f = matrix
     column = torch.arange(width, device=images.device) + 0.5
     row = (torch.arange(height, device=images.device) + 0.5)[:, None]
-    a, b, c, d, e, f = matrix
     x, y = a * column + b * row + c, d * column + e * row + f
     inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
     left, top = (x - 0.5).floor(), (y - 0.5).floor()
-    right, down = x - 0.5 - left, y - 0.5 - top
-    right, down = right[:, None], down[:, None]
-    left, top = left.int(), top.int()
-
-    def line(y: Tensor) -> Tensor:
-        start, end = (
-            _read(images, x.clamp(0, width - 1), y.clamp(0, height - 1), inside).to(a)
-            for x in (left, left + 1)
-        )
-        return start + (end - start) * right
-
-    upper = line(top)
-    return (upper + (line(top + 1) - upper) * down).to(torch.uint8)
+    right, down = (x - 0.5 - left)[:, None], (y - 0.5 - top)[:, None]
+    wide = images.int()
+    for axis in (2, 3):
+        place = torch.arange(-1, wide.shape[axis] + 1, device=images.device)
+        wide = wide.index_select(axis, place.clamp(0, images.shape[axis] - 1))
+    four = wide[..., :-1, :-1] | wide[..., :-1, 1:] << 8
+    four |= wide[..., 1:, :-1] << 16 | wide[..., 1:, 1:] << 24
+    four = _read(four, left.int() + 1, top.int() + 1, inside)
+    upper, upper_end, lower, lower_end = (
+        (four >> bits & 255).to(right) for bits in (0, 8, 16, 24)
+    )
+    upper += (upper_end - upper) * right
+    lower += (lower_end - lower) * right
+    return (upper + (lower - upper) * down).to(torch.uint8)
 
 
 def _read(images: Tensor, x: Tensor, y: Tensor, inside: Tensor) -> Tensor:
@@ -249,7 +251,8 @@ def _read(images: Tensor, x: Tensor, y: Tensor, inside: Tensor) -> Tensor:
     channels, height, width = images.shape[1:]
     pixel = torch.where(inside, y * width + x, height * width).long().flatten(1)
     pixels = F.pad(images.flatten(2), (0, 1))
-    return pixels.gather(2, pixel[:, None].expand(-1, channels, -1)).view_as(images)
+    found = pixels.gather(2, pixel[:, None].expand(-1, channels, -1))
+    return found.unflatten(2, x.shape[1:])
 
 
 def _table(images: Tensor, operation: Tensor, magnitude: Tensor) -> Tensor:
@@ -279,13 +282,13 @@ def _stretched(value: Tensor, low: Tensor, high: Tensor) -> Tensor:
 
 def _equalized(pixels: Tensor, high: Tensor) -> Tensor:
     """Return tables by cumulative counts, those of the highest value left out."""
-    one = pixels.new_ones((), dtype=torch.long).expand(pixels.shape)
-    counts = one.new_zeros((*pixels.shape[:2], 256))
-    counts = counts.scatter_add(2, pixels.long(), one)
-    step = (pixels.shape[2] - counts.gather(2, high)) // 255
-    below = counts.cumsum(2) - counts + step // 2
-    table = (below // step.clamp(min=1)).clamp(max=255)
     same = torch.arange(256, device=pixels.device)
+    # Sorting finds them without additions in an order that changes.
+    ordered = pixels.sort().values
+    places = same.to(torch.uint8).expand(*pixels.shape[:2], 256)
+    below = torch.searchsorted(ordered, places.contiguous())
+    step = below.gather(2, high) // 255
+    table = ((below + step // 2) // step.clamp(min=1)).clamp(max=255)
     return torch.where(step > 0, table, same)
 
 

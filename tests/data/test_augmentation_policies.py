@@ -396,17 +396,34 @@ def test_policies_follow_each_other_and_the_older_ones():
     assert torch.equal(augment(found, steps, draws), expected)
 
 
-@pytest.mark.parametrize(
-    "policy", [*POLICIES, ColorJitter(), RandomGrayscale()], ids=str
-)
-def test_images_that_are_no_bytes_are_refused(policy):
+BYTES = [*POLICIES, *OTHERS[1:3]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("policy", BYTES, ids=str)
+def test_floats_are_rounded_to_bytes_and_back(policy, dtype):
+    images, draws = batch(24), uniform(24, policy.draws)
+    noise = uniform(24, 3 * 32 * 32).view(images.shape) - 0.5
+    floats = ((images.to(dtype) + 0.99 * noise) / 255).clamp(0, 1)
+    found = policy(floats, draws)
+    assert found.dtype == dtype
+    assert torch.equal(found, (policy(images, draws).float() / 255).to(dtype))
+
+
+@pytest.mark.parametrize("policy", BYTES, ids=str)
+def test_images_without_bytes_are_refused(policy):
     draws = torch.rand(2, policy.draws)
-    message = r"images must be bytes from 0 to 255 \(torch.uint8\), got torch.float32"
-    with pytest.raises(ValueError, match=message):
-        policy(torch.rand(2, 3, 8, 8), draws)
-    images = torch.zeros(2, 2, 8, 8, dtype=torch.uint8)
-    with pytest.raises(ValueError, match="images must have 1 or 3 channels, got 2"):
-        policy(images, draws)
+    images = torch.zeros(2, 3, 8, 8)
+    for wrong in (-0.01, 1.01):
+        images[0, 0, 0, 0] = wrong
+        with pytest.raises(ValueError, match=r"images must lie in \[0, 1\] to be"):
+            policy(images, draws)
+    with pytest.raises(ValueError, match=r"images must be bytes .* got torch.int64"):
+        policy(images.long(), draws)
+    for kind in (torch.uint8, torch.float32):
+        images = torch.zeros(2, 2, 8, 8, dtype=kind)
+        with pytest.raises(ValueError, match="images must have 1 or 3 channels, got 2"):
+            policy(images, draws)
 
 
 @pytest.mark.parametrize("policy", POLICIES + OTHERS, ids=str)

@@ -9,11 +9,16 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.types import check_fields
-from tepui.data.augment import Augmentation, between, check_batch, check_probability
+from tepui.data.augment import (
+    Augmentation,
+    ByteAugmentation,
+    between,
+    check_batch,
+    check_probability,
+)
 from tepui.data.corruptions.filters import border_index
 from tepui.data.image_operations import (
     blend,
-    check_bytes,
     gray,
     hue_turned,
     mean_gray,
@@ -23,14 +28,12 @@ from tepui.data.image_operations import (
 
 @final
 @dataclass(frozen=True)
-class ColorJitter(Augmentation):
+class ColorJitter(ByteAugmentation):
     """Change brightness, contrast, saturation and hue at random, in random order.
 
     The first three are factors uniform from ``max(0, 1 - x)`` to ``1 + x``, with the
     results of Pillow's enhancements. Hue is turned by a share of the circle, uniform
     from ``-hue`` to ``hue``; gray images have none.
-
-    Images must be bytes.
 
     Attributes:
         brightness: Largest change of the factor.
@@ -58,10 +61,8 @@ class ColorJitter(Augmentation):
             require(value >= 0, name, "be non-negative", value)
         require(0 <= self.hue <= 0.5, "hue", "lie in [0, 0.5]", self.hue)
 
-    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+    def changed(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return images; four numbers set how much, and the order of four the order."""
-        check_batch(images, uniform, self.draws)
-        check_bytes(images)
         changes = (self.brightness, self.contrast, self.saturation)
         factors = [
             between(max(0, 1 - most), 1 + most, column)
@@ -84,10 +85,8 @@ class ColorJitter(Augmentation):
 
 @final
 @dataclass(frozen=True)
-class RandomGrayscale(Augmentation):
+class RandomGrayscale(ByteAugmentation):
     """Take the color of images with a probability; the channels stay, all equal.
-
-    Images must be bytes.
 
     Attributes:
         probability: Chance that a sample loses its color.
@@ -105,10 +104,8 @@ class RandomGrayscale(Augmentation):
         check_fields(self)
         check_probability(self.probability)
 
-    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+    def changed(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return samples gray where the uniform number is below probability."""
-        check_batch(images, uniform, self.draws)
-        check_bytes(images)
         colorless = (uniform < self.probability)[:, :, None, None]
         return torch.where(colorless, gray(images), images)
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.types import check_fields
 from tepui.data.arrays import Inputs
+from tepui.data.image_operations import check_bytes
 
 
 class Augmentation(ABC):
@@ -38,6 +39,35 @@ class Augmentation(ABC):
 
         Returns:
             Images of the same type.
+        """
+
+
+class ByteAugmentation(Augmentation):
+    """Maps bytes to bytes; floats in ``[0, 1]`` are rounded to bytes and back."""
+
+    @final
+    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+        """Return augmented images."""
+        check_batch(images, uniform, self.draws)
+        if not images.is_floating_point():
+            return self.changed(check_bytes(images), uniform)
+        if images.device.type == "cpu":  # another device would be waited for
+            check_levels(images)
+        levels = (images.float() * 255).round().clamp(0, 255).to(torch.uint8)
+        changed = self.changed(check_bytes(levels), uniform)
+        return (changed.float() / 255).to(images.dtype)
+
+    @abstractmethod
+    def changed(self, images: Tensor, uniform: Tensor) -> Tensor:
+        """Return augmented bytes.
+
+        Args:
+            images: Bytes of shape ``(samples, channels, height, width)``, of one or
+                three channels.
+            uniform: Numbers in ``[0, 1)`` of shape ``(samples, draws)``.
+
+        Returns:
+            Bytes of the same shape.
         """
 
 
@@ -233,6 +263,14 @@ def check_batch(images: Tensor, uniform: Tensor, draws: int) -> None:
     expected = (len(images), draws)
     rule = f"have shape {expected}, one column per draw"
     require(uniform.shape == expected, "uniform", rule, tuple(uniform.shape))
+
+
+def check_levels(images: Tensor) -> None:
+    """Refuse floats outside ``[0, 1]``, which have no bytes."""
+    if images.is_floating_point():
+        low, high = (bound.item() for bound in images.aminmax())
+        rule = "lie in [0, 1] to be rounded to bytes (augment before standardizing)"
+        require(low >= 0 and high <= 1, "images", rule, f"{low:.3g} to {high:.3g}")
 
 
 def check_probability(probability: float) -> None:

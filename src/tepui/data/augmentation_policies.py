@@ -1,5 +1,7 @@
 """Augmentation by random operations: which ones, and how much, a policy draws.
 
+All work on bytes, gray or in color. Floats in ``[0, 1]`` are rounded to bytes and back.
+
 References:
     Cubuk et al., AutoAugment: Learning Augmentation Policies from Data, CVPR 2019.
     Cubuk et al., RandAugment: Practical Automated Data Augmentation with a Reduced
@@ -20,12 +22,11 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.types import check_fields
-from tepui.data.augment import Augmentation, between, check_batch, choice
+from tepui.data.augment import ByteAugmentation, between, choice
 from tepui.data.image_operations import (
     ENHANCEMENTS,
     MOVES,
     OPERATIONS,
-    check_bytes,
     operated,
     precise,
 )
@@ -72,15 +73,13 @@ MIXED_START = {"posterize": 4.0, "solarize": 256.0}
 
 @final
 @dataclass(frozen=True)
-class TrivialAugment(Augmentation):
+class TrivialAugment(ByteAugmentation):
     """Apply one random operation at a random level: TrivialAugment (wide).
 
     The operation is one of 14 (nothing, shear, translate, rotate, brightness, color,
     contrast, sharpness, posterize, solarize, autocontrast, equalize), its level one of
     31, its direction either. Ranges are torchvision's: translations up to 32 pixels
     whatever the size of the image, rotations up to 135°.
-
-    Images must be bytes.
 
     Example:
         >>> images = torch.full((2, 3, 8, 8), 100, dtype=torch.uint8)
@@ -91,9 +90,8 @@ class TrivialAugment(Augmentation):
 
     draws: ClassVar[int] = 3
 
-    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+    def changed(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return images; the three numbers set operation, level and direction."""
-        check_batch(images, uniform, self.draws)
         amounts = _amounts(images.device, LEVELS, 0.99, (32, 32), 135, 0.99, 6)
         operation = choice(uniform[:, 0], MOST_OPERATIONS)
         level, side = choice(uniform[:, 1], LEVELS), choice(uniform[:, 2], 2)
@@ -102,13 +100,11 @@ class TrivialAugment(Augmentation):
 
 @final
 @dataclass(frozen=True)
-class RandAugment(Augmentation):
+class RandAugment(ByteAugmentation):
     """Apply some random operations, one after the other, all at one level.
 
     The operations are those of :class:`TrivialAugment` with narrower ranges: rotations
     up to 30°, translations up to 45 % of the side.
-
-    Images must be bytes.
 
     Attributes:
         operations: How many are applied.
@@ -135,9 +131,8 @@ class RandAugment(Augmentation):
         """Two for each operation."""
         return 2 * self.operations
 
-    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+    def changed(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return images; two numbers set each operation and its direction."""
-        check_batch(images, uniform, self.draws)
         amounts = _narrow(images, LEVELS)
         for pick, way in zip(
             *(uniform[:, n::2].unbind(1) for n in (0, 1)), strict=True
@@ -150,12 +145,10 @@ class RandAugment(Augmentation):
 
 @final
 @dataclass(frozen=True)
-class AutoAugment(Augmentation):
+class AutoAugment(ByteAugmentation):
     """Apply one of 25 pairs of operations that were searched for on CIFAR-10.
 
     Each operation of a pair has its own probability and level, as in torchvision.
-
-    Images must be bytes.
 
     Example:
         >>> images = torch.zeros(5, 3, 32, 32, dtype=torch.uint8)
@@ -165,9 +158,8 @@ class AutoAugment(Augmentation):
 
     draws: ClassVar[int] = 5
 
-    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+    def changed(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return images; the numbers set the pair, then chance and direction twice."""
-        check_batch(images, uniform, self.draws)
         amounts = _narrow(images, AUTO_LEVELS)
         pairs, chances = _pairs(images.device)
         pair = choice(uniform[:, 0], len(pairs))
@@ -182,7 +174,7 @@ class AutoAugment(Augmentation):
 
 @final
 @dataclass(frozen=True)
-class AugMix(Augmentation):
+class AugMix(ByteAugmentation):
     """Mix an image with the mean of several chains of random operations.
 
     Each chain applies one to ``depth`` of nine operations (autocontrast, equalize,
@@ -190,8 +182,6 @@ class AugMix(Augmentation):
     corruptions of CIFAR-10-C. Weights of chains are uniform on the simplex and the
     share of their mean is uniform in ``[0, 1]``, as published (alpha = 1). Mixtures are
     rounded to bytes. The consistency loss of the paper is not part of this.
-
-    Images must be bytes.
 
     Attributes:
         severity: Largest level of 10; levels are uniform from 0.1.
@@ -221,13 +211,11 @@ class AugMix(Augmentation):
         """One for the mixture, and for each chain two and three per operation."""
         return 1 + self.width * (2 + 3 * self.depth)
 
-    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+    def changed(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return mixed images; the numbers set the share, then chain after chain."""
-        check_batch(images, uniform, self.draws)
-        check_bytes(images)
         chains = uniform[:, 1:].unflatten(1, (self.width, -1))
         # Exponential numbers over their sum are uniform on the simplex.
-        weights = -torch.log1p(-precise(chains[..., 0])).clamp(max=-1e-30)
+        weights = torch.log1p(-precise(chains[..., 0])).clamp(max=-1e-30)
         weights = (weights / weights.sum(1, keepdim=True)).float()
         views = images[:, None].expand(-1, self.width, -1, -1, -1).flatten(0, 1)
         views = self._chained(views, chains[..., 1:].flatten(0, 1))

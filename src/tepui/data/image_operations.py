@@ -55,7 +55,7 @@ def operated(
         tensor([[255, 155,  55],
                 [200, 100,   0]], dtype=torch.uint8)
     """
-    check_bytes(images)
+    images = check_bytes(images)
     move = partial(moved, bilinear=bilinear)
     for step, names in ((move, MOVES), (enhanced, ENHANCEMENTS), (toned, TONES)):
         images = where(_is(operation, *names), step, images, operation, magnitude)
@@ -75,13 +75,14 @@ def where(
     return images.index_copy(0, rows, step(images[rows], *(o[rows] for o in others)))
 
 
-def check_bytes(images: Tensor) -> None:
-    """Refuse images that are not bytes, gray or in color."""
-    rule = "be bytes from 0 to 255 (torch.uint8)"
+def check_bytes(images: Tensor) -> Tensor:
+    """Return images that are bytes, gray or in color, and refuse others."""
+    rule = "be bytes (torch.uint8)"
     require(images.dtype == torch.uint8, "images", rule, images.dtype)
     require(
         images.shape[1] in (1, 3), "images", "have 1 or 3 channels", images.shape[1]
     )
+    return images
 
 
 def moved(
@@ -252,7 +253,7 @@ def _read(images: Tensor, x: Tensor, y: Tensor, inside: Tensor) -> Tensor:
     pixel = torch.where(inside, y * width + x, height * width).long().flatten(1)
     pixels = F.pad(images.flatten(2), (0, 1))
     found = pixels.gather(2, pixel[:, None].expand(-1, channels, -1))
-    return found.unflatten(2, x.shape[1:])
+    return found.view(*found.shape[:2], *x.shape[1:])
 
 
 def _table(images: Tensor, operation: Tensor, magnitude: Tensor) -> Tensor:

@@ -370,11 +370,11 @@ def test_no_step_looks_at_values_and_nothing_is_drawn(policy):
 def all_at_once(monkeypatch):
     """Let the CPU compute all samples, as other devices do."""
 
-    def where(chosen, step, images, *others):
+    def applied(chosen, step, images, *others):
         return torch.where(chosen[:, None, None, None], step(images, *others), images)
 
-    monkeypatch.setattr("tepui.data.image_operations.where", where)
-    monkeypatch.setattr("tepui.data.appearance.where", where)
+    monkeypatch.setattr("tepui.data.image_operations.applied", applied)
+    monkeypatch.setattr("tepui.data.appearance.applied", applied)
 
 
 @pytest.mark.parametrize("policy", POLICIES + OTHERS, ids=str)

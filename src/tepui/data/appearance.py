@@ -18,11 +18,11 @@ from tepui.data.augment import (
 )
 from tepui.data.corruptions.filters import border_index
 from tepui.data.image_operations import (
+    applied,
     blend,
     gray,
     hue_turned,
     mean_gray,
-    where,
 )
 
 
@@ -73,13 +73,12 @@ class ColorJitter(ByteAugmentation):
         order = uniform[:, 4:].argsort(dim=1, stable=True)
         for which in order.unbind(1):
             place = which[:, None, None, None]
-            degenerate = torch.where(place == 2, gray(images), images)
-            degenerate = torch.where(place == 1, mean_gray(images), degenerate)
-            degenerate = degenerate * (place > 0)
+            even = mean_gray(images) * (place == 1)
+            degenerate = torch.where(place == 2, gray(images), even)
             own = factor.gather(1, which[:, None])[:, 0]
             images = blend(degenerate, images, own)
             if self.hue > 0 and images.shape[1] == 3:
-                images = where(which == 3, hue_turned, images, turn)
+                images = applied(which == 3, hue_turned, images, turn)
         return images
 
 
@@ -147,7 +146,7 @@ class GaussianBlur(Augmentation):
         """Return blurred images; the two numbers set chance and width."""
         check_batch(images, uniform, self.draws)
         sigma = between(*self.sigma, uniform[:, 1])
-        return where(uniform[:, 0] < self.probability, self._blurred, images, sigma)
+        return applied(uniform[:, 0] < self.probability, self._blurred, images, sigma)
 
     def _blurred(self, images: Tensor, sigma: Tensor) -> Tensor:
         radius = math.ceil(3 * self.sigma[1])

@@ -6,7 +6,7 @@ sample has another operation. So shapes are fixed and nothing waits for the devi
 1. One affine map moves pixels: shear, translate, rotate.
 2. One blend with a degenerate image enhances: brightness, color, contrast, sharpness.
 3. One table of 256 values per channel replaces values: posterize, solarize,
-   autocontrast, equalize, invert.
+   autocontrast, invert. Another one equalizes.
 
 On the CPU only the samples that need a step take it. Results are those of Pillow on
 x86: to the bit, but for rotations read bilinearly, which are within one gray level.
@@ -23,8 +23,8 @@ from tepui.core.checks import require
 
 MOVES = ("shear_x", "shear_y", "translate_x", "translate_y", "rotate")
 ENHANCEMENTS = ("brightness", "color", "contrast", "sharpness")
-TONES = ("posterize", "solarize", "autocontrast", "equalize", "invert")
-OPERATIONS = ("identity", *MOVES, *ENHANCEMENTS, *TONES)
+TONES = ("posterize", "solarize", "autocontrast", "invert")
+OPERATIONS = ("identity", *MOVES, *ENHANCEMENTS, "equalize", *TONES)
 """All operations; a sample's is given by its place."""
 
 # Weights of red, green and blue in gray, of 2 to the power of 16.
@@ -58,11 +58,11 @@ def operated(
     images = check_bytes(images)
     move = partial(moved, bilinear=bilinear)
     for step, names in ((move, MOVES), (enhanced, ENHANCEMENTS), (toned, TONES)):
-        images = where(_is(operation, *names), step, images, operation, magnitude)
-    return images
+        images = applied(_is(operation, *names), step, images, operation, magnitude)
+    return applied(_is(operation, "equalize"), equalized, images)
 
 
-def where(
+def applied(
     chosen: Tensor, step: Callable[..., Tensor], images: Tensor, *others: Tensor
 ) -> Tensor:
     """Return images after a step for the chosen samples, the others as they are.
@@ -115,9 +115,33 @@ def enhanced(images: Tensor, operation: Tensor, magnitude: Tensor) -> Tensor:
 
 
 def toned(images: Tensor, operation: Tensor, magnitude: Tensor) -> Tensor:
-    """Return images after those operations that replace values by a table."""
-    table = _table(images, operation, magnitude)
-    return table.gather(2, images.flatten(2).long()).view_as(images)
+    """Return images after those operations that replace each value by another."""
+    value = torch.arange(256, device=images.device)
+    bits = torch.where(_is(operation, "posterize"), magnitude, 8).long()[:, None]
+    kept = value & (256 - 2 ** (8 - bits))
+    threshold = torch.where(_is(operation, "solarize"), magnitude, 256)
+    threshold = torch.where(_is(operation, "invert"), 0, threshold)[:, None]
+    table = torch.where(kept < threshold, kept, 255 - kept)[:, None]
+    low, high = (part.long()[..., None] for part in images.flatten(2).aminmax(dim=2))
+    chosen = _is(operation, "autocontrast")[:, None, None] & (high > low)
+    spread = precise((high - low).clamp(min=1))
+    scale = torch.full_like(spread, 255) / spread  # a number over it would round twice
+    stretched = (value * scale + -low * scale).clamp(0, 255).long()
+    return _replaced(images, torch.where(chosen, stretched, table))
+
+
+def equalized(images: Tensor) -> Tensor:
+    """Return images whose values are, in each channel, about equally frequent."""
+    pixels = images.flatten(2)
+    value = torch.arange(256, device=images.device)
+    places = value.to(torch.uint8).expand(*pixels.shape[:2], 256).contiguous()
+    # Sorting counts without additions in an order that changes.
+    ordered = pixels.sort().values
+    below = torch.searchsorted(ordered, places)
+    highest = pixels.amax(2, keepdim=True).long()
+    step = below.gather(2, highest) // 255
+    table = ((below + step // 2) // step.clamp(min=1)).clamp(max=255)
+    return _replaced(images, torch.where(step > 0, table, value))
 
 
 def blend(degenerate: Tensor, images: Tensor, factor: Tensor) -> Tensor:
@@ -256,41 +280,10 @@ def _read(images: Tensor, x: Tensor, y: Tensor, inside: Tensor) -> Tensor:
     return found.view(*found.shape[:2], *x.shape[1:])
 
 
-def _table(images: Tensor, operation: Tensor, magnitude: Tensor) -> Tensor:
-    """Return what each value becomes, of shape ``(samples, channels, 256)``."""
-    value = torch.arange(256, device=images.device)
-    bits = torch.where(_is(operation, "posterize"), magnitude, 8).long()[:, None]
-    kept = value & (256 - 2 ** (8 - bits))
-    threshold = torch.where(_is(operation, "solarize"), magnitude, 256)
-    threshold = torch.where(_is(operation, "invert"), 0, threshold)[:, None]
-    table = torch.where(kept < threshold, kept, 255 - kept)[:, None]
-    pixels = images.flatten(2)
-    low, high = (v.long()[..., None] for v in (pixels.amin(2), pixels.amax(2)))
-    for name, other in {
-        "autocontrast": _stretched(value, low, high),
-        "equalize": _equalized(pixels, high),
-    }.items():
-        chosen = _is(operation, name)[:, None, None] & (high > low)
-        table = torch.where(chosen, other, table)
-    return table.to(torch.uint8)
-
-
-def _stretched(value: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    spread = precise((high - low).clamp(min=1))
-    scale = torch.full_like(spread, 255) / spread  # a number over it would round twice
-    return (value * scale + -low * scale).clamp(0, 255).long()
-
-
-def _equalized(pixels: Tensor, high: Tensor) -> Tensor:
-    """Return tables by cumulative counts, those of the highest value left out."""
-    same = torch.arange(256, device=pixels.device)
-    # Sorting finds them without additions in an order that changes.
-    ordered = pixels.sort().values
-    places = same.to(torch.uint8).expand(*pixels.shape[:2], 256)
-    below = torch.searchsorted(ordered, places.contiguous())
-    step = below.gather(2, high) // 255
-    table = ((below + step // 2) // step.clamp(min=1)).clamp(max=255)
-    return torch.where(step > 0, table, same)
+def _replaced(images: Tensor, table: Tensor) -> Tensor:
+    """Return what values become by a table for each sample and channel."""
+    found = table.to(torch.uint8).gather(2, images.flatten(2).long())
+    return found.view_as(images)
 
 
 def _hsv(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:

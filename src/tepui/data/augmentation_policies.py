@@ -35,7 +35,7 @@ from tepui.data.image_operations import (
 FARTHEST = 150 / 331
 # How many magnitudes AutoAugment has, and how many the other two.
 AUTO_LEVELS, LEVELS = 10, 31
-# AutoAugment alone inverts.
+# Only AutoAugment inverts.
 MOST_OPERATIONS = len(OPERATIONS) - 1
 
 # Pairs of operations, each with its probability and its level.

@@ -1,15 +1,16 @@
 """Pillow's operations on batches of bytes, another one for every sample.
 
-Every step is computed for all samples, with parameters that change nothing where a
-sample has another operation. So shapes are fixed and nothing waits for the device:
+Three steps do any operation of any sample, with parameters that change nothing if it
+has another one:
 
 1. One affine map moves pixels: shear, translate, rotate.
 2. One blend with a degenerate image enhances: brightness, color, contrast, sharpness.
 3. One table of 256 values per channel replaces values: posterize, solarize,
    autocontrast, invert. Another one equalizes.
 
-On the CPU only the samples that need a step take it. Results are those of Pillow on
-x86: to the bit, but for rotations read bilinearly, which are within one gray level.
+A GPU computes every step for all samples: shapes are fixed and nothing waits for the
+device. On the CPU only the samples that need a step take it. Results are bit-identical
+to Pillow's on x86, except rotations read bilinearly, within one gray level.
 """
 
 from collections.abc import Callable
@@ -250,25 +251,26 @@ def _bilinear(images: Tensor, matrix: tuple[Tensor, ...]) -> Tensor:
     """Read between four pixels, which are gathered as the bytes of one number."""
     height, width = images.shape[2:]
     a, b, c, d, e, f = matrix
-    column = torch.arange(width, device=images.device) + 0.5
-    row = (torch.arange(height, device=images.device) + 0.5)[:, None]
+    column = torch.arange(width, device=images.device).to(a) + 0.5
+    row = (torch.arange(height, device=images.device).to(a) + 0.5)[:, None]
     x, y = a * column + b * row + c, d * column + e * row + f
     inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
     left, top = (x - 0.5).floor(), (y - 0.5).floor()
     right, down = (x - 0.5 - left)[:, None], (y - 0.5 - top)[:, None]
-    wide = images.int()
+    wide = images
     for axis in (2, 3):
-        place = torch.arange(-1, wide.shape[axis] + 1, device=images.device)
+        place = torch.arange(-1, images.shape[axis] + 1, device=images.device)
         wide = wide.index_select(axis, place.clamp(0, images.shape[axis] - 1))
-    four = wide[..., :-1, :-1] | wide[..., :-1, 1:] << 8
-    four |= wide[..., 1:, :-1] << 16 | wide[..., 1:, 1:] << 24
-    four = _read(four, left.int() + 1, top.int() + 1, inside)
+    lines = (wide[..., :-1, :], wide[..., 1:, :])
+    corners = [part for line in lines for part in (line[..., :-1], line[..., 1:])]
+    four = torch.stack(corners, dim=-1).view(torch.int32)[..., 0]
+    four = _read(four, left.int() + 1, top.int() + 1, inside)[..., None]
     upper, upper_end, lower, lower_end = (
-        (four >> bits & 255).to(right) for bits in (0, 8, 16, 24)
+        part.to(right) for part in four.view(torch.uint8).unbind(-1)
     )
-    upper += (upper_end - upper) * right
-    lower += (lower_end - lower) * right
-    return (upper + (lower - upper) * down).to(torch.uint8)
+    upper += upper_end.sub_(upper).mul_(right)
+    lower += lower_end.sub_(lower).mul_(right)
+    return upper.add_(lower.sub_(upper).mul_(down)).to(torch.uint8)
 
 
 def _read(images: Tensor, x: Tensor, y: Tensor, inside: Tensor) -> Tensor:

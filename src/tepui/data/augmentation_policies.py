@@ -1,15 +1,6 @@
 """Augmentation by random operations: which ones, and how much, a policy draws.
 
 All work on bytes, gray or in color. Floats in ``[0, 1]`` are rounded to bytes and back.
-
-References:
-    Cubuk et al., AutoAugment: Learning Augmentation Policies from Data, CVPR 2019.
-    Cubuk et al., RandAugment: Practical Automated Data Augmentation with a Reduced
-    Search Space, NeurIPS 2020.
-    Müller and Hutter, TrivialAugment: Tuning-free Yet State-of-the-Art Data
-    Augmentation, ICCV 2021.
-    Hendrycks et al., AugMix: A Simple Data Processing Method to Improve Robustness and
-    Uncertainty, ICLR 2020.
 """
 
 from dataclasses import dataclass
@@ -86,6 +77,10 @@ class TrivialAugment(ByteAugmentation):
         >>> uniform = torch.tensor([[0.0, 0.0, 0.0], [0.45, 0.99, 0.0]])
         >>> TrivialAugment()(images, uniform)[:, 0, 0, 0]
         tensor([100, 199], dtype=torch.uint8)
+
+    References:
+        Müller and Hutter, TrivialAugment: Tuning-free Yet State-of-the-Art Data
+        Augmentation, ICCV 2021.
     """
 
     draws: ClassVar[int] = 3
@@ -115,6 +110,10 @@ class RandAugment(ByteAugmentation):
         >>> policy = RandAugment(operations=2, level=9)
         >>> policy(images, torch.rand(5, policy.draws)).shape
         torch.Size([5, 3, 32, 32])
+
+    References:
+        Cubuk et al., RandAugment: Practical Automated Data Augmentation with a Reduced
+        Search Space, NeurIPS 2020.
     """
 
     operations: int = 2
@@ -154,6 +153,9 @@ class AutoAugment(ByteAugmentation):
         >>> images = torch.zeros(5, 3, 32, 32, dtype=torch.uint8)
         >>> AutoAugment()(images, torch.rand(5, 5)).shape
         torch.Size([5, 3, 32, 32])
+
+    References:
+        Cubuk et al., AutoAugment: Learning Augmentation Policies from Data, CVPR 2019.
     """
 
     draws: ClassVar[int] = 5
@@ -193,6 +195,10 @@ class AugMix(ByteAugmentation):
         >>> policy = AugMix()
         >>> policy(images, torch.rand(5, policy.draws)).shape
         torch.Size([5, 3, 32, 32])
+
+    References:
+        Hendrycks et al., AugMix: A Simple Data Processing Method to Improve Robustness
+        and Uncertainty, ICLR 2020.
     """
 
     severity: float = 3.0

@@ -194,6 +194,20 @@ def test_options_come_from_yaml_too(tmp_path):
     assert written["augment"] == [{"class": "RandomCrop", "padding": 1, "fill": 0.0}]
 
 
+def test_policies_are_named_like_other_augmentations(tmp_path, capsys):
+    words = ["--augment", "trivialaugment", "RandomCrop", "AugMix(severity=2.0)"]
+    how = ["--model", "MLP", "--model.hidden", "[4]", "--members", "1", "--epochs", "1"]
+    main(["train", *how, *words, "--quiet", "--out", str(tmp_path / "run")])
+    written = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
+    assert [step["class"] for step in written["augment"]] == [
+        *("TrivialAugment", "RandomCrop", "AugMix")
+    ]
+    assert written["augment"][2]["severity"] == 2
+    with pytest.raises(SystemExit):
+        main(["train", *how, "--augment", "RandAugment(level=40)"])
+    assert "level must lie in [0, 30], got 40" in capsys.readouterr().err
+
+
 MODULE = """
 from torch import nn
 

@@ -70,6 +70,10 @@ def test_methods_are_compared_on_pixels_without_sharpness(tmp_path):
             "augment must leave pixels where they are, since targets of pixels do not "
             "move with them, got 'HorizontalFlip, RandomCrop'",
         ),
+        (
+            [*MODEL, "--augment", "AugMix", "RandomErasing", "TrivialAugment"],
+            "move with them, got 'AugMix, TrivialAugment'",
+        ),
     ],
 )
 def test_what_does_not_go_with_masks_is_refused(words, said, capsys):

@@ -6,7 +6,13 @@ import torch.nn.functional as F
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tepui.data import Augmentation, HorizontalFlip, RandomCrop, RandomResizedCrop
+from tepui.data import (
+    Augmentation,
+    HorizontalFlip,
+    RandomCrop,
+    RandomErasing,
+    RandomResizedCrop,
+)
 from tepui.data.augment import augment
 
 EDGES = torch.tensor([0.0, 0.5, math.nextafter(1, 0)], dtype=torch.float64)
@@ -58,7 +64,7 @@ def sides_naive(image, scale, ratio, u):
     return math.sqrt(area / aspect), math.sqrt(area * aspect)
 
 
-def resized_crop_naive(image, size, scale, ratio, u):
+def window_naive(image, scale, ratio, u):
     _, height, width = image.shape
     tall, wide = sides_naive(image, scale, ratio, u)
     # A tie is left to rounding error.
@@ -66,7 +72,13 @@ def resized_crop_naive(image, size, scale, ratio, u):
     tall, wide = min(max(round(tall), 1), height), min(max(round(wide), 1), width)
     top = math.floor(float(u[2]) * (height - tall + 1))
     left = math.floor(float(u[3]) * (width - wide + 1))
-    window = image[None, :, top : top + tall, left : left + wide].double()
+    return slice(top, top + tall), slice(left, left + wide)
+
+
+def resized_crop_naive(image, size, scale, ratio, u):
+    _, height, width = image.shape
+    rows, columns = window_naive(image, scale, ratio, u)
+    window = image[None, :, rows, columns].double()
     out = (size, size) if size else (height, width)
     return F.interpolate(window, out, mode="bilinear", align_corners=False)[0]
 
@@ -111,6 +123,26 @@ def test_resized_crop_matches_naive(batch, size, scale, ratio):
     # Bytes are rounded, after arithmetic in float32.
     tolerance = 0.501 if images.dtype == torch.uint8 else 1e-9
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=tolerance)
+
+
+@quickly
+@given(
+    batches(5),
+    st.sampled_from([0.0, 0.3, 1.0]),
+    st.sampled_from([(0.02, 0.33), (0.5, 0.5), (0.9, 1.0)]),
+    st.sampled_from([(0.3, 3.3), (1.0, 1.0)]),
+    st.sampled_from([0.0, 128 / 255, 1.0]),
+)
+def test_erasing_matches_naive(batch, probability, scale, ratio, fill):
+    images, uniform = batch
+    found = RandomErasing(probability, scale, ratio, fill)(images, uniform)
+    value = round(fill * 255) if images.dtype == torch.uint8 else fill
+    expected = images.clone()
+    for image, u in zip(expected, uniform, strict=True):
+        if u[0] < probability:
+            image[:, *window_naive(image, scale, ratio, u[1:])] = value
+    assert found.dtype == images.dtype
+    assert torch.equal(found, expected)
 
 
 def test_flip_needs_a_number_below_the_probability():

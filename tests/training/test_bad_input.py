@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import tepui
 from tepui.core.storage import read_json
-from tepui.data import Arrays, HorizontalFlip
+from tepui.data import Arrays, AugMix, HorizontalFlip, Normalize, TrivialAugment
 from tepui.losses import BinaryCrossEntropy, binary_cross_entropy
 from tepui.methods import (
     A2D,
@@ -285,6 +285,32 @@ def test_images_of_the_wrong_shape_are_named_when_augmented():
             lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 3)),
             augment=[HorizontalFlip()],
         )
+
+
+def flat_images():
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, CLASSES))
+
+
+@pytest.mark.parametrize("wrap", [lambda data: data, list], ids=["tensors", "loaded"])
+@pytest.mark.parametrize("policy", [TrivialAugment(), AugMix()], ids=repr)
+def test_standardized_images_cannot_be_bytes(tmp_path, wrap, policy):
+    data = images()
+    standard = Arrays(4 * data.inputs - 2, data.targets)
+    how = {"augment": [policy], "out": tmp_path / "run"}
+    with pytest.raises(ValueError, match=r"images must lie in \[0, 1\] to be rounded"):
+        fitted(wrap(standard), flat_images, **how)
+    assert not (tmp_path / "run").exists()
+    normalized = Arrays(data.inputs, data.targets, Normalize((0.5,), (0.2,)))
+    assert fitted(normalized, flat_images, **how).path.exists()
+
+
+def test_policies_are_for_images():
+    data = Arrays({"input": numbers().inputs}, numbers().targets)
+    with pytest.raises(ValueError, match="augment must be empty for dict inputs, got"):
+        fitted(data, linear, augment=[TrivialAugment()])
+    table = Arrays(numbers().inputs.sigmoid(), numbers().targets)
+    with pytest.raises(ValueError, match="images must have shape"):
+        fitted(table, linear, augment=[TrivialAugment()])
 
 
 @pytest.mark.parametrize("change", [torch.Tensor.float, lambda labels: labels[:, None]])

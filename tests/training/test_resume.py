@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import tepui
-from tepui.data import HorizontalFlip, RandomCrop
+from tepui.data import AugMix, HorizontalFlip, RandomCrop, TrivialAugment
 from tepui.methods import SAM, DeepEnsemble
 from training.cases import (
     Noisy,
@@ -53,6 +53,12 @@ def test_resumed_equals_uninterrupted(tmp_path, method, optimizer, factory):
     parts = killed_and_resumed(images(), tmp_path / "parts", 0, 1, 1, 3, **how)
     assert_same_runs(whole, parts)
     assert_same_bits(whole, fitted(images(), **how))
+
+
+def test_policies_resume(tmp_path):
+    how = {"augment": (TrivialAugment(), RandomCrop(1), AugMix()), "epochs": 3}
+    parts = killed_and_resumed(images(), tmp_path, 1, 2, **how)
+    assert_same_runs(fitted(images(), **how), parts)
 
 
 def test_a_loaded_data_set_with_random_transforms_resumes(tmp_path):

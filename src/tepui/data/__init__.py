@@ -1,12 +1,20 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
+from tepui.data.appearance import ColorJitter, GaussianBlur, RandomGrayscale
 from tepui.data.arrays import Arrays, Batch, Division, Normalize
 from tepui.data.arrays_on_disk import ArraysOnDisk
 from tepui.data.augment import (
     Augmentation,
     HorizontalFlip,
     RandomCrop,
+    RandomErasing,
     RandomResizedCrop,
+)
+from tepui.data.augmentation_policies import (
+    AugMix,
+    AutoAugment,
+    RandAugment,
+    TrivialAugment,
 )
 from tepui.data.convert import to_arrays
 from tepui.data.corruptions.apply import CORRUPTIONS, STANDARD, Corruption, corrupt
@@ -66,8 +74,11 @@ __all__ = [
     "ArrayFile",
     "Arrays",
     "ArraysOnDisk",
+    "AugMix",
     "Augmentation",
+    "AutoAugment",
     "Batch",
+    "ColorJitter",
     "Corrupted",
     "CorruptedArrays",
     "CorruptedFolders",
@@ -77,6 +88,7 @@ __all__ = [
     "Draws",
     "FashionMNIST",
     "Frame",
+    "GaussianBlur",
     "GaussianNoise",
     "HorizontalFlip",
     "HuggingFace",
@@ -90,7 +102,10 @@ __all__ = [
     "ImageNetSketch",
     "Normalize",
     "Preparation",
+    "RandAugment",
     "RandomCrop",
+    "RandomErasing",
+    "RandomGrayscale",
     "RandomResizedCrop",
     "StoredArray",
     "StoredData",
@@ -99,6 +114,7 @@ __all__ = [
     "TinyImageNet",
     "TinyImageNetC",
     "Tokenizer",
+    "TrivialAugment",
     "UniformNoise",
     "UnlabeledFolder",
     "corrupt",

@@ -18,16 +18,16 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.types import check_fields
 from tepui.data.arrays import Inputs
+from tepui.data.image_operations import check_bytes
 
 
 class Augmentation(ABC):
-    """Maps images and uniform numbers to images of the same kind.
+    """Maps images and uniform numbers to images of the same kind."""
 
-    Attributes:
-        draws: How many uniform numbers a sample needs.
-    """
-
-    draws: ClassVar[int]
+    @property
+    @abstractmethod
+    def draws(self) -> int:
+        """How many uniform numbers a sample needs."""
 
     @abstractmethod
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
@@ -39,6 +39,35 @@ class Augmentation(ABC):
 
         Returns:
             Images of the same type.
+        """
+
+
+class ByteAugmentation(Augmentation):
+    """Maps bytes to bytes; floats in ``[0, 1]`` are rounded to bytes and back."""
+
+    @final
+    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+        """Return augmented images."""
+        check_batch(images, uniform, self.draws)
+        if not images.is_floating_point():
+            return self.changed(check_bytes(images), uniform)
+        if images.device.type == "cpu":  # another device would be waited for
+            check_levels(images)
+        levels = (images.float() * 255).round().clamp(0, 255).to(torch.uint8)
+        changed = self.changed(check_bytes(levels), uniform)
+        return (changed.float() / 255).to(images.dtype)
+
+    @abstractmethod
+    def changed(self, images: Tensor, uniform: Tensor) -> Tensor:
+        """Return augmented bytes.
+
+        Args:
+            images: Bytes of shape ``(samples, channels, height, width)``, of one or
+                three channels.
+            uniform: Numbers in ``[0, 1)`` of shape ``(samples, draws)``.
+
+        Returns:
+            Bytes of the same shape.
         """
 
 
@@ -69,11 +98,11 @@ class RandomCrop(Augmentation):
 
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return windows whose top and left follow from the two uniform numbers."""
-        _check(images, uniform, self.draws)
+        check_batch(images, uniform, self.draws)
         fill = round(self.fill * 255) if images.dtype == torch.uint8 else self.fill
         padded = F.pad(images, (self.padding,) * 4, value=fill)
         windows = padded.unfold(2, images.shape[2], 1).unfold(3, images.shape[3], 1)
-        top, left = _choice(uniform, 2 * self.padding + 1).unbind(1)
+        top, left = choice(uniform, 2 * self.padding + 1).unbind(1)
         return windows[torch.arange(len(images), device=images.device), :, top, left]
 
 
@@ -96,12 +125,11 @@ class HorizontalFlip(Augmentation):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        rule = "lie in [0, 1]"
-        require(0 <= self.probability <= 1, "probability", rule, self.probability)
+        check_probability(self.probability)
 
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return samples mirrored where the uniform number is below probability."""
-        _check(images, uniform, self.draws)
+        check_batch(images, uniform, self.draws)
         mirrored = (uniform < self.probability)[:, :, None, None]
         return torch.where(mirrored, images.flip(-1), images)
 
@@ -135,32 +163,67 @@ class RandomResizedCrop(Augmentation):
     def __post_init__(self) -> None:
         check_fields(self)
         require(self.size is None or self.size > 0, "size", "be positive", self.size)
-        low, high = self.scale
-        rule = "be increasing within (0, 1]"
-        require(0 < low <= high <= 1, "scale", rule, self.scale)
-        low, high = self.ratio
-        require(0 < low <= high, "ratio", "be positive and increasing", self.ratio)
+        _check_window(self.scale, self.ratio)
 
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return resized windows; the four numbers set area, shape, top and left."""
-        _check(images, uniform, self.draws)
+        check_batch(images, uniform, self.draws)
         height, width = images.shape[2:]
-        rows, columns = self._window(height, width, uniform)
+        rows, columns = _window(height, width, self.scale, self.ratio, uniform)
         y = _centers(*rows, self.size or height)
         x = _centers(*columns, self.size or width)
         return _sample(images, y, x)
 
-    def _window(
-        self, height: int, width: int, uniform: Tensor
-    ) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-        """Return (top, length) and (left, length) in whole pixels."""
-        area = height * width * _between(*self.scale, uniform[:, 0])
-        low, high = self.ratio
-        ratio = _between(math.log(low), math.log(high), uniform[:, 1]).exp()
-        tall = (area / ratio).sqrt().round().clamp(1, height)
-        wide = (area * ratio).sqrt().round().clamp(1, width)
-        top = _choice(uniform[:, 2], height - tall + 1)
-        return (top, tall), (_choice(uniform[:, 3], width - wide + 1), wide)
+
+@final
+@dataclass(frozen=True)
+class RandomErasing(Augmentation):
+    """Fill a window of random area, shape and position with a probability.
+
+    A window that does not fit is cut down to the image, where torchvision would draw up
+    to nine times more.
+
+    Attributes:
+        probability: Chance that a sample loses a window.
+        scale: Smallest and largest share of the area.
+        ratio: Smallest and largest width over height.
+        fill: Value of the filled pixels, from 0 to 1 even for bytes.
+
+    Example:
+        >>> erasing = RandomErasing(probability=1.0, scale=(0.25, 0.25), ratio=(1, 1))
+        >>> erasing(torch.ones(1, 1, 2, 2), torch.tensor([[0.0, 0.0, 0.0, 0.9, 0.0]]))
+        tensor([[[[1., 1.],
+                  [0., 1.]]]])
+
+    References:
+        Zhong et al., Random Erasing Data Augmentation, AAAI 2020.
+    """
+
+    draws: ClassVar[int] = 5
+    probability: float = 0.5
+    scale: tuple[float, float] = (0.02, 0.33)
+    ratio: tuple[float, float] = (0.3, 3.3)
+    fill: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        check_probability(self.probability)
+        _check_window(self.scale, self.ratio)
+        require(0 <= self.fill <= 1, "fill", "lie in [0, 1]", self.fill)
+
+    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
+        """Return images less a window; numbers set chance, area, shape, top, left."""
+        check_batch(images, uniform, self.draws)
+        height, width = images.shape[2:]
+        sides = _window(height, width, self.scale, self.ratio, uniform[:, 1:])
+        rows, columns = (
+            _within(*side, size)
+            for side, size in zip(sides, (height, width), strict=True)
+        )
+        erased = rows[:, None, :, None] & columns[:, None, None, :]
+        erased &= (uniform[:, 0] < self.probability)[:, None, None, None]
+        fill = round(self.fill * 255) if images.dtype == torch.uint8 else self.fill
+        return images.masked_fill(erased, fill)
 
 
 def augment(
@@ -175,7 +238,7 @@ def augment(
         torch.uint8
     """
     draws = [augmentation.draws for augmentation in augmentations]
-    _check(images, uniform, sum(draws))
+    check_batch(images, uniform, sum(draws))
     for step, columns in zip(augmentations, uniform.split(draws, dim=1), strict=True):
         images = step(images, columns)
     return images
@@ -193,7 +256,8 @@ def augmented(
     return augment(inputs, augmentations, uniform)
 
 
-def _check(images: Tensor, uniform: Tensor, draws: int) -> None:
+def check_batch(images: Tensor, uniform: Tensor, draws: int) -> None:
+    """Refuse images without four axes, and uniform numbers of another shape."""
     rule = "have shape (samples, channels, height, width)"
     require(images.ndim == 4, "images", rule, tuple(images.shape))
     expected = (len(images), draws)
@@ -201,13 +265,58 @@ def _check(images: Tensor, uniform: Tensor, draws: int) -> None:
     require(uniform.shape == expected, "uniform", rule, tuple(uniform.shape))
 
 
-def _choice(uniform: Tensor, count: Tensor | int) -> Tensor:
+def check_levels(images: Tensor) -> None:
+    """Refuse floats outside ``[0, 1]``, which have no bytes."""
+    if images.is_floating_point():
+        low, high = (bound.item() for bound in images.aminmax())
+        rule = "lie in [0, 1] to be rounded to bytes (augment before standardizing)"
+        require(low >= 0 and high <= 1, "images", rule, f"{low:.3g} to {high:.3g}")
+
+
+def check_probability(probability: float) -> None:
+    """Refuse what is no probability."""
+    require(0 <= probability <= 1, "probability", "lie in [0, 1]", probability)
+
+
+def choice(uniform: Tensor, count: Tensor | int) -> Tensor:
     """Map numbers in ``[0, 1)`` to whole numbers from 0 to ``count - 1``."""
     return (uniform * count).long()
 
 
-def _between(low: float, high: float, uniform: Tensor) -> Tensor:
+def between(low: float, high: float, uniform: Tensor) -> Tensor:
+    """Map numbers in ``[0, 1)`` to numbers from ``low`` to ``high``."""
     return low + (high - low) * uniform
+
+
+def _check_window(scale: tuple[float, float], ratio: tuple[float, float]) -> None:
+    low, high = scale
+    require(0 < low <= high <= 1, "scale", "be increasing within (0, 1]", scale)
+    low, high = ratio
+    require(0 < low <= high, "ratio", "be positive and increasing", ratio)
+
+
+def _window(
+    height: int,
+    width: int,
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    uniform: Tensor,
+) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Return (top, length) and (left, length) in whole pixels."""
+    area = height * width * between(*scale, uniform[:, 0])
+    low, high = ratio
+    shape = between(math.log(low), math.log(high), uniform[:, 1]).exp()
+    tall = (area / shape).sqrt().round().clamp(1, height)
+    wide = (area * shape).sqrt().round().clamp(1, width)
+    top = choice(uniform[:, 2], height - tall + 1)
+    return (top, tall), (choice(uniform[:, 3], width - wide + 1), wide)
+
+
+def _within(start: Tensor, length: Tensor, size: int) -> Tensor:
+    """Return which of ``size`` pixels each window covers."""
+    place = torch.arange(size, device=start.device)
+    start, length = start[:, None], length[:, None]
+    return (place >= start) & (place < start + length)
 
 
 def _centers(start: Tensor, length: Tensor, size: int) -> Tensor:

@@ -15,9 +15,17 @@ from tepui.core.warning import warn
 from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.data.augment import (
     Augmentation,
+    ByteAugmentation,
     HorizontalFlip,
     RandomCrop,
     RandomResizedCrop,
+    check_levels,
+)
+from tepui.data.augmentation_policies import (
+    AugMix,
+    AutoAugment,
+    RandAugment,
+    TrivialAugment,
 )
 from tepui.data.checked_targets import checked_targets
 from tepui.data.class_names import class_names, same_classes
@@ -25,6 +33,7 @@ from tepui.data.files.table import Table
 from tepui.data.loading import as_arrays, at_rows, length
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
+from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.some_members import check_seeds
 from tepui.losses import CrossEntropy, Loss, task_of
@@ -39,7 +48,10 @@ from tepui.training.shards import FEWEST_SAMPLES
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 from tepui.training.targets import check_loss, check_yes_or_no, classifies
 
-MOVING = (RandomCrop, HorizontalFlip, RandomResizedCrop)
+MOVING = (
+    *(AugMix, AutoAugment, HorizontalFlip, RandAugment, RandomCrop),
+    *(RandomResizedCrop, TrivialAugment),
+)
 
 
 class RunData(NamedTuple):
@@ -175,6 +187,7 @@ def check_data(
     check_yes_or_no("the training data", data.train, spec.loss)
     _check_pixels(spec, few.targets)
     _check_augment(spec.augment, few.targets)
+    _check_levels(spec.augment, data.train, few.inputs)
     sizes = exchange.collect(dict(zip(owned, own, strict=True)))
     rule = "have members with equally many outputs where they meet inside the loss"
     coupled = isinstance(spec.method, CoupledMethod)
@@ -213,6 +226,16 @@ def _check_augment(steps: Sequence[Augmentation], targets: Tensor) -> None:
     moving = [type(step).__name__ for step in steps if isinstance(step, MOVING)]
     rule = "leave pixels where they are, since targets of pixels do not move with them"
     require(targets.ndim <= 2 or not moving, "augment", rule, ", ".join(moving))
+
+
+def _check_levels(
+    steps: Sequence[Augmentation], dataset: Dataset[Any], prepared: Inputs
+) -> None:
+    """Refuse floats that augmentations of bytes cannot change."""
+    held = dataset if isinstance(dataset, StoredData) else as_arrays(dataset)
+    raw = prepared if held is None else held.raw(torch.arange(min(2, len(held))))
+    if isinstance(raw, Tensor) and any(isinstance(s, ByteAugmentation) for s in steps):
+        check_levels(raw)
 
 
 def check_task(spec: TrainingSpec) -> None:

@@ -10,6 +10,8 @@ import pytest
 import tepui
 from tepui.core.storage import read_tensors, same_bits
 
+pytestmark = pytest.mark.slow
+
 # Children of one process: it takes longer to import everything than to compare.
 SCRIPT = """
 import os, random, shutil, signal, sys, time

@@ -24,6 +24,8 @@ from tepui.models import MLP
 from tepui.training.described import to_jsonable
 from tepui.training.run_folder import RunFolder
 
+pytestmark = pytest.mark.slow
+
 FILE = ROOT / "docs/from_released_code.md"
 PAGE = FILE.read_text()
 COMMANDS = [shlex.split(line)[1:] for line in commands(FILE)]

@@ -69,6 +69,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/ruff format --check $(SOURCES)
 	$(BIN)/lint-imports
+	$(BIN)/python tests/weight.py
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

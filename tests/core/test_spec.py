@@ -151,7 +151,7 @@ def test_a_person_may_leave_quotes_out(typed, expected):
         return
     assert read(typed, "data", own=True).keywords == expected
     if "'" not in typed and "," not in typed:
-        with pytest.raises(ValueError, match="path must be quoted|must be written"):
+        with pytest.raises(ValueError, match=r"path must be quoted|must be written"):
             read(typed, "data")
 
 
@@ -206,11 +206,11 @@ def test_a_file_reaches_nothing_but_the_table(tmp_path, monkeypatch):
         "SharpBalance(base='evil_code.Net')",
         "./evil_code.py:Net",
     ):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="must"):
             read(text, "method")
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="must"):
             from_document({"class": text})
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="must"):
         from_document({"class": "SharpBalance", "base": {"class": "evil_code.Net"}})
     assert "evil_code" not in sys.modules
 

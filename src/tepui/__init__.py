@@ -1,58 +1,90 @@
 """Deep ensembles whose members are flat and different from each other."""
 
 import logging
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from tepui import (
-    data,
-    losses,
-    methods,
-    metrics,
-    models,
-    optim,
-    sharpness,
-    theory,
-)
-from tepui.core.hyperparameters import hyperparameter_grid
+from tepui.core.late import late as _late
 from tepui.core.notebooks import ShownInNotebooks as _ShownInNotebooks
-from tepui.core.task import Task
 from tepui.core.version import __version__
-from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.loading import load
-from tepui.ensembles.prediction import Prediction
-from tepui.evaluation.combining import (
-    Aggregated,
-    OracleSelection,
-    aggregations,
-    oracle_selection,
-)
-from tepui.evaluation.evaluate import evaluate
-from tepui.evaluation.measure import EnsembleMeasurement, measure
-from tepui.evaluation.ood import Detection
-from tepui.evaluation.results import Evaluation
-from tepui.evaluation.scores import Scores
-from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
-from tepui.evaluation.stored_logits import StoredLogits, read_logits
-from tepui.modules.features import cached_features
-from tepui.modules.pruning import Prune
-from tepui.training import (
-    SGD,
-    AdamW,
-    Callback,
-    Constant,
-    Cosine,
-    EarlyStopping,
-    EpochRecord,
-    FromFunction,
-    MultiStep,
-    Run,
-    TrainingDiverged,
-    fit,
-)
+
+if _TYPE_CHECKING:
+    from tepui import (
+        data,
+        losses,
+        methods,
+        metrics,
+        models,
+        optim,
+        sharpness,
+        theory,
+    )
+    from tepui.core.hyperparameters import hyperparameter_grid
+    from tepui.core.task import Task
+    from tepui.ensembles.ensemble import Ensemble
+    from tepui.ensembles.loading import load
+    from tepui.ensembles.prediction import Prediction
+    from tepui.evaluation.combining import (
+        Aggregated,
+        OracleSelection,
+        aggregations,
+        oracle_selection,
+    )
+    from tepui.evaluation.evaluate import evaluate
+    from tepui.evaluation.measure import EnsembleMeasurement, measure
+    from tepui.evaluation.ood import Detection
+    from tepui.evaluation.results import Evaluation
+    from tepui.evaluation.scores import Scores
+    from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
+    from tepui.evaluation.stored_logits import StoredLogits, read_logits
+    from tepui.modules.features import cached_features
+    from tepui.modules.pruning import Prune
+    from tepui.training import (
+        SGD,
+        AdamW,
+        Callback,
+        Constant,
+        Cosine,
+        EarlyStopping,
+        EpochRecord,
+        FromFunction,
+        MultiStep,
+        Run,
+        TrainingDiverged,
+        fit,
+    )
+else:
+    __getattr__ = _late(
+        __name__,
+        {
+            "": "data export hub losses methods metrics models optim papers report "
+            "sharpness sklearn studies testing theory tracking",
+            "tepui.core.hyperparameters": "hyperparameter_grid",
+            "tepui.core.task": "Task",
+            "tepui.ensembles.ensemble": "Ensemble",
+            "tepui.ensembles.loading": "load",
+            "tepui.ensembles.prediction": "Prediction",
+            "tepui.evaluation.combining": "Aggregated OracleSelection aggregations "
+            "oracle_selection",
+            "tepui.evaluation.evaluate": "evaluate",
+            "tepui.evaluation.measure": "EnsembleMeasurement measure",
+            "tepui.evaluation.ood": "Detection",
+            "tepui.evaluation.results": "Evaluation",
+            "tepui.evaluation.scores": "Scores",
+            "tepui.evaluation.soup": "GreedySoup greedy_soup uniform_soup",
+            "tepui.evaluation.stored_logits": "StoredLogits read_logits",
+            "tepui.modules.features": "cached_features",
+            "tepui.modules.pruning": "Prune",
+            "tepui.training": "SGD AdamW Callback Constant Cosine EarlyStopping "
+            "EpochRecord FromFunction MultiStep Run TrainingDiverged fit",
+        },
+    )
 
 # Quiet unless an application asks: logging.getLogger("tepui").setLevel("INFO").
 logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def _piece_of_page(shown: object) -> str:
@@ -63,26 +95,6 @@ def _piece_of_page(shown: object) -> str:
 
 
 _ShownInNotebooks._repr_html_ = _piece_of_page
-
-# Packages that stand on others, loaded where somebody first asks for them.
-_LATER = (
-    "export",
-    "hub",
-    "papers",
-    "report",
-    "sklearn",
-    "studies",
-    "testing",
-    "tracking",
-)
-
-if not _TYPE_CHECKING:  # a type checker would take every name for one of these
-
-    def __getattr__(name: str) -> object:
-        if name in _LATER:
-            return _import_module(f"tepui.{name}")
-        raise AttributeError(f"module 'tepui' has no attribute {name!r}")
-
 
 __all__ = [
     "SGD",

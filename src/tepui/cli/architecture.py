@@ -6,7 +6,6 @@ of classes and the channels and size of the images. What was written stays.
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any
@@ -14,67 +13,31 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.cli.importing import imported
-from tepui.cli.known import known_classes, known_spelling
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.task import CLASSIFICATION, UNKNOWN, Task
 from tepui.data.loading import targets_of
 from tepui.data.prepared_like import image_shape
 from tepui.models import MLP, ConvNet
 
-Factory = Callable[[], nn.Module]
-
-
-@dataclass(frozen=True)
-class Architecture:
-    """A model's class with the options that were written."""
-
-    factory: Callable[..., nn.Module]
-    free: frozenset[str] = frozenset()  # arguments that it takes and nobody wrote
-
-    def __call__(self) -> nn.Module:
-        """Return the model with the defaults of its class."""
-        return self.factory()
+Factory = Callable[..., nn.Module]
 
 
 def member_factories(
-    model: Factory | None,
-    models: Sequence[str] | None,
-    data: Dataset[Any] | None,
-    task: Task | None = None,
+    models: Sequence[Factory] | None, data: Dataset[Any] | None, task: Task | None = None
 ) -> Factory | list[Factory] | None:
-    """Return what ``--model`` or ``--models`` name: one for all members, or for each.
+    """Return what ``--model`` names: one for all members, or one for each.
 
     Example:
         >>> import tepui
+        >>> from tepui.models import MLP, ConvNet
         >>> data = tepui.data.Digits()
-        >>> first, second = member_factories(None, ["ConvNet", "mlp"], data)
+        >>> first, second = member_factories([ConvNet, MLP], data)
         >>> first().config["num_classes"], second().config["in_features"]
         (10, 64)
     """
-    require(model is None or not models, "--models", "not go with --model", models)
-    chosen = [model] if models is None and model is not None else []
-    chosen += [named_model(name) for name in models or ()]
+    chosen = models or ()
     factories = [one if data is None else fitted(one, data, task) for one in chosen]
     return factories[0] if len(factories) == 1 else factories or None
-
-
-def named_model(name: str) -> Architecture:
-    """Return the model that ``--models`` names: one of tepui's, or any by its path."""
-    kinds = {kind.__name__: kind for kind in known_classes()["--model"]}
-    if "." not in name:
-        name = known_spelling(name, kinds)
-        one_of("--models", name, kinds)
-    factory = kinds[name] if name in kinds else imported("--models", name, "models")
-    return of_factory("--models", factory, name)
-
-
-def of_factory(option: str, factory: Any, name: str) -> Architecture:
-    """Return any callable as a model none of whose arguments were written."""
-    rule = "name what returns a new model, such as a class or a function"
-    makes = callable(factory) and not isinstance(factory, nn.Module)
-    require(makes, option, rule, name)
-    return Architecture(factory, frozenset(inspect.signature(factory).parameters))
 
 
 def fitted(
@@ -100,13 +63,13 @@ def fitted(
     return fitted_to(facts, model)
 
 
-def _default_model(facts: Mapping[str, int]) -> Architecture:
+def _default_model(facts: Mapping[str, int]) -> Factory:
     """Return a small model for images, or for rows of numbers."""
     if "in_channels" in facts:
-        return Architecture(ConvNet, frozenset({"num_classes", "in_channels"}))
+        return ConvNet
     rule = "be given for samples that are neither images nor rows of numbers, such as "
     require("in_features" in facts, "--model", f"{rule}Albert for text", None)
-    return Architecture(MLP, frozenset({"num_classes", "in_features"}))
+    return MLP
 
 
 def has_masks(data: Dataset[Any]) -> bool:
@@ -115,12 +78,12 @@ def has_masks(data: Dataset[Any]) -> bool:
     return targets is not None and targets.ndim > 2
 
 
-def fitted_to(facts: Mapping[str, int], model: Factory) -> Factory:
+def fitted_to(facts: Mapping[str, int], model: Callable[..., nn.Module]) -> Factory:
     """Return a model whose arguments that nobody wrote follow from some facts."""
-    if not isinstance(model, Architecture):
-        return model
-    values = {name: facts[name] for name in model.free & facts.keys()}
-    return partial(model.factory, **values)
+    taken = inspect.signature(model).parameters
+    written = model.keywords if isinstance(model, partial) else {}
+    free = {n: value for n, value in facts.items() if n in taken and n not in written}
+    return partial(model, **free)
 
 
 def facts_of(data: Dataset[Any], task: Task = CLASSIFICATION) -> dict[str, int]:

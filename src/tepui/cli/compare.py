@@ -1,240 +1,180 @@
 """``tepui compare``: train several methods, print the table, write the report."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from torch import nn
-
-from tepui.cli.architecture import fitted, has_masks
-from tepui.cli.console import console
-from tepui.cli.datasets import (
+from tepui.cli.values import (
     Data,
-    corrupted_images,
-    corruptions_for,
-    natural_shifts,
-    part,
-    unfamiliar,
-    unlabeled_data,
-    warn_of_compiling,
+    DataSets,
+    Loss,
+    Methods,
+    Model,
+    Share,
+    Text,
+    Whole,
+    Wholes,
+    Words,
 )
-from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
-from tepui.cli.extractor import extractor_and_head
-from tepui.cli.folders import folder_for, resumable
-from tepui.cli.kept_methods import with_earlier
-from tepui.cli.kept_options import Keeping
-from tepui.cli.known import KnownLoss
-from tepui.cli.loss import check_loss_given, loss_named
-from tepui.cli.own_functions import own_functions
-from tepui.cli.plan_table import plan_table
-from tepui.cli.remembered import remember
-from tepui.cli.tested import check_unseen
-from tepui.cli.tracking import TrackerName, trackers_named
-from tepui.cli.validation import validation_data
-from tepui.core.checks import require
-from tepui.core.replacing import check_writable
-from tepui.core.seeding import SEED
-from tepui.data import Digits
-from tepui.data.shifts import Shifts
-from tepui.evaluation.stored_logits import LogitType
-from tepui.losses import task_of
-from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
-from tepui.report import printed_table, write_report
-from tepui.report.story import told
-from tepui.report.unfamiliar import unfamiliar_sentence
-from tepui.studies import compare as compare_methods
-from tepui.studies import load_reports
-from tepui.studies.comparison_plan import planned_comparison
-from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
-from tepui.training import SGD, AdamW, exchange_here
 
-DEFAULT_METHODS: list[Method] = [DeepEnsemble(), SAM(), SharpBalance()]
-EXAMPLE = (
-    "tepui compare --methods DeepEnsemble 'SharpBalance(rho=0.05)' --ensembles 3 "
-    "--out runs/digits"
+EXAMPLES = (
+    "tepui compare --methods DeepEnsemble 'SharpBalance(rho=0.05)' --ensembles 3",
+    "tepui compare --data 'ImageFolder(path=photos)' --shifted 'b=ImageFolder(path=b)'",
+    "tepui compare --set 'optimizer=AdamW(lr=0.001)' device=cuda",
 )
+METHODS = [Text(name, "method") for name in ("DeepEnsemble", "SAM", "SharpBalance")]
 
 
 def compare(
-    settings: Mapping[str, Any],
-    options: str,
-    data: Data = Digits,
-    model: Callable[[], nn.Module] | None = None,
-    methods: list[Method] | None = None,
-    members: int = 3,
-    ensembles: int | None = None,
-    seed: int = SEED,
-    seeds: list[int] | None = None,
-    epochs: int = 12,
-    optimizer: SGD | AdamW | None = None,
-    loss: KnownLoss | None = None,
-    label_smoothing: float | tuple[float, ...] = 0.0,
-    class_weights: list[float] | Literal["balanced"] | None = None,
-    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None,
-    shifted: dict[str, Data] | None = None,
-    ood: dict[str, Data] | None = None,
-    metrics: list[str] | None = None,
-    logits_in: LogitType = "float32",
-    sharpness: int = 100,
-    validation: float | Data | None = None,
-    unlabeled: Data | None = None,
-    extractor: str | None = None,
-    device: str | None = None,
-    track: list[TrackerName] | None = None,
-    at_once: int | None = None,
-    threads: int | None = None,
-    executor: ExecutorName = "processes",
-    retries: int = RETRIES,
-    ray: Ray = DEFAULT_RAY,
-    slurm: Slurm = DEFAULT_SLURM,
+    *,
+    data: Data = Text("Digits", "data"),  # noqa: B008 - a frozen value
+    model: Model | None = None,
+    methods: Methods = METHODS,  # noqa: B006 - nobody changes it
+    members: Whole = 3,
+    ensembles: Whole | None = None,
+    seeds: Wholes | None = None,
+    epochs: Whole = 12,
+    loss: Loss | None = None,
+    validation: Share | None = None,
+    shifted: DataSets | None = None,
+    ood: DataSets | None = None,
     out: Path | None = None,
     resume: bool = False,
-    quiet: bool = False,
-    dry_run: bool = False,
+    config: str | None = None,
+    set: Words | None = None,
 ) -> None:
     """Train several methods on one data set and compare them.
 
     Args:
-        settings: Further fields of TrainingSpec and ExecutionSpec, one option each.
-        options: All of them as a file, to be kept in the folder.
         data: The data set.
         model: The members' architecture; ConvNet by default, for rows of numbers MLP.
             Number of classes, channels, image size and number of columns follow from
-            the data unless given. With --extractor,
-            the architecture of the heads; by default the extractor's last layer, newly
-            initialized.
-        methods: What to compare, each with its arguments where they differ from the
-            defaults, such as: --methods DeepEnsemble SAM 'SharpBalance(rho=0.05)'; by
-            default DeepEnsemble, SAM and SharpBalance.
+            the data unless given.
+        methods: What to compare, such as DeepEnsemble SAM SharpBalance(rho=0.05).
         members: Members per ensemble.
         ensembles: Ensembles per method, for intervals; two by default, or as many as
             there are seeds for.
-        seed: Seed of all random draws.
-        seeds: One seed per member, for all ensembles, instead.
+        seeds: The seed of all random draws, or one per member for all ensembles.
         epochs: Length of the run; SAM and SharpBalance want more than the default.
-        optimizer: SGD (learning rate 0.1) by default, or AdamW; such as: --optimizer
-            'AdamW(lr=0.001)'
         loss: What members minimize, which says what their outputs mean; CrossEntropy
-            by default. How many outputs a model has follows from it and the data.
-        label_smoothing: Share of each target spread over all classes by CrossEntropy;
-            one value, or one per member.
-        class_weights: A factor on the loss of every class by CrossEntropy, such as:
-            --class-weights 1 4; or balanced, for classes that count the same in all.
-        validation: Share of the training data to hold out for validation, or a data
-            set of its own, such as: --validation ImageFolder --validation.path held_out
-            (all of its images; of a table all rows, of others the test part).
-        unlabeled: Data for the members of A2D and DivDis to disagree on.
-        corruptions: Which benchmark's corruption strengths to test under, or none;
-            CIFAR's by default for images.
-        shifted: Labeled test data that shifted by themselves, as NAME=DATASET, such as:
-            --shifted sketch=ImageFolder:PATH
-        ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as: --ood
-            noise=UniformNoise textures=UnlabeledFolder:PATH
-        metrics: Your own metrics, functions of logits and labels, by path: --metrics
-            mypackage.my_metric
-        logits_in: How logits are stored: float32, float16 for half the space, or none.
-            Scores do not depend on it; without logits the report shows no images.
-        sharpness: Number of training samples on which to measure the members'
-            sharpness; 0 skips it. It is not measured where every pixel has a class.
-        extractor: Train only heads, on features that are computed once for all
-            ensembles and kept in the folder: of the first member of a run (RUN, or
-            RUN:mypackage.Net for a model of your own), or of what a class or function
-            of yours returns (mypackage.body).
-        device: Where to train; a GPU if there is one.
-        track: Show every run in tensorboard (event files in its folder), mlflow or
-            wandb, or several of them, each as its own variables set it; the extra
-            track installs them.
-        at_once: Ensembles to train at once; one by default, by ray and slurm as many as
-            they have room for.
-        threads: Threads of each ensemble on a CPU, on which the last digits depend; by
-            default one if several are trained at once, else as many as there are.
-        executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
-            the extras of these names install. The folder must then lie where all
-            machines reach it.
-        retries: How often an ensemble is taken up again after its worker died.
-        ray: Of executor ray.
-        slurm: Of executor slurm.
+            by default.
+        validation: Share of the training data to hold out, or other data: of a folder
+            of images or a table all, of others the test part.
+        shifted: Labeled test data that shifted by themselves, as NAME=DATASET, such as
+            sketch=ImageFolder(path=sketches).
+        ood: Data the ensembles should find unfamiliar, as NAME=DATASET, such as
+            noise=UniformNoise.
         out: The folder; the next free runs/compare-NNN by default.
-        resume: Continue the comparison in the folder, by the options kept there unless
-            a file of them is named, to the same bits; methods that it has already stay
-            in its table.
-        quiet: Show no progress.
-        dry_run: Only show what is left to do and what it costs.
+        resume: Continue the comparison in --out as it was asked for, to the same bits;
+            methods that it has already stay in its table.
+        config: Read options from this file: YAML, or the options.json of a comparison.
+        set: Anything else, such as batch_size=32; tepui settings --of compare lists it.
     """
-    if at_once is None and executor == "processes":
-        at_once = 1
+    options = dict(locals())
+    from dataclasses import replace
+
+    from tepui.cli.architecture import fitted, has_masks
+    from tepui.cli.asked import Asked, Keeping, methods_with_earlier
+    from tepui.cli.console import console
+    from tepui.cli.datasets import (
+        corrupted_images,
+        corruptions_for,
+        natural_shifts,
+        part,
+        unfamiliar,
+    )
+    from tepui.cli.extractor import extractor_and_head
+    from tepui.cli.folders import folder_for, resumable
+    from tepui.cli.further import read_settings
+    from tepui.cli.loss import loss_for
+    from tepui.cli.tested import check_unseen
+    from tepui.cli.tracking import trackers_named
+    from tepui.cli.validation import validation_data
+    from tepui.core.replacing import check_writable
+    from tepui.core.seeding import SEED
+    from tepui.data.shifts import Shifts
+    from tepui.losses import task_of
+    from tepui.report import printed_table, write_report
+    from tepui.report.story import told
+    from tepui.report.unfamiliar import unfamiliar_sentence
+    from tepui.studies import compare as compare_methods
+    from tepui.studies import load_reports
+    from tepui.studies.executors import Processes
+    from tepui.training import exchange_here
+
+    further = read_settings("compare", set)
+    named: dict[str, Any] = {
+        name: further.pop(name, default)
+        for name, default in (
+            ("corruptions", None),
+            ("extractor", None),
+            ("metrics", None),
+            ("sharpness", 100),
+            ("track", None),
+            ("unlabeled", None),
+        )
+    }
+    executor = further.pop("executor", None) or Processes()
+    alone = isinstance(executor, Processes)
+    at_once = further.pop("at_once", 1 if alone else None)
     folder = folder_for("compare", out, resume)
-    if not dry_run:
-        check_writable(folder)
-    warn_of_compiling(settings["compile"], device)
+    check_writable(folder)
     terminal = console()
-    minimized = loss_named(loss, label_smoothing, class_weights)
+    made_by = data.read()
+    train, test = part(made_by, train=True), part(made_by, train=False)
+    minimized = loss_for(loss, train)
     task = task_of(minimized)
-    train, test = part(data, train=True), part(data, train=False)
-    check_loss_given(loss, train)
-    check_unseen(shifted, data)
-    shifts = Shifts({}, natural_shifts(shifted, test))
-    strength = corruptions_for(test, corruptions)
+    natural = {name: text.read() for name, text in (shifted or {}).items()}
+    check_unseen(natural, made_by)
+    shifts = Shifts({}, natural_shifts(natural, test))
+    strength = corruptions_for(test, named["corruptions"])
     if strength != "none":
         shifts = replace(shifts, copies=corrupted_images(test, strength))
-    if extractor is None:
-        front, factory = None, fitted(model, train, task)
+    architecture = None if model is None else model.read()
+    if named["extractor"] is None:
+        front, factory = None, fitted(architecture, train, task)
     else:
-        front, factory = extractor_and_head(extractor, model, train, task)
-    both: dict[str, Any] = {
-        "shifted": shifts,
-        "ood": unfamiliar(ood, test),
-        "validation": validation_data(validation, data, train),
-        "unlabeled": unlabeled_data(unlabeled),
-        "metrics": own_functions("--metrics", metrics or ()),
-        "members": members,
-        "ensembles": ensembles,
-        "seed": seed if seeds is None else seeds,
-        "out": folder,
-        "logits_in": logits_in,
-        "device": device,
-        "epochs": epochs,
-        "loss": minimized,
-        "optimizer": optimizer or SGD(),
-        **settings,
-    }
-    chosen = methods or DEFAULT_METHODS
-    if dry_run:
-        rule = "not be asked for with --extractor, whose features have yet to be made"
-        require(front is None, "--dry-run", rule, dry_run)
-        plans, store = planned_comparison(chosen, factory, train, test, **both)
-        if at_once != 1:  # beginnings are shared
-            plans["all"] = [*chain.from_iterable(plans.values())]
-        terminal.print(plan_table("method", plans, store, runs=folder.parent))
-        return
-    measured = sharpness and not has_masks(train)
-    record = partial(remember, folder, data, model, extractor, validation)
-    kept = Keeping(folder, with_earlier(options, folder, chosen), record)
-    with resumable(folder, optimizer):
+        front, factory = extractor_and_head(
+            named["extractor"], architecture, train, task
+        )
+    unseen: Any = validation
+    if isinstance(validation, Text):
+        unseen = validation_data(validation.read(), made_by, train)
+    beside, drawn = named["unlabeled"], seeds or [SEED]
+    samples = {"num_samples": named["sharpness"]}
+    progress = further.pop("progress", "auto")
+    asked = Asked("compare", options)
+    kept = Keeping(folder, methods_with_earlier(asked, folder))
+    with resumable(folder, "compare", further.get("optimizer")):
         comparison = compare_methods(
-            chosen,
+            [text.read() for text in methods],
             factory,
             train,
             test,
-            sharpness={"num_samples": sharpness} if measured else None,
+            shifted=shifts,
+            ood=unfamiliar({n: t.read() for n, t in (ood or {}).items()}, test),
+            validation=unseen,
+            unlabeled=None if beside is None else beside(),
+            metrics=_by_name(named["metrics"]),
+            members=members,
+            ensembles=ensembles,
+            seed=drawn[0] if len(drawn) == 1 else drawn,
+            epochs=epochs,
+            loss=minimized,
+            out=folder,
+            sharpness=samples if named["sharpness"] and not has_masks(train) else None,
             extractor=front,
             title=f"Ensembles on {type(train).__name__}",
             resume=resume,
             at_once=at_once,
-            threads=threads,
-            retries=retries,
-            executor=executor_named(executor, ray, slurm),
-            announce=(lambda line: None) if quiet else terminal.print,
-            progress="none" if quiet else "auto",
-            callbacks=[kept, *trackers_named(track)],
-            **both,
+            executor=executor,
+            announce=(lambda line: None) if progress == "none" else terminal.print,
+            progress=progress,
+            callbacks=[kept, *trackers_named(named["track"])],
+            **further,
         )
     if not exchange_here().writer:
         return
-    kept.keep()  # which may have changed where nothing was left to train
+    kept.keep()  # which may have changed if nothing was left to train
     loaded = load_reports([folder])
     terminal.print(printed_table(comparison))
     if said := unfamiliar_sentence(comparison):
@@ -243,3 +183,9 @@ def compare(
         terminal.print(told(group).claim)
     terminal.print(f"report: {write_report(loaded, folder)}")
     terminal.print(f"next: tepui report {folder} --open")
+
+
+def _by_name(metrics: Any) -> dict[str, Any]:
+    """Return metrics of one's own by their names."""
+    several = metrics if isinstance(metrics, list) else [metrics] if metrics else []
+    return {metric.__name__: metric for metric in several}

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table
 
-from tepui.training.ranks import place_of_environment
+from tepui.core.place import place_of_environment
 
 
 def console() -> Console:

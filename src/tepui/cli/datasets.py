@@ -2,9 +2,7 @@
 
 import inspect
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,11 +11,11 @@ from torch.utils.data import Dataset
 
 from tepui import data as datasets
 from tepui.cli.folders import say
-from tepui.cli.known import OOD, SHIFTED, known_classes, known_spelling
 from tepui.cli.members import is_saved
 from tepui.cli.other_rows import rows_like
-from tepui.cli.remembered import PLACES, kind_of, remembered_data
+from tepui.cli.remembered import kind_of, options_given, remembered
 from tepui.core.checks import one_of, require
+from tepui.core.names import PLACES
 from tepui.data import (
     ArrayFile,
     Arrays,
@@ -47,7 +45,8 @@ from tepui.training.run_folder import RunFolder
 Data = Callable[[], Dataset[Any]]
 
 DATA = "--data"
-UNLABELED = "--unlabeled"
+OOD = "--ood"
+SHIFTED = "--shifted"
 NOISE = (UniformNoise, GaussianNoise)
 # Classes of data that are made of tensors, and named by no path.
 IN_MEMORY = ("Arrays", "TensorDataset")
@@ -61,19 +60,12 @@ def place_of(device: str | None) -> str:
     return device or ("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def warn_of_compiling(compile: bool | None, device: str | None) -> None:
-    """Say that compiling on a CPU may cost more than it saves."""
-    if compile and place_of(device) == "cpu":
-        say("--compile on a CPU takes minutes at first, often more than it saves")
-
-
 def part(data: Data, *, train: bool) -> Dataset[Any]:
     """Return one part of a data set."""
     written = options_given(data).get("part")
     rule = "be left out: what is trained on must not be tested on"
-    require(written != "all", "--data.part", rule, written)
-    with _as_typed(data):
-        return cast(Callable[..., Dataset[Any]], data)(train=train)
+    require(written != "all", "part", rule, written)
+    return cast(Callable[..., Dataset[Any]], data)(train=train)
 
 
 def data_for(data: Data | None, run: Path) -> Data:
@@ -86,7 +78,7 @@ def data_for(data: Data | None, run: Path) -> Data:
         )
     if data is not None:
         return data
-    if (own := remembered_data(run)) is not None:
+    if (own := remembered(run, "data")) is not None:
         return own
     recorded = _recorded(run)
     silent = f"{run} does not say what it was"
@@ -106,10 +98,9 @@ def _how_named(name: str) -> str:
     if name in IN_MEMORY:
         return (
             ", which lie in no file: write them with numpy.savez as x_train, y_train, "
-            "x_test and y_test, and type --data ArrayFile --data.path FILE.npz"
+            "x_test and y_test, and type --data 'ArrayFile(path=FILE.npz)'"
         )
-    known = name in {kind.__name__ for kind in known_classes()[DATA]}
-    package = "" if known else "mypackage."
+    package = "" if name in PLACES["data"] else "mypackage."
     return f": type --data {package}{name.rpartition('.')[2]}"
 
 
@@ -176,12 +167,12 @@ def unfamiliar(
         if kind_of(data) in NOISE:
             rule = (
                 "be data in the form of the test data, which are no images (such as "
-                f"{OOD} {name}=ArrayFile:FILE.npz, of which x_test is taken)"
+                f"{name}='ArrayFile(path=FILE.npz)', of which x_test is taken)"
             )
             shown = kind_of(data).__name__
             require(image_shape(test) is not None, f"{OOD} {name}", rule, shown)
     return {
-        name: prepared_like(built(data, test, option=f"{OOD} {name}"), test)
+        name: prepared_like(built(data, test), test)
         for name, data in ood.items()
     }
 
@@ -198,24 +189,21 @@ def natural_shifts(
             for words in rows.gaps.words:
                 say(f"{option}: {words}")
         else:
-            found[name] = prepared_like(built(data, whole=True, option=option), test)
+            found[name] = prepared_like(built(data, whole=True), test)
     return found
 
 
 def corrupted_copies(
     place: str, test: Dataset[Any], data: Data | None = None
 ) -> CorruptedFiles:
-    """Return the corrupted copies that ``--shifted`` asks for."""
+    """Return the corrupted copies that ``--copies`` asks for."""
     like = test if isinstance(test, ImageFiles) else to_arrays(test)
     if Path(place).is_dir():
         return corrupted_files(place, like)
     published = published_corruptions()
-    name = known_spelling(place, published)
-    rule = "be a folder, or NAME=DATASET with arguments that the data set has"
-    require("=" not in place and place[:1] != "{", SHIFTED, rule, place)
-    one_of("--shifted, if not a folder,", name, published)
-    origin, root = published[name], options_given(data).get("root")
-    folder = origin.find(root) or located(name, origin, None)
+    one_of("copies, if not a folder,", place, published)
+    origin, root = published[place], options_given(data).get("root")
+    folder = origin.find(root) or located(place, origin, None)
     return corrupted_files(folder, like)
 
 
@@ -229,77 +217,17 @@ def published_corruptions() -> dict[str, Origin]:
 
 
 def built(
-    data: Data,
-    test: Dataset[Any] | None = None,
-    *,
-    whole: bool = False,
-    option: str = DATA,
+    data: Data, test: Dataset[Any] | None = None, *, whole: bool = False
 ) -> Dataset[Any]:
-    """Return a data set, of which the test part if it has one, or all of a folder.
-
-    What is wrong with it is said of the option, with its own name where it has one.
-    """
-    taken = options_given(data)
+    """Return a data set, of which the test part if it has one, or all of a folder."""
+    taken = inspect.signature(kind_of(data)).parameters
     options: dict[str, Any] = {"train": False} if "train" in taken else {}
     if whole and "part" in taken:
         options["part"] = "all"
-    if (
-        "shape" in taken
-        and test is not None
-        and (shape := image_shape(test)) is not None
-    ):
+    shape = None if test is None else image_shape(test)
+    if "shape" in taken and shape is not None:
         options["shape"] = shape
-    with _as_typed(data, option):
-        return cast(Callable[..., Dataset[Any]], data)(**options)
-
-
-def unlabeled_data(data: Data | None) -> Dataset[Any] | None:
-    """Return the data that members disagree on, if some are named."""
-    if data is None:
-        return None
-    with _as_typed(data, UNLABELED):
-        return data()
-
-
-@contextmanager
-def _as_typed(data: Data, option: str = DATA) -> Iterator[None]:
-    """Let what a data set says of its arguments name them as they are typed."""
-    try:
-        yield
-    except (ValueError, FileNotFoundError) as error:
-        said, options = str(error), options_given(data)
-        owner = f"{option}: " if " " in option else f"{option}."
-        named = {f"{name} ": f"{owner}{name} " for name in options}
-        named |= {
-            f"{options[name]} ": f"{owner}{name} {options[name]} "
-            for name in PLACES
-            if name in options
-        }
-        typed = "\n".join(_begun_as(line, named) for line in said.split("\n"))
-        if typed == said:
-            raise
-        kind = OSError if isinstance(error, OSError) else ValueError
-        raise kind(typed) from error
-
-
-def _begun_as(line: str, named: Mapping[str, str]) -> str:
-    """Return a line that begins with other words, if it begins with known ones.
-
-    Example:
-        >>> _begun_as("  target must be one of a, b", {"target ": "--data.target "})
-        '  --data.target must be one of a, b'
-    """
-    words = line.lstrip(" ")
-    begins = next((each for each in named if words.startswith(each)), None)
-    if begins is None:
-        return line
-    indent = line.removesuffix(words)
-    return f"{indent}{named[begins]}{words.removeprefix(begins)}"
-
-
-def options_given(data: Data | None) -> dict[str, Any]:
-    """Return the options that a data set of the command line was given."""
-    return data.keywords if isinstance(data, partial) else {}
+    return cast(Callable[..., Dataset[Any]], data)(**options)
 
 
 def corruptions_for(test: Dataset[Any], asked: str | None) -> str:
@@ -318,5 +246,5 @@ def corrupted_images(test: Dataset[Any], strength: str) -> Corrupted:
         raise
     except ValueError as error:
         raise ValueError(
-            f"{error}; pass --corruptions none to leave corrupted data out"
+            f"{error}; corruptions=none leaves corrupted data out"
         ) from error

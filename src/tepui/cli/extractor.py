@@ -14,18 +14,10 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.cli.admission import is_path
-from tepui.cli.architecture import (
-    Architecture,
-    facts_of,
-    fitted,
-    fitted_to,
-    named_model,
-    of_factory,
-)
-from tepui.cli.importing import imported
+from tepui.cli.architecture import facts_of, fitted, fitted_to
 from tepui.core.checks import require
 from tepui.core.seeding import seeded
+from tepui.core.spec import PATH, read
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
@@ -35,10 +27,8 @@ from tepui.models.split import Frozen, frozen
 from tepui.modules.running import forward
 
 OPTION = "--extractor"
-LINEAR = Architecture(
-    partial(MLP, hidden=()), frozenset({"in_features", "num_classes"})
-)
-Factory = Callable[[], nn.Module]
+LINEAR = partial(MLP, hidden=())
+Factory = Callable[..., nn.Module]
 
 
 def extractor_and_head(
@@ -61,14 +51,14 @@ def front_named(named: str, data: Dataset[Any]) -> Factory:
     """Return what makes the extractor of one's own that an option names."""
     run, architecture = _run_in(named)
     if run is None:
-        rule = "name a model by its path, or a folder with a run"
-        require(is_path(named), OPTION, rule, named)
-        item = imported(OPTION, named, "a model, or a folder with a run,")
-        return _seeded(fitted(of_factory(OPTION, item, named), data))
+        rule = "name a folder with a run, or a model of your own by its path"
+        require(PATH.fullmatch(named) is not None, OPTION, rule, named)
+        return _seeded(fitted(read(named, "model", own=True), data))
     rule = "be written RUN:mypackage.Net, since that run has no models of its own"
     require(architecture is not None, OPTION, rule, named)
     assert architecture is not None
-    member = load(run, fitted(named_model(architecture), data)).members[0]
+    own = read(architecture, "model", own=True)
+    member = load(run, fitted(own, data)).members[0]
     return partial(without_classifier, member, _one(data))
 
 

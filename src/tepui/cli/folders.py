@@ -11,7 +11,7 @@ from tepui.core.free_folder import is_free
 from tepui.ensembles.loading import divergence_in
 from tepui.training import SGD, AdamW, RankLost, TrainingDiverged, exchange_here
 from tepui.training.member import DataNotFinite
-from tepui.training.ranks import place_of_environment
+from tepui.core.place import place_of_environment
 from tepui.training.run_folder import options_in
 
 RUNS = Path("runs")
@@ -35,7 +35,9 @@ def folder_for(
 
 
 @contextmanager
-def resumable(folder: Path, optimizer: SGD | AdamW | None = None) -> Iterator[None]:
+def resumable(
+    folder: Path, command: str, optimizer: SGD | AdamW | None = None
+) -> Iterator[None]:
     """Say how to go on if the block is stopped by a signal or a lost rank.
 
     If it diverges, its optimizer is advised again, with a lower rate.
@@ -44,7 +46,7 @@ def resumable(folder: Path, optimizer: SGD | AdamW | None = None) -> Iterator[No
         yield
     except (KeyboardInterrupt, SystemExit, RankLost) as stop:
         if folder.exists():
-            way = f"to continue, add --resume --out {folder} to the same command"
+            way = f"to continue: tepui {command} --resume --out {folder}"
             say(way, everywhere=isinstance(stop, RankLost))
         raise
     except DataNotFinite as error:
@@ -55,7 +57,7 @@ def resumable(folder: Path, optimizer: SGD | AdamW | None = None) -> Iterator[No
         raise TrainingDiverged(
             f"{error}\nthe same run would diverge again: begin another in a new folder "
             f"(--out), with a lower learning rate (such as {_lower(optimizer)}) or "
-            "with --clip-norm 1"
+            "with --set clip_norm=1"
         ) from error
 
 
@@ -64,14 +66,14 @@ def _lower(optimizer: SGD | AdamW | None) -> str:
 
     Example:
         >>> _lower(AdamW(lr=1000))
-        '--optimizer AdamW --optimizer.lr 0.001'
+        "--optimizer 'AdamW(lr=0.001)'"
         >>> _lower(SGD(lr=0.01))
-        '--optimizer SGD --optimizer.lr 0.001'
+        "--optimizer 'SGD(lr=0.001)'"
     """
     used = SGD() if optimizer is None else optimizer
     rates = used.lr if isinstance(used.lr, tuple) else (used.lr,)
     rate = min(min(rates) / 10, 0.001 if isinstance(used, AdamW) else 0.01)
-    return f"--optimizer {type(used).__name__} --optimizer.lr {rate:g}"
+    return f"--optimizer '{type(used).__name__}(lr={rate:g})'"
 
 
 def say(line: str, *, everywhere: bool = False) -> None:

@@ -11,6 +11,7 @@ from tepui.cli.architecture import member_factories
 from tepui.cli.extractor import front_named
 from tepui.cli.remembered import in_options
 from tepui.cli.runs_named import check_run
+from tepui.cli.values import Text
 from tepui.core.checks import require
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.foreign_weights import ensemble_of
@@ -39,15 +40,14 @@ def extractor_of(
 
 def named_ensemble(
     places: Sequence[Path],
-    model: Callable[[], nn.Module] | None,
-    models: Sequence[str] | None,
+    models: Sequence[Text] | None,
     data: Dataset[Any] | None,
     extractor: str | None = None,
 ) -> Ensemble:
     """Load a saved ensemble, or make one of weights, a file or folder per member."""
     check_places(places)
     task = task_in(places[0]) if is_saved(places) else None
-    factories = member_factories(model, models, data, task)
+    factories = member_factories([text.read() for text in models or ()], data, task)
     if is_saved(places):
         try:
             return load(places[0], factories, extractor_of(extractor, data))
@@ -55,9 +55,7 @@ def named_ensemble(
             raise in_options(error, places[0]) from error
     rule = "be left out for files of weights"
     require(extractor is None, "--extractor", rule, extractor)
-    if factories is None:
-        raise ValueError(
-            "--model must be given to read files of weights (or --models, one per "
-            "member)"
-        )
+    rule = "be given to read files of weights, once or one per member"
+    require(factories is not None, "--model", rule, None)
+    assert factories is not None
     return ensemble_of(places, factories)

@@ -4,8 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tepui.cli.mistakes import nearest
-from tepui.core.checks import require
+from tepui.core.checks import nearest, require
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.loading import DIVERGED, RUN
 from tepui.studies.verifying import UNSEALED, verify

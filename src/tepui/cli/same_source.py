@@ -1,11 +1,9 @@
 """Whether two data sets of the command line are the same data, however prepared."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tepui.cli.admission import listed
-from tepui.cli.remembered import OF_PARTS, PLACES, described
+from tepui.cli.remembered import kind_of, options_given
 from tepui.cli.same_files import same_files
 from tepui.data import ImageFolder
 from tepui.data.files.image_folder import part_folders
@@ -14,9 +12,10 @@ from tepui.data.files.origins import Origin
 # MRPC's choice between two test parts, of which none holds rows of the other, with
 # what it means where nothing is said.
 _CHOICES = {"test": "validation"}
+# Arguments that name places.
+PLACES = ("path", "root")
 # What commands choose, of classes whose other options may all choose samples.
-_CHOSEN = OF_PARTS | {"part"}
-_IMAGES = f"{ImageFolder.__module__}.{ImageFolder.__qualname__}"
+_CHOSEN = ("train", "part")
 
 
 def same_source(first: Any, second: Any) -> bool:
@@ -41,27 +40,29 @@ def same_source(first: Any, second: Any) -> bool:
         >>> same_source(small, partial(ImageFolder, path="other"))
         False
     """
-    names = [described(each, _CHOSEN) for each in (first, second)]
-    if None in names:
-        return False
-    (kind, one), (of, other) = (_identity(name) for name in names if name is not None)
+    (kind, one), (of, other) = _identity(first), _identity(second)
     if kind != of or one.keys() != other.keys():
         return False
     return all(_same_value(kind, value, other[key]) for key, value in one.items())
 
 
-def _identity(name: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _identity(made_by: Any) -> tuple[Any, dict[str, Any]]:
     """Return the class, and the options that say which data are meant."""
-    path, options = name["class_path"], name["init_args"]
-    kind = listed().get(path)
-    if kind is not None:
+    kind, options = kind_of(made_by), options_given(made_by)
+    if is_known(kind):
         usual = dict.fromkeys(PLACES) | _CHOICES
         options = {key: options.get(key) or usual[key] for key in usual}
     origin: Origin | None = getattr(kind, "origin", None)
-    return path, {
+    return kind, {
         key: _resolved(value, origin) if key in PLACES else value
         for key, value in options.items()
+        if key not in _CHOSEN
     }
+
+
+def is_known(kind: Any) -> bool:
+    """Return whether a class is one of tepui's data sets."""
+    return kind.__module__.partition(".")[0] == "tepui"
 
 
 def _resolved(place: str | None, origin: Origin | None) -> Path | None:
@@ -72,11 +73,11 @@ def _resolved(place: str | None, origin: Origin | None) -> Path | None:
     return Path(found or place or "").resolve()
 
 
-def _same_value(kind: str, one: Any, other: Any) -> bool:
+def _same_value(kind: Any, one: Any, other: Any) -> bool:
     """Return whether an option of two data sets of one class means the same."""
     if one == other or not (isinstance(one, Path) and isinstance(other, Path)):
         return bool(one == other)
-    if kind == _IMAGES:
+    if kind is ImageFolder:
         return same_files(_folders(one), _folders(other))
     return same_files([one], [other])
 

@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 from torch.utils.data import Dataset
 
-from tepui.cli.admission import listed
-from tepui.cli.datasets import DATA, Data, as_learned, built, options_given, tested_part
-from tepui.cli.known import SHIFTED
+from tepui.cli.datasets import DATA, SHIFTED, Data, as_learned, built, tested_part
 from tepui.cli.members import is_saved
 from tepui.cli.other_rows import rows_like
-from tepui.cli.remembered import kind_of, remembered_data, remembered_validation
+from tepui.cli.remembered import kind_of, options_given, remembered
 from tepui.cli.same_source import same_source
+from tepui.cli.values import Text
 from tepui.core.checks import require
 from tepui.core.counted import counted
 from tepui.data import ImageFolder, Table
@@ -48,21 +47,21 @@ def tested_data(data: Data | None, run: Path) -> Tested:
     rule = (
         f"be left out, since {silent} not say what members learned from; beside the "
         "test part, all of another folder is tested on by --shifted "
-        "NAME=ImageFolder:PATH"
+        "NAME=ImageFolder(path=PATH)"
     )
-    require(written != ALL or _says_its_data(run), f"{DATA}.part", rule, written)
+    require(written != ALL or _says_its_data(run), "part", rule, written)
     if data is None or not is_other(data, run):
         test = tested_part(data, run)
         return Tested(test, f"tested on {_count(test)}, the test part")
     if kind_of(data) is Table:
-        own = options_given(remembered_data(run))
+        own = options_given(remembered(run, "data"))
         rows = rows_like(tested_part(None, run), options_given(data), own, DATA)
         return Tested(rows, f"tested on {_count(rows)}, all of the table")
     if written == ALL:
         test = _in_form(as_learned(built(data, whole=True), run), run)
         return Tested(test, f"tested on {_count(test)}, all of the data")
     test = _in_form(tested_part(data, run), run)
-    more = "" if written is None else "; --data.part all takes all of them"
+    more = "" if written is None else "; part=all takes all of them"
     return Tested(test, f"tested on {_count(test)}, the test part of other data{more}")
 
 
@@ -80,24 +79,29 @@ def check_unseen(shifts: Mapping[str, Data] | None, learned: Data | None) -> Non
 
 def learned_from(run: Path) -> Data | None:
     """Return what makes the data of a run; None if nothing known is recorded."""
-    recorded = recorded_options(run).get("data")
-    known = recorded is not None and recorded["class_path"] in listed()
-    return remembered_data(run) if known else None
+    return remembered(run, "data") if _known(recorded_options(run).get("data")) else None
 
 
 def is_other(data: Data, run: Path) -> bool:
     """Return whether a run is known to have learned, and chosen, by other data."""
     if not _says_its_data(run):
         return False
-    seen = [_training_part(remembered_data(run)), remembered_validation(run)]
+    seen = [_training_part(remembered(run, "data")), remembered(run, "validation")]
     return not any(same_source(data, each) for each in seen if each is not None)
 
 
 def _says_its_data(run: Path) -> bool:
     """Return whether a run says what it learned, and chose, by, in known classes."""
     recorded = recorded_options(run)
-    sources = [recorded[name] for name in ("data", "validation") if recorded.get(name)]
-    return bool(sources) and all(each["class_path"] in listed() for each in sources)
+    sources = [recorded[name] for name in ("data", "validation") if name in recorded]
+    return bool(sources) and all(_known(each) for each in sources)
+
+
+def _known(text: Any) -> bool:
+    """Return whether the text of a run is of tepui's own data; a share needs no name."""
+    return text is not None and (
+        isinstance(text, float | int) or Text(text, "data").is_known()
+    )
 
 
 def _training_part(data: Data | None) -> Data | None:

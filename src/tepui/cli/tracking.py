@@ -1,20 +1,20 @@
 """Trackers by the names that ``--track`` takes."""
 
 from collections.abc import Sequence
-from typing import Literal
-
+from tepui.core.checks import one_of
 from tepui.training import Callback
 
-TrackerName = Literal["tensorboard", "mlflow", "wandb"]
 
-
-def trackers_named(names: Sequence[TrackerName] | None) -> list[Callback]:
+def trackers_named(names: str | Sequence[str] | None) -> list[Callback]:
     """Return the trackers of some names, set by their own environment variables."""
     from tepui.tracking import MLflow, TensorBoard, WandB
 
-    kinds: dict[TrackerName, type[Callback]] = {
+    kinds: dict[str, type[Callback]] = {
         "tensorboard": TensorBoard,
         "mlflow": MLflow,
         "wandb": WandB,
     }
-    return [kinds[name]() for name in names or ()]
+    named = [names] if isinstance(names, str) else names or ()
+    for name in named:
+        one_of("track", name, kinds)
+    return [kinds[name]() for name in named]

@@ -6,10 +6,9 @@ from typing import Any, cast
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.cli.datasets import FEATURES, HEADS, Data, built, options_given, run_part
-from tepui.cli.files_named import VALIDATION as OPTION
+from tepui.cli.datasets import FEATURES, HEADS, Data, built, run_part
 from tepui.cli.other_rows import rows_like
-from tepui.cli.remembered import OF_PARTS, described, remembered_validation
+from tepui.cli.remembered import kind_of, options_given, remembered
 from tepui.cli.same_source import same_source
 from tepui.core.checks import require
 from tepui.data import Table, prepared_like
@@ -19,7 +18,7 @@ from tepui.training.described import data_identity
 from tepui.training.inputs import divided
 from tepui.training.run_folder import RunFolder
 
-_TABLE = f"{Table.__module__}.{Table.__qualname__}"
+OPTION = "--validation"
 
 
 def validation_data(
@@ -41,9 +40,8 @@ def validation_data(
         return validation
     rule = "be other data than --data, whose test part is kept for the last word"
     require(not same_source(validation, data), OPTION, rule, "the same, or a copy")
-    made_by = described(validation, OF_PARTS)
-    if made_by is None or made_by["class_path"] != _TABLE:
-        return prepared_like(built(validation, whole=True, option=OPTION), learned)
+    if kind_of(validation) is not Table:
+        return prepared_like(built(validation, whole=True), learned)
     given, own = options_given(validation), options_given(data)
     return rows_like(learned, given, own, OPTION)
 
@@ -63,7 +61,7 @@ def held_out_part(
     assert expected is not None
     whole = run_part(data, run, train=True)
     rule = f"be the data set that {run} was trained on"
-    if (other := remembered_validation(run)) is not None:
+    if (other := remembered(run, "validation")) is not None:
         unseen = cast(Dataset[Any], validation_data(other, data, whole))
         seen = unseen if extractor is None else _features(extractor, unseen, run)
         same = data_identity(seen) == expected

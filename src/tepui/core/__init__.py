@@ -4,12 +4,28 @@ What is listed here is what methods, metrics, measures and data sets in a packag
 one's own need.
 """
 
+from typing import TYPE_CHECKING
+
 from tepui.core.checks import one_of, require
-from tepui.core.hyperparameters import hyperparameter_grid
-from tepui.core.limits import Limits
-from tepui.core.per_member import for_member, per_member, values_of
-from tepui.core.seeding import derive, generator, seeded
-from tepui.core.task import Task
+from tepui.core.late import late
+
+if TYPE_CHECKING:
+    from tepui.core.hyperparameters import hyperparameter_grid
+    from tepui.core.limits import Limits
+    from tepui.core.per_member import for_member, per_member, values_of
+    from tepui.core.seeding import derive, generator, seeded
+    from tepui.core.task import Task
+else:
+    __getattr__ = late(
+        __name__,
+        {
+            "tepui.core.hyperparameters": "hyperparameter_grid",
+            "tepui.core.limits": "Limits",
+            "tepui.core.per_member": "for_member per_member values_of",
+            "tepui.core.seeding": "derive generator seeded",
+            "tepui.core.task": "Task",
+        },
+    )
 
 __all__ = [
     "Limits",

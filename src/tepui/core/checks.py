@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from tepui.core.counted import counted
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 # The label of a pixel that has none, in maps of labels; torch's own convention.
 UNLABELED = -100
@@ -75,6 +76,17 @@ def not_among(argument: str, values: Iterable[str], known: Iterable[str]) -> str
     return f"{argument} must be one of {', '.join(names)}, got {given}"
 
 
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint at the name that was perhaps meant; empty where none is near.
+
+    Example:
+        >>> nearest("runs/digts", ["runs/digits", "runs/sam"])
+        " (did you mean 'runs/digits'?)"
+    """
+    found = get_close_matches(name, [*known], n=1)
+    return f" (did you mean {found[0]!r}?)" if found else ""
+
+
 def different_names(argument: str, names: Sequence[str]) -> None:
     """Raise a ``ValueError`` if two classes have one name.
 
@@ -95,11 +107,13 @@ def different_names(argument: str, names: Sequence[str]) -> None:
 
 def have_values() -> bool:
     """Return whether tensors have values; none do while a graph is traced."""
+    import torch  # the command line checks names without it
+
     return not torch.compiler.is_compiling()
 
 
 def logits_shape(
-    logits: Tensor,
+    logits: "Tensor",
     *,
     min_members: int = 1,
     first_sample: int = 0,
@@ -107,6 +121,8 @@ def logits_shape(
 ) -> None:
     """Check that logits are ``(members, samples, classes)``, floating and not NaN."""
     rule = "have shape (members, samples, classes)"
+    import torch
+
     require(logits.ndim == 3, argument, rule, tuple(logits.shape))
     require(logits.is_floating_point(), argument, "be floating point", logits.dtype)
     members, samples, classes = shape = tuple(logits.shape)
@@ -125,7 +141,7 @@ def logits_shape(
         )
 
 
-def labels_match(labels: Tensor, logits: Tensor) -> None:
+def labels_match(labels: "Tensor", logits: "Tensor") -> None:
     """Check that integer labels fit ``(members, samples, classes)`` logits."""
     _, samples, classes = logits.shape
     rule = f"have shape ({samples},) to match the logits"
@@ -133,7 +149,7 @@ def labels_match(labels: Tensor, logits: Tensor) -> None:
     class_indices(labels, classes)
 
 
-def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> None:
+def class_indices(labels: "Tensor", classes: int, argument: str = "labels") -> None:
     """Check that labels are integers in ``[0, classes)``, or of pixels without one."""
     whole = not (labels.is_floating_point() or labels.is_complex())
     require(whole, argument, "be integers", labels.dtype)
@@ -158,7 +174,7 @@ def class_indices(labels: Tensor, classes: int, argument: str = "labels") -> Non
     )
 
 
-def values_in(tensor: Tensor, most: int = 5) -> str:
+def values_in(tensor: "Tensor", most: int = 5) -> str:
     """Return in words which values a tensor holds.
 
     Example:
@@ -171,8 +187,10 @@ def values_in(tensor: Tensor, most: int = 5) -> str:
     return f"values {', '.join(shown)}"
 
 
-def class_mask(mask: Tensor, classes: int) -> None:
+def class_mask(mask: "Tensor", classes: int) -> None:
     """Check that a mask says of each class whether it is kept."""
+    import torch
+
     fits = mask.shape == (classes,) and mask.dtype == torch.bool
     rule = f"be boolean of shape ({classes},)"
     require(fits, "mask", rule, f"{mask.dtype} of shape {tuple(mask.shape)}")

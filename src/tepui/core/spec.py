@@ -33,7 +33,7 @@ LATER = ("model", "data", "function")
 OF_FUNCTIONS = ("model", "loss", "optimizer", "function")
 # Arguments that a command adds.
 ADDED = ("train",)
-_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.+\.py:[^\W\d]\w*")
+PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.+\.py:[^\W\d]\w*")
 
 
 def written(value: Any) -> str:
@@ -237,7 +237,7 @@ def _own_item(
     path: str, argument: str, own: bool, bases: tuple[type, ...], functions: bool
 ) -> Any:
     """Import a class or function of one's own; neither is called."""
-    if not _PATH.fullmatch(path):
+    if not PATH.fullmatch(path):
         one_of(argument, path, PLACES.get(argument, ()))
     rule = "be of tepui's own in a file; type the path of your own code instead"
     require(own, argument, rule, path)
@@ -299,7 +299,7 @@ def _argument(tree: Any, name: str, hint: Any, own: bool) -> Any:
     inside = [*_inside(hint)]
     kind = next((kind for kind, places in PLACES.items() if called in places), None)
     text = str in inside or Path in inside
-    bare = isinstance(tree, Word) and not _PATH.fullmatch(tree)
+    bare = isinstance(tree, Word) and not PATH.fullmatch(tree)
     if isinstance(tree, Word) and (text or (own and bare and kind is None)):
         require(own, name, "be quoted", called)
         return str(tree)
@@ -307,7 +307,7 @@ def _argument(tree: Any, name: str, hint: Any, own: bool) -> Any:
         return _of_kind(tree, kind, own)
     bases = tuple(item for item in inside if isinstance(item, type))
     rule = "be a value such as SAM(rho=0.1), 0.1, or a quoted text"
-    require(bool(_PATH.fullmatch(called)), name, rule, called)
+    require(bool(PATH.fullmatch(called)), name, rule, called)
     item = _own_item(called, name, own, bases, functions=not bases)
     call = tree if isinstance(tree, Call) else Call(called, [], {})
     return _called(item, name, _bound(item, call, own))

@@ -220,8 +220,9 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     same = {name: config[name] for name in config.keys() - {"seeds", "threads"}}
     key = json.dumps(same, sort_keys=True) if config else str(folder.resolve())
     title = f"{label if method else 'Evaluation'} in {folder.name}"
-    share = options.get("validation_share")  # a file may have said it
-    asked = config if share is None else {**config, "validation_share": share}
+    share = options.get("validation")  # or other data, which the configuration has
+    known = isinstance(share, float)
+    asked = {**config, "validation_share": share} if known else config
     source = ReportSource(folder, title, asked, environment)
     ends = (run.end(),) if run.started else ()
     times = (run.history(),), (run.timeline(),), ends
@@ -232,8 +233,8 @@ def _data_class(options: Mapping[str, Any], result: MethodResult) -> str | None:
     """Return the name of a data set; where none is recorded that of the test."""
     about = result.ensembles[0].evaluation.get("about", {})
     tested = about.get("test", {}).get("class")
-    given = (options.get("data") or {}).get("class_path", tested)
-    return None if given is None else str(given).rpartition(".")[2]
+    given = str(options.get("data") or tested or "").partition("(")[0]
+    return given.rpartition(".")[2] or None
 
 
 def _of_results(folder: Path) -> Study:

@@ -25,6 +25,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.utils._pytree import tree_map_only
 
 from tepui.core.checks import require
+from tepui.core.place import Place, place_of_environment
 from tepui.core.storage import raw_bytes
 from tepui.training.data_group import DataRanks
 from tepui.training.exchange import Exchange, LocalExchange
@@ -39,13 +40,6 @@ TIMEOUT_VARIABLE = "TEPUI_RANK_TIMEOUT"
 TIMEOUT = 300.0
 
 _made = count()
-
-
-class Place(NamedTuple):
-    """Which of how many processes this is."""
-
-    rank: int
-    size: int
 
 
 class Form(NamedTuple):
@@ -313,20 +307,6 @@ def _local_device() -> int:
     fits = number.isdecimal() and int(number) < count
     require(fits, "LOCAL_RANK", rule, number)
     return int(number)
-
-
-def place_of_environment() -> Place:
-    """Return the rank and the number of ranks that the environment names."""
-    given = {name: os.environ.get(name) for name in ("RANK", "WORLD_SIZE")}
-    if all(value is None for value in given.values()):
-        return Place(0, 1)
-    for name, value in given.items():
-        rule = "be a number, and RANK and WORLD_SIZE both set or neither (by torchrun)"
-        require(value is not None and value.isdecimal(), name, rule, value)
-    place = Place(*(int(value or 0) for value in given.values()))
-    rule = f"be below WORLD_SIZE ({place.size})"
-    require(place.rank < place.size, "RANK", rule, place.rank)
-    return place
 
 
 def timeout_of_environment() -> float:

@@ -1,0 +1,96 @@
+"""What a command was asked for, as the folder of its run keeps it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, final
+
+from tepui.cli.config import OF_ONE_COMMAND
+from tepui.cli.further import ANEW
+from tepui.cli.values import Text
+from tepui.core.free_folder import is_free
+from tepui.core.provenance import masked
+from tepui.core.spec import written
+from tepui.core.storage import write_document
+from tepui.studies.recorded_options import recorded_options
+from tepui.training import Callback
+from tepui.training.run_folder import OPTIONS
+
+KIND = "options"
+# Arguments that name places, which are found from anywhere once they are absolute.
+PLACES = ("path", "root")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The options of a command by name, as they were given."""
+
+    command: str
+    options: Mapping[str, Any]
+
+    def document(self) -> dict[str, Any]:
+        """Return them as they are kept: found from anywhere, without secrets."""
+        kept = {
+            name: _kept(value)
+            for name, value in self.options.items()
+            if name not in OF_ONE_COMMAND and value not in (None, [], {})
+        }
+        if "set" in kept:
+            pairs = (word.partition("=")[::2] for word in kept["set"])
+            kept["set"] = {name: text for name, text in pairs if name not in ANEW}
+        return {"command": self.command, "options": masked(kept)}
+
+
+@final
+class Keeping(Callback):
+    """Writes into a folder what was asked for, before the first step."""
+
+    def __init__(self, folder: Path, asked: Asked) -> None:
+        self._folder, self._asked = folder, asked
+
+    def on_start(self, config: Mapping[str, Any]) -> None:
+        """Write it."""
+        self.keep()
+
+    def keep(self) -> None:
+        """Write it."""
+        write_document(self._folder / OPTIONS, KIND, self._asked.document())
+
+
+def methods_with_earlier(asked: Asked, folder: Path) -> Asked:
+    """Return what was asked for, with the methods that a comparison has already.
+
+    Resumed by what is kept there, it shows all of them. Of one class with other
+    arguments only what was asked for stays, since names in the table would change.
+    """
+    earlier: list[str] = recorded_options(folder).get("methods", [])
+    now = [placed(text) for text in asked.options["methods"]]
+    every = list(dict.fromkeys([*earlier, *now]))
+    names = [text.partition("(")[0] for text in every]
+    methods = every if len({*names}) == len(names) else now
+    return Asked(asked.command, {**asked.options, "methods": methods})
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, Text):
+        return placed(value)
+    if isinstance(value, Mapping):
+        return [f"{name}={_kept(item)}" for name, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [_kept(item) for item in value]
+    if isinstance(value, Path):
+        return str(value.absolute() if value.exists() else value)
+    return value
+
+
+def placed(text: Text) -> str:
+    """Return a value whose files and folders are found from anywhere."""
+    value = text.read()
+    if not isinstance(value, partial):
+        return str(text)
+    given = {
+        name: str(Path(item).expanduser().absolute()) if name in PLACES else item
+        for name, item in value.keywords.items()
+    }
+    return written(partial(value.func, **given))

@@ -1,0 +1,126 @@
+"""Options from a file: one that ``--config`` names, or that of a run that goes on.
+
+A file holds the options of a command by name, with values as they are typed: YAML, or
+``options.json`` as a run keeps it. What is typed counts before it. Nothing in a file is
+executed, and nothing of one's own named there is reached.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cyclopts import ArgumentCollection, Token
+from yaml.nodes import MappingNode
+
+from tepui.core.checks import one_of, require
+from tepui.core.provenance import MASK
+
+LIMIT = 2**20  # characters of a file
+DEEPEST = 20  # lists and mappings inside each other
+# What is said anew each time a run goes on.
+OF_ONE_COMMAND = ("out", "resume", "config", "overwrite")
+
+
+def from_files(
+    _: Any, commands: Sequence[str], arguments: ArgumentCollection
+) -> None:
+    """Give the options of files to the arguments that nobody typed."""
+    asked = {each.name.removeprefix("--"): each for each in arguments}
+    typed = {name: each.tokens[-1].value for name, each in asked.items() if each.tokens}
+    files = [typed["config"]] if "config" in typed else []
+    if "resume" in typed and "config" in asked and not files:
+        from tepui.core.free_folder import is_free
+        from tepui.training.run_folder import OPTIONS
+
+        rule = "be given to resume a run"
+        require("out" in typed, "out", rule, None)
+        kept = Path(typed["out"], OPTIONS)
+        said = {*typed} - {"out", "resume", "set"}
+        rule = "be the folder of what shall go on, or what to train must be given to begin"
+        require(bool(said) or not is_free(kept.parent), "out", rule, typed["out"])
+        files = [str(kept)] if kept.is_file() else []
+    for file in files:
+        for name, value in options_in(file, commands[-1]).items():
+            one_of(f"option in {file}", name, {*asked} - {*OF_ONE_COMMAND})
+            argument, words = asked[name], _words(name, value, file)
+            if argument.tokens and name != "set":
+                continue
+            # What is typed of a setting comes after, and so counts.
+            argument.tokens[:0] = [
+                Token(keyword=f"--{name}", value=word, source=file, index=number)
+                for number, word in enumerate(words)
+            ]
+
+
+def options_in(file: str, command: str) -> dict[str, Any]:
+    """Return the options that a file holds for a command.
+
+    Raises:
+        ValueError: If it holds no options, or those of another command.
+    """
+    text = sys.stdin.read(LIMIT + 1) if file == "-" else _text_of(file)
+    require(len(text) <= LIMIT, "config", f"have at most {LIMIT} characters", file)
+    try:
+        options = yaml.load(text, _Loader)  # noqa: S506 - derived from the safe one
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        said = " ".join(str(error).split())
+        raise ValueError(f"config must be YAML, got {file}: {said}") from error
+    rule = "hold options by name, such as method: SAM(rho=0.1)"
+    plain = isinstance(options, dict) and all(isinstance(name, str) for name in options)
+    require(plain, "config", rule, file)
+    if {"command", "options"} <= options.keys():
+        rule = f"be that of tepui {command}"
+        require(options["command"] == command, "config", rule, options["command"])
+        options = options["options"]
+    return dict(options)
+
+
+def _text_of(file: str) -> str:
+    try:
+        with Path(file).open(encoding="utf-8") as opened:
+            return opened.read(LIMIT + 1)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"config must be text in UTF-8, got {file}: {error}") from error
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads plain YAML: no names for parts of it, nothing twice, nothing deep."""
+
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise ValueError("an alias (*) stands in it")
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise ValueError(f"it is nested more than {DEEPEST} deep")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        if isinstance(node, MappingNode):
+            names = [key.value for key, _ in node.value]
+            twice = sorted({str(name) for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{twice[0]} is given twice")
+        return node
+
+
+def _words(name: str, value: Any, file: str) -> list[str]:
+    """Return a value of a file in the words that somebody would type."""
+    if value is None:
+        return []
+    if isinstance(value, Mapping):
+        return [word for key in value for word in _words(name, _pair(key, value), file)]
+    if isinstance(value, list):
+        return [word for item in value for word in _words(name, item, file)]
+    word = value if isinstance(value, str) else json.dumps(value)
+    rule = "be typed, since folders keep no secrets"
+    require(MASK not in word, name, rule, f"{word} in {file}")
+    return [word]
+
+
+def _pair(key: object, value: Mapping[Any, Any]) -> str:
+    item = value[key]
+    return f"{key}={item if isinstance(item, str) else json.dumps(item)}"

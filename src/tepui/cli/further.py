@@ -1,0 +1,219 @@
+"""What commands can be told beside their options, by ``--set NAME=VALUE``."""
+
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_args
+
+from tepui.core.checks import not_among, require
+from tepui.core.grammar import Word, parsed
+
+Rule = Literal["probability", "logit", "vote"]
+LogitType = Literal["float32", "float16", "none"]
+Precision = Literal["float32", "tf32", "bfloat16"]
+# Settings that are said anew each time a run goes on.
+ANEW = ("stop_after", "progress", "dry_run", "executor", "at_once", "retries")
+# What must be written where a setting is no plain value.
+KINDS = {
+    "augment": "augmentation",
+    "early_stopping": "stopping",
+    "executor": "executor",
+    "loss": "loss",
+    "method": "method",
+    "metrics": "function",
+    "optimizer": "optimizer",
+    "prune": "pruning",
+    "schedule": "schedule",
+    "unlabeled": "data",
+}
+
+
+class Setting(NamedTuple):
+    """What can be set: where it is declared, with its default and what it is."""
+
+    owner: type
+    default: Any
+    about: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfTrain:
+    """Of ``tepui train``.
+
+    Attributes:
+        unlabeled: Data for members to disagree on (A2D, DivDis), whose labels are not
+            read, such as UnlabeledFolder(path=photos).
+        track: Show the run in "tensorboard" (event files in the run folder), "mlflow"
+            or "wandb", or a list of them, each as its own variables set it.
+        branch_from: Go on from the last checkpoint of this run, left by stop_after,
+            whose method trains as this one does at first, pruned as this or not at all.
+    """
+
+    unlabeled: Any = None
+    track: Any = None
+    branch_from: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfCompare:
+    """Of ``tepui compare``.
+
+    Attributes:
+        corruptions: The benchmark whose corruption strengths to test under, or none;
+            CIFAR's by default for images.
+        metrics: Metrics of your own, functions of logits and labels, by path.
+        logits_in: How logits are stored: float32, float16 for half the space, or none.
+            Scores do not depend on it; without logits the report shows no images.
+        sharpness: Number of training samples on which to measure the members'
+            sharpness; 0 skips it.
+        extractor: As that of tepui train.
+        unlabeled: Data for the members of A2D and DivDis to disagree on.
+        track: As that of tepui train.
+        at_once: Ensembles to train at once; one by default, by Ray and Slurm as many
+            as they have room for.
+        threads: Threads of each ensemble on a CPU, on which the last digits depend; by
+            default one if several are trained at once, else as many as there are.
+        executor: Who trains: Processes() of this machine, Ray() or Slurm(), whose
+            folder must lie where all machines reach it.
+        retries: How often an ensemble is taken up again after its worker died.
+    """
+
+    corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None
+    metrics: Any = None
+    logits_in: LogitType = "float32"
+    sharpness: int = 100
+    extractor: str | None = None
+    unlabeled: Any = None
+    track: Any = None
+    at_once: int | None = None
+    threads: int | None = None
+    executor: Any = None
+    retries: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfEvaluate:
+    """Of ``tepui evaluate``.
+
+    Attributes:
+        classes: Of data with other classes, score only those the run holds, or all.
+        logits_in: How logits are stored: float32, float16 for half the space, or none.
+        rule: How members are combined.
+        batch_size: Samples that go through a member at once.
+        device: Where to compute; a GPU if there is one.
+        precision: What members compute in on a GPU; tf32 by default, or float32 if the
+            run was trained in it.
+        workers: Processes that load data not held in tensors.
+    """
+
+    classes: Literal["held", "all"] = "held"
+    logits_in: LogitType = "float32"
+    rule: Rule = "probability"
+    batch_size: int = 1024
+    device: str | None = None
+    precision: Precision | None = None
+    workers: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfPredict:
+    """Of ``tepui predict``.
+
+    Attributes:
+        rule: How members are combined.
+        batch_size: Samples that go through a member at once.
+        shard_size: Samples per part.
+        device: Where to compute; a GPU if there is one.
+        precision: What members compute in on a GPU; tf32 by default, or float32 if the
+            run was trained in it.
+        workers: Processes that load data not held in tensors.
+    """
+
+    rule: Rule = "probability"
+    batch_size: int = 256
+    shard_size: int = 8192
+    device: str | None = None
+    precision: Precision | None = None
+    workers: int = 0
+
+
+# Fields of TrainingSpec and ExecutionSpec that commands say in their own way.
+SAID = {
+    "train": ("method", "epochs", "loss", "optimizer", "augment"),
+    "compare": ("method", "epochs", "loss", "keep", "stop_after"),
+    "sweep": ("method", "epochs", "keep", "stop_after", "data_parallel"),
+}
+OWN = {"train": OfTrain, "compare": OfCompare, "evaluate": OfEvaluate}
+OWN |= {"predict": OfPredict}
+
+
+def settings_of(command: str) -> dict[str, Setting]:
+    """Return what can be set of a command, by name."""
+    owners: list[type] = [OWN[command]] if command in OWN else []
+    if command in SAID:
+        from tepui.training import ExecutionSpec, TrainingSpec
+
+        owners += [TrainingSpec, ExecutionSpec]
+    return {
+        each.name: Setting(owner, _default(each), about.get(each.name, ""))
+        for owner in owners
+        for about in [described(owner)]
+        for each in fields(owner)
+        if each.name not in SAID.get(command, ())
+    }
+
+
+def _default(declared: "Field[Any]") -> Any:
+    made = declared.default_factory
+    return declared.default if made is MISSING else made()
+
+
+def described(owner: type) -> dict[str, str]:
+    """Return what the docstring of a class says of its attributes."""
+    from docstring_parser import parse
+
+    said = parse(owner.__doc__ or "").params
+    return {each.arg_name: " ".join((each.description or "").split()) for each in said}
+
+
+def read_settings(command: str, words: Sequence[str] | None) -> dict[str, Any]:
+    """Return what was set of a command, by name; what comes later counts.
+
+    Raises:
+        ValueError: If a name is not known, or a value is of another type.
+
+    Example:
+        >>> read_settings("train", ["batch_size=32", "schedule=Cosine(warmup=2)"])
+        {'batch_size': 32, 'schedule': Cosine(warmup=2)}
+    """
+    from tepui.core.spec import read
+    from tepui.core.types import check_types
+
+    known, given = settings_of(command), {}
+    for word in words or ():
+        name, equals, text = word.partition("=")
+        if name not in known:
+            said = not_among("set", [name], known)
+            raise ValueError(f"{said}; tepui settings explains them")
+        require(bool(equals and text), name, "be given a value: --set NAME=VALUE", word)
+        plain = text in ("None", "none") or name not in KINDS
+        value = _plain(name, text) if plain else read(text, KINDS[name], own=True)
+        if Path in get_args(_hint(known[name].owner, name)):
+            value = Path(value)
+        check_types(known[name].owner, {name: value})
+        given[name] = value
+    return given
+
+
+def _hint(owner: type, name: str) -> Any:
+    (found,) = (each.type for each in fields(owner) if each.name == name)
+    return found
+
+
+def _plain(name: str, text: str) -> Any:
+    """Return a plain value; text needs no quotes, and words of JSON are Python's."""
+    value = parsed(text, name, own=True)
+    spelled = {"true": True, "false": False, "null": None}
+    if isinstance(value, Word):
+        return spelled.get(value, str(value))
+    return value

@@ -33,9 +33,7 @@ GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     "Look inside": (settings.settings,),
 }
 MODULES = (train, compare, settings)
-EXAMPLES = {
-    module.__name__.rpartition(".")[2]: module.EXAMPLES for module in MODULES
-}
+EXAMPLES = {module.__name__.rpartition(".")[2]: module.EXAMPLES for module in MODULES}
 # Commands whose work torchrun's processes share, and how others share theirs.
 OVER_RANKS = ("train", "compare", "evaluate")
 INSTEAD = {

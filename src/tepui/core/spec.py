@@ -261,7 +261,7 @@ def _called(item: Any, kind: str, given: dict[str, Any]) -> Any:
     if kind in LATER or not isinstance(item, type):
         from tepui.core.types import check_types  # which imports torch
 
-        check_types(item.__init__ if isinstance(item, type) else item, given)
+        check_types(_signed(item), given)
         return partial(item, **given) if given else item
     missing = [key for key in _required(item) if key not in given]
     require(not missing, name, f"be given {' and '.join(missing)}", written(given))
@@ -325,9 +325,14 @@ def _required(item: Any) -> list[str]:
     ]
 
 
+def _signed(item: Any) -> Any:
+    """Return the function whose signature a call of a class or function has."""
+    return vars(item).get("__init__", item.__init__) if inspect.isclass(item) else item
+
+
 def _hints(item: Any) -> dict[str, Any]:
     try:
-        return get_type_hints(item.__init__ if isinstance(item, type) else item)
+        return get_type_hints(_signed(item))
     except (NameError, TypeError):  # annotations that cannot be resolved from outside
         return {}
 

@@ -31,6 +31,7 @@ def from_files(_: Any, commands: Sequence[str], arguments: ArgumentCollection) -
     files = [typed["config"]] if "config" in typed else []
     if "resume" in typed and "config" in asked and not files:
         from tepui.core.free_folder import is_free
+        from tepui.core.storage import read_document
         from tepui.training.run_folder import OPTIONS
 
         rule = "be given to resume a run"
@@ -40,6 +41,8 @@ def from_files(_: Any, commands: Sequence[str], arguments: ArgumentCollection) -
         rule = "be the folder of what shall go on, or say what to train to begin"
         require(bool(said) or not is_free(kept.parent), "out", rule, typed["out"])
         files = [str(kept)] if kept.is_file() else []
+        for file in files:
+            read_document(file, "options")  # which raises if it is damaged
     for file in files:
         for name, value in options_in(file, commands[-1]).items():
             one_of(f"option in {file}", name, sorted({*asked} - {*OF_ONE_COMMAND}))

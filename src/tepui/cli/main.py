@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from tepui.cli import compare, config, settings, train
+from tepui.cli import calibrate, compare, config, evaluate, measure, settings, train
 from tepui.cli.console import plain_warnings
 from tepui.core.checks import require
 from tepui.core.place import place_of_environment
@@ -29,10 +29,13 @@ Own table:  tepui train --data 'Table(path=FILE.csv, target=COLUMN)'
 All commands: tepui --help. One of them: tepui train --help. This machine: tepui doctor
 """
 GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Your data": (train.train, compare.compare),
-    "Look inside": (settings.settings,),
+    "Your data": (
+        *(train.train, compare.compare),
+        *(calibrate.calibrate, evaluate.evaluate),
+    ),
+    "Look inside": (measure.measure, settings.settings),
 }
-MODULES = (train, compare, settings)
+MODULES = (train, compare, calibrate, evaluate, measure, settings)
 EXAMPLES = {
     module.__name__.rpartition(".")[2]: module.EXAMPLES for module in MODULES
 }

@@ -112,7 +112,9 @@ def calibrate(
         "else (--remove takes back what was learned)"
     )
     require(learns, "--method", rule, method)
-    require(score is None or coverage is not None, "--score", "go with --coverage", score)
+    require(
+        score is None or coverage is not None, "--score", "go with --coverage", score
+    )
     check_places([run])
     check_writable(run)
     if remove and model is None and extractor is None:

@@ -210,7 +210,9 @@ def evaluate(
     known = preparation_of(test)
     if known is not None and known.units is not None:
         (unit,) = known.units.std
-        terminal.print(f"numbers to predict are standardized: 1 is {unit:.4g} of the table's own unit")
+        terminal.print(
+            f"numbers to predict are standardized: 1 is {unit:.4g} of the table's own unit"
+        )
     if seen:
         terminal.print(of_fitted_samples("the ensemble"))
     terminal.print(extent)

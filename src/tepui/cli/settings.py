@@ -29,8 +29,5 @@ def settings(name: str | None = None, /, *, of: Command = "train") -> None:
     if name is not None:
         one_of("name", name, known)
         known = {name: known[name]}
-    rows = [
-        (name, written(each.default), each.about)
-        for name, each in known.items()
-    ]
+    rows = [(name, written(each.default), each.about) for name, each in known.items()]
     console().print(table(f"tepui {of} --set", ("name", "default", "what"), rows))

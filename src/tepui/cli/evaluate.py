@@ -210,9 +210,8 @@ def evaluate(
     known = preparation_of(test)
     if known is not None and known.units is not None:
         (unit,) = known.units.std
-        terminal.print(
-            f"numbers to predict are standardized: 1 is {unit:.4g} of the table's own unit"
-        )
+        own = f"1 is {unit:.4g} of the table's own unit"
+        terminal.print(f"numbers to predict are standardized: {own}")
     if seen:
         terminal.print(of_fitted_samples("the ensemble"))
     terminal.print(extent)
@@ -258,7 +257,7 @@ def _write_for_report(
 
 
 def _beside(
-    document: Mapping[str, Any], asked: Sequence[str], changed: Sequence[str]
+    document: Mapping[str, Any], asked: Sequence[str], changed: set[str]
 ) -> str:
     """Return what an evaluation holds from before, in words."""
     from tepui.evaluation.adding import sets_in

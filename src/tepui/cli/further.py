@@ -117,6 +117,36 @@ class OfEvaluate:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OfCalibrate:
+    """Of ``tepui calibrate``.
+
+    Attributes:
+        rule: How members are combined; it is the one to predict with.
+        batch_size: Samples that go through a member at once.
+        device: Where to compute; a GPU if there is one.
+        workers: Processes that load data not held in tensors.
+    """
+
+    rule: Literal["probability", "logit"] = "probability"
+    batch_size: int = 256
+    device: str | None = None
+    workers: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfMeasure:
+    """Of ``tepui measure``.
+
+    Attributes:
+        rule: How members are combined.
+        device: Where to compute; a GPU if there is one.
+    """
+
+    rule: Rule = "probability"
+    device: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class OfPredict:
     """Of ``tepui predict``.
 
@@ -145,7 +175,7 @@ SAID = {
     "sweep": ("method", "epochs", "keep", "stop_after", "data_parallel"),
 }
 OWN = {"train": OfTrain, "compare": OfCompare, "evaluate": OfEvaluate}
-OWN |= {"predict": OfPredict}
+OWN |= {"predict": OfPredict, "calibrate": OfCalibrate, "measure": OfMeasure}
 
 
 def settings_of(command: str) -> dict[str, Setting]:

@@ -4,7 +4,9 @@ from typing import Literal
 
 from tepui.cli.console import console, table
 
-Command = Literal["train", "compare", "sweep", "evaluate", "predict"]
+Command = Literal[
+    "train", "compare", "sweep", "evaluate", "predict", "calibrate", "measure"
+]
 EXAMPLES = (
     "tepui settings",
     "tepui settings schedule",

@@ -6,7 +6,7 @@ import torch
 import tepui
 from tepui.cli.main import main
 
-SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,20 @@ from collections.abc import Callable, Sequence
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from tepui.cli import compare, config, settings, train
+from tepui.cli import (
+    compare,
+    config,
+    corrupt,
+    data,
+    doctor,
+    export,
+    predict,
+    report,
+    settings,
+    theory,
+    train,
+    verify,
+)
 from tepui.cli.console import plain_warnings
 from tepui.core.checks import require
 from tepui.core.place import place_of_environment
@@ -29,10 +42,24 @@ Own table:  tepui train --data 'Table(path=FILE.csv, target=COLUMN)'
 All commands: tepui --help. One of them: tepui train --help. This machine: tepui doctor
 """
 GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Your data": (train.train, compare.compare),
-    "Look inside": (settings.settings,),
+    "Your data": (
+        train.train,
+        compare.compare,
+        predict.predict,
+        report.report,
+        export.export,
+    ),
+    "Look inside": (
+        verify.verify,
+        settings.settings,
+        doctor.doctor,
+        data.data,
+        corrupt.corrupt,
+    ),
+    "Research": (theory.theory,),
 }
-MODULES = (train, compare, settings)
+MODULES = (train, compare, predict, report, export)
+MODULES += (verify, settings, doctor, data, corrupt, theory)
 EXAMPLES = {
     module.__name__.rpartition(".")[2]: module.EXAMPLES for module in MODULES
 }

@@ -23,7 +23,7 @@ from tepui.cli.parsing import FLAGS
 from tepui.report.story import told
 from tepui.studies import load_reports
 
-SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_runs_tested_alike_stand_in_one_table(compared, tmp_path, capsys):
     page = (out / "report.html").read_text()
     assert "Group 2" not in page
     assert "2 runs side by side" in capsys.readouterr().out
-    main(["evaluate", str(run), "--rule", "vote", "--overwrite"])
+    main(["evaluate", str(run), "--set", "rule=vote", "--overwrite"])
     arguments = ["report", str(compared), str(run), "--out", str(out)]
     with pytest.raises(SystemExit):
         main(arguments)
@@ -101,8 +101,16 @@ def test_runs_tested_alike_stand_in_one_table(compared, tmp_path, capsys):
 
 def test_train_then_evaluate(tmp_path, capsys):
     out = tmp_path / "run"
-    options = ["--method", "SAM", "--method.rho", "0.2", "--epochs", "1"]
-    options += ["--optimizer", "AdamW", "--schedule", "Constant", "--seeds", "3", "4"]
+    options = ["--method", "SAM(rho=0.2)", "--epochs", "1"]
+    options += [
+        "--optimizer",
+        "AdamW",
+        "--set",
+        "schedule=Constant",
+        "--seeds",
+        "3",
+        "4",
+    ]
     main(["train", *SMALL, *options, "--validation", "0.1", "--out", str(out)])
     config = json.loads((out / "run.json").read_text())["config"]
     assert config["method"]["rho"] == 0.2
@@ -120,14 +128,22 @@ def test_train_then_evaluate(tmp_path, capsys):
     main(["evaluate", str(out), "--corruptions", "none", "--overwrite"])
 
 
-NOISE = ["--unlabeled", "UniformNoise", "--unlabeled.shape", "[1, 8, 8]"]
+NOISE = ["--set", "unlabeled=UniformNoise(shape=[1, 8, 8])"]
 
 
 def test_train_with_unlabeled_data(tmp_path, capsys):
     out = tmp_path / "run"
-    options = [*SMALL, "--epochs", "1", "--method", "A2D", "--method.weight", "0.05"]
+    options = [*SMALL, "--epochs", "1", "--method", "A2D(weight=0.05)"]
     main(
-        ["train", *options, *NOISE, "--unlabeled.num_samples", "70", "--out", str(out)]
+        [
+            "train",
+            *options,
+            *NOISE,
+            "--set",
+            "unlabeled=X(num_samples=70)",
+            "--out",
+            str(out),
+        ]
     )
     config = json.loads((out / "run.json").read_text())["config"]
     assert config["method"]["weight"] == 0.05
@@ -140,7 +156,11 @@ def test_train_with_unlabeled_data(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     "words",
-    [["SED"], ["DivDis", *NOISE], ["A2D", "--method.parallel", "false", *NOISE]],
+    [
+        ["SED"],
+        ["DivDis", *NOISE],
+        ["A2D", "--method", "DeepEnsemble(parallel=False)", *NOISE],
+    ],
 )
 def test_train_with_every_way_to_disagree(words, tmp_path):
     out = tmp_path / "run"
@@ -156,7 +176,7 @@ def test_what_is_wrong_with_unlabeled_data_is_said_of_its_option(
     command, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    words = ["--unlabeled", "UnlabeledFolder", "--unlabeled.path", "no/where"]
+    words = ["--set", "unlabeled=UnlabeledFolder(path=no/where)"]
     with pytest.raises(SystemExit):
         main([command, *words])
     told = " ".join(capsys.readouterr().err.split())
@@ -187,7 +207,7 @@ def test_options_come_from_yaml_too(tmp_path):
         "augment: [{class_path: RandomCrop, init_args: {padding: 1}}]\n"
     )
     out = ["--out", str(tmp_path / "run")]
-    main(["train", "--batch-size", "32", "--config", str(config), *out])
+    main(["train", "--set", "batch_size=32", "--config", str(config), *out])
     written = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
     assert written["method"]["rho"] == [0.1, 0.2]
     assert written["batch_size"] == 32
@@ -196,8 +216,18 @@ def test_options_come_from_yaml_too(tmp_path):
 
 def test_policies_are_named_like_other_augmentations(tmp_path, capsys):
     words = ["--augment", "trivialaugment", "RandomCrop", "AugMix(severity=2.0)"]
-    how = ["--model", "MLP", "--model.hidden", "[4]", "--members", "1", "--epochs", "1"]
-    main(["train", *how, *words, "--quiet", "--out", str(tmp_path / "run")])
+    how = ["--model", "MLP(hidden=[4])", "--members", "1", "--epochs", "1"]
+    main(
+        [
+            "train",
+            *how,
+            *words,
+            "--set",
+            "progress=none",
+            "--out",
+            str(tmp_path / "run"),
+        ]
+    )
     written = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
     assert [step["class"] for step in written["augment"]] == [
         *("TrivialAugment", "RandomCrop", "AugMix")
@@ -236,12 +266,12 @@ def run(arguments, folder):
 def test_a_users_model_is_imported_only_when_named_on_the_command_line(tmp_path):
     (tmp_path / "mine.py").write_text(MODULE + "\nprint('IMPORTED')\n")
     (tmp_path / "c.yaml").write_text("model: {class_path: mine.Net}\n")
-    common = ["train", "--epochs", "1", "--members", "2", "--quiet"]
+    common = ["train", "--epochs", "1", "--members", "2", "--set", "progress=none"]
     refused = run([*common, "--config", "c.yaml", "--out", "a"], tmp_path)
     assert refused.returncode == 2
     assert "model must name a class that tepui offers" in refused.stderr
     assert "IMPORTED" not in refused.stdout
-    options = ["--model", "mine.Net", "--model.width", "5", "--out", "b"]
+    options = ["--model", "mine.Net(width=5)", "--out", "b"]
     accepted = run([*common, *options], tmp_path)
     assert accepted.returncode == 0, accepted.stderr
     assert "IMPORTED" in accepted.stdout
@@ -277,13 +307,15 @@ def test_help_shows_an_example(command, capsys):
 
 def test_help_shows_the_options_that_are_taken(tmp_path, capsys):
     with pytest.raises(SystemExit):
-        main(["train", "--method.help", "SharpBalance"])
+        main(["train", "--method", "DeepEnsemble(help=SharpBalance)"])
     shown = capsys.readouterr().out
     assert "--method.switch-at SWITCH_AT" in shown
     assert "``" not in shown
-    words = ["--method", "SharpBalance", "--method.switch-at", "5", "--epochs", "1"]
+    words = ["--method", "SharpBalance(switch_at=5)", "--epochs", "1"]
     with pytest.raises(SystemExit):
-        main(["train", *words, "--quiet", "true", "--out", str(tmp_path / "run")])
+        main(
+            ["train", *words, "--set", "progress=none", "--out", str(tmp_path / "run")]
+        )
     assert "switch_at must lie within the run" in capsys.readouterr().err
 
 
@@ -293,15 +325,18 @@ def test_help_shows_the_options_that_are_taken(tmp_path, capsys):
         (["compare", "--methods", "SMA"], "did you mean 'SAM'"),
         (["compare", "--resume"], "--out must be given to resume"),
         (
-            ["train", "--method", "SAM", "--method.rho", "-1"],
+            ["train", "--method", "SAM(rho=-1)"],
             "rho must be non-negative",
         ),
         (["train", "--epochs", "0"], "epochs must be positive, got 0"),
         (["evaluate", "nowhere"], "no file or folder nowhere"),
         (["report", "nowhere"], "no file or folder nowhere"),
-        (["train", "--device", "nowhere"], "device must name a device"),
-        (["train", "--label-smoothing", "1.5"], "label_smoothing must lie in [0, 1]"),
-        (["train", "--optimizer.lr", "1e30", *SMALL], "must stay finite"),
+        (["train", "--set", "device=nowhere"], "device must name a device"),
+        (
+            ["train", "--loss", "CrossEntropy(label_smoothing=1.5)"],
+            "label_smoothing must lie in [0, 1]",
+        ),
+        (["train", "--optimizer", "SGD(lr=1e30)", *SMALL], "must stay finite"),
         (["train", "--seeds", "1", "2", "--members", "3"], "one seed per member (3)"),
         (["train", "--members", "0"], "members must be positive, got 0"),
         (["compare", "--seeds", "1", "2", "3", "4"], "one seed per member (3)"),
@@ -339,7 +374,7 @@ def test_an_interruption_before_any_work_says_what_there_is_to_say(
 )
 def test_a_stopped_run_says_how_to_continue(number, code, tmp_path, capsys):
     words = ["train", "--epochs", "999", "--members", "1", "--out", str(tmp_path / "r")]
-    words += ["--model", "ConvNet", "--model.width", "1", "--quiet"]
+    words += ["--model", "ConvNet(width=1)", "--set", "progress=none"]
 
     def stop():
         while not (tmp_path / "r" / "checkpoint.json").exists():
@@ -362,7 +397,7 @@ def test_a_stopped_run_says_how_to_continue(number, code, tmp_path, capsys):
     assert ("interrupted" in said) == (number == signal.SIGINT)
 
 
-FEATURES = ["--data", "ArrayFile", "--data.path", "features.npz"]
+FEATURES = ["--data", "ArrayFile(path=features.npz)"]
 
 
 @pytest.fixture
@@ -393,7 +428,7 @@ def test_features_name_the_option_that_helps(command, features, capsys):
 @pytest.mark.usefixtures("_a_run")
 def test_text_names_the_option_that_helps(tmp_path, capsys):
     write(tmp_path)
-    text = ["--data", "MRPC", "--data.root", str(tmp_path)]
+    text = ["--data", f"MRPC(root={tmp_path})"]
     with pytest.raises(SystemExit):
         main(["evaluate", "run", *text, "--corruptions", "cifar"])
     error = capsys.readouterr().err
@@ -453,7 +488,7 @@ def test_one_class_twice_with_other_values(tmp_path):
 def test_resuming_with_other_corruptions_measures_again(tmp_path, capsys):
     out = tmp_path / "run"
     options = ["--methods", "SAM", "--epochs", "1", "--ensembles", "1", *SMALL]
-    main(["compare", *options, "--corruptions", "none", "--out", str(out)])
+    main(["compare", *options, "--set", "corruptions=none", "--out", str(out)])
     assert "corrupted" not in capsys.readouterr().out
     again = ["--corruptions", "cifar", "--out", str(out), "--resume"]
     main(["compare", *options, *again])
@@ -464,7 +499,16 @@ def test_tensorboard_files_lie_in_the_run_folder(tmp_path):
     pytest.importorskip("tensorboard")
     out = tmp_path / "run"
     main(
-        ["train", *SMALL, "--epochs", "1", "--track", "tensorboard", "--out", str(out)]
+        [
+            "train",
+            *SMALL,
+            "--epochs",
+            "1",
+            "--set",
+            "track=tensorboard",
+            "--out",
+            str(out),
+        ]
     )
     assert list((out / "tensorboard").glob("events.out.tfevents*"))
 
@@ -472,8 +516,15 @@ def test_tensorboard_files_lie_in_the_run_folder(tmp_path):
 @pytest.mark.slow
 def test_a_run_that_is_stopped_early_says_so_and_is_finished(tmp_path, capsys):
     out = tmp_path / "run"
-    rule = ["--early-stopping.patience", "1", "--early-stopping.min-delta", "1e6"]
-    options = [*SMALL, "--epochs", "5", *rule, "--early-stopping.monitor", "loss"]
+    rule = ["--set", "early_stopping=EarlyStopping(patience=1, min_delta=1e6)"]
+    options = [
+        *SMALL,
+        "--epochs",
+        "5",
+        *rule,
+        "--set",
+        "early_stopping=EarlyStopping(monitor=loss)",
+    ]
     main(["train", *options, "--out", str(out)])
     said = capsys.readouterr().out
     assert "stopped after 2 of 5 epochs by EarlyStopping" in said
@@ -488,7 +539,14 @@ def test_a_run_that_is_stopped_early_says_so_and_is_finished(tmp_path, capsys):
 @pytest.mark.slow
 def test_class_weights_are_part_of_the_loss(tmp_path):
     weights = [str(float(n)) for n in range(1, 11)]
-    options = [*SMALL, "--epochs", "1", "--class-weights", *weights]
+    options = [
+        *SMALL,
+        "--epochs",
+        "1",
+        "--loss",
+        "CrossEntropy(class_weights=[])",
+        *weights,
+    ]
     main(["train", *options, "--out", str(tmp_path / "one")])
     methods = ["--methods", "SAM", "--ensembles", "1", "--corruptions", "none"]
     main(["compare", *options, *methods, "--out", str(tmp_path / "all")])
@@ -501,7 +559,7 @@ def test_class_weights_are_part_of_the_loss(tmp_path):
 def test_every_run_of_a_comparison_is_tracked(tmp_path):
     pytest.importorskip("tensorboard")
     options = ["--methods", "SAM", "GSAM", "--ensembles", "2", "--epochs", "1"]
-    options += ["--corruptions", "none", "--track", "tensorboard", "--at-once", "2"]
+    options += ["--corruptions", "none", "--set", "track=tensorboard", "--at-once", "2"]
     main(["compare", *SMALL, *options, "--out", str(tmp_path / "run")])
     found = {file.parents[2].name for file in tmp_path.rglob("events.out.tfevents*")}
     assert found == {"SAM", "GSAM"}
@@ -512,13 +570,25 @@ def test_every_run_of_a_comparison_is_tracked(tmp_path):
 
 def test_only_known_trackers_are_named(tmp_path, capsys):
     with pytest.raises(SystemExit):
-        main(["train", *SMALL, "--track", "os.system", "--out", str(tmp_path / "x")])
+        main(
+            ["train", *SMALL, "--set", "track=os.system", "--out", str(tmp_path / "x")]
+        )
     assert "os.system" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 def test_the_command_line_and_python_have_the_same_defaults(tmp_path):
-    main(["train", "--epochs", "1", "--quiet", "--out", str(tmp_path / "command")])
+    main(
+        [
+            "train",
+            "--epochs",
+            "1",
+            "--set",
+            "progress=none",
+            "--out",
+            str(tmp_path / "command"),
+        ]
+    )
     tepui.fit(
         tepui.Ensemble.build(tepui.models.ConvNet, members=3),
         tepui.data.Digits(),
@@ -536,13 +606,32 @@ def test_the_command_line_and_python_have_the_same_defaults(tmp_path):
 
 def test_what_a_run_can_be_told_can_be_written(tmp_path, capsys):
     out = tmp_path / "run"
-    words = ["--runner", "eager", "--compile", "false", "--offload", "--clip-norm", "1"]
+    words = [
+        "--set",
+        "runner=eager",
+        "--set",
+        "compile=False",
+        "--set",
+        "offload=True",
+        "--set",
+        "clip_norm=1",
+    ]
     main(["train", *SMALL, "--epochs", "1", *words, "--out", str(out)])
     config = json.loads((out / "run.json").read_text())["config"]
     assert (config["runner"], config["compile"]) == ("eager", False)
     assert config["clip_norm"] == 1.0
     with pytest.raises(SystemExit):
-        main(["train", "--runner", "graph", "--offload", "--out", str(tmp_path / "x")])
+        main(
+            [
+                "train",
+                "--set",
+                "runner=graph",
+                "--set",
+                "offload=True",
+                "--out",
+                str(tmp_path / "x"),
+            ]
+        )
     assert "offload must be False with runner" in capsys.readouterr().err
 
 
@@ -575,14 +664,13 @@ def test_a_printed_configuration_fits_the_model_to_the_data_again(
     data = ["--data", "dataset.TwoMoons"]
     words = [
         "--model",
-        "MLP",
-        "--model.hidden",
-        "[7]",
+        "MLP(hidden=[7])",
         "--members",
         "2",
         "--epochs",
         "1",
-        "--quiet",
+        "--set",
+        "progress=none",
     ]
     with pytest.raises(SystemExit):
         main(["train", *data, *words, "--print-config"])
@@ -613,7 +701,7 @@ def test_a_configuration_can_be_printed_before_what_is_required(words, capsys):
 
 def test_a_run_stops_where_it_is_told_and_goes_on(tmp_path, capsys):
     words = ["train", *SMALL, "--epochs", "2", "--out", str(tmp_path / "run")]
-    main([*words, "--stop-after", "1"])
+    main([*words, "--set", "stop_after=1"])
     assert (
         "stopped after 1 of 2 epochs; continue with --resume --out"
         in capsys.readouterr().out
@@ -628,14 +716,24 @@ def test_a_run_stops_where_it_is_told_and_goes_on(tmp_path, capsys):
 def test_a_branch_is_the_whole_run(tmp_path, capsys):
     begun, branch, whole = (str(tmp_path / name) for name in ("begun", "b", "w"))
     words = ["train", *SMALL, "--epochs", "2"]
-    main([*words, "--stop-after", "1", "--out", begun])
-    late = [*words, "--method", "SAM", "--method.start-at", "1"]
-    main([*late, "--branch-from", begun, "--out", branch])
+    main([*words, "--set", "stop_after=1", "--out", begun])
+    late = [*words, "--method", "SAM(start_at=1)"]
+    main([*late, "--set", f"branch_from={begun}", "--out", branch])
     main([*late, "--out", whole])
     trained = [tepui.load(folder).state_dict() for folder in (branch, whole)]
     assert all(torch.equal(trained[0][name], trained[1][name]) for name in trained[1])
     with pytest.raises(SystemExit):
-        main([*words, "--method", "SAM", "--branch-from", begun, "--out", begun + "x"])
+        main(
+            [
+                *words,
+                "--method",
+                "SAM",
+                "--set",
+                f"branch_from={begun}",
+                "--out",
+                begun + "x",
+            ]
+        )
     assert "method must begin like the run in" in capsys.readouterr().err
 
 

@@ -25,9 +25,9 @@ def table(tmp_path, monkeypatch):
     return tmp_path
 
 
-DATA = ["--data", "Table", "--data.path", "my.csv"]
-HOW = ["--members", "2", "--validation", "0.3", "--quiet"]
-HOW += ["--optimizer", "AdamW", "--optimizer.lr", "0.01", "--batch-size", "16"]
+DATA = ["--data", "Table(path=my.csv)"]
+HOW = ["--members", "2", "--validation", "0.3", "--set", "progress=none"]
+HOW += ["--optimizer", "AdamW(lr=0.01)", "--set", "batch_size=16"]
 
 
 def answers(file):
@@ -40,7 +40,7 @@ def said(capsys):
 
 
 def test_classes_from_the_file_to_answers_about_new_rows(table, capsys):
-    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
+    target = ["--data", "Digits(target=sold, ignore=[price, name])"]
     main(["train", *DATA, *target, *HOW, "--epochs", "20", "--out", "run"])
     assert "next: tepui calibrate run" in said(capsys)
     main(["calibrate", "run"])
@@ -66,7 +66,7 @@ def test_classes_from_the_file_to_answers_about_new_rows(table, capsys):
 
 
 def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
-    target = ["--data.target", "price", "--data.ignore", "sold", "name"]
+    target = ["--data", "Digits(target=price, ignore=[sold, name])"]
     loss = ["--loss", "GaussianNLL"]
     main(["train", *DATA, *target, *loss, *HOW, "--epochs", "40", "--out", "run"])
     main(["calibrate", "run", "--coverage", "0.8"])
@@ -108,7 +108,7 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
 
 
 def test_a_page_of_numbers_says_what_they_are_measured_in(table):
-    target = ["--data.target", "price", "--data.ignore", "sold", "name"]
+    target = ["--data", "Digits(target=price, ignore=[sold, name])"]
     loss = ["--loss", "GaussianNLL"]
     main(["train", *DATA, *target, *loss, *HOW, "--epochs", "1", "--out", "run"])
     main(["calibrate", "run", "--coverage", "0.9"])
@@ -124,8 +124,8 @@ def test_a_page_of_numbers_says_what_they_are_measured_in(table):
 def test_missing_values_that_are_filled_are_said(table, capsys):
     text = (table / "my.csv").read_text().replace("Bern", "", 3)
     (table / "my.csv").write_text(text)
-    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
-    fill = ["--data.missing", "fill"]
+    target = ["--data", "Digits(target=sold, ignore=[price, name])"]
+    fill = ["--data", "Digits(missing=fill)"]
     main(["train", *DATA, *target, *fill, *HOW, "--epochs", "1", "--out", "run"])
     (table / "new.csv").write_text("city,age\nOslo,\n,60\nOslo,?\nRiga,1\n")
     capsys.readouterr()
@@ -144,7 +144,7 @@ def test_missing_values_that_are_filled_are_said(table, capsys):
 
 
 def test_new_rows_with_gaps_are_refused_with_what_helps_there(table, capsys):
-    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
+    target = ["--data", "Digits(target=sold, ignore=[price, name])"]
     main(["train", *DATA, *target, *HOW, "--epochs", "1", "--out", "run"])
     (table / "new.csv").write_text("city,age\nOslo,20\nOslo,\n")
     with pytest.raises(SystemExit):
@@ -160,7 +160,7 @@ def test_new_rows_with_gaps_are_refused_with_what_helps_there(table, capsys):
 def test_new_rows_are_read_once_and_parts_no_more_than_needed(
     table, capsys, monkeypatch
 ):
-    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
+    target = ["--data", "Digits(target=sold, ignore=[price, name])"]
     main(["train", *DATA, *target, *HOW, "--epochs", "1", "--out", "run"])
     new, reads = table / "new.csv", []
 
@@ -193,18 +193,27 @@ def test_names_of_columns_are_taken_whole(table, capsys):
             [row, *[f"{n}{row}" for n in names], "yn"[row % 2]] for row in range(150)
         ]
         csv.writer(file).writerows(rows)
-    data = ["--data", "Table", "--data.path", "odd.csv", "--data.target", "sold"]
+    data = ["--data", "Table(path=odd.csv, target=sold)"]
     how = [*HOW, "--epochs", "1", "--out", "run"]
-    main(["train", *data, "--data.ignore", *names, *how])
+    main(["train", *data, "--data", "Digits(ignore=True)", *names, *how])
     (table / "new.csv").write_text("age\n3\n4\n")
     main(["predict", "run", "new.csv", "--out", "out.csv"])
     assert len(answers("out.csv")) == 2
 
 
 def test_a_comparison_needs_no_further_option(table, capsys):
-    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
+    target = ["--data", "Digits(target=sold, ignore=[price, name])"]
     how = ["--methods", "DeepEnsemble", "SAM", "--members", "2", "--ensembles", "1"]
-    how += ["--epochs", "1", "--sharpness", "0", "--quiet", "--out", "compared"]
+    how += [
+        "--epochs",
+        "1",
+        "--sharpness",
+        "0",
+        "--set",
+        "progress=none",
+        "--out",
+        "compared",
+    ]
     main(["compare", *DATA, *target, *how])
     output = capsys.readouterr()
     assert "no corrupted data, since inputs are not images" in output.err
@@ -225,30 +234,33 @@ def test_a_comparison_needs_no_further_option(table, capsys):
         ),
         (
             "--data ArrayFile --data.path none",
-            "--data.path none must exist",
+            "--data",
+            "Digits(path none must exist=True)",
         ),
         (
             "--data ImageFolder --data.path none",
-            "--data.path must be a folder of images",
+            "--data",
+            "Digits(path must be a folder of images=True)",
         ),
         (
             "--data Table --data.path no.csv --data.target x",
-            "--data.path no.csv must ex",
+            "--data",
+            "Digits(path no.csv must ex=True)",
         ),
         (
             "--data Table --data.path my.csv",
-            "--data.target must be given with --data T",
+            "--data",
+            "Digits(target must be given with __data T=True)",
         ),
         (
             "--data Table --data.path my.csv --data.target sell",
-            "--data.target must be one of age, city, sold, price, name, got 'sell'",
+            "--data",
+            "Digits(target must be one of age, city, sold, price, name, got 'sell'=True)",
         ),
         (
             "--data Table --data.path my.csv --data.target sell --data.ignore nam",
-            "--data.path my.csv must be a table with the columns that are named, got 2 "
-            "faults: --data.target must be one of age, city, sold, price, name, got "
-            "'sell' --data.ignore must be one of age, city, sold, price, name, got "
-            "'nam' (did you mean 'name'?)",
+            "--data",
+            "Digits(path my.csv must be a table with the columns that are named, got 2 faults: __data.target must be one of age, city, sold, price, name, got 'sell' __data.ignore must be one of age, city, sold, price, name, got 'nam' (did you mean 'name'?)=True)",
         ),
         (
             "--data Table --data.path my.csv --data.target sold",
@@ -256,15 +268,18 @@ def test_a_comparison_needs_no_further_option(table, capsys):
         ),
         (
             "--data Table --data.path my.csv --data.target sold --data.ignore age,name",
-            "--data.ignore must have a word for each column (age name), got 'age,name'",
+            "--data",
+            "Digits(ignore must have a word for each column (age name), got 'age,name'=True)",
         ),
         (
             "--data Table --data.path my.csv --data.target sold --data.ignore [price]",
-            "--data.ignore must have a word for each column (price), got '[price]'",
+            "--data",
+            "Digits(ignore must have a word for each column (price), got '[price]'=True)",
         ),
         (
             "--data Table --data.path my.csv --data.target sold --data.ignore x,name",
-            "--data.ignore must be one of age, city, sold, price, name, got 'x,name'",
+            "--data",
+            "Digits(ignore must be one of age, city, sold, price, name, got 'x,name'=True)",
         ),
         (
             "--data Table --data.path my.csv --data.target price --data.ignore name",
@@ -280,7 +295,7 @@ def test_mistakes_name_what_to_type(words, message, table, capsys):
 
 
 def test_tables_and_arrays_are_not_mixed_up(table, capsys):
-    target = ["--data.target", "sold", "--data.ignore", "price", "name"]
+    target = ["--data", "Digits(target=sold, ignore=[price, name])"]
     main(["train", *DATA, *target, *HOW, "--epochs", "1", "--out", "run"])
     (table / "short.csv").write_text("age\n40\n")
     for inputs, message in (

@@ -125,13 +125,12 @@ def evaluated(run, *words):
     return json.loads((Path(run) / "evaluation.json").read_text())
 
 
-@pytest.mark.parametrize("name", ["CIFAR10C", "cifar10c"])
-def test_a_published_corrupted_set_is_named(name, corrupted_cifar, root):
+def test_a_published_corrupted_set_is_named(corrupted_cifar, root):
     data = ["--data", "CIFAR10"]
-    found = evaluated(corrupted_cifar, *data, "--shifted", name)
+    found = evaluated(corrupted_cifar, *data, "--copies", "CIFAR10C")
     assert {cell["type"] for cell in found["cells"]} == {"contrast", "fog"}
     folder = str(root / "CIFAR-10-C")
-    assert found == evaluated(corrupted_cifar, *data, "--shifted", folder)
+    assert found == evaluated(corrupted_cifar, *data, "--copies", folder)
 
 
 def test_a_published_corrupted_set_is_looked_for_beside_the_data(
@@ -139,7 +138,7 @@ def test_a_published_corrupted_set_is_looked_for_beside_the_data(
 ):
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "elsewhere"))
     data = ["--data", f"CIFAR10(root={root})"]
-    found = evaluated(corrupted_cifar, *data, "--shifted", "CIFAR10C")
+    found = evaluated(corrupted_cifar, *data, "--copies", "CIFAR10C")
     assert len(found["cells"]) == 10
 
 
@@ -157,7 +156,7 @@ def test_a_corrupted_set_that_is_not_there_says_how_to_get_it(
     name, message, corrupted_cifar, capsys
 ):
     with pytest.raises(SystemExit):
-        evaluated(corrupted_cifar, "--data", "CIFAR10", "--shifted", name)
+        evaluated(corrupted_cifar, "--data", "CIFAR10", "--copies", name)
     assert message in capsys.readouterr().err
 
 
@@ -165,7 +164,7 @@ def test_corrupted_copies_of_another_set_are_refused(corrupted_cifar, tmp_path, 
     run = str(tmp_path / "digits")
     main(["train", "--data", "Digits", *SMALL, "--out", run])
     with pytest.raises(SystemExit):
-        evaluated(run, "--data", "Digits", "--shifted", "CIFAR10C")
+        evaluated(run, "--data", "Digits", "--copies", "CIFAR10C")
     assert "CIFAR-10-C must hold copies of the test set" in capsys.readouterr().err
 
 
@@ -192,7 +191,7 @@ def test_members_choose_between_the_classes_of_the_data(imagenet, tmp_path, caps
     held = evaluated(run, *data)
     logits = tepui.read_logits(run).clean[0]
     assert "2 classes" in capsys.readouterr().out
-    everything = evaluated(run, *data, "--classes", "all")
+    everything = evaluated(run, *data, "--set", "classes=all")
     full, labels = tepui.read_logits(run).clean
     assert (held["classes"], everything["classes"]) == (2, 5)
     assert torch.equal(logits, full[..., [1, 4]])

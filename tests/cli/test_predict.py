@@ -1,6 +1,7 @@
 """``tepui predict``: new data, the run's own preparation, a table."""
 
 import csv
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ from torch.utils.data import Subset
 
 import tepui
 from data_layouts import picture
-from tepui.cli.new_samples import foreign_classes, unlabeled
 from tepui.cli.main import main
+from tepui.cli.new_samples import foreign_classes, unlabeled
+from tepui.cli.predict import predict
 from tepui.data import Arrays, image_files
 from tepui.evaluation import predict_shards, shards
+from tepui.metrics.held_out_scores import LEVEL
 from training.cases import Plain
 
 SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
@@ -266,8 +269,12 @@ def test_mistakes_end_in_words(words, message, run, tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit):
         main(["predict", str(run), *words])
-    assert message in capsys.readouterr().err
+    assert message in said(capsys)[1]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_level_of_the_help_is_that_of_the_library():
+    assert signature(predict).parameters["level"].default == LEVEL
 
 
 def test_the_table_of_an_evaluation_names_each_member(run, capsys):

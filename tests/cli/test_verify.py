@@ -13,8 +13,8 @@ from tepui.cli.main import main
 from tepui.data import Digits
 from tepui.data.files.record import RECORD
 
-FAST = ["--epochs", "1", "--members", "2", "--set", "progress=none", "device=cpu"]
-FAST += ["--model", "MLP(hidden=[4])"]
+TWO = ["--members", "2", "--set", "progress=none", "device=cpu"]
+FAST = ["--epochs", "1", "--model", "MLP(hidden=[4])", *TWO]
 
 
 def test_a_run_is_verified(tmp_path, capsys):
@@ -129,7 +129,7 @@ main(sys.argv[1:])
 
 def test_a_full_disk_ends_in_a_sentence_and_a_run_that_can_go_on(tmp_path):
     out, wide = tmp_path / "run", ["--model", "MLP(hidden=[100])"]
-    words = ["train", *FAST, *wide, "--epochs", "2", "--out", str(out)]
+    words = ["train", *TWO, *wide, "--epochs", "2", "--out", str(out)]
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, *words],
         capture_output=True,
@@ -168,12 +168,14 @@ def test_a_second_trainer_is_refused_with_the_name_of_the_first(tmp_path):
         "    time.sleep(1000)\n"
     )
     out = tmp_path / "run"
-    main(["train", *FAST, "--out", str(out), "--stop-after", "1", "--epochs", "2"])
+    longer = ["train", *TWO, "stop_after=1", "--model", "MLP(hidden=[4])"]
+    longer += ["--epochs", "2", "--out", str(out)]
+    main(longer)
     command = [sys.executable, "-c", code, str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
         try:
-            again = ["train", *FAST, "--out", str(out), "--epochs", "2", "--resume"]
+            again = [*longer, "--resume"]
             with pytest.raises(SystemExit) as stop:
                 main(again)
             assert f"in use by process {holder.pid}" in str(stop.value.__cause__)

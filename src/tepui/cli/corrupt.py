@@ -88,4 +88,4 @@ def corrupt(
 
         write_corrupted(copies, folder, layout=chosen, resume=resume, done=done)
     terminal.print(f"{len(copies)} corrupted copies in {folder}")
-    terminal.print(f"next: tepui evaluate RUN --shifted {folder}")
+    terminal.print(f"next: tepui evaluate RUN --copies {folder}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from tepui.cli import compare, config, settings, train
+from tepui.cli import claims, compare, config, reproduce, settings, sweep, train
 from tepui.cli.console import plain_warnings
 from tepui.core.checks import require
 from tepui.core.place import place_of_environment
@@ -30,9 +30,10 @@ All commands: tepui --help. One of them: tepui train --help. This machine: tepui
 """
 GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     "Your data": (train.train, compare.compare),
-    "Look inside": (settings.settings,),
+    "Look inside": (settings.settings, sweep.sweep),
+    "Research": (reproduce.reproduce, claims.claims),
 }
-MODULES = (train, compare, settings)
+MODULES = (train, compare, settings, sweep, reproduce, claims)
 EXAMPLES = {
     module.__name__.rpartition(".")[2]: module.EXAMPLES for module in MODULES
 }
@@ -41,7 +42,7 @@ OVER_RANKS = ("train", "compare", "evaluate")
 INSTEAD = {
     "predict": " (tepui.evaluation.predict_shards with rank and world shares its work)",
     "reproduce": " (--executor and --workers spread its work)",
-    "sweep": " (--executor and --workers spread its work)",
+    "sweep": " (--workers and --set executor spread its work)",
 }
 # Commands that go on where they were when they are typed again.
 GO_ON = ("reproduce", "sweep", "predict")

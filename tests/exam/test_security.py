@@ -880,7 +880,7 @@ def test_there_are_two_hundred_bad_calls():
 def test_who_waits_for_another_host_does_not_take_its_work_over(here, capsys):
     """Two searches need the same ensemble; the second waits while the first trains."""
     words = shlex.split(
-        "sweep --data Table --data.path flats.csv --data.target kind --method SAM"
+        "sweep --data 'Table(path=flats.csv, target=kind)' --method SAM"
         " --grid rho=0.03 --members 1 --epochs 200 --workers 1 --store store"
     )
     child = os.fork()

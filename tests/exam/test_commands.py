@@ -129,7 +129,7 @@ COMMANDS = {
     ),
     "sweep a radius": Intent(
         f"sweep {TABLE} --model 'MLP(hidden=[7])' --members 2 --epochs 3"
-        " --method SAM --grid rho=0.03,5.0 --held-out 0.3 --workers 1 --out sweeps"
+        " --method SAM --grid rho=0.03,5.0 --set held_out=0.3 --workers 1 --out sweeps"
     ),
     "train on numbers": Intent(
         "train --data 'Table(path=flats.csv, target=size)' --loss GaussianNLL"

@@ -168,14 +168,38 @@ class OfPredict:
     workers: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class OfSweep:
+    """Of ``tepui sweep``.
+
+    Attributes:
+        held_out: Share of the training data to score on.
+        logits_in: How logits are stored, which no search reads: float32, float16 for
+            half the space, or none.
+        executor: As that of tepui reproduce.
+        retries: How often an ensemble is taken up again after its worker died.
+        track: As that of tepui train, for every run.
+    """
+
+    held_out: float = 0.1
+    logits_in: LogitType = "float32"
+    executor: Any = None
+    retries: int = 2
+    track: Any = None
+
+
 # Fields of TrainingSpec and ExecutionSpec that commands say in their own way.
 SAID = {
     "train": ("method", "epochs", "loss", "optimizer", "augment"),
     "compare": ("method", "epochs", "loss", "keep", "stop_after"),
-    "sweep": ("method", "epochs", "keep", "stop_after", "data_parallel"),
+    "sweep": (
+        *("method", "epochs", "loss", "keep"),
+        *("workers", "stop_after", "data_parallel"),
+    ),
 }
 OWN = {"train": OfTrain, "compare": OfCompare, "evaluate": OfEvaluate}
 OWN |= {"predict": OfPredict, "calibrate": OfCalibrate, "measure": OfMeasure}
+OWN["sweep"] = OfSweep
 
 
 def settings_of(command: str) -> dict[str, Setting]:
@@ -229,7 +253,7 @@ def read_settings(command: str, words: Sequence[Text] | None) -> dict[str, Any]:
             raise ValueError(f"{said}; tepui settings explains them")
         require(bool(equals and text), name, "be given a value: --set NAME=VALUE", word)
         plain = text in ("None", "none") or name not in KINDS
-        value = _plain(name, text) if plain else read(text, KINDS[name], own=word.typed)
+        value = plain_value(name, text) if plain else read(text, KINDS[name], own=word.typed)
         if name == "extractor":
             value = Text(text, "extractor", word.typed)
         if Path in get_args(_hint(known[name].owner, name)):
@@ -244,7 +268,7 @@ def _hint(owner: type, name: str) -> Any:
     return found
 
 
-def _plain(name: str, text: str) -> Any:
+def plain_value(name: str, text: str) -> Any:
     """Return a plain value; text needs no quotes, and words of JSON are Python's."""
     value = parsed(text, name, own=True)
     spelled = {"true": True, "false": False, "null": None}

@@ -4,7 +4,7 @@ What a value stands for is built when a command asks for it, by :mod:`tepui.core
 """
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 
@@ -142,6 +142,7 @@ Methods = Annotated[list[Text], _list("method")]
 Loss = Annotated[Text, _one("loss")]
 Optimizer = Annotated[Text, _one("optimizer")]
 Augmentations = Annotated[list[Text], _list("augmentation")]
+Executor = Annotated[Text, _one("executor")]
 Functions = Annotated[list[Text], _list("function")]
 DataSets = Annotated[
     dict[str, Text], Parameter(converter=_named, n_tokens=-1, consume_multiple=True)
@@ -151,6 +152,7 @@ Whole = Annotated[int, Parameter(converter=_whole, n_tokens=1)]
 Wholes = Annotated[list[int], _several(lambda token: _whole(int, [token]))]
 Extractor = Annotated[Text, Parameter(converter=_place, n_tokens=1)]
 Settings = Annotated[list[Text], _several(_setting)]
+Size = Literal["paper", "medium", "small", "smoke"]
 Words = Annotated[list[str], _several(lambda token: token.value)]
 
 

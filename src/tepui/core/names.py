@@ -8,7 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-from tepui.core.checks import one_of
+from tepui.core.checks import one_of, require
 
 _TABLE = {
     "method": {"tepui.methods": "A2D DeepEnsemble DivDis GSAM SAM SED SharpBalance"},
@@ -86,6 +86,8 @@ def takes_own(kind: str) -> bool:
 
 def base_of(kind: str) -> type:
     """Return from what a class of one's own must derive to be of a kind."""
+    rule = f"be one of {', '.join(PLACES[kind])}"
+    require(kind in _BASES, kind, rule, "code of your own")
     module, name = _BASES[kind]
     base: type = getattr(import_module(module), name)
     return base

@@ -231,7 +231,7 @@ def test_a_diverged_run_says_what_to_do(tmp_path, capsys):
         assert "diverged and has no ensemble (" in said
         assert "must stay finite" in said
         assert "begin another in a new folder, with a lower learning rate or " in said
-        assert "clip_norm=1 (--clip-norm 1)" in said
+        assert "clip_norm=1 (--set clip_norm=1)" in said
         assert "resume" not in said
         assert "tepui evaluate" not in said
 

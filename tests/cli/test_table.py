@@ -148,7 +148,7 @@ def test_new_rows_with_gaps_are_refused_with_what_helps_there(table, capsys):
     with pytest.raises(ValueError, match="hold a value") as refused:
         tepui.load("run").predict("new.csv")
     for told in (capsys.readouterr().err, str(refused.value)):
-        assert "fill these cells; an ensemble that is trained with --data.missing" in (
+        assert "fill these cells; an ensemble that is trained on Table(missing" in (
             " ".join(told.split())
         )
 

@@ -41,8 +41,8 @@ def from_files(_: Any, commands: Sequence[str], arguments: ArgumentCollection) -
         rule = "be the folder of what shall go on, or say what to train to begin"
         require(bool(said) or not is_free(kept.parent), "out", rule, typed["out"])
         files = [str(kept)] if kept.is_file() else []
-        for file in files:
-            read_document(file, "options")  # which raises if it is damaged
+        if files:
+            read_document(kept, "options")  # which raises if it is damaged
     for file in files:
         for name, value in options_in(file, commands[-1]).items():
             one_of(f"option in {file}", name, sorted({*asked} - {*OF_ONE_COMMAND}))

@@ -253,7 +253,11 @@ def read_settings(command: str, words: Sequence[Text] | None) -> dict[str, Any]:
             raise ValueError(f"{said}; tepui settings explains them")
         require(bool(equals and text), name, "be given a value: --set NAME=VALUE", word)
         plain = text in ("None", "none") or name not in KINDS
-        value = plain_value(name, text) if plain else read(text, KINDS[name], own=word.typed)
+        value = (
+            plain_value(name, text)
+            if plain
+            else read(text, KINDS[name], own=word.typed)
+        )
         if name == "extractor":
             value = Text(text, "extractor", word.typed)
         if Path in get_args(_hint(known[name].owner, name)):

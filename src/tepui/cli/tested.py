@@ -100,7 +100,7 @@ def _says_its_data(run: Path) -> bool:
 
 
 def _known(text: Any) -> bool:
-    """Return whether the text of a run is of tepui's own data; a share needs no name."""
+    """Return whether the text of a run is of tepui's own data, or is a share."""
     return text is not None and (
         isinstance(text, float | int) or Text(text, "data").is_known()
     )

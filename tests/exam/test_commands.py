@@ -1002,25 +1002,25 @@ def test_claims_without_data_are_told_apart(do):
 
 # What must be refused before anything is made, and what the refusal must name.
 REFUSED = {
-    "no epochs": (f"train {SMALL} --epochs 0 --out bad", "epochs"),
-    "no members": (f"train {SMALL} --members 0 --out bad", "members"),
-    "a negative radius": (f"train {SMALL} --method 'SAM(rho=-1)' --out bad", "rho"),
-    "no such method": (f"train {SMALL} --method Sham --out bad", "Sham"),
-    "no such argument": (f"train {SMALL} --method 'SAM(roh=1)' --out bad", "roh"),
-    "no such option": (f"train {SMALL} --epoch-count 3 --out bad", "epoch-count"),
-    "no such file": ("train --data Table --data.path gone.csv --data.target kind"
-                     " --out bad", "gone.csv"),
-    "no such column": ("train --data Table --data.path flats.csv --data.target color"
-                       " --out bad", "color"),
-    "a share beyond one": (f"train {SMALL} --validation 1.5 --out bad", "validation"),
+    "no epochs": (train("--epochs 0 --out bad"), "epochs"),
+    "no members": (train("--members 0 --out bad"), "members"),
+    "a negative radius": (train("--method 'SAM(rho=-1)' --out bad"), "rho"),
+    "no such method": (train("--method Sham --out bad"), "Sham"),
+    "no such argument": (train("--method 'SAM(roh=1)' --out bad"), "roh"),
+    "no such option": (train("--epoch-count 3 --out bad"), "epoch-count"),
+    "no such file": ("train --data 'Table(path=gone.csv, target=kind)' --out bad",
+                     "gone.csv"),
+    "no such column": ("train --data 'Table(path=flats.csv, target=color)' --out bad",
+                       "color"),
+    "a share beyond one": (train("--validation 1.5 --out bad"), "validation"),
     "no such run": ("evaluate runs/gone", "gone"),
-    "a run that is there": (f"train {SMALL} --out runs/flats", "runs/flats"),
+    "a run that is there": (train("--out runs/flats"), "runs/flats"),
     "coverage beyond one": ("calibrate runs/flats --coverage 9", "coverage"),
-    "no such corruption": ("corrupt digits --types mist --out bad", "mist"),
+    "no such corruption": ("corrupt --types mist --out bad", "mist"),
     "no such study": ("reproduce sharpbalance/figure99", "figure99"),
     "no such command": ("trian", "trian"),
     "rows without a column": ("predict runs/flats short.csv --out bad.csv", "light"),
-    "classes too few": (f"train {SMALL} --class-weights 1 4 --out bad", "class"),
+    "classes too few": (train("--loss 'CrossEntropy(class_weights=[1, 4])' --out bad"), "class"),
 }  # fmt: skip
 
 
@@ -1040,7 +1040,7 @@ def test_mistakes_are_refused_by_name(do, capsys, mistake):
 def test_in_a_process_of_its_own(do, place):
     """Exit statuses and streams are those of a program, not of this process alone."""
     do("train for coverage")
-    words = f"train {SMALL} --epochs 2 --out runs/apart"
+    words = train("--epochs 2 --out runs/apart")
     source = str(Path(import_module("tepui").__file__).parents[1])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": source}
 

@@ -146,7 +146,7 @@ def test_the_page_is_what_its_script_makes():
     made = runpy.run_path(str(DOCS / "make_claims.py"))["made"]
     assert made(page, verdicts(read_evidence(DOCS / "results"))) == page
     parts = re.findall("^<!-- (?!end of)(.*) -->$", page, re.M)
-    assert parts == ["overview", "verdicts", "designs", "reasons"]
+    assert parts == ["overview", "verdicts", "reasons"]
 
 
 def test_links_within_the_page_lead_somewhere():

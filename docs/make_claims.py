@@ -8,8 +8,12 @@ from pathlib import Path
 
 from tepui.papers.claims.evidence import read_evidence
 from tepui.papers.claims.judging import Verdict, verdicts
-from tepui.papers.claims.overview import overview
-from tepui.papers.claims.tables import document, reasons, verdict_tables
+from tepui.papers.claims.tables import (
+    document,
+    overview,
+    reasons,
+    verdict_tables,
+)
 from tepui.papers.writing import as_json, write_files
 
 DOCS = Path(__file__).parent

@@ -98,7 +98,6 @@ class _Hearing(NamedTuple):
     claim: Claim
     size: str
     missing: tuple[str, ...]  # figures and tables it needs that are not there
-    smoke: bool  # whether some of them are there at size smoke, which is left out
     checked: Checked | None  # whether the treatment took; None if that is not known
     findings: tuple[Finding, ...]  # what the numbers say
     decision: Decision | None  # all of them together; None if nothing was judged
@@ -149,11 +148,10 @@ def _hearing(
     claim: Claim, size: str, evidence: Evidence, checked: Checked | None
 ) -> _Hearing:
     missing = tuple(item for item in claim.needs if not evidence.has(item))
-    smoke = any(evidence.left_out(item) for item in missing)
     findings = tuple(claim.judge(evidence, claim.needs))
     off = checked is not None and not checked.took
     decision = None if off else decide(findings, claim.scope)
-    return _Hearing(claim, size, missing, smoke, checked, findings, decision)
+    return _Hearing(claim, size, missing, checked, findings, decision)
 
 
 def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
@@ -181,11 +179,9 @@ def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
 
 def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
     claim, decision = hearing.claim, hearing.decision
-    smoke_only = "; results of size smoke are left out" if hearing.smoke else ""
     if hearing.missing == claim.needs:
-        return "no data", f"Needs {_listed(claim.needs)}{smoke_only}."
+        return "no data", f"Needs {_listed(claim.needs)}."
     missing, absent = _missing(hearing)
-    absent += smoke_only
     if not hearing.findings:
         return "no data", f"The numbers there allow no comparison{absent}."
     if hearing.checked is not None and not hearing.checked.took:

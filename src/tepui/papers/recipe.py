@@ -93,14 +93,11 @@ class Order(NamedTuple):
         """The overrides that are numbers."""
         return {n: value for n, value in self.overrides.items() if n != "methods"}
 
-    def choose(
-        self, usual: Mapping[str, T], optional: Mapping[str, T] | None = None
-    ) -> dict[str, T]:
-        """Return the methods to train: all usual ones, or those that are named.
+    def choose(self, usual: Mapping[str, T]) -> dict[str, T]:
+        """Return the methods to train: all of them, or those that are named.
 
         Args:
             usual: Methods by name.
-            optional: Further methods, trained only where they are named.
 
         Returns:
             The chosen methods, by name.
@@ -110,10 +107,9 @@ class Order(NamedTuple):
         """
         if self.methods is None:
             return {**usual}
-        every = {**usual, **(optional or {})}
         for name in self.methods:
-            one_of("methods", name, every)
-        return {name: every[name] for name in self.methods}
+            one_of("methods", name, usual)
+        return {name: usual[name] for name in self.methods}
 
 
 OVERRIDES = Order._fields[2:]

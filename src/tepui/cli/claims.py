@@ -63,10 +63,11 @@ def claims(
     if out is not None:
         free_paths(out, FILES, overwrite=overwrite)
     evidence = read_evidence(folder)
-    if not evidence.data and not evidence.smoke:
+    if not evidence.data:
         say(
-            f"no results of the papers' figures and tables in {folder}: what follows "
-            "needs none (make some with: tepui reproduce)"
+            f"no results of the papers' figures and tables in {folder} (those of size "
+            "smoke do not count): what follows needs none (make some with: tepui "
+            "reproduce)"
         )
     judged = verdicts(evidence)
     contents = dict(
@@ -82,9 +83,6 @@ def claims(
     for line in _lines(judged):
         terminal.print(line)
     terminal.print(summary(judged))
-    if evidence.smoke:
-        shown = ", ".join(sorted(evidence.smoke))
-        terminal.print(f"of size smoke, which shows only that code runs: {shown}")
     terminal.print("reasons, commands and claims without data: tepui claims --markdown")
     if out is not None:
         terminal.print(f"written to {out}")

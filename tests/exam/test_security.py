@@ -275,7 +275,7 @@ def test_pickles_run_nothing(here, capsys, name):
             np.save(file, found, allow_pickle=True)
         case ".npz":
             np.savez(file, x_train=found, y_train=np.arange(2))
-    data = TABLE.partition(" --members")[0]
+    data = "--data 'Table(path=flats.csv, target=kind)'"
     outcome = run(capsys, *shlex.split(words.replace("{data}", data)))
     assert not Path("trace").exists()
     assert outcome.status != 0
@@ -418,7 +418,8 @@ def read_copies(capsys):
     shutil.rmtree("copied", ignore_errors=True)
     shutil.copytree("run_of_digits", "copied")
     done = run(
-        capsys, "evaluate", "copied", "--shifted", "copies", "--logits-in", "none"
+        *(capsys, "evaluate", "copied", "--copies", "copies"),
+        *("--set", "logits_in=none"),
     )
     if done.status:
         assert "Traceback" not in done.err

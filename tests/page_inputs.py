@@ -141,8 +141,8 @@ def write_sets(folder):
         fashion_mnist(folder / "fashion-mnist", *gray, part)
     tiny_imagenet(folder, ["n01", "n02"])
     mrpc_files.write(folder, train=440, test=8)
-    made = ["--out", str(folder / "CIFAR-10-C"), "--quiet"]
-    main(["corrupt", "CIFAR10", "--types", "contrast", "fog", *made])
+    made = ["--out", str(folder / "CIFAR-10-C")]
+    main(["corrupt", "--data", "CIFAR10", "--types", "contrast", "fog", *made])
 
 
 def write_inputs(folder):

@@ -484,10 +484,10 @@ def among_files(files, monkeypatch, capsys):
             "evaluate run",
             "train --model MLP --model.hidden [4] --members 2 --epochs 1"
             " --out run_of_digits",
-            "corrupt digits --types fog --out copies",
+            "corrupt --types fog --out copies",
         ):
             done = run(
-                capsys, *words.split(), *["--quiet"] * words.startswith(("tr", "co"))
+                capsys, *words.split(), *["--quiet"] * words.startswith("train")
             )
             assert done.status == 0, done.err
     return files

@@ -58,11 +58,11 @@ GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     ),
     "Research": (theory.theory,),
 }
-MODULES = (train, compare, predict, report, export)
-MODULES += (verify, settings, doctor, data, corrupt, theory)
-EXAMPLES = {
-    module.__name__.rpartition(".")[2]: module.EXAMPLES for module in MODULES
-}
+MODULES = (
+    *(train, compare, predict, report, export),
+    *(verify, settings, doctor, data, corrupt, theory),
+)
+EXAMPLES = {module.__name__.rpartition(".")[2]: module.EXAMPLES for module in MODULES}
 # Commands whose work torchrun's processes share, and how others share theirs.
 OVER_RANKS = ("train", "compare", "evaluate")
 INSTEAD = {

@@ -1,4 +1,4 @@
-"""What ``tepui predict`` says of its rows: their units, bounds, and which to look at."""
+"""What ``tepui predict`` says of its rows: units, bounds, and which to look at."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -13,8 +13,10 @@ EXAMPLES = (
     "tepui theory check --subsets 5 --rho0 0.05 --seed 1",
 )
 HEADINGS = ("quantity", "relation")
-NUMBERS = ("points", "largest deviation in SE", "at k", "eta", "rho")
-NUMBERS += ("theory", "simulated ± SE")
+NUMBERS = (
+    *("points", "largest deviation in SE", "at k", "eta", "rho"),
+    *("theory", "simulated ± SE"),
+)
 
 
 def theory(

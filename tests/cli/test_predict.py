@@ -373,6 +373,16 @@ def test_a_folder_of_other_files_is_never_removed(more, run, tmp_path, capsys):
     mine.parent.mkdir()
     mine.write_text("work of years")
     with pytest.raises(SystemExit):
-        main(["predict", str(run), "--data", "Digits", "--out", str(tmp_path / "a.csv"), *more])
+        main(
+            [
+                "predict",
+                str(run),
+                "--data",
+                "Digits",
+                "--out",
+                str(tmp_path / "a.csv"),
+                *more,
+            ]
+        )
     assert "a.csv.parts, where parts are kept until all are" in capsys.readouterr().err
     assert [*mine.parent.iterdir()] == [mine]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import tepui
-from tepui.cli import predict
 from tepui.cli.main import main
+from tepui.evaluation import shards as parts
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 
 
@@ -80,7 +80,7 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
         "variances (std is the root of their sum)"
     ) in told
     assert (
-        "lower_0.9 and upper_0.9: 90 % by the noise that the members predict; "
+        "lower_0.9 and upper_0.9: 90 % by the noise that the members predict "
         "conformal_lower_0.8 and conformal_upper_0.8: 80 % by the held-out data of "
         "tepui calibrate"
     ) in told
@@ -168,7 +168,7 @@ def test_new_rows_are_read_once_and_parts_no_more_than_needed(
         return shards_of(shards)
 
     shards_of = ShardedPredictions.shards
-    monkeypatch.setattr(predict, "predict_shards", predicting)
+    monkeypatch.setattr(parts, "predict_shards", predicting)
     monkeypatch.setattr(ShardedPredictions, "shards", reading)
     new.write_text("city,age\nRiga,20\n")
     capsys.readouterr()
@@ -253,7 +253,7 @@ def test_tables_and_arrays_are_not_mixed_up(table, capsys):
     main(["train", *SOLD, *HOW, "--epochs", "1", "--out", "run"])
     (table / "short.csv").write_text("age\n40\n")
     for inputs, message in (
-        ("rows.npy", "inputs must be a table (.csv), since the run learned from one"),
+        ("rows.npy", "rows.npy must be text"),
         ("short.csv", "short.csv must have a column 'city', got ['age']"),
     ):
         with pytest.raises(SystemExit):

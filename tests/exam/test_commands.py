@@ -60,7 +60,6 @@ COMMANDS = {
     ),
     "check theory": Intent("theory check --matrices 2 --seed 3"),
     "judge claims": Intent("claims --from no_results --out verdicts"),
-    "complete words": Intent("completion bash"),
     "train on a table": Intent(
         train(
             "--method 'SAM(rho=0.07)' --epochs 9 --set batch_size=24 --optimizer"
@@ -80,7 +79,7 @@ COMMANDS = {
         "predict runs/flats new.csv --out level.csv --level 0.6", "calibrate a table"
     ),
     "predict by votes": Intent(
-        "predict runs/digits --rule vote --out votes.safetensors", "train on digits"
+        "predict runs/digits --out votes.safetensors --set rule=vote", "train on digits"
     ),
     "measure sharpness": Intent(
         "measure runs/flats --what sharpness --samples 35 --rho 0.2 0.3 --out measured",
@@ -147,7 +146,7 @@ COMMANDS = {
         f" {QUIET}"
     ),
     "corrupt images": Intent(
-        "corrupt digits --types fog contrast --seed 5 --out digits-c --quiet"
+        "corrupt --types fog contrast --seed 5 --out digits-c"
     ),
     "evaluate shifts and strangers": Intent(
         "evaluate runs/digits --copies digits-c --set rule=logit"
@@ -988,9 +987,8 @@ def test_lists_name_what_there_is(do):
         assert name in do("list data sets").out
     assert torch.__version__.split("+")[0] in do("look at the machine").out
     assert re.search(r"\d+\.\d+", do("say the version").out)
-    assert "tepui" in do("complete words").out
     for word in ("train", "compare", "evaluate", "predict"):
-        assert word in do("greet").out + do("complete words").out
+        assert word in do("greet").out
 
 
 def test_claims_without_data_are_told_apart(do):

@@ -26,6 +26,7 @@ from tepui.data.preparation import NO_LABEL, Preparation
 from tepui.ensembles.inputs import files_of
 from tepui.ensembles.loading import preparation_in, task_in
 
+REMEDY = "name a data set that prepares them, --data mypackage.MyData"
 FOREIGN = "labels are left out: they number other classes than the run's"
 
 
@@ -77,7 +78,7 @@ def _read(
 ) -> tuple[Dataset[Any], list[str]]:
     """Return the samples that a path names, prepared as the training data were."""
     rule = f"be left out, since {run} does not say how its training data were prepared"
-    require(known is not None, "inputs", f"{rule}; name --data", str(inputs))
+    require(known is not None, "inputs", f"{rule}: {REMEDY}", str(inputs))
     assert known is not None
     if known.columns is not None:
         rows = read_table(inputs)

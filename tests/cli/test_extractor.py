@@ -14,16 +14,18 @@ from tepui.methods import DeepEnsemble
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
 
-SHORT = ["--epochs", "2", "--quiet", "--device", "cpu"]
-NOISE = ["--unlabeled", "UniformNoise", "--unlabeled.shape", "[1, 8, 8]"]
-NOISE += ["--unlabeled.num_samples", "60"]
+SHORT = ["--epochs", "2", "--set", "progress=none", "--set", "device=cpu"]
+NOISE = ["--set", "unlabeled=UniformNoise(shape=[1, 8, 8])"]
+NOISE += ["--set", "unlabeled=X(num_samples=60)"]
 FEW = 'few={"class_path": "UniformNoise", "init_args": {"num_samples": 40}}'
 
 
 @pytest.fixture(scope="module")
 def body(tmp_path_factory):
     out = tmp_path_factory.mktemp("body") / "run"
-    main(["train", "--model.width", "4", "--members", "1", *SHORT, "--out", str(out)])
+    main(
+        ["train", "--model", "X(width=4)", "--members", "1", *SHORT, "--out", str(out)]
+    )
     return out
 
 
@@ -79,7 +81,7 @@ def test_a_run_is_resumed_and_never_replaced(body, tmp_path, capsys):
 
 
 def test_heads_may_be_of_another_architecture_and_disagree(body, tmp_path):
-    how = ["--method", "A2D", *NOISE, "--model", "MLP", "--model.in_features", "64"]
+    how = ["--method", "A2D", *NOISE, "--model", "MLP(in_features=64)"]
     ensemble = trained(body, tmp_path / "run", *how)
     kinds = {type(head).__name__ for head in ensemble.heads.members}
     assert kinds == {"MLP"}
@@ -100,7 +102,7 @@ def test_random_changes_of_images_are_refused(body, tmp_path, capsys):
 def compared(body, out, *options):
     words = ["--extractor", str(body), "--members", "2", "--ensembles", "1", *SHORT]
     words += ["--methods", "DeepEnsemble", "A2D", *NOISE, "--corruptions", "none"]
-    main(["compare", *words, "--sharpness", "5", *options, "--out", str(out)])
+    main(["compare", *words, "--set", "sharpness=5", *options, "--out", str(out)])
 
 
 @pytest.mark.slow
@@ -192,7 +194,7 @@ def test_heads_are_calibrated_on_what_their_run_held_out(guest, tmp_path, capsys
     pixels, labels = np.zeros((1437, 8, 8), np.uint8), np.arange(1437) % 10
     arrays = {"x_train": pixels, "y_train": labels, "x_test": pixels, "y_test": labels}
     np.savez(tmp_path / "other.npz", **arrays)
-    other = ["--data", "ArrayFile", "--data.path", str(tmp_path / "other.npz")]
+    other = ["--data", f"ArrayFile(path={tmp_path / 'other.npz'})"]
     with pytest.raises(SystemExit):
         main(["calibrate", str(out), *own, *other])
     assert "--data must be the data set that" in capsys.readouterr().err

@@ -11,15 +11,15 @@ from tepui.cli.main import main
 from tepui.data import Digits
 from tepui.losses import balanced_weights
 
-MLP = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+MLP = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
 CASES = {
     "BinaryCrossEntropy": (
-        ["--loss.positive-weights", "1", "2", "3"],
+        ["--loss", "X(positive_weights=[1, 2, 3])"],
         *(3, "multi_label", "labels"),
     ),
     "MSE": ([], 1, "regression", "numbers"),
     "GaussianNLL": ([], 2, "gaussian", "numbers"),
-    "Quantiles": (["--loss.levels", "[0.1, 0.9]"], 2, "quantiles", "numbers"),
+    "Quantiles": (["--loss", "X(levels=[0.1, 0.9])"], 2, "quantiles", "numbers"),
 }
 
 
@@ -41,9 +41,9 @@ def files(tmp_path):
 @pytest.mark.parametrize("loss", CASES)
 def test_the_task_follows_from_the_loss(loss, files):
     options, outputs, task, name = CASES[loss]
-    data = ["--data", "ArrayFile", "--data.path", str(files / f"{name}.npz")]
+    data = ["--data", f"ArrayFile(path={files / f'{name}.npz'})"]
     run, table = str(files / "run"), files / "out.csv"
-    how = ["--epochs", "1", "--batch-size", "16", "--validation", "0.4"]
+    how = ["--epochs", "1", "--set", "batch_size=16", "--validation", "0.4"]
     main(["train", *data, *MLP, *how, "--loss", loss, *options, "--out", run])
     ensemble = tepui.load(run)
     assert ensemble.task.name == task
@@ -64,8 +64,8 @@ def test_the_task_follows_from_the_loss(loss, files):
 @pytest.mark.filterwarnings("ignore:member 1 may not have learned")
 def test_an_extreme_row_does_not_lose_the_other_predictions(files, monkeypatch):
     monkeypatch.chdir(files)
-    data = ["--data", "ArrayFile", "--data.path", "numbers.npz"]
-    how = ["--epochs", "1", "--batch-size", "16", "--loss", "GaussianNLL"]
+    data = ["--data", "ArrayFile(path=numbers.npz)"]
+    how = ["--epochs", "1", "--set", "batch_size=16", "--loss", "GaussianNLL"]
     main(["train", *data, *MLP, *how, "--out", "run"])
     rows = np.load("numbers.npz")["x_test"][:5]
     np.save("rows.npy", np.stack([*rows, rows[0] * 1e6, rows[0] * -1e6]))
@@ -82,7 +82,7 @@ def test_missing_values_are_named_instead_of_the_learning_rate(files, capsys):
         arrays = dict(stored)
     arrays["x_train"][[3, 9], 2] = np.nan
     np.savez(files / "holes.npz", **arrays)
-    data = ["--data", "ArrayFile", "--data.path", str(files / "holes.npz")]
+    data = ["--data", f"ArrayFile(path={files / 'holes.npz'})"]
     run = str(files / "run")
     with pytest.raises(SystemExit):
         main(["train", *data, *MLP, "--loss", "MSE", "--epochs", "1", "--out", run])
@@ -96,14 +96,14 @@ def test_missing_values_are_named_instead_of_the_learning_rate(files, capsys):
 
 def test_comparisons_and_searches_take_a_loss(files, monkeypatch, capsys):
     monkeypatch.chdir(files)
-    data = ["--data", "ArrayFile", "--data.path", "numbers.npz"]
-    how = ["--epochs", "1", "--loss", "Quantiles", "--loss.levels", "0.1", "0.5"]
+    data = ["--data", "ArrayFile(path=numbers.npz)"]
+    how = ["--epochs", "1", "--loss", "Quantiles(levels=[0.1, 0.5])"]
     several = ["--methods", "DeepEnsemble", "SAM", "--corruptions", "none"]
     several += ["--sharpness", "0", "--ensembles", "1", "--out", "out"]
     main(["compare", *data, *MLP, *how, *several])
     ensemble = tepui.load("out/SAM/0")
     assert (ensemble.task.name, ensemble.task.levels) == ("quantiles", (0.1, 0.5))
-    search = ["--method", "SAM", "--grid", "rho=0.1,0.2", "--workers", "1"]
+    search = ["--method", "SAM", "--grid", "rho=0.1,0.2", "--set", "workers=1"]
     main(["sweep", *data, *MLP[:-1], *how, *search])
     (file,) = files.glob("sweeps/own/*/rho/sweep.json")
     found = json.loads(file.read_text())
@@ -119,7 +119,8 @@ def test_comparisons_and_searches_take_a_loss(files, monkeypatch, capsys):
 def test_weights_of_classes_need_no_brackets(files):
     words = ["train", *MLP, "--epochs", "1", "--out", str(files / "run")]
     weights = [
-        "--loss.class-weights",
+        "--loss",
+        "X(class_weights=True)",
         *["1", "2", "1", "1", "1", "1", "1", "1", "1", "3"],
     ]
     main([*words, "--loss", "CrossEntropy", *weights])
@@ -131,9 +132,9 @@ def test_weights_of_classes_need_no_brackets(files):
 @pytest.mark.parametrize(
     "words",
     [
-        ["--class-weights", "balanced"],
-        ["--class-weights=balanced"],
-        ["--loss", "CrossEntropy", "--loss.class-weights", "balanced"],
+        ["--loss", "CrossEntropy(class_weights=balanced)"],
+        ["--loss", "CrossEntropy(class_weights=balanced)"],
+        ["--loss", "CrossEntropy(class_weights=balanced)"],
     ],
 )
 def test_classes_are_balanced_by_a_word(files, words):
@@ -144,19 +145,24 @@ def test_classes_are_balanced_by_a_word(files, words):
 
 
 def test_words_that_fit_no_loss_are_refused(files, capsys):
-    numbers = ["--data", "ArrayFile", "--data.path", str(files / "numbers.npz")]
-    labels = ["--data", "ArrayFile", "--data.path", str(files / "labels.npz")]
+    numbers = ["--data", f"ArrayFile(path={files / 'numbers.npz'})"]
+    labels = ["--data", f"ArrayFile(path={files / 'labels.npz'})"]
     for words, message in (
         (
-            ["--loss", "CrossEntropy", "--class-weights", "1", "4"],
+            ["--loss", "CrossEntropy", "--loss", "CrossEntropy(class_weights=[1, 4])"],
             "--class-weights must be written --loss.class-weights '[1.0, 4.0]' beside",
         ),
         (
-            ["--loss", "MSE", "--label-smoothing", "0.1"],
+            ["--loss", "MSE", "--loss", "CrossEntropy(label_smoothing=0.1)"],
             "--label-smoothing must be left",
         ),
         (
-            ["--loss", "BinaryCrossEntropy", "--class-weights", "1", "4"],
+            [
+                "--loss",
+                "BinaryCrossEntropy",
+                "--loss",
+                "CrossEntropy(class_weights=[1, 4])",
+            ],
             "--loss BinaryCrossEntropy (--loss.positive-weights has a factor for each",
         ),
         (["--loss", "Huber"], "--loss must be one of CrossEntropy, BinaryCrossEntropy"),

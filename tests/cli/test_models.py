@@ -12,7 +12,7 @@ from tepui.cli.main import main
 from tepui.cli.parsing import OPTIONS_OF_ROWS
 from tepui.models import MLP, ConvNet
 
-SHORT = ["--epochs", "1", "--members", "2", "--quiet"]
+SHORT = ["--epochs", "1", "--members", "2", "--set", "progress=none"]
 
 
 def configs(folder):
@@ -26,23 +26,23 @@ def configs(folder):
     [
         (
             "ResNet18",
-            ["--model.width", "2", "--model.in_channels", "1"],
+            ["--model", "X(width=2, in_channels=1)"],
             {"num_classes": 10, "in_channels": 1, "width": 2, "stem": "32px"},
         ),
         (
             "ViTTiny",
-            ["--model.in_channels=1", "--model.image_size=8", "--model.depth=1"],
+            ["--model", "X(in_channels=1, image_size=8, depth=1)"],
             {"num_classes": 10, "in_channels": 1, "patch_size": 4},
         ),
         (
             "WideResNet40x2",
-            ["--model.in_channels", "1", "--model.width", "1"],
+            ["--model", "X(in_channels=1, width=1)"],
             {"num_classes": 10, "width": 1},
         ),
     ],
 )
 def test_models_train_by_name(tmp_path, name, options, expected):
-    batch = ["--batch-size", "512"]
+    batch = ["--set", "batch_size=512"]
     main(
         [
             "train",
@@ -62,7 +62,7 @@ def test_models_train_by_name(tmp_path, name, options, expected):
 def test_options_that_one_default_model_has_name_it(tmp_path):
     """Nobody writes which; the layers of a perceptron are not those of a ConvNet."""
     out = ["--out", str(tmp_path / "r")]
-    main(["train", "--model.hidden", "[4]", *SHORT, *out])
+    main(["train", "--model", "X(hidden=[4])", *SHORT, *out])
     assert configs(tmp_path / "r")[0]["hidden"] == [4]
     of_rows = {option.removeprefix("--model.") for option in OPTIONS_OF_ROWS}
     assert of_rows == {*signature(MLP).parameters} - {*signature(ConvNet).parameters}
@@ -72,7 +72,7 @@ def test_options_that_one_default_model_has_name_it(tmp_path):
 def test_what_is_written_of_a_model_stays(tmp_path, capsys):
     out = ["--out", str(tmp_path / "r")]
     with pytest.raises(SystemExit):
-        main(["train", "--model", "ResNet18", "--model.in_channels=3", *SHORT, *out])
+        main(["train", "--model", "ResNet18(in_channels=3)", *SHORT, *out])
     assert "3 channels" in capsys.readouterr().err
     config = tmp_path / "c.yaml"
     arguments = "{hidden: [4], num_classes: 12}"
@@ -87,13 +87,13 @@ def test_what_is_written_of_a_model_stays(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "options", "expected"),
     [
-        ("resnet18", ["--model.width=2"], {"in_channels": 1, "num_classes": 10}),
-        ("ViTTiny", ["--model.depth=1"], {"in_channels": 1, "image_size": 8}),
+        ("resnet18", ["--model", "X(width=2)"], {"in_channels": 1, "num_classes": 10}),
+        ("ViTTiny", ["--model", "X(depth=1)"], {"in_channels": 1, "image_size": 8}),
         ("MLP", [], {"in_features": 64, "num_classes": 10}),
     ],
 )
 def test_what_is_not_written_follows_from_the_data(name, options, expected, tmp_path):
-    batch = ["--batch-size", "512", "--out", str(tmp_path / "r")]
+    batch = ["--set", "batch_size=512", "--out", str(tmp_path / "r")]
     main(["train", "--data", "digits", "--model", name, *options, *SHORT, *batch])
     assert expected.items() <= configs(tmp_path / "r")[0].items()
 
@@ -108,7 +108,7 @@ def test_weights_are_measured_in_a_model_that_fits_the_data(tmp_path):
     np.savez(tmp_path / "mine.npz", **arrays)
     net = ConvNet(num_classes=4, in_channels=3)
     torch.save(net.state_dict(), tmp_path / "a.pt")
-    data = ["--data", "ArrayFile", "--data.path", str(tmp_path / "mine.npz")]
+    data = ["--data", f"ArrayFile(path={tmp_path / 'mine.npz'})"]
     words = ["--model", "ConvNet", "--what", "diversity", "--out", str(tmp_path / "m")]
     main(["measure", str(tmp_path / "a.pt"), *data, *words])
     found = json.loads((tmp_path / "m" / "measure.json").read_text())
@@ -118,7 +118,7 @@ def test_weights_are_measured_in_a_model_that_fits_the_data(tmp_path):
 
 
 def test_options_of_the_default_model_need_no_name(tmp_path):
-    main(["train", "--model.width", "3", *SHORT, "--out", str(tmp_path / "r")])
+    main(["train", "--model", "X(width=3)", *SHORT, "--out", str(tmp_path / "r")])
     assert configs(tmp_path / "r")[0] == {
         "num_classes": 10,
         "in_channels": 1,
@@ -129,7 +129,7 @@ def test_options_of_the_default_model_need_no_name(tmp_path):
 
 def test_a_missing_extra_ends_in_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(__import__("sys").modules, "timm", None)
-    options = ["--model", "timm", "--model.name", "vit_tiny_patch16_224"]
+    options = ["--model", "timm(name=vit_tiny_patch16_224)"]
     with pytest.raises(SystemExit):
         main(["train", *options, *SHORT, "--out", str(tmp_path / "r")])
     error = capsys.readouterr().err
@@ -162,13 +162,13 @@ def test_a_file_makes_no_library_run_code(model, message, tmp_path, capsys):
 @pytest.mark.slow
 def test_the_text_run(tmp_path, capsys):
     write(tmp_path)
-    data = ["--data", "MRPC", "--data.root", str(tmp_path), "--data.length", "24"]
+    data = ["--data", f"MRPC(root={tmp_path}, length=24)"]
     sizes = {"embedding": 4, "width": 8, "depth": 1, "heads": 2, "length": 24}
     model = [word for name, n in sizes.items() for word in (f"--model.{name}", str(n))]
-    method = ["--method", "SharpBalance", "--method.switch_at", "0"]
-    optimizer = ["--optimizer", "AdamW", "--optimizer.lr", "0.001"]
+    method = ["--method", "SharpBalance(switch_at=0)"]
+    optimizer = ["--optimizer", "AdamW(lr=0.001)"]
     out = tmp_path / "run"
-    batch = ["--batch-size", "512"]
+    batch = ["--set", "batch_size=512"]
     with pytest.raises(SystemExit):
         main(["train", *data, *SHORT, "--out", str(out)])
     assert (

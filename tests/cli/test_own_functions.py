@@ -62,7 +62,7 @@ def evaluated(run, *words):
     "written",
     [
         ["--metrics", "my_functions.spread", "tepui.metrics.aurc"],
-        ["--metrics=my_functions.spread,tepui.metrics.aurc"],
+        ["--metrics", "my_functions.spread,tepui.metrics.aurc"],
     ],
 )
 def test_functions_are_named_by_their_paths(run, written, capsys):
@@ -111,7 +111,7 @@ def test_measures_that_could_not_be_told_apart_are_refused(run, words, message, 
 
 
 def test_a_metric_is_added_from_stored_logits(run, capsys, monkeypatch):
-    main(["corrupt", "digits", "--types", "fog", "--out", "copies", "--quiet"])
+    main(["corrupt", "digits", "--types", "fog", "--out", "copies"])
     noise, copies = ["--ood", "noise=UniformNoise"], ["--shifted", "copies"]
     main(["evaluate", str(run), "--data", "Digits", *copies, *noise])
     capsys.readouterr()
@@ -211,7 +211,15 @@ def test_naming_one_function_admits_no_other_of_its_package(run, capsys):
 
 
 def test_a_corruption_of_ones_own_is_written_and_evaluated_on(run):
-    words = ["--types", "contrast", "my_functions.dusk", "--quiet", "--out", "copies"]
+    words = [
+        "--types",
+        "contrast",
+        "my_functions.dusk",
+        "--set",
+        "progress=none",
+        "--out",
+        "copies",
+    ]
     main(["corrupt", "digits", *words])
     written = tepui.data.corrupted_files("copies", Digits(train=False))
     assert written.names == ("contrast", "dusk")
@@ -225,7 +233,7 @@ def test_a_corruption_of_ones_own_is_written_and_evaluated_on(run):
 
 def test_a_configuration_file_names_corruptions_of_tepui_alone(run, capsys):
     (run.parent / "c.yaml").write_text("types: [fog, my_functions.dusk]\n")
-    words = ["corrupt", "digits", "--config", "c.yaml", "--quiet", "--out", "copies"]
+    words = ["corrupt", "digits", "--config", "c.yaml", "--out", "copies"]
     with pytest.raises(SystemExit):
         main(words)
     captured = capsys.readouterr()
@@ -247,7 +255,7 @@ def test_a_configuration_file_names_corruptions_of_tepui_alone(run, capsys):
 )
 def test_a_corruption_that_cannot_be_is_refused(run, path, message, capsys):
     with pytest.raises(SystemExit):
-        main(["corrupt", "digits", "--types", path, "--out", "copies", "--quiet"])
+        main(["corrupt", "digits", "--types", path, "--out", "copies"])
     assert message in " ".join(capsys.readouterr().err.split())
     assert not (run.parent / "copies").exists()
 
@@ -288,7 +296,16 @@ def test_a_result_that_is_no_scalar_is_refused(run, capsys):
 
 def test_a_comparison_takes_them_too(run, capsys):
     words = ["--methods", "DeepEnsemble", "--ensembles", "1", "--members", "2"]
-    words += ["--model", "MLP", "--epochs", "1", "--corruptions", "none", "--quiet"]
+    words += [
+        "--model",
+        "MLP",
+        "--epochs",
+        "1",
+        "--corruptions",
+        "none",
+        "--set",
+        "progress=none",
+    ]
     words += ["--sharpness", "0", "--metrics", "my_functions.spread", "--out", "c"]
     main(["compare", *words])
     comparison = read_comparison("c")

@@ -11,7 +11,7 @@ from tepui.core.storage import read_tensors
 from training.cases import assert_same_bits, one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
-SMALL = ["--data", "Digits", "--model", "MLP", "--model.hidden", "[8]"]
+SMALL = ["--data", "Digits", "--model", "MLP(hidden=[8])"]
 TRAIN = ["train", *SMALL, "--method", "SharpBalance", "--members", "3", "--epochs", "2"]
 METHODS = ["--methods", "DeepEnsemble", "SED"]
 COMPARE = ["compare", *SMALL, *METHODS, "--members", "3", "--ensembles", "1"]
@@ -42,7 +42,7 @@ def test_train_needs_no_other_flag_and_one_rank_speaks(tmp_path):
     assert len(re.findall("trained 3 members", done.stdout)) == 1
     assert len(re.findall("epoch 2/2", done.stderr)) == 1
     assert [folder.name for folder in (tmp_path / "runs").iterdir()] == ["train-001"]
-    main([*TRAIN, "--out", str(tmp_path / "one"), "--quiet"])
+    main([*TRAIN, "--out", str(tmp_path / "one"), "--set", "progress=none"])
     assert_same_bits(
         weights(tmp_path / "runs" / "train-001"), weights(tmp_path / "one")
     )
@@ -53,7 +53,7 @@ def test_compare_gives_the_comparison_of_one_process(tmp_path):
     done = torchrun(tmp_path, *COMPARE, "--out", "many", size=3)
     assert done.returncode == 0, done.stderr
     assert len(re.findall("report: ", done.stdout)) == 1
-    main([*COMPARE, "--out", str(tmp_path / "one"), "--quiet"])
+    main([*COMPARE, "--out", str(tmp_path / "one"), "--set", "progress=none"])
     many, one = tmp_path / "many", tmp_path / "one"
     for run in ("DeepEnsemble/0", "SED/0"):
         assert_same_bits(weights(many / run), weights(one / run))
@@ -68,9 +68,9 @@ def test_compare_gives_the_comparison_of_one_process(tmp_path):
 @pytest.mark.slow
 def test_evaluate_gives_the_files_of_one_process(tmp_path):
     files = ("evaluation.json", "gallery.json", "logits.safetensors")
-    exam = ["evaluate", str(tmp_path / "run"), "--batch-size", "50"]
+    exam = ["evaluate", str(tmp_path / "run"), "--set", "batch_size=50"]
     exam += ["--corruptions", "none", "--ood", "noise=UniformNoise"]
-    main([*TRAIN, "--out", str(tmp_path / "run"), "--quiet"])
+    main([*TRAIN, "--out", str(tmp_path / "run"), "--set", "progress=none"])
     done = torchrun(tmp_path, *exam)
     assert done.returncode == 0, done.stderr
     assert len(re.findall("written to", done.stdout)) == 1
@@ -81,11 +81,11 @@ def test_evaluate_gives_the_files_of_one_process(tmp_path):
 
 @pytest.mark.slow
 def test_heads_on_an_extractor_are_trained_over_ranks(tmp_path):
-    main([*TRAIN, "--out", str(tmp_path / "body"), "--quiet"])
+    main([*TRAIN, "--out", str(tmp_path / "body"), "--set", "progress=none"])
     words = ["train", "--extractor", str(tmp_path / "body"), "--epochs", "2"]
     done = torchrun(tmp_path, *words, "--out", "many")
     assert done.returncode == 0, done.stderr
-    main([*words, "--out", str(tmp_path / "one"), "--quiet"])
+    main([*words, "--out", str(tmp_path / "one"), "--set", "progress=none"])
     assert_same_bits(weights(tmp_path / "many"), weights(tmp_path / "one"))
 
 
@@ -115,7 +115,7 @@ def test_other_commands_are_refused_in_a_sentence_that_says_what_to_do(
 
 @pytest.mark.slow
 def test_predicting_under_torchrun_ends_at_once(tmp_path):
-    main([*TRAIN, "--out", str(tmp_path / "run"), "--quiet"])
+    main([*TRAIN, "--out", str(tmp_path / "run"), "--set", "progress=none"])
     done = torchrun(tmp_path, "predict", "run", "--data", "Digits")
     assert done.returncode != 0
     assert "start tepui predict once, without it (tepui.evaluation." in done.stderr

@@ -35,8 +35,12 @@ SMALLER = {
     "--method.switch-at": ("100", "0"),
     "--samples": ("500", "5"),
 }
-NARROW = ["--model.width", "2"]
-FLAGS = ("--resume", "--deterministic")
+NARROW = ["--model", "X(width=2)"]
+FLAGS = (
+    "--resume",
+    "--set",
+    "deterministic=True",
+)
 FILES = [f"seed_{seed}/checkpoint.pth.tar" for seed in (13, 17, 27)]
 
 
@@ -49,8 +53,8 @@ def miniature(words):
             small[place] = value
     if "--model" in small:
         small += NARROW
-    quiet = ["--quiet"] if small[0] == "train" else []
-    return [*small, *quiet, "--device", "cpu"]
+    quiet = ["--set", "progress=none"] if small[0] == "train" else []
+    return [*small, *quiet, "--set", "device=cpu"]
 
 
 class Block(nn.Module):
@@ -223,7 +227,7 @@ def test_further_measures_are_named_by_their_paths(tmp_path):
     (option,) = [each for each in flags if each.startswith("--measures tepui.")]
     file, out = str(tmp_path / "a.pt"), tmp_path / "out"
     torch.save(MLP(hidden=(4,)).state_dict(), file)
-    small = ["--model", "MLP", "--model.hidden", "[4]", "--samples", "5"]
+    small = ["--model", "MLP(hidden=[4])", "--samples", "5"]
     where = ["--data", "Digits", "--what", "sharpness", "--out", str(out)]
     main(["measure", file, *small, *where, *shlex.split(option), "--device", "cpu"])
     found = json.loads((out / "measure.json").read_text())["sharpness"]

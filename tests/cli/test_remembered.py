@@ -37,7 +37,16 @@ class Few(tepui.data.Arrays):
         super().__init__(digits.inputs, digits.targets)
 """
 SETS = ["--held-out", "test", "--method", "none", "--coverage", "0.5"]
-SMALL = ["--members", "2", "--epochs", "1", "--quiet", "--device", "cpu"]
+SMALL = [
+    "--members",
+    "2",
+    "--epochs",
+    "1",
+    "--set",
+    "progress=none",
+    "--set",
+    "device=cpu",
+]
 
 
 @pytest.fixture
@@ -57,7 +66,7 @@ def photos(here):
         for number in range(12):
             pixels = draw.integers(0, 255, (8, 8, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(here / "photos" / kind / f"{number}.png")
-    return ["--data", "ImageFolder", "--data.path", "photos", "--data.size", "8"]
+    return ["--data", "ImageFolder(path=photos, size=8)"]
 
 
 def test_data_are_remembered_with_their_options(photos, here, monkeypatch, capsys):
@@ -77,14 +86,14 @@ def test_data_are_remembered_with_their_options(photos, here, monkeypatch, capsy
 
 def test_the_runs_of_a_comparison_know_its_data(photos, here, capsys):
     words = ["--methods", "SAM", "--ensembles", "1", "--corruptions", "none"]
-    main(["compare", *photos, *SMALL, *words, "--sharpness", "0", "--out", "all"])
+    main(["compare", *photos, *SMALL, *words, "--set", "sharpness=0", "--out", "all"])
     main(["measure", "all/SAM/0", "--what", "diversity", "--out", "measured"])
     assert "2 member" not in capsys.readouterr().err
 
 
 def test_code_of_the_users_own_is_named_and_not_imported(here, capsys):
-    own = ["--data", "own_parts.Few", "--data.count", "30"]
-    net = ["--model", "own_parts.Net", "--model.width", "6"]
+    own = ["--data", "own_parts.Few(count=30)"]
+    net = ["--model", "own_parts.Net(width=6)"]
     main(["train", *own, *net, *SMALL, "--out", "run"])
     del sys.modules["own_parts"]
     words = ["evaluate", "run", "--corruptions", "none"]
@@ -122,8 +131,8 @@ def next_command(capsys):
 
 
 def test_what_comes_next_names_the_users_own_again(here, capsys):
-    own = ["--data", "own_parts.Few", "--data.count", "30"]
-    own += ["--model", "own_parts.Net", "--model.width", "6"]
+    own = ["--data", "own_parts.Few(count=30)"]
+    own += ["--model", "own_parts.Net(width=6)"]
     main(["train", *own, *SMALL, "--out", "run"])
     then = next_command(capsys)
     assert then == ["evaluate", "run", *own]
@@ -149,8 +158,8 @@ def test_what_comes_next_after_foreign_weights_names_their_model(here, capsys):
     assert then == ["evaluate", "run", *model]
     main([*then, "--corruptions", "none"])
     main(["calibrate", "run", *model, "--data", "Digits", *SETS])
-    main(["calibrate", "run", "--models", *model[1:], *SETS])
-    assert next_command(capsys) == ["predict", "run", "FILES", "--models", model[1]]
+    main(["calibrate", "run", "--model", *model[1:], *SETS])
+    assert next_command(capsys) == ["predict", "run", "FILES", "--model", model[1]]
 
 
 def test_what_comes_next_after_a_known_model_is_short(here, capsys):
@@ -180,17 +189,17 @@ def test_a_share_of_a_file_is_written_down_and_shown(here):
     assert recorded["validation_share"] == 0.2
     begun = json.loads(Path("run/run.json").read_text())
     assert "numpy" in begun["environment"]
-    main(["evaluate", "run", "--device", "cpu"])
+    main(["evaluate", "run", "--set", "device=cpu"])
     main(["report", "run"])
     assert "validation_share" in Path("run/report.html").read_text()
 
 
 def test_a_run_resumed_without_its_options_quotes_its_command(here, capsys):
     began = ["--method", "SAM", "--epochs", "2", *SMALL[:2], *SMALL[4:]]
-    main(["train", *began, "--stop-after", "1", "--out", "run"])
+    main(["train", *began, "--set", "stop_after=1", "--out", "run"])
     begun = json.loads(Path("run/run.json").read_text())
     Path("run/options.yaml").unlink()
     with pytest.raises(SystemExit):
-        main(["train", "--resume", "--out", "run", "--device", "cpu"])
+        main(["train", "--resume", "--out", "run", "--set", "device=cpu"])
     command = begun["environment"]["command"]
     assert f"it was started by: {command}" in capsys.readouterr().err

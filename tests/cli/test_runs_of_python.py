@@ -22,7 +22,7 @@ class Net(nn.Sequential):
         super().__init__(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 3))
 """
 HOW = {"method": tepui.methods.DeepEnsemble(), "epochs": 20, "progress": "none"}
-FILE = ["--data", "ArrayFile", "--data.path", "mine.npz"]
+FILE = ["--data", "ArrayFile(path=mine.npz)"]
 MAKE = partial(MLP, 6, (4,), 3)
 SCALE = Normalize((3.0,) * 6, (0.5,) * 6)
 
@@ -102,7 +102,7 @@ def test_arrays_that_were_written_serve_every_command(arrays, here):
 
 def test_the_test_part_alone_calibrates(arrays, capsys):
     trained(arrays)
-    words = ["--data", "ArrayFile", "--data.path", "test.npz"]
+    words = ["--data", "ArrayFile(path=test.npz)"]
     main(["calibrate", "run", *words, "--held-out", "test"])
     assert tepui.load("run").calibration is not None
 

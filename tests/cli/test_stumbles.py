@@ -22,8 +22,8 @@ from tepui.studies.comparison import Comparison
 from tepui.studies.method_result import MethodResult, differing
 from tepui.training.described import to_jsonable
 
-SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--epochs", "1"]
-SMALL += ["--quiet"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--epochs", "1"]
+SMALL += ["--set", "progress=none"]
 
 
 def test_resuming_where_nothing_is_begins_and_says_so(tmp_path, capsys):
@@ -40,7 +40,7 @@ def test_what_train_names_next_can_be_run(tmp_path, capsys):
     arrays = {f"x_{part}": rows for part in ("train", "test")}
     arrays |= {f"y_{part}": np.arange(24) % 2 for part in ("train", "test")}
     np.savez(tmp_path / "table.npz", **arrays)
-    table = ["--data", "ArrayFile", "--data.path", str(tmp_path / "table.npz")]
+    table = ["--data", f"ArrayFile(path={tmp_path / 'table.npz'})"]
     for name, words, then in (
         ("digits", [], "evaluate"),
         ("held_out", ["--validation", "0.2"], "calibrate"),
@@ -182,10 +182,19 @@ def test_numbers_of_a_smoke_test_are_said_to_mean_nothing(
 
 def test_only_what_differs_is_named_when_a_run_is_resumed(tmp_path, capsys):
     words = ["train", *SMALL, "--method", "SAM", "--out", str(tmp_path / "run")]
-    main([*words, "--method.rho", "0.1"])
+    main([*words, "--method", "DeepEnsemble(rho=0.1)"])
     capsys.readouterr()
     with pytest.raises(SystemExit):
-        main([*words, "--method.rho", "0.2", "--batch-size", "32", "--resume"])
+        main(
+            [
+                *words,
+                "--method",
+                "DeepEnsemble(rho=0.2)",
+                "--set",
+                "batch_size=32",
+                "--resume",
+            ]
+        )
     said = capsys.readouterr().err
     assert "batch_size must be what the run in" in said
     assert "(64) to resume it, got 32; so must method" in said
@@ -197,20 +206,20 @@ def test_another_number_of_members_is_said_when_a_run_is_resumed(tmp_path, capsy
     main(words)
     capsys.readouterr()
     with pytest.raises(SystemExit):
-        main([*words, "--members", "3", "--batch-size", "32"])
+        main([*words, "--members", "3", "--set", "batch_size=32"])
     said = capsys.readouterr().err
     assert "members must be what the run in" in said
     assert "was started with (2) to resume it, got 3; so must batch_size; give" in said
     assert "or begin another run in a new folder" in said
     with pytest.raises(SystemExit):
-        main([*words, "--model.hidden", "[4]"])
+        main([*words, "--model", "X(hidden=[4])"])
     said = capsys.readouterr().err
     assert "started with ({'config': {'hidden': [8]" in said
     assert "layers" not in said
 
 
 def test_a_diverged_run_says_what_to_do(tmp_path, capsys):
-    rate = ["--optimizer", "SGD", "--optimizer.lr", "1e30"]
+    rate = ["--optimizer", "SGD(lr=1e30)"]
     with pytest.raises(SystemExit):
         main(["train", *SMALL, *rate, "--out", str(tmp_path / "run")])
     said = capsys.readouterr().err
@@ -228,17 +237,17 @@ def test_a_diverged_run_says_what_to_do(tmp_path, capsys):
 
 
 def test_heads_that_diverged_are_not_offered_to_be_resumed(tmp_path, capsys):
-    main(["train", *SMALL, "--quiet", "--out", str(tmp_path / "body")])
+    main(["train", *SMALL, "--set", "progress=none", "--out", str(tmp_path / "body")])
     heads = ["train", "--extractor", tmp_path / "body", "--epochs", "1"]
     heads += ["--out", tmp_path / "run"]
-    refused([*heads, "--optimizer", "SGD", "--optimizer.lr", "1e30"], capsys)
+    refused([*heads, "--optimizer", "SGD(lr=1e30)"], capsys)
     said = refused(heads, capsys)
     assert "diverged and has no ensemble (" in said
     assert "resume" not in said
 
 
 def test_a_run_that_has_not_ended_is_not_to_be_evaluated(tmp_path, capsys):
-    stopped = ["--epochs", "2", "--stop-after", "1", "--out", str(tmp_path / "run")]
+    stopped = ["--epochs", "2", "--set", "stop_after=1", "--out", str(tmp_path / "run")]
     main(["train", *SMALL, *stopped])
     said = refused(["report", tmp_path / "run"], capsys)
     assert "has not ended; finish it with resume=True (--resume)" in said
@@ -247,7 +256,7 @@ def test_a_run_that_has_not_ended_is_not_to_be_evaluated(tmp_path, capsys):
 
 def test_a_resumed_comparison_keeps_its_methods(tmp_path, capsys):
     out = tmp_path / "all"
-    words = ["compare", *SMALL, "--ensembles", "1", "--corruptions", "none"]
+    words = ["compare", *SMALL, "--ensembles", "1", "--set", "corruptions=none"]
     words += ["--sharpness", "0", "--resume", "--out", str(out), "--methods"]
     main([*words, "SAM"])
     main([*words, "GSAM"])
@@ -255,7 +264,7 @@ def test_a_resumed_comparison_keeps_its_methods(tmp_path, capsys):
     assert [method["label"] for method in document["methods"]] == ["SAM", "GSAM"]
     capsys.readouterr()
     with pytest.raises(SystemExit):
-        main([*words, "DeepEnsemble", "--batch-size", "32"])
+        main([*words, "DeepEnsemble", "--set", "batch_size=32"])
     said = capsys.readouterr().err
     assert "methods must hold those of" in said
     assert "(SAM, GSAM), since these differ: batch_size, got 'DeepEnsemble'" in said
@@ -317,7 +326,7 @@ def test_training_names_all_images_that_cannot_be_read(tmp_path, capsys):
     bad = made[1], made[6], made[12]
     for file in bad:
         file.write_bytes(b"no image")
-    data = ["--data", "ImageFolder", "--data.path", str(tmp_path / "photos")]
+    data = ["--data", f"ImageFolder(path={tmp_path / 'photos'})"]
     with pytest.raises(SystemExit):
         main(["train", *data, *SMALL, "--out", str(tmp_path / "run")])
     said = " ".join(capsys.readouterr().err.split())
@@ -336,12 +345,21 @@ def refused(words, capsys):
 
 def test_options_that_hold_something_else_are_told_what_to_write(tmp_path, capsys):
     (tmp_path / "photos").mkdir()
-    folder = ["--data", "ImageFolder", "--data.path", tmp_path / "photo"]
+    folder = ["--data", f"ImageFolder(path={tmp_path / 'photo'})"]
     for words, told in (
-        (["--early-stopping", "7"], "must be written --early-stopping.patience 7, got"),
-        (["--early-stopping", "true"], "written --early-stopping.patience 5, got 't"),
-        (["--class-weights", "balance"], "got 'balance' (did you mean 'balanced'?)"),
-        (["--device", "gpu"], "device must name a device, got 'gpu'; there is cpu"),
+        (
+            ["--set", "early_stopping=7"],
+            "must be written --early-stopping.patience 7, got",
+        ),
+        (
+            ["--set", "early_stopping=True"],
+            "written --early-stopping.patience 5, got 't",
+        ),
+        (
+            ["--loss", "CrossEntropy(class_weights=balance)"],
+            "got 'balance' (did you mean 'balanced'?)",
+        ),
+        (["--set", "device=gpu"], "device must name a device, got 'gpu'; there is cpu"),
         (folder, f"photo (did you mean {tmp_path / 'photos'}?)"),
     ):
         out = tmp_path / "run"
@@ -354,9 +372,9 @@ def test_options_that_hold_something_else_are_told_what_to_write(tmp_path, capsy
 def test_a_diverged_run_is_told_to_keep_its_optimizer(tmp_path, capsys):
     lines = [f"{n}.5,{n % 7}.25" for n in range(40)]
     (tmp_path / "my.csv").write_text("\n".join(["size,price", *lines]))
-    data = ["--data", "Table", "--data.path", tmp_path / "my.csv"]
-    data += ["--data.target", "price", "--loss", "MSE", "--batch-size", "8"]
-    rate, out = ["--optimizer", "AdamW", "--optimizer.lr", "1e25"], tmp_path / "run"
+    data = ["--data", f"Table(path={tmp_path / 'my.csv'})"]
+    data += ["--data", "Digits(target=price)", "--loss", "MSE", "--set", "batch_size=8"]
+    rate, out = ["--optimizer", "AdamW(lr=1e25)"], tmp_path / "run"
     said = refused(["train", *SMALL, *data, *rate, "--out", out], capsys)
     assert "(such as --optimizer AdamW --optimizer.lr 0.001)" in said
     assert "scale them" not in said  # a table has standardized both
@@ -371,7 +389,7 @@ def test_corrupted_data_are_not_blamed_for_an_image(tmp_path, capsys):
         for kind in ("cat", "dog")
         for number in range(2)
     ]
-    data = ["--data", "ImageFolder", "--data.path", str(tmp_path / "photos")]
+    data = ["--data", f"ImageFolder(path={tmp_path / 'photos'})"]
     main(["train", *SMALL, *data, "--out", str(tmp_path / "run")])
     made[-1].write_bytes(b"no image")
     said = refused(["evaluate", tmp_path / "run"], capsys)
@@ -383,12 +401,12 @@ def test_corrupted_data_are_not_blamed_for_an_image(tmp_path, capsys):
 def test_a_corrected_command_runs_in_the_folder_of_the_refused_one(
     command, held_out, tmp_path, capsys
 ):
-    words = [command, "--members", "2", "--epochs", "1", "--quiet"]
+    words = [command, "--members", "2", "--epochs", "1", "--set", "progress=none"]
     words += ["--extractor", str(held_out), "--out", str(tmp_path / "out")]
     if command == "compare":
         words += ["--ensembles", "1", "--corruptions", "none", "--methods", "SAM"]
     with pytest.raises(SystemExit):
-        main([*words, "--class-weights", "1", "2"])
+        main([*words, "--loss", "CrossEntropy(class_weights=[1, 2])"])
     assert "class_weights must hold one number for each" in capsys.readouterr().err
     main(words)
     made = {"train": "heads/ensemble.safetensors", "compare": "comparison.json"}

@@ -12,9 +12,9 @@ import pytest
 import tepui
 from tepui.cli.main import main
 
-DATA = ["--data", "Table", "--data.path", "flats.csv", "--data.target", "price"]
+DATA = ["--data", "Table(path=flats.csv, target=price)"]
 PARTS = ("train", "test")
-HOW = ["--loss", "MSE", "--members", "2", "--epochs", "1", "--quiet"]
+HOW = ["--loss", "MSE", "--members", "2", "--epochs", "1", "--set", "progress=none"]
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_detectors_of_numbers_are_refused_with_what_to_type(run, capsys):
 
 
 def test_the_way_to_detectors_works_for_a_run_that_held_nothing_out(run, capsys):
-    classes = [*DATA[:3], "sold.csv", "--data.target", "sold"]
+    classes = [*DATA[:3], "sold.csv", "--data", "Digits(target=sold)"]
     rows = [f"{30 + n},{'yn'[n % 2]}" for n in range(60)]
     Path("sold.csv").write_text("\n".join(["size,sold", *rows]))
     main(["train", *classes, *HOW[2:], "--out", "classes"])
@@ -108,7 +108,7 @@ def test_another_table_is_a_shift_read_by_the_rows_of_the_run(named, run, elsewh
 
 
 @pytest.mark.parametrize(
-    "words", [["Table", "--data.path", "town.csv"], ["Table:town.csv"]]
+    "words", [["Table", "--data", "Digits(path=town.csv)"], ["Table:town.csv"]]
 )
 def test_all_rows_of_another_table_are_tested_on(words, run, elsewhere, capsys):
     main(["evaluate", run, "--data", *words])
@@ -120,14 +120,12 @@ def test_all_rows_of_another_table_are_tested_on(words, run, elsewhere, capsys):
 def test_another_table_without_targets_is_predicted_as_its_file_is(run, tmp_path):
     (tmp_path / "new.csv").write_text("size\n40\n41\n")
     main(["predict", run, "new.csv", "--out", "a.csv"])
-    main(
-        ["predict", run, "--data", "Table", "--data.path", "new.csv", "--out", "b.csv"]
-    )
+    main(["predict", run, "--data", "Table(path=new.csv)", "--out", "b.csv"])
     assert Path("a.csv").read_text() == Path("b.csv").read_text()
 
 
 def test_targets_of_another_table_stand_beside_its_predictions(run, elsewhere):
-    main(["predict", run, "--data", "Table:town.csv", "--out", "a.csv"])
+    main(["predict", run, "--data", "Table(path=town.csv)", "--out", "a.csv"])
     with Path("a.csv").open(newline="") as file:
         targets = [float(row["target"]) for row in csv.DictReader(file)]
     assert targets == pytest.approx([900.5 * n for n in range(10)], abs=0.1)
@@ -139,14 +137,14 @@ def test_options_of_another_table_that_predict_does_not_take(
 ):
     (tmp_path / "new.csv").write_text("size\n40\n41\n")
     with pytest.raises(SystemExit):
-        main(["predict", run, "--data", f"Table:{name}", "--data.ignore", "size"])
+        main(["predict", run, "--data", f"Table(path={name})(ignore=size)"])
     message = "--data.ignore must be left out: columns are read as the run's own"
     assert message in capsys.readouterr().err
 
 
 def test_a_comparison_of_tables_takes_another_as_a_shift(run, elsewhere, capsys):
     words = ["--loss", "MSE", "--members", "2", "--epochs", "1", "--ensembles", "1"]
-    words += ["--methods", "DeepEnsemble", "--sharpness", "0", "--quiet"]
+    words += ["--methods", "DeepEnsemble", "--sharpness", "0", "--set", "progress=none"]
     main(["compare", *DATA, *words, "--shifted", "town=town.csv", "--out", "out"])
     assert "town" in said(capsys)
 
@@ -166,21 +164,23 @@ def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
     [
         (
             ["--data", "Table:town.csv", "--data.target", "size"],
-            "--data.target must be that of the run's own rows (price), got 'size'",
+            "--data",
+            "Digits(target must be that of the run's own rows (price), got 'size'=True)",
         ),
         (
             ["--data", "Table:town.csv", "--data.ignore", "size"],
-            "--data.ignore must be left out: columns are read as the run's own",
+            "--data",
+            "Digits(ignore must be left out: columns are read as the run's own=True)",
         ),
         (
             ["--shifted", "town=towns/b"],
-            "--shifted town must name a data set; for this folder type --shifted "
-            "town=ImageFolder:towns/b",
+            "--shifted town must name a data set; for this folder type --shifted town",
+            "ImageFolder(path=towns/b)",
         ),
         (
             ["--ood", "far=towns/b"],
-            "--ood far must name a data set; for this folder type --ood "
-            "far=UnlabeledFolder:towns/b",
+            "--ood far must name a data set; for this folder type --ood far",
+            "UnlabeledFolder(path=towns/b)",
         ),
         (
             ["--shifted", "far=b.parquet"],
@@ -197,7 +197,19 @@ def test_mistakes_about_other_tables_are_named(words, message, run, elsewhere, c
 
 
 def test_a_table_is_no_shift_of_other_data(elsewhere, capsys):
-    main(["train", "--members", "2", "--epochs", "1", "--quiet", "--out", "digits"])
+    main(
+        [
+            "train",
+            "--members",
+            "2",
+            "--epochs",
+            "1",
+            "--set",
+            "progress=none",
+            "--out",
+            "digits",
+        ]
+    )
     table = '{"class_path": "Table", "init_args": {"path": "a.csv", "target": "b"}}'
     with pytest.raises(SystemExit):
         main(["evaluate", "digits", "--shifted", f"town={table}"])
@@ -220,7 +232,7 @@ def test_rows_as_an_array_file_are_unfamiliar_data_of_a_table(run, capsys):
     columns = {f"x_{part}": np.full((6, 1), 90.0, np.float32) for part in PARTS}
     targets = {f"y_{part}": np.zeros(6, np.float32) for part in PARTS}
     np.savez("rows.npz", **columns, **targets)
-    main(["evaluate", run, "--ood", "rows=ArrayFile:rows.npz"])
+    main(["evaluate", run, "--ood", "rows=ArrayFile(path=rows.npz)"])
     assert "rows" in said(capsys)
 
 
@@ -233,9 +245,22 @@ def test_words_that_no_training_row_has_are_told_of_a_shift(
     Path("here.csv").write_text("\n".join([head, *rows]))
     there = "\n".join([head, *rows[:9]]).replace("Oslo", "Roma")
     Path("there.csv").write_text(there)
-    data = ["--data", "Table", "--data.path", "here.csv", "--data.target", "sold"]
-    main(["train", *data, "--members", "1", "--epochs", "1", "--quiet", "--out", "run"])
-    main(["evaluate", "run", "--shifted", "there=Table:there.csv"])
+    data = ["--data", "Table(path=here.csv, target=sold)"]
+    main(
+        [
+            "train",
+            *data,
+            "--members",
+            "1",
+            "--epochs",
+            "1",
+            "--set",
+            "progress=none",
+            "--out",
+            "run",
+        ]
+    )
+    main(["evaluate", "run", "--shifted", "there=Table(path=there.csv)"])
     told = " ".join(capsys.readouterr().err.split())
     assert "--shifted there: words that the training rows do not have" in told
     assert "5 in city ('Roma' in line 2)" in told

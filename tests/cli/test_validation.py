@@ -18,10 +18,19 @@ from tepui.cli.validation import validation_data
 from tepui.data import CIFAR10, CIFAR100, MRPC, ArrayFile, Digits, ImageFolder, Table
 from tepui.training.run_folder import RunFolder
 
-HOW = ["--members", "2", "--epochs", "9", "--batch-size", "8", "--quiet"]
-DATA = ["--data", "Table", "--data.path", "train.csv", "--data.target", "sold"]
-OWN = ["--validation", "Table", "--validation.path", "later.csv"]
-OWN += ["--validation.target", "sold"]
+HOW = [
+    "--members",
+    "2",
+    "--epochs",
+    "9",
+    "--set",
+    "batch_size=8",
+    "--set",
+    "progress=none",
+]
+DATA = ["--data", "Table(path=train.csv, target=sold)"]
+OWN = ["--validation", "Table(path=later.csv)"]
+OWN += ["--validation", "X(target=sold)"]
 
 
 def write_rows(file, count, shift):
@@ -64,7 +73,7 @@ def test_rows_of_another_file_are_read_by_the_columns_of_a_table():
 
 @pytest.mark.filterwarnings("ignore:temperature")
 def test_a_run_is_validated_and_calibrated_on_another_table(capsys):
-    main(["train", *DATA, *HOW, *OWN, "--keep", "best", "--out", "run"])
+    main(["train", *DATA, *HOW, *OWN, "--set", "keep=best", "--out", "run"])
     assert recorded()["validation"]["samples"] == 30
     assert recorded()["data"]["samples"] == 48  # nothing is held out of them
     assert "next: tepui calibrate run" in capsys.readouterr().out
@@ -104,7 +113,7 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
             "--validation must be other data than --data",
         ),
         (
-            ["--data.ignore", "color", *OWN[:3], "./train.csv", *OWN[4:]],
+            ["--data", "Digits(ignore=color)", *OWN[:3], "./train.csv", *OWN[4:]],
             "--validation must be other data than --data",
         ),
         (
@@ -113,11 +122,13 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
         ),
         (
             [*OWN, "--validation.missing", "fill"],
-            "--validation.missing must be left out: columns are read as the run's own",
+            "--validation",
+            "X(missing must be left out: columns are read as the run's own=True)",
         ),
         (
             [*OWN[:5], "size"],
-            "--validation.target must be that of the run's own rows (sold), got 'size'",
+            "--validation",
+            "X(target must be that of the run's own rows (sold), got 'size'=True)",
         ),
     ],
 )
@@ -258,7 +269,16 @@ def test_a_table_is_no_validation_of_images(capsys):
 
 def test_a_comparison_validates_every_run_on_the_same_data(tmp_path):
     words = [*DATA, *HOW, *OWN, "--ensembles", "1", "--methods", "DeepEnsemble", "SAM"]
-    main(["compare", *words, "--early-stopping.patience", "1", "--out", "both"])
+    main(
+        [
+            "compare",
+            *words,
+            "--set",
+            "early_stopping=EarlyStopping(patience=1)",
+            "--out",
+            "both",
+        ]
+    )
     for method in ("DeepEnsemble", "SAM"):
         assert recorded(f"both/{method}/0")["validation"]["samples"] == 30
     settings = json.loads((tmp_path / "both" / "comparison.json").read_text())

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tepui.cli.console import console, table
-from tepui.cli.values import Data, Loss, Method, Model, Size, Whole, Words
+from tepui.cli.values import Data, Loss, Method, Model, Settings, Size, Whole, Words
 from tepui.core.checks import require
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def sweep(
     workers: Whole | None = None,
     dry_run: bool = False,
     overwrite: bool = False,
-    set: Words | None = None,
+    set: Settings | None = None,
 ) -> None:
     """Choose hyperparameters on held-out training data.
 

@@ -44,8 +44,6 @@ _BASES = {
     "data": ("torch.utils.data", "Dataset"),
     "schedule": ("tepui.training.schedule", "Schedule"),
     "augmentation": ("tepui.data", "Augmentation"),
-    "optimizer": ("torch.optim", "Optimizer"),
-    "loss": ("torch.nn", "Module"),
 }
 EXAMPLES = {
     "method": "SAM(rho=0.1)",
@@ -79,6 +77,11 @@ SharpBalance, got 'SMA' (did you mean 'SAM'?)
     """
     one_of(kind, name, PLACES[kind])
     return getattr(import_module(PLACES[kind][name]), name)
+
+
+def takes_own(kind: str) -> bool:
+    """Return whether code of one's own may be of a kind, if a person types its path."""
+    return kind in _BASES
 
 
 def base_of(kind: str) -> type:

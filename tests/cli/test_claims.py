@@ -51,7 +51,7 @@ def test_the_table_shows_each_claim_and_the_count(results, capsys):
 def test_sentences_fit_the_width_of_a_screen(monkeypatch, capsys):
     narrow = Console(width=80, highlight=False, markup=False)
     monkeypatch.setattr(claims, "console", lambda: narrow)
-    claims.claims(DOCS / "results")
+    claims.claims(folder=DOCS / "results")
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     assert "SAM makes single members more accurate." in shown

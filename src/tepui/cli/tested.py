@@ -79,7 +79,9 @@ def check_unseen(shifts: Mapping[str, Data] | None, learned: Data | None) -> Non
 
 def learned_from(run: Path) -> Data | None:
     """Return what makes the data of a run; None if nothing known is recorded."""
-    return remembered(run, "data") if _known(recorded_options(run).get("data")) else None
+    return (
+        remembered(run, "data") if _known(recorded_options(run).get("data")) else None
+    )
 
 
 def is_other(data: Data, run: Path) -> bool:

@@ -219,7 +219,8 @@ class Pricing:
         if speed is not None and speed.peak_memory:
             return speed.peak_memory
         copies = 3 + optimizer_slots(trial)  # weights, gradient, where SAM goes
-        activations = trial.training.batch_size * cost.activations
+        rows = trial.training.batch_size * (1 + trial.training.views)
+        activations = rows * cost.activations
         members = len(trial.seeds) * (copies * cost.weights + activations)
         return members + self._held_bytes(trial.data)
 
@@ -298,7 +299,8 @@ class Pricing:
 
 
 def _gradients(trial: Trial) -> float:
-    return gradients_per_step(trial.training.method, len(trial.seeds))
+    gradients = gradients_per_step(trial.training.method, len(trial.seeds))
+    return gradients * (1 + trial.training.views)
 
 
 def row_bytes(dataset: Dataset[Any]) -> int:

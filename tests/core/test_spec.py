@@ -69,7 +69,7 @@ def made(draw: Any, item: Any) -> Any:
             given[name] = draw(strategy)
     if item not in BUILT:
         return partial(item, **given) if given else item
-    rest = [*given.pop("policies", ())] if item is tepui.data.PerMember else ()
+    rest = [given.pop("policies")] if "policies" in given else []
     try:
         return item(*rest, **given)
     except ValueError:

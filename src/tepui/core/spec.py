@@ -276,7 +276,7 @@ def _bound(item: Any, call: Call, own: bool) -> dict[str, Any]:
     free = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     names = [n for n, p in parameters.items() if p.kind not in _SEVERAL]
     rule, rest = f"have at most {len(names)} arguments", _rest(item)
-    fits = rest or len(call.positional) <= len(names)
+    fits = bool(rest) or len(call.positional) <= len(names)
     require(fits, call.name, rule, len(call.positional))
     given: dict[str, Any] = dict(zip(names, call.positional, strict=False))
     if rest:
@@ -323,9 +323,9 @@ _SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 def _rest(item: Any) -> str:
     """Return which argument of a value's class takes those without names, if any."""
-    parameters = (
-        inspect.signature(item).parameters.items() if is_dataclass(item) else ()
-    )
+    if not is_dataclass(item):
+        return ""
+    parameters = inspect.signature(item.__init__).parameters.items()
     return next((name for name, p in parameters if p.kind is p.VAR_POSITIONAL), "")
 
 

@@ -145,8 +145,8 @@ class BatchSource(ABC):
         if isinstance(last, Mixing):
             return last.mixed(batch, own)
         parts = own.chunk(self.views, dim=1) if self.views else ()
-        views = (self.prepare(augmented(inputs, [last], part)) for part in parts)
-        return batch._replace(views=tuple(views))
+        views = [self.prepare(augmented(inputs, [last], part)) for part in parts]
+        return batch._replace(views=tuple(views))  # type: ignore[arg-type]
 
     @abstractmethod
     def prepare(self, inputs: Inputs) -> Inputs:

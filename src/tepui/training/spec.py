@@ -14,6 +14,7 @@ import torch
 
 from tepui.core.checks import require
 from tepui.core.per_member import for_member
+from tepui.core.spec import written
 from tepui.core.types import NEWER, check_fields
 from tepui.data.augment import Augmentation
 from tepui.data.mixing import Mixing
@@ -155,18 +156,18 @@ class TrainingSpec:
         coupled = isinstance(method, CoupledMethod)
         rule = f"be one policy for {name}, whose members share each batch"
         one = not isinstance(self.augment, PerMember)
-        require(one or not coupled, "augment", rule, self.augment)
+        require(one or not coupled, "augment", rule, written(self.augment))
         for steps in self.policies:
             mixing = [type(step).__name__ for step in steps if isinstance(step, Mixing)]
             rule = "mix samples once, in its last step"
             last = not mixing or isinstance(steps[-1], Mixing)
-            require(last and len(mixing) < 2, "augment", rule, steps)
+            require(last and len(mixing) < 2, "augment", rule, written(steps))
             rule = f"not mix samples for {name}, which scores each by its own label"
             fits = not (mixing and method.scores_samples)
             require(fits, "augment", rule, ", ".join(mixing))
             rule = "have a step that is no mixing, to make views for consistency"
             fits = len(steps) > 0 and not mixing
-            require(fits or not self.views, "augment", rule, steps)
+            require(fits or not self.views, "augment", rule, written(steps))
         rule = (
             f"be 0 for {name}, which compares or scores samples by outputs of its own"
         )

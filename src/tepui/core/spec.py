@@ -323,9 +323,8 @@ _SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 def _rest(item: Any) -> str:
     """Return which argument of a value's class takes those without names, if any."""
-    if not is_dataclass(item):
-        return ""
-    parameters = inspect.signature(item.__init__).parameters.items()
+    made = isinstance(item, type) and is_dataclass(item)
+    parameters = inspect.signature(item).parameters.items() if made else ()
     return next((name for name, p in parameters if p.kind is p.VAR_POSITIONAL), "")
 
 

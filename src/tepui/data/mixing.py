@@ -154,7 +154,7 @@ def next_larger(keys: Tensor) -> Tensor:
         tensor([1, 2, 0])
     """
     order = keys.argsort(stable=True)
-    return torch.empty_like(order).scatter(0, order, order.roll(-1))
+    return order.roll(-1)[order.argsort()]
 
 
 def beta(alpha: float, uniform: Tensor) -> Tensor:

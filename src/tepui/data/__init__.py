@@ -1,7 +1,7 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
 from tepui.data.appearance import ColorJitter, GaussianBlur, RandomGrayscale
-from tepui.data.arrays import Arrays, Batch, Division, Normalize
+from tepui.data.arrays import Arrays, Batch, Division, Normalize, Partners
 from tepui.data.arrays_on_disk import ArraysOnDisk
 from tepui.data.augment import (
     Augmentation,
@@ -35,6 +35,8 @@ from tepui.data.hugging_face import HuggingFace
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.joining import joined
+from tepui.data.mixing import CutMix, Mixup
+from tepui.data.policy import PerMember
 from tepui.data.preparation import Preparation
 from tepui.data.prepared_like import prepared_like
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
@@ -83,6 +85,7 @@ __all__ = [
     "CorruptedArrays",
     "CorruptedFolders",
     "Corruption",
+    "CutMix",
     "Digits",
     "Division",
     "Draws",
@@ -100,7 +103,10 @@ __all__ = [
     "ImageNetC",
     "ImageNetR",
     "ImageNetSketch",
+    "Mixup",
     "Normalize",
+    "Partners",
+    "PerMember",
     "Preparation",
     "RandAugment",
     "RandomCrop",

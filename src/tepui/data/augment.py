@@ -217,7 +217,7 @@ class RandomErasing(Augmentation):
         height, width = images.shape[2:]
         sides = _window(height, width, self.scale, self.ratio, uniform[:, 1:])
         rows, columns = (
-            _within(*side, size)
+            within(*side, size)
             for side, size in zip(sides, (height, width), strict=True)
         )
         erased = rows[:, None, :, None] & columns[:, None, None, :]
@@ -312,7 +312,7 @@ def _window(
     return (top, tall), (choice(uniform[:, 3], width - wide + 1), wide)
 
 
-def _within(start: Tensor, length: Tensor, size: int) -> Tensor:
+def within(start: Tensor, length: Tensor, size: int) -> Tensor:
     """Return which of ``size`` pixels each window covers."""
     place = torch.arange(size, device=start.device)
     start, length = start[:, None], length[:, None]

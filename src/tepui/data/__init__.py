@@ -17,7 +17,13 @@ from tepui.data.augmentation_policies import (
     TrivialAugment,
 )
 from tepui.data.convert import to_arrays
-from tepui.data.corruptions.apply import CORRUPTIONS, STANDARD, Corruption, corrupt
+from tepui.data.corruptions.apply import (
+    CORRUPTIONS,
+    EXTRA,
+    STANDARD,
+    Corruption,
+    corrupt,
+)
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.frost import load_frost
@@ -35,6 +41,7 @@ from tepui.data.hugging_face import HuggingFace
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.joining import joined
+from tepui.data.noise_and_dropout import ColumnNoise, WordDropout
 from tepui.data.preparation import Preparation
 from tepui.data.prepared_like import prepared_like
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
@@ -68,6 +75,7 @@ __all__ = [
     "CIFAR100",
     "CIFAR100C",
     "CORRUPTIONS",
+    "EXTRA",
     "MRPC",
     "STANDARD",
     "SVHN",
@@ -79,6 +87,7 @@ __all__ = [
     "AutoAugment",
     "Batch",
     "ColorJitter",
+    "ColumnNoise",
     "Corrupted",
     "CorruptedArrays",
     "CorruptedFolders",
@@ -117,6 +126,7 @@ __all__ = [
     "TrivialAugment",
     "UniformNoise",
     "UnlabeledFolder",
+    "WordDropout",
     "corrupt",
     "corrupted",
     "corrupted_files",

@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Arrays, Batch, Division, prepared
-from tepui.data.augment import Augmentation, augmented
+from tepui.data.augment import Augmentation, augment, knowing
 from tepui.data.loading import as_arrays, length, loaded
 from tepui.data.reading import read_ahead
 from tepui.data.stored import StoredData
@@ -140,7 +140,7 @@ class TensorSource(BatchSource):
         """Return some samples, augmented and normalized."""
         inputs = self.arrays.raw(index)
         if self.augmentations:
-            inputs = augmented(inputs, self.augmentations, draws[index])
+            inputs = augment(inputs, self.augmentations, draws[index])
         return Batch(self.arrays.prepare(inputs), self.arrays.targets[index], index)
 
 
@@ -163,7 +163,7 @@ class StoredSource(BatchSource):
         for batch in read_ahead(
             self.data, [*rows], device=self.device, workers=self.workers
         ):
-            inputs = augmented(batch.inputs, self.augmentations, draws[batch.index])
+            inputs = augment(batch.inputs, self.augmentations, draws[batch.index])
             yield batch._replace(inputs=self.data.prepare(inputs))
 
 
@@ -192,7 +192,7 @@ class LoadedSource(BatchSource):
             key=(seed, "transform", epoch),
             num_classes=self.classes,
         ):
-            inputs = augmented(batch.inputs, self.augmentations, draws[batch.index])
+            inputs = augment(batch.inputs, self.augmentations, draws[batch.index])
             yield batch._replace(inputs=prepared(inputs, None))
 
 
@@ -204,9 +204,10 @@ def source_of(
     classes: int | None,
 ) -> BatchSource:
     """Return the fastest source for a data set."""
+    steps = knowing(augmentations, dataset)
     arrays = as_arrays(dataset)
     if arrays is not None:
-        return TensorSource(tuple(augmentations), arrays.to(device))
+        return TensorSource(steps, arrays.to(device))
     if isinstance(dataset, StoredData):
-        return StoredSource(tuple(augmentations), dataset, device, workers)
-    return LoadedSource(tuple(augmentations), dataset, device, workers, classes)
+        return StoredSource(steps, dataset, device, workers)
+    return LoadedSource(steps, dataset, device, workers, classes)

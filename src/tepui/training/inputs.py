@@ -19,6 +19,7 @@ from tepui.data.augment import (
     HorizontalFlip,
     RandomCrop,
     RandomResizedCrop,
+    check_kind,
     check_levels,
 )
 from tepui.data.augmentation_policies import (
@@ -186,6 +187,7 @@ def check_data(
     own = output_sizes(modules, few, spec.loss)
     check_yes_or_no("the training data", data.train, spec.loss)
     _check_pixels(spec, few.targets)
+    check_kind(few.inputs, spec.augment)
     _check_augment(spec.augment, few.targets)
     _check_levels(spec.augment, data.train, few.inputs)
     sizes = exchange.collect(dict(zip(owned, own, strict=True)))

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -360,7 +361,9 @@ def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
     ensemble, meant = order.ensemble, task_of(order.spec.loss)
     if meant != UNKNOWN or ensemble.task is None:
         ensemble.task = meant
-    ensemble.preparation = preparation_of(dataset)
+    known = preparation_of(dataset)
+    seen = sorted(frozenset().union(*(s.corruptions for s in order.spec.augment)))
+    ensemble.preparation = known and replace(known, seen=tuple(seen))
     ensemble.trained_on = fingerprint(order.data.train)
     ensemble.calibration = ensemble.conformity = ensemble.detectors = None
 

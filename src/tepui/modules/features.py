@@ -69,7 +69,7 @@ def cached_features(
             the data set's own transforms are the same at every call.
         folder: Where caches are kept.
         passes: How often every sample is read, each time with new draws.
-        augment: Random changes of image batches, in order, drawn anew in every pass.
+        augment: Random changes of batches, in order, drawn anew in every pass.
         seed: What the draws of ``augment`` derive from.
         batch_size: Samples per pass through the extractor.
         workers: Processes that load a data set not held in tensors.

@@ -97,7 +97,7 @@ def fit(
         schedule: Learning rate over time: ``Cosine(...)``, ``MultiStep(...)``,
             ``Constant(...)``, or a function from the share of the run that is done to
             a factor on the learning rate.
-        augment: Random changes of image batches, in order.
+        augment: Random changes of batches, in order.
         validation: A data set, or the share of ``dataset`` to hold out for it.
         unlabeled: Data whose targets are not read, for methods that make members
             disagree on them (``A2D``, ``DivDis``). Only labeled samples of the same

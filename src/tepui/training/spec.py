@@ -45,7 +45,7 @@ class TrainingSpec:
         loss: Returns one loss per sample.
         optimizer: Builds a torch optimizer from parameters.
         schedule: Learning rate over time.
-        augment: Random changes of image batches, in order, such as RandomCrop.
+        augment: Random changes of batches, in order, such as RandomCrop.
         keep: Each member's last weights, or its best by validation loss.
         accumulate: Split each batch into this many parts to save memory, of two samples
             at least.

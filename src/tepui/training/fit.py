@@ -98,7 +98,7 @@ def fit(
         schedule: Learning rate over time: ``Cosine(...)``, ``MultiStep(...)``,
             ``Constant(...)``, or a function from the share of the run that is done to
             a factor on the learning rate.
-        augment: Random changes of image batches, in order; or one list of them for each
+        augment: Random changes of batches, in order; or one list of them for each
             member, as ``PerMember(...)`` has them. The last step may be ``Mixup(...)``
             or ``CutMix(...)``, which mix samples of a batch, and rows of a table too.
         validation: A data set, or the share of ``dataset`` to hold out for it.

@@ -19,6 +19,7 @@ from tepui.data.augment import (
     HorizontalFlip,
     RandomCrop,
     RandomResizedCrop,
+    check_kind,
     check_levels,
 )
 from tepui.data.augmentation_policies import (
@@ -191,6 +192,7 @@ def check_data(
     if isinstance(spec.augment, PerMember):
         spec.augment.of(0, len(ensemble))
     for steps in spec.policies:
+        check_kind(few.inputs, steps)
         _check_augment(steps, few.targets)
         _check_levels(steps, data.train, few.inputs)
         _check_mixing(steps, few)

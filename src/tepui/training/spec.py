@@ -48,7 +48,7 @@ class TrainingSpec:
         loss: Returns one loss per sample.
         optimizer: Builds a torch optimizer from parameters.
         schedule: Learning rate over time.
-        augment: Random changes of image batches, in order, such as RandomCrop; or one
+        augment: Random changes of batches, in order, such as RandomCrop; or one
             policy of them for each member.
         keep: Each member's last weights, or its best by validation loss.
         accumulate: Split each batch into this many parts to save memory, of two samples

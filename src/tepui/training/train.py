@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -362,7 +363,10 @@ def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
     ensemble, meant = order.ensemble, task_of(order.spec.loss)
     if meant != UNKNOWN or ensemble.task is None:
         ensemble.task = meant
-    ensemble.preparation = preparation_of(dataset)
+    known = preparation_of(dataset)
+    steps = [step for policy in order.spec.policies for step in policy]
+    seen = sorted(frozenset().union(*(step.corruptions for step in steps)))
+    ensemble.preparation = known and replace(known, seen=tuple(seen))
     ensemble.trained_on = fingerprint(order.data.train)
     ensemble.calibration = ensemble.conformity = ensemble.detectors = None
 

@@ -65,6 +65,11 @@ class Method:
         """Whether every step meets the same shapes."""
         return True
 
+    @property
+    def successive(self) -> bool:
+        """Whether members share the epochs, each going on from where the last ended."""
+        return False
+
     def remark(self, members: int) -> str | None:
         """Return what somebody should know before such a run, in a sentence.
 

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.seeding import generator, seeded
 from tepui.data.loading import at_rows
-from tepui.methods import CoupledMethod, Method, SharpBalance
+from tepui.methods import CoupledMethod, Method, SharpBalance, SnapshotEnsemble
 from tepui.methods.sharpness_aware import SharpnessAware
 from tepui.models.untrained import untrained
 from tepui.modules.running import evaluating, forward
@@ -76,6 +76,8 @@ def module_cost(member: nn.Module, dataset: Dataset[Any]) -> MemberCost:
 
 def gradients_per_step(method: Method, members: int) -> float:
     """Return how many gradients a member takes in a step, on average over members."""
+    if isinstance(method, SnapshotEnsemble):
+        return gradients_per_step(method.base, members)
     flat = isinstance(method, SharpnessAware | SharpBalance)
     flat = flat or getattr(method, "base", None) is not None
     gradients = (2.0 if flat else 1.0) * (2 if method.needs_unlabeled else 1)

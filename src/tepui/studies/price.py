@@ -154,7 +154,7 @@ class Pricing:
         trial, (cost, samples) = piece.trial, self._known(piece.trial)
         if cost is None:
             return Price()
-        seen = piece.epochs * len(trial.seeds) * samples
+        seen = piece.member_epochs * samples
         return self._time(trial, cost, seen, _gradients(trial))
 
     def _keeping(self, trial: Trial) -> Price:

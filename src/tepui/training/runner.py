@@ -20,6 +20,7 @@ from tepui.training.batches import (
     steps_per_epoch,
     stratified_stream,
 )
+from tepui.training.course import Course
 from tepui.training.exchange import Exchange
 from tepui.training.member import TrainingMember
 from tepui.training.own_rows import own_batches
@@ -45,6 +46,11 @@ class Plan:
     def steps(self) -> int:
         """Steps per epoch."""
         return steps_per_epoch(self.source.samples, self.spec.batch_size)
+
+    @cached_property
+    def course(self) -> Course:
+        """Which members train in which epochs."""
+        return self.spec.course(len(self.seeds))
 
     @property
     def coupled_seed(self) -> int:
@@ -128,7 +134,9 @@ class Plan:
 
     def factor(self, step: int) -> float:
         """Return the learning rate's factor at a step."""
-        return self.spec.schedule.factor(step, self.steps, self.spec.epochs)
+        first, end, _ = self.course.cycle(step // self.steps)
+        done = step - first * self.steps
+        return self.spec.schedule.factor(done, self.steps, end - first)
 
 
 class Runner(ABC):

@@ -46,7 +46,8 @@ class Course:
         """Return that of members which share the epochs, one after the other."""
         ends = [index * epochs // members for index in range(members + 1)]
         stretches = (
-            Stretch(*ends[index : index + 2], index - 1) for index in range(1, members)
+            Stretch(ends[index], ends[index + 1], index - 1)
+            for index in range(1, members)
         )
         return cls((Stretch(0, ends[1]), *stretches))
 

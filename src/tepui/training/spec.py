@@ -148,7 +148,8 @@ class TrainingSpec:
         require(not met, "part_at", rule, part_at)
         rule = "be one for all members if they part later"
         early = prune is not None and prune.epoch(self.epochs) < part_at
-        require(not (early and lists_of(prune)), "sparsity of prune", rule, prune)
+        lists = {} if prune is None else lists_of(prune)
+        require(not (early and lists), "sparsity of prune", rule, prune)
 
     def course(self, members: int) -> Course:
         """Return which of so many members train in which epochs."""

@@ -130,16 +130,16 @@ def test_a_run_that_ends_before_members_part_has_them_alike(tmp_path):
     run = fitted(images(), callbacks=[lambda r: r.epoch == 1], out=tmp_path, **how)
     assert_same_bits(*run.ensemble.members)
     assert len({*run.best_epochs}) == 1
-    assert_same_bits(run, tepui.Ensemble.load(tmp_path, noisy_net))
+    assert_same_bits(run, tepui.load(tmp_path, noisy_net))
 
 
 def test_members_are_pruned_before_they_part_or_after():
-    for epoch in (1, 3):
-        how = {"prune": tepui.Prune(sparsity=0.5, prune_at=epoch), "part_at": 2}
+    for share in (0.25, 0.75):
+        how = {"prune": tepui.Prune(sparsity=0.5, prune_at=share), "part_at": 2}
         run = fitted(images(), epochs=4, **how)
         weights = [m[1].weight.count_nonzero() for m in run.ensemble.members]
         assert max(weights) < 0.8 * run.ensemble.members[0][1].weight.numel()
-    each = tepui.Prune(sparsity=(0.5, 0.7), prune_at=1)
+    each = tepui.Prune(sparsity=(0.5, 0.7), prune_at=0.25)
     with pytest.raises(ValueError, match="sparsity of prune must be one for all"):
         fitted(images(), epochs=4, part_at=2, prune=each)
 

@@ -11,6 +11,7 @@ from tepui.methods import SAM, SharpBalance, SnapshotEnsemble
 from tepui.studies.member_cost import gradients_per_step
 from tepui.training import TrainingSpec
 from tepui.training.batches import index_stream
+from tepui.training.exchange import LocalExchange
 from training.cases import (
     assert_same_bits,
     fitted,
@@ -137,3 +138,10 @@ def test_a_base_that_is_no_single_run_is_refused(base):
 def test_what_belongs_to_a_run_per_member_is_refused(how):
     with pytest.raises(ValueError, match="must be None with SnapshotEnsemble"):
         fitted(numbers(), mlp, method=SnapshotEnsemble(), **how)
+
+
+def test_members_over_several_processes_are_refused(monkeypatch):
+    monkeypatch.setattr(LocalExchange, "owned", lambda self, members: range(1))
+    message = "a process of this run must train all 2 members, one after the other"
+    with pytest.raises(ValueError, match=message):
+        fitted(numbers(), mlp, method=SnapshotEnsemble())

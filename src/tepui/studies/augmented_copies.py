@@ -1,7 +1,7 @@
 """Augmented copies of data, for measures of what a network saw in training."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor

@@ -296,6 +296,9 @@ def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
     method, least = spec.method, 1
     if isinstance(method, CoupledMethod):
         least = method.least_steps(members)
+    enough = spec.epochs >= members or not method.successive
+    rule = f"be at least the number of members, {members}, which share them"
+    require(enough, "epochs", rule, spec.epochs)
     rule = (
         f"give {type(method).__name__} at least {least} steps, so that each of its "
         f"{members} members can have a turn"

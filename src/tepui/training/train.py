@@ -249,7 +249,7 @@ def _trained(
         steps = epoch_steps * spec.epochs * len(ready.members)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
-        costs = [spec.relative_cost(epoch) for epoch in range(spec.epochs)]
+        costs = spec.costs(len(ensemble))
         shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
         plan = Plan(
             source=ready.source,
@@ -257,7 +257,7 @@ def _trained(
             spec=spec,
             seeds=ensemble.seeds,
             exchange=exchange,
-            advance=shown.advance,
+            advance=lambda steps: shown.advance(steps * training.standing_for),
             stopping=Stopping(interruption, exchange.data_group(numerics.device)),
             clock=clock,
         )

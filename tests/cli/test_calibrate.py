@@ -11,7 +11,7 @@ import torch
 
 import tepui
 from tepui.cli.main import main
-from tepui.cli.predict import Counts, _judged
+from tepui.cli.second_look import Counts, judged
 from tepui.data import Digits, split
 from tepui.ensembles.stored_detectors import read_detectors
 from tepui.evaluation import FeatureDetectors, evaluate
@@ -345,5 +345,5 @@ def test_of_one_row_it_is_said_that_it_looks(found, rows, said, run):
     by = ("energy",)
     shards = SimpleNamespace(unfamiliarity_by=by, held_out=99, task="classification")
     shares = torch.tensor([0.99] * found + [0.5] * (rows - found))
-    judged = _judged(shards, Counts(shares, [found], 0), 0.99, run)
-    assert judged[0].startswith(f"{said} unlike the training data")
+    lines = judged(shards, Counts(shares, [found], 0), 0.99, run)
+    assert lines[0].startswith(f"{said} unlike the training data")

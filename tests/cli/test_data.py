@@ -19,7 +19,7 @@ from tepui.data import CIFAR10, Digits, FashionMNIST, TinyImageNet
 from tepui.data.files.origins import Download, Origin
 from tepui.data.files.record import RECORD
 
-SMALL = ["--epochs", "1", "--members", "2", "--batch-size", "8", "--quiet"]
+SMALL = ["--epochs", "1", "--members", "2", "--set", "batch_size=8", "progress=none"]
 
 
 @pytest.fixture
@@ -43,21 +43,13 @@ def root(tmp_path, monkeypatch):
 
 
 def options(name, root):
-    color = ["--model", "ConvNet", "--model.in_channels", "3"]
+    color = ["--model", "ConvNet(in_channels=3)"]
     return {
         "CIFAR10": ["--data", "CIFAR10", *color],
         "FashionMNIST": ["--data", "FashionMNIST", "--model", "ConvNet"],
-        "ImageFolder": [
-            *["--data", "ImageFolder", "--data.path", str(root / "mine")],
-            *["--data.size", "8", *color],
-        ],
-        "ArrayFile": [
-            "--data",
-            "ArrayFile",
-            f"--data.path={root / 'mine.npz'}",
-            *color,
-        ],
-        "root": ["--data", "CIFAR10", f"--data.root={root}", *color],
+        "ImageFolder": ["--data", f"ImageFolder(path={root}/mine, size=8)", *color],
+        "ArrayFile": ["--data", f"ArrayFile(path={root}/mine.npz)", *color],
+        "root": ["--data", f"CIFAR10(root={root})", *color],
     }[name]
 
 
@@ -93,7 +85,7 @@ def test_compare_takes_real_sets_too(root, tmp_path, capsys):
 
 
 def test_a_model_for_other_images_names_the_shape(root, tmp_path, capsys):
-    gray = ["--model", "ConvNet", "--model.in_channels", "1"]
+    gray = ["--model", "ConvNet(in_channels=1)"]
     out = ["--out", str(tmp_path / "run")]
     with pytest.raises(SystemExit):
         main(["train", "--data", "CIFAR10", *gray, *SMALL, *out])
@@ -123,7 +115,7 @@ def corrupted_cifar(root, tmp_path, capsys):
     main(["train", "--data", "CIFAR10", *SMALL, "--out", run])
     made = str(root / "CIFAR-10-C")
     types = ["--types", "contrast", "fog"]
-    main(["corrupt", "CIFAR10", *types, "--out", made, "--quiet"])
+    main(["corrupt", "--data", "CIFAR10", *types, "--out", made])
     capsys.readouterr()
     return run
 
@@ -133,21 +125,20 @@ def evaluated(run, *words):
     return json.loads((Path(run) / "evaluation.json").read_text())
 
 
-@pytest.mark.parametrize("name", ["CIFAR10C", "cifar10c"])
-def test_a_published_corrupted_set_is_named(name, corrupted_cifar, root):
+def test_a_published_corrupted_set_is_named(corrupted_cifar, root):
     data = ["--data", "CIFAR10"]
-    found = evaluated(corrupted_cifar, *data, "--shifted", name)
+    found = evaluated(corrupted_cifar, *data, "--copies", "CIFAR10C")
     assert {cell["type"] for cell in found["cells"]} == {"contrast", "fog"}
     folder = str(root / "CIFAR-10-C")
-    assert found == evaluated(corrupted_cifar, *data, "--shifted", folder)
+    assert found == evaluated(corrupted_cifar, *data, "--copies", folder)
 
 
 def test_a_published_corrupted_set_is_looked_for_beside_the_data(
     corrupted_cifar, root, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "elsewhere"))
-    data = ["--data", "CIFAR10", "--data.root", str(root)]
-    found = evaluated(corrupted_cifar, *data, "--shifted", "CIFAR10C")
+    data = ["--data", f"CIFAR10(root={root})"]
+    found = evaluated(corrupted_cifar, *data, "--copies", "CIFAR10C")
     assert len(found["cells"]) == 10
 
 
@@ -165,7 +156,7 @@ def test_a_corrupted_set_that_is_not_there_says_how_to_get_it(
     name, message, corrupted_cifar, capsys
 ):
     with pytest.raises(SystemExit):
-        evaluated(corrupted_cifar, "--data", "CIFAR10", "--shifted", name)
+        evaluated(corrupted_cifar, "--data", "CIFAR10", "--copies", name)
     assert message in capsys.readouterr().err
 
 
@@ -173,7 +164,7 @@ def test_corrupted_copies_of_another_set_are_refused(corrupted_cifar, tmp_path, 
     run = str(tmp_path / "digits")
     main(["train", "--data", "Digits", *SMALL, "--out", run])
     with pytest.raises(SystemExit):
-        evaluated(run, "--data", "Digits", "--shifted", "CIFAR10C")
+        evaluated(run, "--data", "Digits", "--copies", "CIFAR10C")
     assert "CIFAR-10-C must hold copies of the test set" in capsys.readouterr().err
 
 
@@ -194,13 +185,13 @@ def imagenet(root, monkeypatch):
 
 
 def test_members_choose_between_the_classes_of_the_data(imagenet, tmp_path, capsys):
-    run, size = str(tmp_path / "run"), ["--data.size", "8"]
-    main(["train", "--data", "ImageNet", *size, *SMALL, "--out", run])
-    data = ["--data", "ImageNetA", *size, "--corruptions", "none"]
+    run = str(tmp_path / "run")
+    main(["train", "--data", "ImageNet(size=8)", *SMALL, "--out", run])
+    data = ["--data", "ImageNetA(size=8)", "--corruptions", "none"]
     held = evaluated(run, *data)
     logits = tepui.read_logits(run).clean[0]
     assert "2 classes" in capsys.readouterr().out
-    everything = evaluated(run, *data, "--classes", "all")
+    everything = evaluated(run, *data, "--set", "classes=all")
     full, labels = tepui.read_logits(run).clean
     assert (held["classes"], everything["classes"]) == (2, 5)
     assert torch.equal(logits, full[..., [1, 4]])
@@ -218,11 +209,11 @@ def test_the_list_says_what_is_there_and_what_is_needed(words, root, capsys):
     names = ("CIFAR10", "ImageNetA", "Digits", "ImageFolder", "UniformNoise")
     for name in (*names, "CIFAR10C", "CIFAR100C", "TinyImageNetC", "ImageNetC"):
         assert f" {name} " in shown
-    assert "NAME=UnlabeledFolder:FOLDER" in shown
+    assert "--ood NAME='UnlabeledFolder(path=...)'" in shown
     assert "cifar-10-batches-bin" in shown
     assert "fetch: 2,918 MB" in shown
     assert "Place it by hand" in shown
-    assert "--data.path" in shown
+    assert "--data 'ImageFolder(path=...)'" in shown
     assert f"data folder: {root}" in shown
 
 
@@ -260,7 +251,7 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
     (root / "fashion-mnist").rmdir()
     origin = Origin(("fashion-mnist",), tuple(downloads))
     monkeypatch.setattr(FashionMNIST, "origin", origin)
-    main(["data", "fetch", "fashionmnist"])
+    main(["data", "fetch", "FashionMNIST"])
     assert "from me" in capsys.readouterr().out
     main(["verify", "FashionMNIST"])
     shown = " ".join(capsys.readouterr().out.split())

@@ -6,7 +6,7 @@ import torch
 import tepui
 from tepui.cli.main import main
 
-SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +72,3 @@ def test_without_a_format_the_ending_decides(run, tmp_path, capsys):
         main(["export", str(run), "--out", str(tmp_path / "two.bin")])
     assert "--out must end in .onnx or .pt2, got" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["one.PT2"]
-
-
-def test_help_shows_an_example(capsys):
-    with pytest.raises(SystemExit):
-        main(["export", "--help"])
-    shown = capsys.readouterr().out
-    assert "tepui export runs/sam --to onnx --out sam.onnx" in shown

@@ -9,7 +9,7 @@ import torch
 
 import tepui
 from tepui.cli.main import main
-from tepui.cli.own_functions import own_functions
+from tepui.core.spec import read
 from tepui.data import Digits
 from tepui.models import MLP
 from tepui.studies import read_comparison
@@ -111,7 +111,7 @@ def test_measures_that_could_not_be_told_apart_are_refused(run, words, message, 
 
 
 def test_a_metric_is_added_from_stored_logits(run, capsys, monkeypatch):
-    main(["corrupt", "digits", "--types", "fog", "--out", "copies"])
+    main(["corrupt", "--types", "fog", "--out", "copies"])
     noise, copies = ["--ood", "noise=UniformNoise"], ["--shifted", "copies"]
     main(["evaluate", str(run), "--data", "Digits", *copies, *noise])
     capsys.readouterr()
@@ -211,22 +211,66 @@ def test_naming_one_function_admits_no_other_of_its_package(run, capsys):
 
 
 def test_a_corruption_of_ones_own_is_written_and_evaluated_on(run):
-    words = [
-        "--types",
-        "contrast",
-        "my_functions.dusk",
-        "--set",
-        "progress=none",
-        "--out",
-        "copies",
-    ]
-    main(["corrupt", "digits", *words])
+    words = ["--types", "contrast", "my_functions.dusk", "--out", "copies"]
+    main(["corrupt", *words])
     written = tepui.data.corrupted_files("copies", Digits(train=False))
     assert written.names == ("contrast", "dusk")
-    dusk = own_functions("--types", ["my_functions.dusk"])["dusk"]
+    dusk = read("my_functions.dusk", "function", own=True)
     made = tepui.data.corrupted(Digits(train=False), types=[dusk])["dusk", 2]
     assert torch.equal(written["dusk", 2].inputs, made.inputs)
-    main(["evaluate", str(run), "--data", "Digits", "--shifted", "copies"])
+    main(["evaluate", str(run), "--data", "Digits", "--copies", "copies"])
+    cells = json.loads((run / "evaluation.json").read_text())["cells"]
+    assert {cell["type"] for cell in cells} == {"contrast", "dusk"}
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("my_functions.rows", "metrics['rows'] must return a scalar"),
+        ("my_functions.accuracy", "have other names than the built-in scores"),
+    ],
+)
+def test_a_metric_that_cannot_be_added_changes_nothing(run, path, message, capsys):
+    before = evaluated(run)
+    with pytest.raises(SystemExit):
+        evaluated(run, "--metrics", path)
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert json.loads((run / "evaluation.json").read_text()) == before
+
+
+def test_a_configuration_file_cannot_name_functions(run, capsys):
+    (run.parent / "c.yaml").write_text("metrics: [my_functions.spread]\n")
+    with pytest.raises(SystemExit):
+        evaluated(run, "--config", "c.yaml")
+    captured = capsys.readouterr()
+    assert (
+        "--metrics must be written on the command line, not in a file" in captured.err
+    )
+    assert "imported" not in captured.out
+    assert not (run / "evaluation.json").exists()
+
+
+def test_naming_one_function_admits_no_other_of_its_package(run, capsys):
+    (run.parent / "c.yaml").write_text("metrics: [my_functions.rows]\n")
+    with pytest.raises(SystemExit):
+        evaluated(run, "--config", "c.yaml")
+    assert "got 'my_functions.rows'" in capsys.readouterr().err
+    words = ["--metrics", "my_functions.spread", "--config", "c.yaml"]
+    evaluated(run, *words)
+    shown = capsys.readouterr().out
+    assert "spread" in shown
+    assert "rows" not in shown
+
+
+def test_a_corruption_of_ones_own_is_written_and_evaluated_on(run):
+    words = ["--types", "contrast", "my_functions.dusk", "--out", "copies"]
+    main(["corrupt", *words])
+    written = tepui.data.corrupted_files("copies", Digits(train=False))
+    assert written.names == ("contrast", "dusk")
+    dusk = read("my_functions.dusk", "function", own=True)
+    made = tepui.data.corrupted(Digits(train=False), types=[dusk])["dusk", 2]
+    assert torch.equal(written["dusk", 2].inputs, made.inputs)
+    main(["evaluate", str(run), "--data", "Digits", "--copies", "copies"])
     cells = json.loads((run / "evaluation.json").read_text())["cells"]
     assert {cell["type"] for cell in cells} == {"contrast", "dusk"}
 
@@ -249,13 +293,13 @@ def test_a_configuration_file_names_corruptions_of_tepui_alone(run, capsys):
     ("path", "message"),
     [
         ("my_functions.fog", "--types must name functions that are called otherwise"),
-        ("my_functions.number", "--types must name a function, not a class"),
-        ("my_functions.gone", "--types must name functions that can be imported"),
+        ("my_functions.number", "function must be a function, got"),
+        ("my_functions.gone", "function must name what can be imported, got"),
     ],
 )
 def test_a_corruption_that_cannot_be_is_refused(run, path, message, capsys):
     with pytest.raises(SystemExit):
-        main(["corrupt", "digits", "--types", path, "--out", "copies"])
+        main(["corrupt", "--types", path, "--out", "copies"])
     assert message in " ".join(capsys.readouterr().err.split())
     assert not (run.parent / "copies").exists()
 

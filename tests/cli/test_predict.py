@@ -1,6 +1,7 @@
 """``tepui predict``: new data, the run's own preparation, a table."""
 
 import csv
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -10,14 +11,15 @@ from torch.utils.data import Subset
 
 import tepui
 from data_layouts import picture
-from tepui.cli import predict as command
-from tepui.cli.foreign_labels import foreign_classes, unlabeled
 from tepui.cli.main import main
+from tepui.cli.new_samples import foreign_classes, unlabeled
+from tepui.cli.predict import predict
 from tepui.data import Arrays, image_files
-from tepui.evaluation import predict_shards
+from tepui.evaluation import predict_shards, shards
+from tepui.metrics.held_out_scores import LEVEL
 from training.cases import Plain
 
-SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +36,14 @@ def rows(file):
 
 def test_a_data_set_by_its_name(run, tmp_path, capsys):
     file = tmp_path / "digits.csv"
-    main(["predict", str(run), "digits", "--out", str(file)])
+    main(["predict", str(run), "--data", "Digits", "--out", str(file)])
     assert "360 predictions written to" in capsys.readouterr().out
     labels = [int(row["prediction"]) for row in rows(file)]
     test = tepui.data.Digits(train=False)
     assert labels == tepui.load(run).predict(test).labels.tolist()
     assert [path.name for path in tmp_path.iterdir()] == ["digits.csv"]
     with pytest.raises(SystemExit):
-        main(["predict", str(run), "digits", "--out", str(file)])
+        main(["predict", str(run), "--data", "Digits", "--out", str(file)])
     assert "pass --overwrite to replace it" in capsys.readouterr().err
 
 
@@ -50,14 +52,14 @@ def test_inputs_may_follow_options(run, tmp_path):
     np.save(tmp_path / "new.npy", numbers)
     for number, words in enumerate(
         (
-            [str(run), "--batch-size", "2", str(tmp_path / "new.npy")],
+            [str(run), "--level", "0.9", str(tmp_path / "new.npy")],
             ["--probabilities", str(run), str(tmp_path / "new.npy")],
-            [str(run), "--overwrite", "digits"],
+            [str(run), "--overwrite", "--data", "Digits"],
         )
     ):
         file = tmp_path / f"{number}.csv"
         main(["predict", "--out", str(file), *words])
-        assert len(rows(file)) == (360 if "digits" in words else 4)
+        assert len(rows(file)) == (360 if "Digits" in words else 4)
 
 
 def test_raw_images_are_prepared_as_the_run_prepared_its_own(
@@ -94,7 +96,8 @@ def test_raw_images_are_prepared_as_the_run_prepared_its_own(
 
 
 def test_what_was_killed_goes_on_to_the_same_file(run, tmp_path, monkeypatch):
-    words = ["predict", str(run), "digits", "--shard-size", "100", "--probabilities"]
+    words = ["predict", str(run), "--data", "Digits", "--probabilities"]
+    words += ["--set", "shard_size=100"]
     main([*words, "--out", str(tmp_path / "whole.csv")])
     written = []
 
@@ -104,7 +107,7 @@ def test_what_was_killed_goes_on_to_the_same_file(run, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(command, "predict_shards", killed)
+        patched.setattr(shards, "predict_shards", killed)
         with pytest.raises(SystemExit):
             main([*words, "--out", str(tmp_path / "killed.csv")])
     assert written == [2]
@@ -158,7 +161,7 @@ def test_images_that_cannot_be_read_are_left_out_and_named(
     file = tmp_path / "a.csv"
     words = ["predict", str(run), str(photos), "--out", str(file)]
     with pytest.raises(SystemExit) as ended:
-        main([*words, "--workers", str(workers), "--batch-size", "2"])
+        main([*words, "--set", f"workers={workers}", "batch_size=2"])
     assert ended.value.code == 1
     out, err = said(capsys)
     assert "4 predictions written to" in out
@@ -174,18 +177,18 @@ def test_images_that_cannot_be_read_are_left_out_and_named(
     assert not (tmp_path / "a.csv.parts").exists()
 
 
-@pytest.mark.parametrize("options", [[], ["--data.size", "6"]])
+@pytest.mark.parametrize("size", ["", ", size=6"])
 def test_the_first_image_may_be_the_one_that_cannot_be_read(
-    options, photos, tmp_path, capsys
+    size, photos, tmp_path, capsys
 ):
     for kind in ("one", "two"):
         for number in range(3):
             picture(tmp_path / f"classes/{kind}/{number}.png", size=(8, 8))
-    data = ["--data", "ImageFolder", "--data.path", str(tmp_path / "classes")]
+    data = ["--data", f"ImageFolder(path={tmp_path / 'classes'}{size})"]
     trained = str(tmp_path / "run")
-    main(["train", *data, *options, *SMALL, "--epochs", "1", "--out", trained])
+    main(["train", *data, *SMALL, "--epochs", "1", "--out", trained])
     (photos / "0.png").write_bytes(b"no image")
-    file, model = tmp_path / "a.csv", ["--model", "MLP", "--model.hidden", "[8]"]
+    file, model = tmp_path / "a.csv", ["--model", "MLP(hidden=[8])"]
     for words in ([], [*model, "--overwrite"]):
         with pytest.raises(SystemExit) as ended:
             main(["predict", trained, str(photos), "--out", str(file), *words])
@@ -199,7 +202,8 @@ def test_what_was_left_out_is_known_after_a_kill(
     run, photos, tmp_path, monkeypatch, capsys
 ):
     file, calls = tmp_path / "a.csv", []
-    words = ["predict", str(run), str(photos), "--out", str(file), "--shard-size", "1"]
+    words = ["predict", str(run), str(photos), "--out", str(file)]
+    words += ["--set", "shard_size=1"]
 
     def killed(*arguments, **options):
         calls.append(len(arguments[1]))
@@ -208,7 +212,7 @@ def test_what_was_left_out_is_known_after_a_kill(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(command, "predict_shards", killed)
+        patched.setattr(shards, "predict_shards", killed)
         with pytest.raises(SystemExit):
             main(words)
     parts = tmp_path / "a.csv.parts"
@@ -230,7 +234,7 @@ def test_an_image_that_was_mended_is_predicted(run, photos, tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(command, "predict_shards", killed)
+        patched.setattr(shards, "predict_shards", killed)
         with pytest.raises(SystemExit):
             main(words)
     for number in (1, 4):
@@ -252,30 +256,25 @@ def test_where_no_image_can_be_read_nothing_is_written(run, photos, tmp_path, ca
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nothing"], "no image, folder of images or data set nothing"),
-        (["Digts"], "or data set Digts (did you mean 'Digits'?)"),
+        (["nothing"], "no image or folder of images nothing"),
+        (["--data", "Digts"], "(did you mean 'Digits'?)"),
+        (["--set", "rule=votes"], "rule must be"),
         (["missing.png"], "no image or folder of images missing.png"),
-        (["a.png", "--data", "digits"], "inputs must be left out with --data"),
-        (["a.csv"], "a table (.csv) is read by a run that learned from one"),
-        (["a.npz"], "--data ArrayFile --data.path a.npz"),
-        (["digits", "--out", "a.xlsx"], "ending of the file must be one of"),
+        (["a.png", "--data", "Digits"], "inputs must be left out with --data"),
+        (["a.csv"], "no image or folder of images a.csv"),
+        (["--data", "Digits", "--out", "a.xlsx"], "ending of the file must be one"),
     ],
 )
 def test_mistakes_end_in_words(words, message, run, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit):
         main(["predict", str(run), *words])
-    assert message in capsys.readouterr().err
+    assert message in said(capsys)[1]
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_shows_an_example(capsys):
-    with pytest.raises(SystemExit):
-        main(["predict", "--help"])
-    help_shown, _ = said(capsys)
-    assert "tepui predict runs/sam photos --out predictions.csv" in help_shown
-    assert "sample counts the rows of the file from 0" in help_shown
-    assert "aleatoric and epistemic are variances, in its square" in help_shown
+def test_the_level_of_the_help_is_that_of_the_library():
+    assert signature(predict).parameters["level"].default == LEVEL
 
 
 def test_the_table_of_an_evaluation_names_each_member(run, capsys):
@@ -295,7 +294,7 @@ def other_digits(folder, labels):
 
 def test_labels_of_other_classes_are_left_out(run, tmp_path, capsys):
     folder = other_digits(tmp_path / "data", ("cat", "dog"))
-    data = ["--data", "ImageFolder", "--data.path", str(folder), "--data.part", "all"]
+    data = ["--data", f"ImageFolder(path={folder}, part=all)"]
     file = tmp_path / "a.csv"
     main(["predict", str(run), *data, "--out", str(file)])
     assert "labels are left out: they number other classes" in capsys.readouterr().out
@@ -307,7 +306,7 @@ def test_labels_of_other_classes_are_left_out(run, tmp_path, capsys):
 
 def test_some_of_the_classes_of_a_run_are_known_by_their_names(run, tmp_path):
     folder = other_digits(tmp_path / "data", ("7", "3"))
-    data = ["--data", "ImageFolder", "--data.path", str(folder), "--data.part", "all"]
+    data = ["--data", f"ImageFolder(path={folder}, part=all)"]
     main(["predict", str(run), *data, "--out", str(tmp_path / "a.csv")])
     assert [row["target"] for row in rows(tmp_path / "a.csv")] == ["3", "7"]
 
@@ -336,7 +335,7 @@ def test_overwrite_begins_anew_where_parts_of_another_command_lie(
     file = tmp_path / "a.csv"
     few = Subset(tepui.data.Digits(), range(9))
     predict_shards(tepui.load(run), few, tmp_path / "a.csv.parts")
-    words = ["predict", str(run), "digits", "--out", str(file)]
+    words = ["predict", str(run), "--data", "Digits", "--out", str(file)]
     with pytest.raises(SystemExit):
         main(words)
     assert "to begin anew, remove that folder" in capsys.readouterr().err
@@ -346,7 +345,8 @@ def test_overwrite_begins_anew_where_parts_of_another_command_lie(
 
 
 def test_overwrite_goes_on_with_parts_of_the_same_command(run, tmp_path, monkeypatch):
-    words = ["predict", str(run), "digits", "--shard-size", "100", "--overwrite"]
+    words = ["predict", str(run), "--data", "Digits", "--overwrite"]
+    words += ["--set", "shard_size=100"]
     words += ["--out", str(tmp_path / "a.csv")]
     left = []
 
@@ -358,10 +358,10 @@ def test_overwrite_goes_on_with_parts_of_the_same_command(run, tmp_path, monkeyp
         left.append(len([*out.glob("shard-*")]))
         return predict_shards(ensemble, dataset, out, **options)
 
-    monkeypatch.setattr(command, "predict_shards", killed)
+    monkeypatch.setattr(shards, "predict_shards", killed)
     with pytest.raises(SystemExit):
         main(words)
-    monkeypatch.setattr(command, "predict_shards", gone_on)
+    monkeypatch.setattr(shards, "predict_shards", gone_on)
     main(words)
     assert left == [2]
     assert len(rows(tmp_path / "a.csv")) == 360
@@ -373,6 +373,16 @@ def test_a_folder_of_other_files_is_never_removed(more, run, tmp_path, capsys):
     mine.parent.mkdir()
     mine.write_text("work of years")
     with pytest.raises(SystemExit):
-        main(["predict", str(run), "digits", "--out", str(tmp_path / "a.csv"), *more])
+        main(
+            [
+                "predict",
+                str(run),
+                "--data",
+                "Digits",
+                "--out",
+                str(tmp_path / "a.csv"),
+                *more,
+            ]
+        )
     assert "a.csv.parts, where parts are kept until all are" in capsys.readouterr().err
     assert [*mine.parent.iterdir()] == [mine]

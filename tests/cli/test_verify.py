@@ -13,8 +13,8 @@ from tepui.cli.main import main
 from tepui.data import Digits
 from tepui.data.files.record import RECORD
 
-FAST = ["--epochs", "1", "--members", "2", "--quiet", "--device", "cpu"]
-FAST += ["--model", "MLP", "--model.hidden", "[4]"]
+TWO = ["--members", "2", "--set", "progress=none", "device=cpu"]
+FAST = ["--epochs", "1", "--model", "MLP(hidden=[4])", *TWO]
 
 
 def test_a_run_is_verified(tmp_path, capsys):
@@ -60,7 +60,7 @@ def test_nothing_to_verify_is_a_mistake(tmp_path, capsys):
 
 def test_corrupted_copies_have_a_record(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    main(["corrupt", "digits", "--out", "c", "--types", "fog"])
+    main(["corrupt", "--out", "c", "--types", "fog"])
     assert Path("c", RECORD).is_file()
     main(["verify", "c"])
     Path("c", "labels.npy").write_bytes(b"x")
@@ -75,7 +75,7 @@ def test_markup_in_a_name_is_text(tmp_path, capsys, monkeypatch):
     for name in ("runs/[/x]", "runs/[bold]y", "runs/:fire:"):
         main(["train", *FAST, "--out", name])
         assert f"in {name}" in capsys.readouterr().out
-        main(["evaluate", name, "--corruptions", "none", "--device", "cpu"])
+        main(["evaluate", name, "--corruptions", "none"])
         main(["report", name])
         assert f"report: {name}" in capsys.readouterr().out
 
@@ -128,8 +128,8 @@ main(sys.argv[1:])
 
 
 def test_a_full_disk_ends_in_a_sentence_and_a_run_that_can_go_on(tmp_path):
-    out, wide = tmp_path / "run", ["--model.hidden", "[100]"]
-    words = ["train", *FAST, *wide, "--epochs", "2", "--out", str(out)]
+    out, wide = tmp_path / "run", ["--model", "MLP(hidden=[100])"]
+    words = ["train", *TWO, *wide, "--epochs", "2", "--out", str(out)]
     done = subprocess.run(
         [sys.executable, "-c", LIMITED, *words],
         capture_output=True,
@@ -168,12 +168,14 @@ def test_a_second_trainer_is_refused_with_the_name_of_the_first(tmp_path):
         "    time.sleep(1000)\n"
     )
     out = tmp_path / "run"
-    main(["train", *FAST, "--out", str(out), "--stop-after", "1", "--epochs", "2"])
+    longer = ["train", *TWO, "stop_after=1", "--model", "MLP(hidden=[4])"]
+    longer += ["--epochs", "2", "--out", str(out)]
+    main(longer)
     command = [sys.executable, "-c", code, str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
         try:
-            again = ["train", *FAST, "--out", str(out), "--epochs", "2", "--resume"]
+            again = [*longer, "--resume"]
             with pytest.raises(SystemExit) as stop:
                 main(again)
             assert f"in use by process {holder.pid}" in str(stop.value.__cause__)
@@ -186,12 +188,12 @@ def test_a_second_trainer_is_refused_with_the_name_of_the_first(tmp_path):
 def test_no_output_replaces_a_file_of_a_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     main(["train", *FAST, "--out", "run"])
-    main(["predict", "run", "digits", "--out", "run/mine.safetensors"])
+    main(["predict", "run", "--data", "Digits", "--out", "run/mine.safetensors"])
     content = {p: p.read_bytes() for p in Path("run").rglob("*") if p.is_file()}
     own = Path("run/mine.safetensors")
     weights = [p for p in content if p.suffix == ".safetensors" and p != own]
     assert len(weights) == 3  # of the ensemble, and of the checkpoint of each member
-    words = ["predict", "run", "digits", "--overwrite", "--out"]
+    words = ["predict", "run", "--data", "Digits", "--overwrite", "--out"]
     others = [p for p in content if p.suffix in (".json", ".jsonl")]
     export = ["export", "run", "--to", "onnx", "--overwrite", "--out"]
     for command, files in ((words, weights), (export, [*weights, *others, own])):
@@ -203,7 +205,7 @@ def test_no_output_replaces_a_file_of_a_run(tmp_path, monkeypatch, capsys):
             assert f"{said}'{file}'" in capsys.readouterr().err
     assert {p: p.read_bytes() for p in content} == content
     main([*words, str(own)])
-    main(["predict", "run", "digits", "--out", "run/mine.csv"])
+    main(["predict", "run", "--data", "Digits", "--out", "run/mine.csv"])
     main([*words, "run/mine.csv"])
     assert {p: p.read_bytes() for p in content} == content
 

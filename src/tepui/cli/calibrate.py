@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tepui.cli.console import console
-from tepui.cli.values import Data, Models, Words
+from tepui.cli.values import Data, Extractor, Models, Settings
 from tepui.core.checks import require
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def calibrate(
     *,
     data: Data | None = None,
     model: Models | None = None,
-    extractor: str | None = None,
+    extractor: Extractor | None = None,
     held_out: Literal["validation", "test"] = "validation",
     method: Literal["temperature", "vector", "isotonic", "none"] | None = None,
     coverage: float | None = None,
@@ -44,7 +44,7 @@ def calibrate(
     | None = None,
     detectors: bool = False,
     remove: bool = False,
-    set: Words | None = None,
+    set: Settings | None = None,
 ) -> None:
     """Make a trained ensemble's answers mean what they say, by data it has not seen.
 

@@ -1,50 +1,36 @@
 """``tepui corrupt``: write corrupted copies of a data set in a published layout."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from rich.progress import Progress
-
 from tepui.cli.console import console
-from tepui.cli.datasets import Data, part
-from tepui.cli.folders import folder_for, resumable
-from tepui.cli.own_functions import is_own, own_functions
-from tepui.core.checks import require
-from tepui.core.replacing import check_writable
-from tepui.data import (
-    CORRUPTIONS,
-    STANDARD,
-    Corruption,
-    Digits,
-    corrupted,
-    load_frost,
-    to_arrays,
-    write_corrupted,
-)
+from tepui.cli.values import Data, Text, Whole, Words
 
-EXAMPLE = "tepui corrupt digits --out data/digits-c"
+EXAMPLES = (
+    "tepui corrupt --data Digits --out data/digits-c",
+    "tepui corrupt --data 'ImageFolder(path=photos)' --types fog snow",
+    "tepui corrupt --data TinyImageNet --strength tiny_imagenet",
+)
 
 
 def corrupt(
-    data: Data = Digits,
+    *,
+    data: Data = Text("Digits", "data"),  # noqa: B008 - a frozen value
     out: Path | None = None,
-    types: list[str] | None = None,
+    types: Words | None = None,
     strength: Literal["cifar", "tiny_imagenet", "imagenet"] = "cifar",
     layout: Literal["arrays", "folders"] | None = None,
-    seed: int = 0,
+    seed: Whole = 0,
     frost: Path | None = None,
     device: str = "cpu",
     resume: bool = False,
-    quiet: bool = False,
 ) -> None:
     """Write corrupted copies of a data set.
 
     Args:
-        data: The data set, also as the first word after the command; its test part is
-            used.
+        data: The data set; its test part is used.
         out: The folder; the next free runs/corrupt-NNN by default.
-        types: Which corruptions, such as: --types fog snow; the fifteen standard ones
+        types: Which corruptions, such as --types fog snow; the fifteen standard ones
             by default. Functions of yours by their paths too: --types fog
             mypackage.my_corruption
         strength: Which benchmark's parameters to use.
@@ -56,13 +42,34 @@ def corrupt(
             procedural textures by default.
         device: Where to compute.
         resume: Add what is missing to the folder.
-        quiet: Show no progress.
     """
-    kinds = _kinds(types) if types else STANDARD
+    from rich.progress import Progress
+
+    from tepui.cli.datasets import part
+    from tepui.cli.folders import folder_for, resumable
+    from tepui.core.checks import require
+    from tepui.core.replacing import check_writable
+    from tepui.core.spec import PATH
+    from tepui.data import (
+        CORRUPTIONS,
+        STANDARD,
+        corrupted,
+        load_frost,
+        to_arrays,
+        write_corrupted,
+    )
+
+    kinds = [
+        Text(kind, "function").read() if PATH.fullmatch(kind) else kind
+        for kind in types or STANDARD
+    ]
+    taken = {each.__name__ for each in kinds if callable(each)} & {*CORRUPTIONS}
+    rule = "name functions that are called otherwise than tepui's corruptions"
+    require(not taken, "--types", rule, ", ".join(taken))
     folder = folder_for("corrupt", out, resume)
     check_writable(folder)
     copies = corrupted(
-        to_arrays(part(data, train=False)).to(device),
+        to_arrays(part(data.read(), train=False)).to(device),
         types=kinds,
         strength=strength,
         seed=seed,
@@ -70,8 +77,10 @@ def corrupt(
     )
     chosen = layout or ("arrays" if strength == "cifar" else "folders")
     terminal = console()
-    bar = Progress(console=terminal, transient=True, disable=quiet)
-    with resumable(folder), bar as progress:
+    with (
+        resumable(folder, "corrupt"),
+        Progress(console=terminal, transient=True) as progress,
+    ):
         task = progress.add_task("corrupting", total=len(copies))
 
         def done(cell: tuple[str, int]) -> None:
@@ -79,13 +88,4 @@ def corrupt(
 
         write_corrupted(copies, folder, layout=chosen, resume=resume, done=done)
     terminal.print(f"{len(copies)} corrupted copies in {folder}")
-    terminal.print(f"next: tepui evaluate RUN --shifted {folder}")
-
-
-def _kinds(types: Sequence[str]) -> list[str | Corruption]:
-    """Return corruptions as they are named, with those of one's own imported."""
-    own = own_functions("--types", filter(is_own, types))
-    for name in own:
-        rule = "name functions that are called otherwise than tepui's corruptions"
-        require(name not in CORRUPTIONS, "--types", rule, name)
-    return [own[kind.rpartition(".")[2]] if is_own(kind) else kind for kind in types]
+    terminal.print(f"next: tepui evaluate RUN --copies {folder}")

@@ -1,26 +1,29 @@
 """``tepui data``: what data sets are known and present; fetch them."""
 
 import inspect
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from rich.table import Table
-
-from tepui import data as datasets
 from tepui.cli.console import console, table
-from tepui.cli.known import OOD, known_names, known_spelling
 from tepui.core.checks import one_of, require
-from tepui.data.files.installing import install
-from tepui.data.files.origins import Origin, data_folder
+from tepui.core.names import PLACES, known
 
-EXAMPLE = "tepui data fetch CIFAR10"
+if TYPE_CHECKING:
+    from tepui.data.files.origins import Origin
 
-Verb = Literal["list", "fetch"]
+EXAMPLES = (
+    "tepui data",
+    "tepui data fetch CIFAR10",
+    "tepui data fetch SVHN --root /scratch/data",
+)
 
 
 def data(
-    action: Verb = "list", name: str | None = None, root: Path | None = None
+    action: Literal["list", "fetch"] = "list",
+    name: str | None = None,
+    /,
+    *,
+    root: Path | None = None,
 ) -> None:
     """List data sets; fetch one.
 
@@ -29,18 +32,22 @@ def data(
         name: Which one to fetch.
         root: The data folder; the one TEPUI_DATA names by default.
     """
+    from tepui.data.files.installing import install
+    from tepui.data.files.origins import data_folder
+
+    sets = in_files()
     if action == "list":
         require(name is None, "action", "be fetch with a name", action)
-        console().print(_table(root), f"data folder: {root or data_folder()}")
+        rows = [(n, _about(s), *_presence(s.origin, root)) for n, s in sets.items()]
+        others = sorted({*PLACES["data"]} - sets.keys())
+        rows += [(other, *_by_signature(known("data", other))) for other in others]
+        headings = ("name", "what", "present", "needs")
+        console().print(table("data sets", headings, rows))
+        console().print(f"data folder: {root or data_folder()}")
         return
-    files = dict(in_files())
-    name = known_spelling(name or "", files)
-    one_of("name", name, files)
-    _fetch(name, files[name], root)
-
-
-def _fetch(name: str, dataset: Any, root: Path | None) -> None:
-    origin: Origin = dataset.origin
+    name = name or ""
+    one_of("name", name, sets)
+    origin = sets[name].origin
     if not origin.downloads:
         raise ValueError(f"{name} cannot be fetched. {origin.by_hand}")
     for download in origin.downloads:
@@ -50,20 +57,16 @@ def _fetch(name: str, dataset: Any, root: Path | None) -> None:
     console().print(f"installed in {install(origin, root)}")
 
 
-def _table(root: Path | None) -> Table:
-    known, files = known_names(), dict(in_files())
-    rows = [
-        (name, _about(dataset), *_presence(dataset.origin, root))
-        for name, dataset in files.items()
-    ]
-    for name in sorted({*known["--data"], *known[OOD]} - files.keys()):
-        labeled = name in known["--data"]
-        rows.append((name, *_by_signature(getattr(datasets, name), labeled)))
-    return table("data sets", ("name", "what", "present", "needs"), rows)
+def in_files() -> dict[str, Any]:
+    """Return the data sets that lie in the data folder, by name."""
+    kinds = {name: known("data", name) for name in sorted(PLACES["data"])}
+    return {name: kind for name, kind in kinds.items() if hasattr(kind, "origin")}
 
 
-def _presence(origin: Origin, root: Path | None) -> tuple[str, str]:
+def _presence(origin: "Origin", root: Path | None) -> tuple[str, str]:
     """Return where a data set lies, and how to get it."""
+    from tepui.data.files.origins import data_folder
+
     folder, base = origin.find(root), root or data_folder()
     if folder is not None and folder.is_relative_to(base):
         folder = folder.relative_to(base)
@@ -76,22 +79,13 @@ def _about(dataset: Any) -> str:
     return str(dataset.__doc__).splitlines()[0].rstrip(".")
 
 
-def _by_signature(dataset: Any, labeled: bool) -> tuple[str, str, str]:
+def _by_signature(dataset: Any) -> tuple[str, str, str]:
     """Describe a data set that needs no folder of its own."""
-    needed = [
-        name
-        for name, parameter in inspect.signature(dataset).parameters.items()
-        if parameter.default is inspect.Parameter.empty
-    ]
-    if labeled:
-        needs = " ".join(f"--data.{name}" for name in needed) or "nothing"
-    else:
-        needs = f"{OOD} NAME={dataset.__name__}{':FOLDER' if needed else ''}"
+    taken = inspect.signature(dataset).parameters
+    needed = [name for name, each in taken.items() if each.default is each.empty]
+    typed = dataset.__name__
+    if needed:
+        typed += f"({', '.join(f'{name}=...' for name in needed)})"
+    option = "--data" if "train" in taken else "--ood NAME="
+    needs = f"{option} '{typed}'".replace("= '", "='")
     return _about(dataset), "" if needed else "yes", needs
-
-
-def in_files() -> Iterator[tuple[str, Any]]:
-    """Yield the data sets that lie in the data folder, by name."""
-    for name, item in inspect.getmembers(datasets, inspect.isclass):
-        if isinstance(getattr(item, "origin", None), Origin):
-            yield name, item

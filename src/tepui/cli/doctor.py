@@ -7,15 +7,10 @@ import shutil
 from importlib import metadata
 from pathlib import Path
 
-import torch
-
 from tepui.cli.console import console, table
-from tepui.core.extras import remedy
 from tepui.core.version import __version__
-from tepui.data.files.origins import data_folder
-from tepui.models.from_timm import timm_alone
 
-EXAMPLE = "tepui doctor"
+EXAMPLES = ("tepui doctor", "tepui data", "tepui verify runs/sam")
 # Not read from the installed package, whose own list may be older than this code.
 EXTRAS = {
     "vision": ("timm", "huggingface_hub"),
@@ -26,7 +21,6 @@ EXTRAS = {
     "track": ("mlflow", "tensorboard", "wandb"),
     "ray": ("ray",),
     "slurm": ("submitit",),
-    "completion": ("shtab",),
 }
 
 
@@ -43,6 +37,10 @@ def doctor() -> None:
 
 def facts() -> dict[str, str]:
     """Return what there is, by name."""
+    import torch
+
+    from tepui.data.files.origins import data_folder
+
     return {
         "tepui": __version__,
         "Python": platform.python_version(),
@@ -57,6 +55,8 @@ def facts() -> dict[str, str]:
 
 def device_in_words() -> str:
     """Return where training would run."""
+    import torch
+
     if torch.cuda.is_available():
         numbers = range(torch.cuda.device_count())
         return ", ".join(map(torch.cuda.get_device_name, numbers))
@@ -77,6 +77,9 @@ def state_of(extra: str, modules: tuple[str, ...]) -> str:
 
     Modules are looked for and not imported: that would take long.
     """
+    from tepui.core.extras import remedy
+    from tepui.models.from_timm import timm_alone
+
     missing = [name for name in modules if importlib.util.find_spec(name) is None]
     if not missing:
         return ", ".join(f"{name} {_version(name)}" for name in modules)

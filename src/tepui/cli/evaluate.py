@@ -5,7 +5,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from tepui.cli.values import Data, DataSets, Functions, Models, Words, functions_named
+from tepui.cli.values import (
+    Data,
+    DataSets,
+    Extractor,
+    Functions,
+    Models,
+    Settings,
+    functions_named,
+)
 from tepui.core.checks import require
 
 if TYPE_CHECKING:
@@ -28,7 +36,7 @@ def evaluate(
     *,
     data: Data | None = None,
     model: Models | None = None,
-    extractor: str | None = None,
+    extractor: Extractor | None = None,
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None,
     copies: str | None = None,
     shifted: DataSets | None = None,
@@ -36,7 +44,7 @@ def evaluate(
     metrics: Functions | None = None,
     out: Path | None = None,
     overwrite: bool = False,
-    set: Words | None = None,
+    set: Settings | None = None,
 ) -> None:
     """Measure a trained ensemble on clean, corrupted and unfamiliar data.
 

@@ -1,30 +1,29 @@
 """``tepui export``: a trained ensemble as one file that other programs run."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from torch import nn
-
 from tepui.cli.console import console
-from tepui.cli.datasets import Data, tested_part
-from tepui.cli.members import named_ensemble
-from tepui.cli.runs_named import check_replaced, check_run
-from tepui.core.checks import require
-from tepui.ensembles.loading import preparation_in
+from tepui.cli.further import Rule
+from tepui.cli.values import Data, Extractor, Models
 
-EXAMPLE = "tepui export runs/sam --to onnx --out sam.onnx"
+EXAMPLES = (
+    "tepui export runs/sam --to onnx --out sam.onnx",
+    "tepui export runs/sam --out sam.pt2 --precision float16",
+    "tepui export runs/mine --model mypackage.Net",
+)
 
 
 def export(
     run: Path,
+    /,
+    *,
     to: Literal["onnx", "torch"] | None = None,
     out: Path | None = None,
     data: Data | None = None,
-    model: Callable[[], nn.Module] | None = None,
-    models: list[str] | None = None,
-    extractor: str | None = None,
-    rule: Literal["probability", "logit", "vote"] = "probability",
+    model: Models | None = None,
+    extractor: Extractor | None = None,
+    rule: Rule = "probability",
     coverage: float = 0.9,
     precision: Literal["float32", "float16"] = "float32",
     tolerance: float | None = None,
@@ -41,8 +40,8 @@ def export(
         data: The data set on whose test part the graph is compared with the ensemble
             before it is written; what the run was trained on by default, required for
             other folders.
-        model: The members' architecture, needed only for models tepui does not know.
-        models: One architecture per member instead, where they differ.
+        model: The members' architecture, one or one per member; needed only for models
+            tepui does not know.
         extractor: What made the extractor that members share, needed only where it is
             your own: as --extractor of tepui train named it.
         rule: How members are combined.
@@ -52,6 +51,11 @@ def export(
             default, in float16 0.02.
         overwrite: Replace an existing file.
     """
+    from tepui.cli.datasets import tested_part
+    from tepui.cli.members import named_ensemble
+    from tepui.cli.runs_named import check_replaced, check_run
+    from tepui.core.checks import require
+    from tepui.ensembles.loading import preparation_in
     from tepui.export import export_ensemble
     from tepui.export.exporting import ENDINGS, format_by_ending
 
@@ -63,9 +67,9 @@ def export(
     check_replaced(file, None, overwrite)
     check_run(run)
     known = preparation_in(run)
-    samples = tested_part(data, run)
+    samples = tested_part(None if data is None else data.read(), run)
     samples = samples if known is None else known.dataset(samples)
-    ensemble = named_ensemble([run], model, models, samples, extractor)
+    ensemble = named_ensemble([run], model, samples, extractor)
     exported = export_ensemble(
         ensemble,
         samples,
@@ -77,7 +81,7 @@ def export(
         tolerance=tolerance,
         overwrite=overwrite,
     )
-    console().print(str(exported), markup=False, highlight=False)
+    console().print(str(exported))
     if known is not None and known.units is not None:
         (mean,), (std,) = known.units.mean, known.units.std
         console().print(f"its numbers are standardized: times {std:g} plus {mean:g}")

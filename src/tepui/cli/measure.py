@@ -14,10 +14,11 @@ from tepui.cli.console import console, table
 from tepui.cli.values import (
     Data,
     DataSets,
+    Extractor,
     Functions,
     Models,
+    Settings,
     Whole,
-    Words,
     functions_named,
 )
 from tepui.core.checks import require
@@ -43,7 +44,7 @@ def measure(
     *,
     data: Data | None = None,
     model: Models | None = None,
-    extractor: str | None = None,
+    extractor: Extractor | None = None,
     what: Annotated[tuple[Kind, ...], SEVERAL] = ("sharpness", "diversity"),
     measures: Functions | None = None,
     ood: DataSets | None = None,
@@ -51,7 +52,7 @@ def measure(
     rho: Annotated[tuple[float, ...], SEVERAL] = (0.5,),
     seed: Whole = 0,
     out: Path | None = None,
-    set: Words | None = None,
+    set: Settings | None = None,
 ) -> None:
     """Measure sharpness and diversity of trained models.
 

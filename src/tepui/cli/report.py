@@ -2,23 +2,24 @@
 
 import webbrowser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tepui.cli.console import console
-from tepui.cli.folders import folder_for
-from tepui.cli.runs_named import check_there
-from tepui.core.replacing import check_writable
-from tepui.papers.reproduce import own_cell, paper_cell
-from tepui.report import printed_table, write_report
-from tepui.report.page import PAGE
-from tepui.report.story import told
-from tepui.studies import load_reports
-from tepui.studies.results import Record
 
-EXAMPLE = "tepui report runs/digits runs/sam results/small/sharpbalance/figure7"
+if TYPE_CHECKING:
+    from tepui.studies.results import Record
+
+EXAMPLES = (
+    "tepui report runs/digits --open",
+    "tepui report runs/sam runs/flat --out runs/both",
+    "tepui report runs/digits results/small/sharpbalance/figure7",
+)
 
 
 def report(
     runs: list[Path],
+    /,
+    *,
     out: Path | None = None,
     overwrite: bool = False,
     whole_paths: bool = False,
@@ -35,6 +36,14 @@ def report(
         whole_paths: Show commands and folders with absolute paths, not for others.
         open: Show the page in a browser.
     """
+    from tepui.cli.folders import folder_for
+    from tepui.cli.runs_named import check_there
+    from tepui.core.replacing import check_writable
+    from tepui.report import printed_table, write_report
+    from tepui.report.page import PAGE
+    from tepui.report.story import told
+    from tepui.studies import load_reports
+
     for run in runs:
         check_there(run)
     alone = len(runs) == 1 and out in (None, runs[0])
@@ -53,12 +62,11 @@ def report(
         terminal.print(f"{study.results.name}: {study.results.title}")
     page = write_report(loaded, folder, _numbers, whole_paths=whole_paths)
     terminal.print(f"report: {page}")
-    if open and not webbrowser.open(page.resolve().as_uri()):
-        terminal.print("no browser was found")
-        open = False
-    if not open:
+    if not (open and webbrowser.open(page.resolve().as_uri())):
         terminal.print(f"next: open {page} in a browser")
 
 
-def _numbers(record: Record) -> tuple[str, str]:
+def _numbers(record: "Record") -> tuple[str, str]:
+    from tepui.papers.reproduce import own_cell, paper_cell
+
     return paper_cell(record), own_cell(record)

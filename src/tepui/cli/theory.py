@@ -2,25 +2,34 @@
 
 from typing import Literal
 
-from rich.table import Table
-
 from tepui.cli.console import console, table
-from tepui.theory import Agreement, agreement
+from tepui.cli.values import Whole
 
 # Below, terms of order 1/d² exceed the standard errors.
 FEW_COLUMNS = 100
-EXAMPLE = "tepui theory check --n 3000 --d 150 --matrices 50"
+EXAMPLES = (
+    "tepui theory check",
+    "tepui theory check --n 3000 --d 150 --matrices 50",
+    "tepui theory check --subsets 5 --rho0 0.05 --seed 1",
+)
+HEADINGS = ("quantity", "relation")
+NUMBERS = (
+    *("points", "largest deviation in SE", "at k", "eta", "rho"),
+    *("theory", "simulated ± SE"),
+)
 
 
 def theory(
     task: Literal["check"],
-    n: int = 3000,
-    d: int = 150,
-    subsets: int = 10,
+    /,
+    *,
+    n: Whole = 3000,
+    d: Whole = 150,
+    subsets: Whole = 10,
     rho0: float = 0.01,
     sigma2: float = 0.1,
-    matrices: int = 50,
-    seed: int = 0,
+    matrices: Whole = 50,
+    seed: Whole = 0,
 ) -> None:
     """Compare SharpBalance's theorems with simulations over a grid.
 
@@ -36,35 +45,13 @@ def theory(
         matrices: Repetitions.
         seed: Seed of all random draws.
     """
+    asked = dict(locals())
+    from tepui.theory import agreement
+
+    del asked["task"]
     terminal = console()
     with terminal.status(f"simulating {matrices} repetitions"):
-        agreements = agreement(
-            n=n,
-            d=d,
-            subsets=subsets,
-            rho0=rho0,
-            sigma2=sigma2,
-            matrices=matrices,
-            seed=seed,
-        )
-    terminal.print(
-        _table(agreements, f"{matrices} repetitions of {n} x {d}, stable regime")
-    )
-    worst = max(agreements, key=lambda entry: entry.deviation.max())
-    terminal.print(
-        f"largest deviation: {worst.deviation.max():.2f} standard errors "
-        f"({worst.quantity}, {worst.relation})"
-    )
-    if d < FEW_COLUMNS:
-        terminal.print(
-            f"note: theory leaves out terms beyond order 1/d, which show at d = {d}; "
-            f"take at least about {FEW_COLUMNS}"
-        )
-
-
-def _table(agreements: list[Agreement], title: str) -> Table:
-    numbers = ["points", "largest deviation in SE", "at k", "eta", "rho"]
-    numbers += ["theory", "simulated ± SE"]
+        agreements = agreement(**asked)
     rows = []
     for entry in agreements:
         worst = int(entry.deviation.argmax())
@@ -81,4 +68,15 @@ def _table(agreements: list[Agreement], title: str) -> Table:
                 f"{entry.simulated[worst]:.5g} ± {entry.error[worst]:.2g}",
             )
         )
-    return table(title, ("quantity", "relation", *numbers), rows, numbers=numbers)
+    title = f"{matrices} repetitions of {n} x {d}, stable regime"
+    terminal.print(table(title, (*HEADINGS, *NUMBERS), rows, numbers=NUMBERS))
+    largest = max(agreements, key=lambda entry: entry.deviation.max())
+    terminal.print(
+        f"largest deviation: {largest.deviation.max():.2f} standard errors "
+        f"({largest.quantity}, {largest.relation})"
+    )
+    if d < FEW_COLUMNS:
+        terminal.print(
+            f"note: theory leaves out terms beyond order 1/d, which show at d = {d}; "
+            f"take at least about {FEW_COLUMNS}"
+        )

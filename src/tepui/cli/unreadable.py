@@ -12,7 +12,7 @@ from tepui.core.checks import require
 from tepui.core.storage import read_document, write_document
 from tepui.data import ImageFiles
 from tepui.data.image_files import UnreadableImageError, naming_all, unreadable
-from tepui.evaluation.shards import ShardedPredictions
+from tepui.evaluation.shards import PLAN, ShardedPredictions
 
 LEFT_OUT = "left_out.json"
 KIND = "images left out"
@@ -26,6 +26,17 @@ class Predicted(NamedTuple):
     shards: ShardedPredictions
     samples: Dataset[Any]
     left_out: dict[Path, str]
+
+
+def check_ours(parts: Path) -> None:
+    """Refuse a folder of other files, since it would be removed at the end."""
+    names = [file.name for file in parts.iterdir()] if parts.is_dir() else []
+    ours = any(name.lstrip(".").startswith((PLAN, LEFT_OUT)) for name in names)
+    if names and not ours:
+        raise FileExistsError(
+            f"{parts}, where parts are kept until all are done, holds other files; "
+            "name another --out"
+        )
 
 
 def predict_readable(

@@ -4,23 +4,22 @@ import inspect
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from tepui.cli.console import console, table
 from tepui.cli.data import in_files
-from tepui.cli.known import known_spelling
-from tepui.cli.runs_named import check_there
-from tepui.data.files.installing import located
-from tepui.data.files.record import RECORD
-from tepui.studies.verifying import FOREIGN, Finding
-from tepui.studies.verifying import verify as findings_in
 
-EXAMPLE = "tepui verify runs/digits"
+if TYPE_CHECKING:
+    from tepui.studies.verifying import Finding
+
+EXAMPLES = (
+    "tepui verify runs/digits",
+    "tepui verify CIFAR10",
+    "tepui verify CIFAR10 --root /scratch/data",
+)
 
 
-def verify(path: str, root: Path | None = None) -> None:
+def verify(path: str, /, *, root: Path | None = None) -> None:
     """Check that files hold what was written to them; exit code 1 if not.
 
     Args:
@@ -30,27 +29,36 @@ def verify(path: str, root: Path | None = None) -> None:
         root: The data folder, if a data set is named; the one TEPUI_DATA names by
             default.
     """
-    sets = dict(in_files())
-    name = known_spelling(path, sets)
-    if Path(path).exists() or name not in sets:
+    from tepui.cli.runs_named import check_there
+    from tepui.data.files.installing import located
+    from tepui.data.files.record import RECORD
+    from tepui.studies.verifying import verify as findings_in
+
+    sets = in_files()
+    if Path(path).exists() or path not in sets:
         check_there(Path(path))
         damaged = _shown(findings_in(path), path)
     else:
-        folder = located(name, sets[name].origin, root)
-        damaged = _shown(findings_in(folder), f"{name} in {folder}")
+        folder = located(path, sets[path].origin, root)
+        damaged = _shown(findings_in(folder), f"{path} in {folder}")
         if not (folder / RECORD).exists():
             console().print("placed by hand, without a record of hashes")
-        for line in _read(sets[name], root):
+        for line in _read(sets[path], root):
             console().print(line)
     if damaged:
         raise SystemExit(1)
 
 
-def _shown(findings: Sequence[Finding], title: str) -> int:
+def _shown(findings: "Sequence[Finding]", title: str) -> int:
     """Print what was found; return how many files are damaged."""
+    from tepui.studies.verifying import FOREIGN
+
     terminal = console()
     damaged = [finding for finding in findings if finding.damage is not None]
-    terminal.print(_summary(findings, title))
+    files, broken = (Counter(f.kind for f in each) for each in (findings, damaged))
+    counts = [(kind, str(n), str(broken[kind])) for kind, n in sorted(files.items())]
+    numbers = ("files", "damaged")
+    terminal.print(table(title, ("what", *numbers), counts, numbers=numbers))
     if damaged:
         rows = [(str(finding.file), str(finding.damage)) for finding in damaged]
         terminal.print(table("damaged", ("file", "what is wrong"), rows))
@@ -60,14 +68,6 @@ def _shown(findings: Sequence[Finding], title: str) -> int:
     if foreign:
         terminal.print(f"{FOREIGN}: {', '.join(foreign)}")
     return len(damaged)
-
-
-def _summary(findings: Sequence[Finding], title: str) -> Table:
-    files = Counter(finding.kind for finding in findings)
-    damaged = Counter(f.kind for f in findings if f.damage is not None)
-    rows = [(kind, str(n), str(damaged[kind])) for kind, n in sorted(files.items())]
-    numbers = ("files", "damaged")
-    return table(title, ("what", *numbers), rows, numbers=numbers)
 
 
 def _read(dataset: Any, root: Path | None) -> Iterator[str]:

@@ -27,7 +27,7 @@ CORE := tests/test_wheel.py tests/test_public_api.py \
 .PHONY: docs bench format dist clean oracle mutations
 
 demo: $(VENV)/.installed ## train and compare ensembles on the embedded data set
-	$(BIN)/tepui compare --at-once 2 --threads 2 $(ARGS)
+	$(BIN)/tepui compare --set at_once=2 threads=2 $(ARGS)
 
 test: $(VENV)/.dev lint types ## lint, types and all tests but the slow ones
 	$(PYTEST) $(ARGS)

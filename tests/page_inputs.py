@@ -55,14 +55,15 @@ FILES = (
     *("a.ckpt", "b.pth", "d.pth", "hf_folder", "c.safetensors", "a.pt", "b.pt", "c.pt"),
 )
 DATA = "published"
-TINY = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--epochs", "1"]
-SAM = ["train", "--method", "SAM", *TINY, "--quiet"]
-PHOTOS = ["--data", "ImageFolder", "--data.path", "photos"]
+TINY = ["--model", "MLP(hidden=[8])", "--members", "2", "--epochs", "1"]
+QUIET = ["--set", "progress=none"]
+SAM = ["train", "--method", "SAM", *TINY, *QUIET]
+PHOTOS = ["--data", "ImageFolder(path=photos)"]
 TRAINED = {
     **dict.fromkeys(("runs/sam", "runs/sam-1"), SAM),
     "runs/sam-2": [*SAM, "--seeds", "3", "4"],
-    "runs/digits": ["compare", *TINY, "--corruptions", "none", "--sharpness", "0"],
-    "runs/mine": ["train", *PHOTOS, *TINY, "--quiet"],
+    "runs/digits": ["compare", *TINY, *QUIET, "corruptions=none", "sharpness=0"],
+    "runs/mine": ["train", *PHOTOS, *TINY, *QUIET],
 }
 
 
@@ -141,8 +142,8 @@ def write_sets(folder):
         fashion_mnist(folder / "fashion-mnist", *gray, part)
     tiny_imagenet(folder, ["n01", "n02"])
     mrpc_files.write(folder, train=440, test=8)
-    made = ["--out", str(folder / "CIFAR-10-C")]
-    main(["corrupt", "--data", "CIFAR10", "--types", "contrast", "fog", *made])
+    made = ["--types", "contrast", "fog", "--out", str(folder / "CIFAR-10-C")]
+    main(["corrupt", "--data", "CIFAR10", *made])
 
 
 def write_inputs(folder):

@@ -1,6 +1,6 @@
 """Every command of README and the documents runs, page by page, in its order.
 
-What takes long as printed runs with options appended that make it short; a slow test
+What takes long as printed runs with other options that make it short; a slow test
 runs it as printed where that takes minutes. What cannot run here is listed.
 """
 
@@ -25,7 +25,7 @@ from page_inputs import (
 )
 from pages import PAGES, ROOT, SHELLS, blocks, commands, name_of
 from processes import LAUNCHER, environment_here
-from tepui.cli.main import main, read
+from tepui.cli.main import build, main
 
 LANGUAGES = {*SHELLS, "python", "py", "text", "yaml"}
 # Pages whose commands another file runs, with what it asserts of each.
@@ -38,7 +38,7 @@ PLAN = "takes hours; its recipe runs in tests/papers/test_all.py"
 
 
 class Shorter(NamedTuple):
-    """Options that are appended to lines that match, and why."""
+    """Options that take the place of those of lines that match, and why."""
 
     lines: str
     options: str
@@ -52,24 +52,29 @@ class Absent(NamedTuple):
     reason: str
 
 
-SMALL_NET = "--model MLP --model.hidden [8]"
-OWN_NET = r"(?!.*--(model|extractor) )"
+SMALL_NET = "--model MLP(hidden=[8])"
+OWN_NET = r"(?!.*(--model|--extractor|extractor=))"
+SMALL = "ImageFolder(path=photos,size=16)"
+BESIDE = "UnlabeledFolder(path=new_photos,size=16)"
+QUICK = "--epochs 1 --set progress=none"
 SHORTER = [
-    Shorter(r"(tepui|torchrun .*) train (?!.*--epochs)", "--epochs 1 --quiet", MINUTES),
-    Shorter(r"tepui train .*--epochs", "--epochs 1 --quiet", HOURS),
+    Shorter(r"(tepui|torchrun .*) train (?!.*--epochs)", QUICK, MINUTES),
+    Shorter(r"tepui train .*--epochs", QUICK, HOURS),
     Shorter(r"tepui train (?!.*--members)", "--members 2", MINUTES),
     Shorter(rf"(tepui|torchrun .*) (train|compare) {OWN_NET}", SMALL_NET, MINUTES),
     Shorter(
         r"tepui compare",
-        "--epochs 1 --ensembles 1 --members 2 --corruptions none --sharpness 0",
+        "--epochs 1 --ensembles 1 --members 2 --set corruptions=none sharpness=0",
         MINUTES,
     ),
-    Shorter(r"tepui compare .*--at-once", "--at-once 1", MINUTES),
+    Shorter(r"tepui compare .*at_once", "--set at_once=1", MINUTES),
     Shorter(r"tepui sweep --", "--epochs 1 --members 1 --workers 1", MINUTES),
-    Shorter(r"tepui (train|sweep) .*ResNet", "--model.width 2", HOURS),
-    Shorter(r"tepui train .*ViTTiny", "--model.depth 1", HOURS),
-    Shorter(r"tepui .*--data\.size 64", "--data.size 16", HOURS),
-    Shorter(r"tepui .*--unlabeled\.size 64", "--unlabeled.size 16", HOURS),
+    Shorter(r"tepui (train|sweep) .*ResNet", "--model ResNet18(width=2)", HOURS),
+    Shorter(r"tepui train .*ViTTiny", "--model ViTTiny(depth=1)", HOURS),
+    Shorter(
+        r"tepui .*--data 'ImageFolder\(path=photos, size=64", f"--data {SMALL}", HOURS
+    ),
+    Shorter(r"tepui .*unlabeled=UnlabeledFolder", f"--set unlabeled={BESIDE}", HOURS),
     Shorter(r"tepui measure", "--samples 8", MINUTES),
     Shorter(
         r"tepui evaluate (a\.ckpt|runs/(heads|mine|photos))",
@@ -77,7 +82,7 @@ SHORTER = [
         MINUTES,
     ),
     Shorter(r"tepui theory check", "--matrices 2", MINUTES),
-    Shorter(r"tepui train .*--model Albert", "--model.width 8 --model.heads 1", HOURS),
+    Shorter(r"tepui train .*--model Albert", "--model Albert(width=8,heads=1)", HOURS),
     Shorter(r"tepui (sweep|reproduce) \w+(/\w+)+ .*--grid", "--dry-run", HOURS),
     Shorter(r"tepui reproduce \w+(/\w+)*( \w+/\w+)*$", "--dry-run", PLAN),
     Shorter(r"tepui reproduce .*--size (paper|medium)", "--dry-run", PLAN),
@@ -86,16 +91,17 @@ SHORTER = [
     Shorter(r"tepui reproduce .*--store /shared", "--size smoke", PLAN),
     Shorter(r"tepui reproduce .*--rho", "--dry-run", HOURS),
     Shorter(r"tepui reproduce examples", "--dry-run", MINUTES),
-    Shorter(r"tepui sweep .*ImageFolder", "--data.size 16", HOURS),
-    Shorter(r"torchrun .* --data-parallel", "--data-parallel 1", MINUTES),
+    Shorter(r"tepui sweep .*ImageFolder", f"--data {SMALL}", HOURS),
+    Shorter(r"torchrun .*data_parallel", "--set data_parallel=1", MINUTES),
     Shorter(r"torchrun --nnodes", "--out runs/eight", "tests/test_many_machines.py"),
 ]
 ABSENT = [
+    Absent(r"tepui --install-completion", "writes into the files of a shell"),
     Absent(r"pip install|python3 -m venv", "reaches the network"),
     Absent(r"make (demo|test)", "makes environments, and runs these tests"),
     Absent(r"tepui data fetch", "reaches the network; see tests/cli/test_data.py"),
     Absent(r"tepui .*albert-base-v2", "reaches the network"),
-    Absent(r"tepui .*--track", "needs libraries that make test does not install"),
+    Absent(r"tepui .*track=", "needs libraries that make test does not install"),
     Absent(r"(\w+=\S+ )*python3 benchmarks/", GPU),
     Absent(r"(\w+=\S+ )*python3 docs/make_\w+\.py \w", RERUN),
     Absent(r"export ", "is for such lines below it"),
@@ -114,11 +120,10 @@ MADE = {
 }
 # Commands that read the options which a page shows as a file.
 CONFIGURED = {
-    "docs/ood.md": ["evaluate", "runs/sam"],
     "docs/tutorial/your_own_model.md": ["train"],
 }
 KUBERNETES = "docs/clusters.md"  # whose file tests/test_many_machines.py reads
-LIBRARIES = {"ray": "ray", "slurm": "submitit"}
+LIBRARIES = {"Ray": "ray", "Slurm": "submitit"}
 few_samples = pytest.mark.filterwarnings("ignore:temperature is at its bound")
 SHOWING = [page for page in PAGES if commands(page)]
 LINES = [line for page in SHOWING for line in commands(page)]
@@ -149,7 +154,7 @@ def test_what_is_listed_is_on_a_page(each):
 def test_files_of_options_are_understood(name, words, tmp_path):
     (text,) = (text for kind, text in blocks(ROOT / name) if kind == "yaml")
     (tmp_path / "my.yaml").write_text(text)
-    read([*words, "--config", str(tmp_path / "my.yaml")])
+    build().parse_args([*words, "--config", str(tmp_path / "my.yaml")])
 
 
 def test_no_other_page_has_files_of_options():
@@ -160,7 +165,7 @@ def test_no_other_page_has_files_of_options():
 
 def is_printed(line):
     """Return whether a slow test runs a line as printed."""
-    library = re.search(r"--executor (\w+)", line)
+    library = re.search(r"--executor '?(\w+)", line)
     known = library is None or importlib.util.find_spec(LIBRARIES[library[1]])
     return bool(known) and all(each.reason == MINUTES for each in shorter_by(line))
 
@@ -173,10 +178,21 @@ def run_script(script, arguments):
         runpy.run_path(script, run_name="__main__")
 
 
+def with_options(words, options):
+    """Return words with options in the place of their own; of --set the last counts."""
+    for option in options:
+        if option.startswith("--") and option != "--set":
+            first = words.index(option) if option in words else len(words)
+            after = [n for n in range(first + 1, len(words)) if words[n][:2] == "--"]
+            words = words[:first] + words[min(after, default=len(words)) :]
+    return [*words, *options]
+
+
 def run(line, as_printed):
     """Run a line: in this process, unless torchrun is to start others."""
-    more = "" if as_printed else " ".join(each.options for each in shorter_by(line))
-    words = [*shlex.split(line), *shlex.split(more)]
+    words = shlex.split(line)
+    for each in [] if as_printed else shorter_by(line):
+        words = with_options(words, each.options.split())
     match words:
         case ["tepui", *rest]:
             main(rest)

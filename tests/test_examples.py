@@ -4,6 +4,7 @@ import ast
 import importlib
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from textwrap import dedent
@@ -59,7 +60,7 @@ def here(monkeypatch):
 def runs(tmp_path_factory):
     """A folder with a run to evaluate and to measure."""
     folder = tmp_path_factory.mktemp("runs")
-    options = ["--members", "2", "--epochs", "1", "--quiet"]
+    options = ["--members", "2", "--epochs", "1", "--set", "progress=none"]
     main(["train", *options, "--out", str(folder / "mine")])
     return folder
 
@@ -174,7 +175,9 @@ def test_the_data_set_keeps_the_contract(train):
 def commands(file):
     """Return the commands that a file's docstring shows."""
     lines = ast.get_docstring(ast.parse(file.read_text())).splitlines()
-    return [line.split()[1:] for line in lines if line.strip().startswith("tepui ")]
+    return [
+        shlex.split(line)[1:] for line in lines if line.strip().startswith("tepui ")
+    ]
 
 
 def ran(words, runs, out):
@@ -183,7 +186,7 @@ def ran(words, runs, out):
     found = [word.replace("runs/mine", str(runs / "mine")) for word in found]
     found = [word.replace("runs/", f"{out}/") for word in found]
     if words[0] == "train":
-        found += ["--epochs", "1", "--quiet"]
+        found += ["--epochs", "1", "--set", "progress=none"]
     if words[0] == "measure":
         found += ["--out", str(out / "measured")]
     main(found)

@@ -1,6 +1,6 @@
 """Bagging: every member learns from a bootstrap sample of its own.
 
-    tepui train --method bagging.Bagging --method.share 0.5 --out runs/bagged
+    tepui train --method 'bagging.Bagging(share=0.5)' --out runs/bagged
 
 References: Breiman, Bagging Predictors, 1996.
 """

@@ -1,6 +1,6 @@
 """Salt: single pixels turn white, more of them the more severe it is.
 
-tepui corrupt digits --types fog corruption.salt --out runs/salted
+tepui corrupt --types fog corruption.salt --out runs/salted
 """
 
 from torch import Tensor

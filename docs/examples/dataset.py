@@ -1,6 +1,6 @@
 """Two moons: points of the plane in two classes that no line can part.
 
-tepui train --data dataset.TwoMoons --data.noise 0.1 --model MLP --out runs/moons
+tepui train --data 'dataset.TwoMoons(noise=0.1)' --model MLP --out runs/moons
 tepui evaluate runs/moons --data dataset.TwoMoons --corruptions none
 """
 

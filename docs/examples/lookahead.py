@@ -1,6 +1,6 @@
 """Lookahead: every few steps the weights fall back part of the way to slow ones.
 
-    tepui train --method lookahead.Lookahead --method.every 5 --out runs/lookahead
+    tepui train --method 'lookahead.Lookahead(every=5)' --out runs/lookahead
 
 References: Zhang et al., Lookahead Optimizer: k steps forward, 1 step back, 2019.
 """

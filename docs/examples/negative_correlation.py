@@ -1,7 +1,8 @@
 """Negative correlation learning: members are rewarded for leaving their mean.
 
-    tepui train --method negative_correlation.NegativeCorrelation --method.base SAM \
-        --method.base.rho 0.05 --out runs/negative_correlation
+    tepui train \
+        --method 'negative_correlation.NegativeCorrelation(base=SAM(rho=0.05))' \
+        --out runs/negative_correlation
 
 With probabilities p of M members and their mean q, the members descend the mean of
 their losses less `weight` times the mean of |p - q|^2. Differs from the paper: the

@@ -1,6 +1,6 @@
 """Peer weighting: a sample counts more for a member the more its peers lose on it.
 
-    tepui train --method peer_weighting.PeerWeighting --method.power 0.5 --out runs/peer
+    tepui train --method 'peer_weighting.PeerWeighting(power=0.5)' --out runs/peer
 
 Before every epoch but the first each member tells the others its loss on every sample.
 """

@@ -1,7 +1,6 @@
 """Evaluations of one run add up, and so do their logits."""
 
 import json
-import re
 import shutil
 from pathlib import Path
 
@@ -16,13 +15,14 @@ from tepui.evaluation import read_logits
 from tepui.studies.gallery import read_gallery
 from tepui.studies.trained import EVALUATION_KIND
 
-SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--epochs", "1"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--epochs", "1"]
+QUIET = ["--set", "progress=none"]
 NOISE, BLUR = ["--ood", "noise=UniformNoise"], ["--ood", "far=GaussianNoise"]
 
 
 @pytest.fixture
 def run(tmp_path):
-    main(["train", *SMALL, "--quiet", "--out", str(tmp_path / "run")])
+    main(["train", *SMALL, *QUIET, "--out", str(tmp_path / "run")])
     main(["corrupt", "digits", "--types", "fog", "--out", str(tmp_path / "copies")])
     return tmp_path / "run"
 
@@ -33,7 +33,7 @@ def evaluation(run):
 
 @pytest.mark.slow
 def test_parts_are_the_same_as_the_whole(run, tmp_path, capsys):
-    shifted = ["--shifted", str(tmp_path / "copies")]
+    shifted = ["--copies", str(tmp_path / "copies")]
     main(["evaluate", str(run), *shifted])
     main(["evaluate", str(run), *NOISE])
     said = " ".join(capsys.readouterr().out.split())
@@ -75,14 +75,14 @@ def test_scores_of_each_class_come_to_an_evaluation_from_before(run, capsys):
 @pytest.mark.slow
 def test_to_a_comparison_one_adds_by_comparing(tmp_path, capsys):
     compare = ["compare", *SMALL, "--ensembles", "1", "--methods", "DeepEnsemble"]
-    compare += ["--corruptions", "none", "--sharpness", "0", "--quiet"]
+    compare += ["--set", "corruptions=none", "sharpness=0", "progress=none"]
     out = tmp_path / "comparison"
     main([*compare, "--out", str(out)])
     capsys.readouterr()
     with pytest.raises(SystemExit):
         main(["evaluate", str(out / "DeepEnsemble" / "0"), *NOISE])
     said = " ".join(capsys.readouterr().err.split())
-    assert "add to a comparison by tepui compare with --resume" in said
+    assert "is that of a comparison, to which tepui compare --resume adds" in said
     main([*compare, *NOISE, "--out", str(out), "--resume"])
     assert "noise" in evaluation(out / "DeepEnsemble" / "0")["ood"]
 
@@ -95,15 +95,12 @@ def test_what_is_there_is_measured_again_only_where_it_is_asked_for(run, capsys)
         with pytest.raises(SystemExit):
             main(again)
         assert "pass --overwrite" in capsys.readouterr().err
-    main([*words, "--rule", "vote", "--overwrite"])
+    main([*words, "--set", "rule=vote", "--overwrite"])
     assert evaluation(run)["rule"] == "vote"
     with pytest.raises(SystemExit):
         main(["evaluate", str(run), *BLUR])
     said = capsys.readouterr().err
-    assert (
-        f"differs in rule; to keep it, evaluate a copy of the run (cp -r {run}" in said
-    )
-    assert "--shifted" not in said
+    assert "differs in rule; to keep it, evaluate a copy of its folder" in said
     main(["evaluate", str(run), *BLUR, "--overwrite"])
     assert list(evaluation(run)["ood"]) == ["far"]
 
@@ -114,18 +111,16 @@ def test_other_data_do_not_cost_an_evaluation(run, tmp_path, capsys):
     arrays = {"x_test": data.inputs[:40].numpy(), "y_test": data.targets[:40].numpy()}
     other = tmp_path / "other.npz"
     np.savez(other, **arrays, x_train=arrays["x_test"], y_train=arrays["y_test"])
-    named = ["--corruptions", "none", "--data", "ArrayFile", "--data.path", str(other)]
+    named = ["--corruptions", "none", "--data", f"ArrayFile(path={other})"]
     main(["evaluate", str(run), "--corruptions", "none"])
     with pytest.raises(SystemExit):
         main(["evaluate", str(run), *named])
     said = capsys.readouterr().err
     assert "exists and differs in test data; to keep it, evaluate a copy" in said
-    source, copy = re.search(r"\(cp -r (\S+) (\S+)\) with --overwrite", said).groups()
-    shutil.copytree(source, copy)
-    main(["evaluate", copy, *named, "--overwrite"])
-    assert "beside it by --shifted NAME=DATASET" in said
-    main(["evaluate", str(run), "--shifted", f"other=ArrayFile:{other}"])
-    beside, whole = evaluation(run)["cells"][0], evaluation(Path(copy))["clean"]
+    copy = shutil.copytree(run, tmp_path / "copy")
+    main(["evaluate", str(copy), *named, "--overwrite"])
+    main(["evaluate", str(run), "--shifted", f"other=ArrayFile(path={other})"])
+    beside, whole = evaluation(run)["cells"][0], evaluation(copy)["clean"]
     assert beside["accuracy"] == whole["accuracy"]
     assert evaluation(run)["samples"] == len(data)
 
@@ -133,19 +128,19 @@ def test_other_data_do_not_cost_an_evaluation(run, tmp_path, capsys):
 def test_of_weights_another_folder_keeps_an_evaluation(tmp_path, capsys):
     weights = tmp_path / "net.pt"
     torch.save(tepui.models.MLP(64, (8,), 10).state_dict(), weights)
-    words = ["evaluate", str(weights), "--data", "Digits", "--model", "MLP"]
-    words += ["--model.hidden", "[8]", "--corruptions", "none"]
+    words = ["evaluate", str(weights), "--data", "Digits", "--model", "MLP(hidden=[8])"]
+    words += ["--corruptions", "none"]
     main([*words, "--out", str(tmp_path / "first")])
-    again = [*words, "--rule", "vote", "--out"]
+    again = [*words, "--set", "rule=vote", "--out"]
     with pytest.raises(SystemExit):
         main([*again, str(tmp_path / "first")])
-    assert "to keep it, choose another folder by --out; --ov" in capsys.readouterr().err
+    assert "differs in rule" in capsys.readouterr().err
     main([*again, str(tmp_path / "second")])
 
 
 @pytest.mark.slow
 def test_calibrating_renews_what_is_asked_for_and_keeps_the_rest(run, tmp_path, capsys):
-    words = ["evaluate", str(run), "--shifted", str(tmp_path / "copies")]
+    words = ["evaluate", str(run), "--copies", str(tmp_path / "copies")]
     main(words)
     main(["evaluate", str(run), *NOISE])
     before = evaluation(run)
@@ -194,12 +189,13 @@ def test_taking_a_calibration_back_takes_its_scores_out_of_the_report(run, capsy
 
 @pytest.mark.slow
 def test_a_run_comes_into_the_group_of_a_comparison(tmp_path, capsys):
-    train = [*SMALL, "--quiet", "--out"]
+    train = [*SMALL, "--out"]
     main(["train", "--method", "GSAM", *train, str(tmp_path / "gsam")])
     main(["evaluate", str(tmp_path / "gsam"), "--corruptions", "none"])
     main(["evaluate", str(tmp_path / "gsam"), *NOISE])
-    words = ["--methods", "SAM", "--ensembles", "1", "--corruptions", "none", *NOISE]
-    main(["compare", *words, "--sharpness", "0", *train, str(tmp_path / "all")])
+    words = ["--methods", "SAM", "--ensembles", "1", *NOISE]
+    words += ["--set", "corruptions=none", "sharpness=0", "progress=none"]
+    main(["compare", *words, *train, str(tmp_path / "all")])
     loaded = tepui.studies.load_reports([tmp_path / "all", tmp_path / "gsam"])
     (group,) = loaded.groups
     assert [entry.result.label for entry in group.entries] == ["SAM", "GSAM"]

@@ -19,7 +19,7 @@ from tepui.evaluation.applied import AppliedScores
 from tepui.studies.calibration_gain import Gain
 from tepui.studies.statistics import Interval
 
-SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2"]
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_what_was_learned_can_be_taken_back(run, tmp_path, capsys):
     [
         (["--remove", "--coverage", "0.9"], "--remove must stand alone"),
         (["--score", "aps"], "--score must go with --coverage"),
-        (["--coverage", "1.5"], "--coverage must lie between 0 and 1, such as 0.9"),
+        (["--coverage", "1.5"], "coverage must lie within (0, 1), got 1.5"),
         (["--method", "platt"], "platt"),
     ],
 )
@@ -295,7 +295,7 @@ def test_other_data_than_those_of_the_run_are_refused(run, tmp_path, capsys):
     labels = np.arange(30) % 10
     arrays = {"x_train": pixels, "y_train": labels, "x_test": pixels, "y_test": labels}
     np.savez(tmp_path / "mine.npz", **arrays)
-    data = ["--data", "ArrayFile", "--data.path", str(tmp_path / "mine.npz")]
+    data = ["--data", f"ArrayFile(path={tmp_path / 'mine.npz'})"]
     with pytest.raises(SystemExit):
         main(["calibrate", str(run), *data])
     assert "--data must be the data set that" in capsys.readouterr().err
@@ -314,7 +314,7 @@ def test_a_calibration_that_hurts_is_followed_by_how_to_drop_it(
 ):
     same = AppliedScores(nll=0.5, ece=0.1)
     worse = Gain(same, same, Interval(0.1, 0.05, 0.15, 30), 30)
-    monkeypatch.setattr("tepui.cli.calibrate.gain_of", lambda *_: worse)
+    monkeypatch.setattr("tepui.studies.calibration_gain.gain_of", lambda *_: worse)
     main(["calibrate", str(run), "--coverage", "0.8", "--score", "aps", "--detectors"])
     said = " ".join(capsys.readouterr().out.split())
     typed = re.search(r"next: tepui (.*)", said)[1]

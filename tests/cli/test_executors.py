@@ -2,33 +2,36 @@
 
 import pytest
 
-from tepui.cli.executors import executor_named
 from tepui.cli.main import main
-from tepui.studies.executors import Processes, Ray, Slurm
+from tepui.cli.values import checked
+from tepui.studies.executors import Ray, Slurm
 
 RECIPE = ["reproduce", "sharpbalance/figure7d", "--size", "smoke"]
 
 
-def test_each_name_has_its_executor_with_its_options():
-    ray, slurm = Ray(address="auto", gpus=0.5), Slurm(partition="short")
-    named = [executor_named(name, ray, slurm) for name in ("processes", "ray", "slurm")]
-    assert named == [Processes(), ray, slurm]
+def test_an_executor_is_a_value_with_its_options():
+    read = checked("Ray(address=10.0.0.1:6379, gpus=0.5)", "executor").read()
+    assert read == Ray(address="10.0.0.1:6379", gpus=0.5)
+    assert checked("Slurm(partition=short)", "executor").read() == Slurm(
+        partition="short"
+    )
 
 
 @pytest.mark.parametrize(
     ("library", "words", "message"),
     [
-        ("ray", ["ray", "--ray.address", "127.0.0.1:1"], "ray.address must be that of"),
-        ("submitit", ["slurm"], "slurm.cluster must name a cluster that this machine"),
-        (None, ["slurm", "--slurm.minutes", "0"], "slurm.minutes must be positive"),
+        ("ray", ["Ray(address=127.0.0.1:1)"], "ray.address must be that of"),
+        ("submitit", ["Slurm"], "slurm.cluster must name a cluster that this machine"),
+        (None, ["Slurm(minutes=0)"], "slurm.minutes must be positive"),
         (
             None,
-            ["processes", "--retries", "-1"],
+            ["Processes", "--retries", "-1"],
             "retries must not be negative",
         ),
-        (None, ["dask"], "executor"),
+        (None, ["dask"], "executor must be one of Processes, Ray, Slurm, got 'dask'"),
+        (None, ["mine.Own"], "executor must be one of Processes, Ray, Slurm, got"),
     ],
-    ids=["ray", "slurm", "minutes", "retries", "unknown"],
+    ids=["ray", "slurm", "minutes", "retries", "unknown", "own"],
 )
 def test_mistakes_end_in_a_message(
     library, words, message, tmp_path, monkeypatch, capsys
@@ -39,5 +42,5 @@ def test_mistakes_end_in_a_message(
     with pytest.raises(SystemExit) as ended:
         main([*RECIPE, "--executor", *words])
     assert ended.value.code == 2
-    assert message in capsys.readouterr().err.replace("\n", " ")
+    assert message in " ".join(capsys.readouterr().err.split())
     assert not [*tmp_path.rglob("run.json")]

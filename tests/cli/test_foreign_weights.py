@@ -99,7 +99,7 @@ def test_five_dialects_and_four_architectures_from_files_to_a_report(
     nets = [trained(make()) for make in factories]
     files = write_dialects(nets, tmp_path)
     models = [n if n == "ConvNet" else f"{guest.__name__}.{n}" for n in names]
-    words = [*files, "--models", *models, "--data", "Digits"]
+    words = [*files, "--model", *models, "--data", "Digits"]
 
     main(["evaluate", *words, "--corruptions", "none", "--out", "runs/foreign"])
     found = read_document(tmp_path / "runs/foreign/evaluation.json", "evaluation")
@@ -115,7 +115,7 @@ def test_five_dialects_and_four_architectures_from_files_to_a_report(
     assert len(measured["sharpness"]["fisher_rao"]["members"]) == 5
 
     # What was saved is an ensemble like any other, and knows its data.
-    again = ["--models", *models]
+    again = ["--model", *models]
     main(["evaluate", "runs/foreign", *again, "--corruptions", "none", "--overwrite"])
     repeated = read_document(tmp_path / "runs/foreign/evaluation.json", "evaluation")
     assert repeated["clean"] == found["clean"]
@@ -165,7 +165,7 @@ def test_a_data_set_of_ones_own_is_remembered_in_words_alone(guest, tmp_path, ca
 
 def test_weights_do_not_replace_a_run(guest, tmp_path, capsys):
     torch.save(ConvNet().state_dict(), "a.pt")
-    main(["train", "--epochs", "1", "--members", "1", "--quiet", "--out", "run"])
+    main(["train", "--epochs", "1", "--members", "1", "--out", "run"])
     before = (tmp_path / "run/ensemble.safetensors").read_bytes()
     with pytest.raises(SystemExit):
         main(["evaluate", "a.pt", "--model", "ConvNet", "--out", "run", "--overwrite"])
@@ -175,7 +175,7 @@ def test_weights_do_not_replace_a_run(guest, tmp_path, capsys):
 
 @pytest.mark.parametrize("name", ["linear", "twelve_wide", "Deep"])
 def test_any_callable_by_its_path_is_a_model(guest, tmp_path, name):
-    words = ["--model", f"{guest.__name__}.{name}", "--epochs", "1", "--quiet"]
+    words = ["--model", f"{guest.__name__}.{name}", "--epochs", "1"]
     main(["train", *words, "--members", "2", "--out", "run"])
     factory = getattr(guest, name)
     made = factory(10) if name == "linear" else factory()
@@ -186,14 +186,10 @@ def test_any_callable_by_its_path_is_a_model(guest, tmp_path, name):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--models", "ConvNet", "MLP"], "factory must be one or 1, got 2"),
-        (["--models", "ConvNat"], "--models must be one of"),
-        (["--models", "nowhere.Net"], "--models must name models that can be imported"),
-        (
-            ["--models", "ConvNet", "--model", "MLP"],
-            "--models must not go with --model",
-        ),
-        (["--models", "tepui.models"], "name what returns a new model"),
+        (["--model", "ConvNet", "MLP"], "factory must be one or 1, got 2"),
+        (["--model", "ConvNat"], "model must be one of"),
+        (["--model", "nowhere.Net"], "model must name what can be imported"),
+        (["--model", "tepui.models"], "model must be a class derived from Module"),
         ([], "--model must be given to read files of weights"),
     ],
 )
@@ -215,14 +211,6 @@ def test_weights_do_not_say_what_they_were_trained_on(tmp_path, monkeypatch, cap
         told = "since files of weights do not say what they were trained on"
         assert f"--data must be given, {told}" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_file_of_options_names_no_models(guest, tmp_path, capsys):
-    (tmp_path / "c.yaml").write_text(f"models: [{guest.__name__}.Deep]\n")
-    torch.save(guest.Deep().state_dict(), "a.pt")
-    with pytest.raises(SystemExit):
-        main(["evaluate", "a.pt", "--config", "c.yaml", "--corruptions", "none"])
-    assert "--models must be written on the command line" in capsys.readouterr().err
 
 
 def test_a_run_is_evaluated_in_its_own_folder(tmp_path, monkeypatch, capsys):

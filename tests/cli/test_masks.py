@@ -9,9 +9,9 @@ from tepui.cli.main import main
 from tepui.core.storage import read_tensors
 from tepui.evaluation.shards import KIND
 
-DATA = ["--data", "ArrayFile", "--data.path", "mine.npz"]
+DATA = ["--data", "ArrayFile(path=mine.npz)"]
 MODEL = ["--model", "nets_of_pixels.make_net"]
-HOW = ["--members", "2", "--epochs", "20", "--batch-size", "16", "--quiet"]
+HOW = ["--members", "2", "--epochs", "20", "--set", "batch_size=16", "progress=none"]
 NET = """
 from torch import nn
 
@@ -55,7 +55,7 @@ def test_masks_go_all_the_way(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_methods_are_compared_on_pixels_without_sharpness(tmp_path):
-    words = ["--ensembles", "1", "--methods", "SAM", "--corruptions", "none"]
+    words = ["--ensembles", "1", "--methods", "SAM", "--set", "corruptions=none"]
     main(["compare", *DATA, *MODEL, *HOW, *words, "--out", "both"])
     found = json.loads((tmp_path / "both" / "comparison.json").read_text())
     assert found["settings"]["sharpness"] is None

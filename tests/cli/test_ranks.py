@@ -92,7 +92,7 @@ def test_heads_on_an_extractor_are_trained_over_ranks(tmp_path):
 REFUSED = {
     "predict": " (tepui.evaluation.predict_shards with rank and world shares its work)",
     "report": "",
-    "sweep": " (--executor and --workers spread its work)",
+    "sweep": " (--workers and --set executor spread its work)",
 }
 
 

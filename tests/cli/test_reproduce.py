@@ -6,14 +6,19 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 import torch
 
+from tepui.cli.items import items_named, show
 from tepui.cli.main import main
-from tepui.cli.reproduce import _chosen, _say, workers_for
+from tepui.cli.plan import workers_for
+from tepui.cli.values import Size
 from tepui.core.storage import read_document, write_document
 from tepui.papers.recipe import PAPERS, Order
+from tepui.papers.recipe import Size as SizeOfRecipes
+from tepui.studies.executors import Processes, Slurm
 from tepui.studies.job import Job
 from tepui.studies.results import read_results
 from tepui.studies.store import BEGINNINGS, Store
@@ -181,7 +186,6 @@ def test_what_is_complete_is_written_while_the_rest_is_made(tmp_path, monkeypatc
 def test_a_long_plan_is_looked_through_once_while_it_is_carried_out(
     tmp_path, monkeypatch
 ):
-    module = sys.modules["tepui.cli.reproduce"]
     done, asked, made = set(), [], []
 
     def steps_left(job, store):
@@ -196,9 +200,9 @@ def test_a_long_plan_is_looked_through_once_while_it_is_carried_out(
             ended()
 
     monkeypatch.setattr(Job, "steps_left", steps_left)
-    monkeypatch.setattr(module, "carry_out", carry_out)
-    monkeypatch.setattr(module, "make", lambda *args: made.append(args))
-    monkeypatch.setattr(module, "_say", lambda *args: None)
+    monkeypatch.setattr("tepui.studies.jobs.carry_out", carry_out)
+    monkeypatch.setattr("tepui.papers.reproduce.make", lambda *args: made.append(args))
+    monkeypatch.setattr("tepui.cli.items.show", lambda *args: None)
     place = ["--out", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
     many = ["--size", "smoke", "--ensembles", "30"]
     main(["reproduce", "sharpbalance/figure7a", *many, *place])
@@ -274,20 +278,21 @@ def test_on_a_cpu_as_many_workers_as_processors_that_may_be_used(
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     store = Store(tmp_path, device="cpu")
     for size in ("small", "paper"):
-        assert workers_for(None, store, size) == workers
-        assert workers_for(7, store, size) == 7
+        assert workers_for(None, store, size, Processes()) == workers
+        assert workers_for(7, store, size, Processes()) == 7
 
 
 def test_without_a_say_of_the_system_all_processors_count(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    assert workers_for(None, Store(tmp_path, device="cpu"), "small") == 4
+    assert workers_for(None, Store(tmp_path, device="cpu"), "small", Processes()) == 4
 
 
 @pytest.mark.parametrize("kind", ["mps", "xpu"])
 def test_on_any_other_device_one_worker(kind):
     store = SimpleNamespace(device=torch.device(kind))
-    assert workers_for(None, store, "small") == 1
+    assert workers_for(None, store, "small", Processes()) == 1
+    assert workers_for(None, store, "small", Slurm()) is None
 
 
 @pytest.mark.parametrize(
@@ -301,7 +306,7 @@ def test_a_gpu_has_as_many_workers_as_fit_into_it(
     memory = (gibibytes * 2**30, 141 * 2**30)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: memory)
     store = SimpleNamespace(device=torch.device("cuda"))
-    assert workers_for(None, store, size) == workers
+    assert workers_for(None, store, size, Processes()) == workers
 
 
 def words_for(folder):
@@ -429,7 +434,7 @@ def test_a_recipe_of_ones_own_is_made_by_the_path_of_its_module(
 
 def test_a_table_says_what_its_errors_are(capsys):
     results = read_results(EXAMPLES.parent / "results/small/sharpbalance/table2")
-    _say(results, results.item, Path("out"))
+    show(results, results.item, Path("out"))
     assert "±: standard error of the mean; n: how many" in lines(capsys)
 
 
@@ -444,7 +449,7 @@ def test_a_table_says_what_its_errors_are(capsys):
 )
 def test_a_table_says_what_its_data_were(item, replaced, capsys):
     results = read_results(EXAMPLES.parent / "results" / item)
-    _say(results, results.item, Path("out"))
+    show(results, results.item, Path("out"))
     said = " ".join(lines(capsys).split())
     assert (f"not the paper's data: {replaced}" in said) == bool(replaced)
     assert ("not the paper's data" in said) == bool(replaced)
@@ -457,7 +462,6 @@ def test_a_table_says_what_its_data_were(item, replaced, capsys):
     ("command", "more", "shown"),
     [
         ("reproduce", [], "own_figure_of_a_test │"),
-        ("reproduce", [], "? stands where no such run was made on this machine"),
         ("sweep", ["--grid", "rho=0.1,0.2"], "1 search, 2 ensembles"),
     ],
 )
@@ -473,31 +477,13 @@ def test_a_recipe_in_a_file_of_this_folder_is_named_by_it(
     assert shown in " ".join(lines(capsys).split())
 
 
-@pytest.mark.parametrize(
-    ("command", "line", "message"),
-    [
-        ("reproduce", "items: [own.figure]", "items must be written on the command"),
-        ("sweep", "recipe: own.figure", "recipe must be written on the command"),
-    ],
-)
-def test_a_file_cannot_name_a_module_to_import(
-    command, line, message, tmp_path, monkeypatch, capsys
-):
-    marker = tmp_path / "imported"
-    (tmp_path / "own").mkdir()
-    (tmp_path / "own" / "figure.py").write_text(f"open({str(marker)!r}, 'w')")
-    (tmp_path / "words.yaml").write_text(line)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    with pytest.raises(SystemExit):
-        main([command, "--config", "words.yaml", *words_for(tmp_path)])
-    assert message in capsys.readouterr().err
-    assert not marker.exists()
+def test_sizes_are_those_of_recipes():
+    assert get_args(Size) == get_args(SizeOfRecipes)
 
 
 def test_all_is_what_the_papers_print_and_ours_is_asked_for(tmp_path):
     order = Order("smoke")
-    papers = {item.name.split("/")[0] for item in _chosen(["all"], order, tmp_path)}
+    papers = {item.name.split("/")[0] for item in items_named(["all"], order, tmp_path)}
     assert papers == {*PAPERS}
-    ours = [item.name for item in _chosen(["ours"], order, tmp_path)]
+    ours = [item.name for item in items_named(["ours"], order, tmp_path)]
     assert ours == ["ours/sed_controls", "ours/shortcut"]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 import tepui
 from data_layouts import picture
-from tepui.cli import reproduce
+from tepui.cli import items
 from tepui.cli.datasets import warn_of_compiling
 from tepui.cli.main import COMMANDS, main
 from tepui.methods import SAM, SharpBalance
@@ -127,8 +127,8 @@ def test_a_reproduced_table_fits_on_a_screen(
         )
         for n in range(count)
     )
-    monkeypatch.setattr(reproduce, "console", lambda: Console(width=100, markup=False))
-    reproduce._say(Results("a/b", "title", "small", {}, {}, records), "a/b", tmp_path)
+    monkeypatch.setattr(items, "console", lambda: Console(width=100, markup=False))
+    items.show(Results("a/b", "title", "small", {}, {}, records), "a/b", tmp_path)
     shown = capsys.readouterr().out
     assert len(shown.splitlines()) <= 50
     more = "".join(shown.split())
@@ -153,8 +153,8 @@ def test_columns_that_say_one_thing_are_told_once_below_a_table(
         )
         for n in range(5)
     )
-    monkeypatch.setattr(reproduce, "console", lambda: Console(width=80, markup=False))
-    reproduce._say(Results("a/b", "title", "small", {}, {}, records), "a/b", tmp_path)
+    monkeypatch.setattr(items, "console", lambda: Console(width=80, markup=False))
+    items.show(Results("a/b", "title", "small", {}, {}, records), "a/b", tmp_path)
     shown = capsys.readouterr().out
     cells = [line.strip("│┃").split() for line in shown.splitlines() if "│" in line]
     assert cells == [[f"0.{n}", "│", "0.5"] for n in range(5)]
@@ -169,10 +169,10 @@ def test_columns_that_say_one_thing_are_told_once_below_a_table(
 def test_numbers_of_a_smoke_test_are_said_to_mean_nothing(
     size, monkeypatch, capsys, tmp_path
 ):
-    monkeypatch.setattr(reproduce, "console", lambda: Console(width=200, markup=False))
+    monkeypatch.setattr(items, "console", lambda: Console(width=200, markup=False))
     about = {"dataset": "d", "architecture": "a", "metric": "pds", "unit": "none"}
     record = Record(item="a/b", method="m", value=0.5, n=1, **about)
-    reproduce._say(Results("a/b", "title", size, {}, {}, (record,)), "a/bc", tmp_path)
+    items.show(Results("a/b", "title", size, {}, {}, (record,)), "a/bc", tmp_path)
     shown = " ".join(capsys.readouterr().out.split())
     smoke = size.startswith("smoke")
     # Under the table, and at the end.
@@ -231,7 +231,7 @@ def test_a_diverged_run_says_what_to_do(tmp_path, capsys):
         assert "diverged and has no ensemble (" in said
         assert "must stay finite" in said
         assert "begin another in a new folder, with a lower learning rate or " in said
-        assert "clip_norm=1 (--clip-norm 1)" in said
+        assert "clip_norm=1 (--set clip_norm=1)" in said
         assert "resume" not in said
         assert "tepui evaluate" not in said
 

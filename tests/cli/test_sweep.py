@@ -146,13 +146,14 @@ def test_searches_of_a_recipe_are_told_apart_and_repeated(item, name, found):
             assert firsts == ([0] if item.startswith("rethinking") else [0, 1000])
 
 
-OWN = ["sweep", "--data", "Digits", "--model", "MLP", "--model.hidden", "[8]"]
-OWN += ["--method", "SAM", "--epochs", "1", "--members", "2", "--batch-size", "256"]
+OWN = ["sweep", "--data", "Digits", "--model", "MLP(hidden=[8])", "--method", "SAM"]
+OWN += ["--epochs", "1", "--members", "2"]
 
 
 def test_a_job_of_ones_own_is_swept(place, capsys):
     words = [*OWN, "--grid", "rho=0.05,0.2", "lr=0.1", "--workers", "1"]
-    words += ["--class-weights", *"1111111112"]
+    words += ["--loss", "CrossEntropy(class_weights=[1, 1, 1, 1, 1, 1, 1, 1, 1, 2])"]
+    words += ["--set", "batch_size=256", "schedule=Cosine(warmup=1)"]
     main([*words, "--ensembles", "2"])
     assert "1 search, 4 ensembles" in capsys.readouterr().out
     (file,) = place.rglob("sweep.json")
@@ -166,6 +167,7 @@ def test_a_job_of_ones_own_is_swept(place, capsys):
     assert found["chosen"] == best["values"]
     training = found["base"]["training"]
     assert training["batch_size"] == 256
+    assert training["schedule"]["warmup"] == 1
     assert training["loss"]["class_weights"] == [*[1.0] * 9, 2.0]
     assert found["base"]["model"]["hidden"] == [8]
     main([*words, "--ensembles", "2", "--dry-run"])
@@ -176,7 +178,7 @@ def test_data_that_changed_are_trained_on_again(place, capsys):
     for name in ("ant", "bee"):
         for image in range(10):
             picture(place / "photos" / name / f"{image}.png", size=(8, 8))
-    words = ["sweep", "--data", "ImageFolder", "--data.path", "photos", "--epochs", "1"]
+    words = ["sweep", "--data", "ImageFolder(path=photos)", "--epochs", "1"]
     words += ["--members", "1", "--grid", "lr=0.1,0.2", "--workers", "1"]
     main(words)
     picture(place / "photos" / "ant" / "new.png", size=(8, 8))
@@ -191,18 +193,21 @@ def test_data_that_changed_are_trained_on_again(place, capsys):
         (["sweep", "--grid", "rho=1"], "the name of a figure or table must be given"),
         (
             ["sweep", *GRID, "--data", "Digits"],
-            "--data must be left out with a recipe",
+            "data must be left out with a recipe",
         ),
-        (["sweep", *GRID, "--batch-size", "8"], "--batch-size must be left out with a"),
-        (["sweep", *GRID, "--epochs", "3"], "--epochs must be left out with a recipe"),
         (
-            ["sweep", *GRID, "--label-smoothing", "0.1"],
-            "--label-smoothing must be left",
+            ["sweep", *GRID, "--set", "batch_size=8"],
+            "batch_size must be left out with a",
+        ),
+        (["sweep", *GRID, "--epochs", "3"], "epochs must be left out with a recipe"),
+        (
+            ["sweep", *GRID, "--loss", "CrossEntropy(label_smoothing=0.1)"],
+            "loss must be left out with a recipe",
         ),
         ([*OWN, "--grid", "lr=0.1", "--size", "paper"], "--size must go with a recipe"),
         ([*OWN, "--grid", "alpha=1"], "grid must be one of"),
         (
-            [*OWN, "--method", "A2D", "--grid", "lr=0.1"],
+            ["sweep", "--data", "Digits", "--method", "A2D", "--grid", "lr=0.1"],
             "--method must name a method that needs no unlabeled data",
         ),
     ],

@@ -28,9 +28,16 @@ from exam.cases import rows as random_rows
 from exam.cases import run
 from exam.names import public
 
-TABLE = "--data Table --data.path flats.csv --data.target kind"
-SMALL = f"{TABLE} --model 'MLP(hidden=[7])' --members 2 --epochs 2 --quiet"
-PHOTOS = "--data ImageFolder --data.path photos --data.size 12"
+TABLE = "--data 'Table(path=flats.csv, target=kind)'"
+QUIET = "--set progress=none"
+PHOTOS = "--data 'ImageFolder(path=photos, size=12)'"
+
+
+def train(words):
+    """Return the words of a small training with some options, of which these count."""
+    usual = {"model": "'MLP(hidden=[7])'", "members": 2, "epochs": 2}
+    small = [f"--{name} {usual[name]}" for name in usual if f"--{name} " not in words]
+    return " ".join(["train", TABLE, *small, QUIET, words])
 
 
 class Intent(NamedTuple):
@@ -54,9 +61,10 @@ COMMANDS = {
     "check theory": Intent("theory check --matrices 2 --seed 3"),
     "judge claims": Intent("claims --from no_results --out verdicts"),
     "train on a table": Intent(
-        f"train {TABLE} --model 'MLP(hidden=[7])' --method 'SAM(rho=0.07)' --members 2"
-        " --epochs 9 --batch-size 24 --optimizer 'AdamW(lr=0.02)' --seed 21"
-        " --validation 0.2 --out runs/flats --quiet"
+        train(
+            "--method 'SAM(rho=0.07)' --epochs 9 --set batch_size=24 --optimizer"
+            " 'AdamW(lr=0.02)' --seeds 21 --validation 0.2 --out runs/flats"
+        )
     ),
     "calibrate a table": Intent(
         "calibrate runs/flats --method vector --coverage 0.8 --score aps --detectors",
@@ -82,7 +90,7 @@ COMMANDS = {
     ),
     "report a run": Intent("report runs/flats --out page", "evaluate a table"),
     "verify a run": Intent("verify runs/flats", "train on a table"),
-    "train for coverage": Intent(f"train {SMALL} --out runs/covered"),
+    "train for coverage": Intent(train("--out runs/covered")),
     "cover by the test part": Intent(
         "calibrate runs/covered --method none --coverage 0.7 --score threshold"
         " --held-out test",
@@ -92,9 +100,7 @@ COMMANDS = {
         "predict runs/covered --out sets.csv --probabilities",
         "cover by the test part",
     ),
-    "train for a temperature": Intent(
-        f"train {SMALL} --epochs 4 --seeds 4 8 --out runs/warm"
-    ),
+    "train for a temperature": Intent(train("--epochs 4 --seeds 4 8 --out runs/warm")),
     "fit a temperature": Intent(
         "calibrate runs/warm --held-out test", "train for a temperature"
     ),
@@ -104,30 +110,30 @@ COMMANDS = {
     "calibrate by logits": Intent(
         "calibrate runs/voices --rule logit --held-out test", "train for a rule"
     ),
-    "train for a rule": Intent(f"train {SMALL} --epochs 7 --seed 2 --out runs/voices"),
+    "train for a rule": Intent(train("--epochs 7 --seeds 2 --out runs/voices")),
     "train members apart": Intent(
-        "train --data ArrayFile --data.path rows.npz --unlabeled ArrayFile"
-        " --unlabeled.path others.npz --method 'A2D(weight=0.9, parallel=false)'"
-        " --model 'MLP(hidden=[7])' --members 2 --epochs 4 --batch-size 60"
+        "train --data 'ArrayFile(path=rows.npz)' --model 'MLP(hidden=[7])'"
+        " --method 'A2D(weight=0.9, parallel=False)' --members 2 --epochs 4 --seeds 3"
         " --optimizer 'SGD(lr=0.5, momentum=0.0, weight_decay=0.0)'"
-        " --schedule Constant --seed 3 --out runs/apart-by-design --quiet"
+        " --set 'unlabeled=ArrayFile(path=others.npz)' schedule=Constant batch_size=60"
+        " progress=none --out runs/apart-by-design"
     ),
     "take calibration back": Intent(
         "calibrate runs/warm --remove", "predict at a temperature"
     ),
     "compare methods": Intent(
         f"compare {TABLE} --model 'MLP(hidden=[7])' --members 2 --epochs 5"
-        " --methods DeepEnsemble 'SAM(rho=0.9)' --ensembles 2 --sharpness 35"
-        " --seed 5 --out runs/compared --quiet"
+        " --methods DeepEnsemble 'SAM(rho=0.9)' --ensembles 2 --seeds 5"
+        " --set sharpness=35 progress=none --out runs/compared"
     ),
     "sweep a radius": Intent(
         f"sweep {TABLE} --model 'MLP(hidden=[7])' --members 2 --epochs 3"
-        " --method SAM --grid rho=0.03,5.0 --held-out 0.3 --workers 1 --out sweeps"
+        " --method SAM --grid rho=0.03,5.0 --set held_out=0.3 --workers 1 --out sweeps"
     ),
     "train on numbers": Intent(
-        "train --data Table --data.path flats.csv --data.target size"
-        " --loss GaussianNLL --validation 0.3 --optimizer 'AdamW(lr=0.02)'"
-        " --model 'MLP(hidden=[7])' --members 2 --epochs 9 --out runs/sizes --quiet"
+        "train --data 'Table(path=flats.csv, target=size)' --loss GaussianNLL"
+        " --validation 0.3 --optimizer 'AdamW(lr=0.02)' --model 'MLP(hidden=[7])'"
+        f" --members 2 --epochs 9 --out runs/sizes {QUIET}"
     ),
     "make intervals": Intent(
         "calibrate runs/sizes --coverage 0.75 --score residual", "train on numbers"
@@ -137,7 +143,7 @@ COMMANDS = {
     ),
     "train on digits": Intent(
         "train --model 'MLP(hidden=[8])' --members 3 --epochs 3 --out runs/digits"
-        " --quiet"
+        f" {QUIET}"
     ),
     "corrupt images": Intent(
         "corrupt --types fog contrast --seed 5 --out digits-c"
@@ -150,23 +156,23 @@ COMMANDS = {
     ),
     "train heads": Intent(
         "train --extractor runs/digits --method 'SED(weight=0.3)' --members 4"
-        " --epochs 2 --out runs/heads --quiet",
+        f" --epochs 2 --out runs/heads {QUIET}",
         "train on digits",
     ),
     "train on photos": Intent(
         f"train {PHOTOS} --model 'ConvNet(width=4)' --augment RandomCrop HorizontalFlip"
-        " --members 2 --epochs 4 --batch-size 6 --out runs/photos --quiet"
+        " --members 2 --epochs 4 --set batch_size=6 progress=none --out runs/photos"
     ),
     "predict photos, one damaged": Intent(
         "predict runs/photos new_photos --out photos.csv", "train on photos"
     ),
-    "stop early": Intent(f"train {SMALL} --epochs 4 --stop-after 2 --out runs/halves"),
+    "stop early": Intent(train("--epochs 4 --set stop_after=2 --out runs/halves")),
     "go on": Intent("train --resume --out runs/halves", "stop early"),
-    "train in one go": Intent(f"train {SMALL} --epochs 4 --out runs/whole"),
+    "train in one go": Intent(train("--epochs 4 --out runs/whole")),
     "train from a file": Intent("train --config my.yaml --out runs/filed"),
     "train on data of one's own": Intent(
-        "train --data own.Rings --data.noise 0.05 --model MLP --members 2 --epochs 2"
-        " --out runs/rings --quiet"
+        "train --data 'own.Rings(noise=0.05)' --model MLP --members 2 --epochs 2"
+        f" --out runs/rings {QUIET}"
     ),
     "evaluate by a score of one's own": Intent(
         "evaluate runs/covered --metrics own.margin", "train for coverage"
@@ -259,10 +265,9 @@ def place(tmp_path_factory):
     for seed, file in enumerate(("a.pt", "b.pt")):
         torch.save(own_network(seed).state_dict(), folder / file)
     (folder / "my.yaml").write_text(
-        "data:\n  class_path: Table\n  init_args: {path: flats.csv, target: kind}\n"
-        "method: {class_path: SAM, init_args: {rho: 0.11}}\n"
-        "model: {class_path: MLP, init_args: {hidden: [7]}}\n"
-        "members: 2\nepochs: 2\nbatch_size: 40\nquiet: true\n"
+        "data: Table(path='flats.csv', target='kind')\nmethod: SAM(rho=0.11)\n"
+        "model: MLP(hidden=[7])\nmembers: 2\nepochs: 2\n"
+        "set: {batch_size: 40, progress: none}\n"
     )
     return folder
 
@@ -358,49 +363,49 @@ TRAINING = {
         },
     ),
     "learning rate": (
-        "--optimizer 'SGD(lr=0.03, nesterov=true)'",
+        "--optimizer 'SGD(lr=0.03, nesterov=True)'",
         lambda: {"optimizer": public("SGD")(lr=0.03, nesterov=True)},
     ),
     "AdamW": (
-        "--optimizer AdamW --optimizer.lr 0.004",
+        "--optimizer 'AdamW(lr=0.004)'",
         lambda: {"optimizer": public("AdamW")(lr=0.004)},
     ),
     "schedule": (
-        "--schedule 'MultiStep(milestones=[1], gamma=0.3)'",
+        "--set 'schedule=MultiStep(milestones=[1], gamma=0.3)'",
         lambda: {"schedule": public("MultiStep")(milestones=(1,), gamma=0.3)},
     ),
-    "batch size": ("--batch-size 24", lambda: {"batch_size": 24}),
+    "batch size": ("--set batch_size=24", lambda: {"batch_size": 24}),
     "accumulation": (
-        "--accumulate 3 --batch-size 60",
+        "--set accumulate=3 batch_size=60",
         lambda: {"accumulate": 3, "batch_size": 60},
     ),
-    "clipping": ("--clip-norm 0.05", lambda: {"clip_norm": 0.05}),
-    "averaging": ("--average 0.5", lambda: {"average": 0.5}),
+    "clipping": ("--set clip_norm=0.05", lambda: {"clip_norm": 0.05}),
+    "averaging": ("--set average=0.5", lambda: {"average": 0.5}),
     "pruning": (
-        "--prune.sparsity 0.6",
+        "--set 'prune=Prune(sparsity=0.6)'",
         lambda: {"prune": public("Prune")(sparsity=0.6)},
     ),
     "class weights": (
-        "--class-weights 1 4 2",
+        "--loss 'CrossEntropy(class_weights=[1, 4, 2])'",
         lambda: {"loss": public("losses.CrossEntropy")(class_weights=(1, 4, 2))},
     ),
     "smoothing": (
-        "--label-smoothing 0.15",
+        "--loss 'CrossEntropy(label_smoothing=0.15)'",
         lambda: {"loss": public("losses.CrossEntropy")(label_smoothing=0.15)},
     ),
     "shards": (
-        "--virtual-shards 2 --perturbation shard --method SAM",
+        "--set virtual_shards=2 perturbation=shard --method SAM",
         lambda: {
             "virtual_shards": 2,
             "perturbation": "shard",
             "method": public("methods.SAM")(),
         },
     ),
-    "precision": ("--precision bfloat16", lambda: {"precision": "bfloat16"}),
+    "precision": ("--set precision=bfloat16", lambda: {"precision": "bfloat16"}),
     "epochs": ("--epochs 3", lambda: {"epochs": 3}),
     "best of other rows": (
-        "--validation Table --validation.path held_out.csv --validation.target kind"
-        " --keep best --epochs 4 --optimizer 'SGD(lr=2.0)'",
+        "--validation 'Table(path=held_out.csv, target=kind)' --set keep=best"
+        " --epochs 4 --optimizer 'SGD(lr=2.0)'",
         lambda: {
             "validation": part(True).rows_of("held_out.csv"),
             "keep": "best",
@@ -441,7 +446,7 @@ def plain(place):
 def test_options_of_training_arrive(do, capsys, plain, name):
     words, options = TRAINING[name]
     out = f"arrived/{name.replace(' ', '-')}"
-    done = run(capsys, *shlex.split(f"train {SMALL} {words} --out {out}"))
+    done = run(capsys, *shlex.split(train(f"{words} --out {out}")))
     assert done.status == 0, done.err
     trained = public("load")(out).state_dict()
     assert same_bits(trained, weights_of_fit(**options()))
@@ -450,13 +455,13 @@ def test_options_of_training_arrive(do, capsys, plain, name):
 
 @pytest.mark.parametrize(
     ("words", "options"),
-    [("--seed 21", {"seed": 21}), ("--seeds 3 9 4", {"seed": [3, 9, 4], "members": 3}),
-     ("--members 4", {"members": 4}), ("--model.hidden [9]", {"hidden": 9})],
+    [("--seeds 21", {"seed": 21}),
+     ("--members 3 --seeds 3 9 4", {"seed": [3, 9, 4], "members": 3}),
+     ("--members 4", {"members": 4}), ("--model 'MLP(hidden=[9])'", {"hidden": 9})],
 )  # fmt: skip
 def test_members_and_seeds_arrive(do, capsys, plain, words, options):
     out = f"seeded/{words.replace(' ', '-')}"
-    less = SMALL.replace(" --members 2", "") if "seeds" in words else SMALL
-    done = run(capsys, *shlex.split(f"train {less} {words} --out {out}"))
+    done = run(capsys, *shlex.split(train(f"{words} --out {out}")))
     assert done.status == 0, done.err
     trained = public("load")(out).state_dict()
     assert same_bits(trained, weights_of_fit(**options))
@@ -995,25 +1000,25 @@ def test_claims_without_data_are_told_apart(do):
 
 # What must be refused before anything is made, and what the refusal must name.
 REFUSED = {
-    "no epochs": (f"train {SMALL} --epochs 0 --out bad", "epochs"),
-    "no members": (f"train {SMALL} --members 0 --out bad", "members"),
-    "a negative radius": (f"train {SMALL} --method 'SAM(rho=-1)' --out bad", "rho"),
-    "no such method": (f"train {SMALL} --method Sham --out bad", "Sham"),
-    "no such argument": (f"train {SMALL} --method 'SAM(roh=1)' --out bad", "roh"),
-    "no such option": (f"train {SMALL} --epoch-count 3 --out bad", "epoch-count"),
-    "no such file": ("train --data Table --data.path gone.csv --data.target kind"
-                     " --out bad", "gone.csv"),
-    "no such column": ("train --data Table --data.path flats.csv --data.target color"
-                       " --out bad", "color"),
-    "a share beyond one": (f"train {SMALL} --validation 1.5 --out bad", "validation"),
+    "no epochs": (train("--epochs 0 --out bad"), "epochs"),
+    "no members": (train("--members 0 --out bad"), "members"),
+    "a negative radius": (train("--method 'SAM(rho=-1)' --out bad"), "rho"),
+    "no such method": (train("--method Sham --out bad"), "Sham"),
+    "no such argument": (train("--method 'SAM(roh=1)' --out bad"), "roh"),
+    "no such option": (train("--epoch-count 3 --out bad"), "epoch-count"),
+    "no such file": ("train --data 'Table(path=gone.csv, target=kind)' --out bad",
+                     "gone.csv"),
+    "no such column": ("train --data 'Table(path=flats.csv, target=color)' --out bad",
+                       "color"),
+    "a share beyond one": (train("--validation 1.5 --out bad"), "validation"),
     "no such run": ("evaluate runs/gone", "gone"),
-    "a run that is there": (f"train {SMALL} --out runs/flats", "runs/flats"),
+    "a run that is there": (train("--out runs/flats"), "runs/flats"),
     "coverage beyond one": ("calibrate runs/flats --coverage 9", "coverage"),
-    "no such corruption": ("corrupt digits --types mist --out bad", "mist"),
+    "no such corruption": ("corrupt --types mist --out bad", "mist"),
     "no such study": ("reproduce sharpbalance/figure99", "figure99"),
     "no such command": ("trian", "trian"),
     "rows without a column": ("predict runs/flats short.csv --out bad.csv", "light"),
-    "classes too few": (f"train {SMALL} --class-weights 1 4 --out bad", "class"),
+    "classes too few": (train("--loss 'CrossEntropy(class_weights=[1, 4])' --out bad"), "class"),
 }  # fmt: skip
 
 
@@ -1033,7 +1038,7 @@ def test_mistakes_are_refused_by_name(do, capsys, mistake):
 def test_in_a_process_of_its_own(do, place):
     """Exit statuses and streams are those of a program, not of this process alone."""
     do("train for coverage")
-    words = f"train {SMALL} --epochs 2 --out runs/apart"
+    words = train("--epochs 2 --out runs/apart")
     source = str(Path(import_module("tepui").__file__).parents[1])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": source}
 

@@ -1900,7 +1900,7 @@ def test_the_table_names_every_item(capsys):
     numbers = [item for item in MISSION if isinstance(item, int)]
     assert numbers == [*range(1, 53)]
     assert len(FIGURES) == 41
-    listed = Place(Path(), capsys).run("reproduce", "--list", "true")
+    listed = Place(Path(), capsys).run("reproduce", "--list")
     names = {name.rstrip("abcdefghi") for name in FIGURES}
     assert [name for name in names if name not in listed] == []
     with pytest.raises(ValueError, match="figure1a"):

@@ -1,9 +1,9 @@
 """Attempts to make a configuration name what it may not, one for every seed.
 
 An attempt is a command with a file of options, in which some name stands where a class
-may or may not be expected, alone or hidden, in one of many spellings. :func:`outcome`
-reads the command as the program does, short of carrying it out, and watches what is
-imported, opened for writing and started meanwhile.
+may or may not be expected, bare or hidden, in one of many spellings. :func:`outcome`
+reads the command and its values as the program does, short of carrying it out, and
+watches what is imported, opened for writing and started meanwhile.
 """
 
 import importlib
@@ -13,22 +13,21 @@ import os
 import pkgutil
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from functools import cache, partial
 from io import StringIO
 from pathlib import Path
-from unittest import mock
 
-import jsonargparse
+from cyclopts import CycloptsError
 
 import tepui
-from tepui.cli.admission import listed, named_by_user
-from tepui.cli.architecture import Architecture
-from tepui.cli.main import MISTAKES, read
-from tepui.cli.parsing import normalized, spelled, with_data_option, with_files_first
-from tepui.studies import Ray, Slurm
+from tepui.cli.further import read_settings
+from tepui.cli.main import build
+from tepui.cli.values import Text
+from tepui.core import spec
+from tepui.core.names import PLACES
 
 CANARY = "canary_of_tepui"
 SOURCE = """
@@ -94,8 +93,7 @@ DANGEROUS = [
     "numpy.load",
     "numpy.save",
     "numpy.fromfile",
-    "jsonargparse.set_parsing_settings",
-    "jsonargparse.ArgumentParser",
+    "cyclopts.run",
     "yaml.unsafe_load",
     "safetensors.torch.save_file",
     "matplotlib.pyplot.savefig",
@@ -104,18 +102,16 @@ DANGEROUS = [
 OURS = [
     "tepui.core.storage.write_json",
     "tepui.cli.main.main",
-    "tepui.cli.main.read",
-    "tepui.cli.main.COMMANDS",
-    "tepui.cli.admission.admitting",
-    "tepui.cli.admission.BASES",
-    "tepui.cli.importing.imported",
+    "tepui.cli.main.build",
+    "tepui.cli.config.from_files",
+    "tepui.core.spec.imported",
+    "tepui.core.names.PLACES",
     "tepui.fit",
     "tepui.load",
     "tepui.data.Arrays",
     "tepui.data.HuggingFace",
     "tepui.methods.Method",
     "tepui.models.from_timm",
-    "tepui.cli.wrapped.models.from_huggingface",
     "tepui.training.train",
     "tepui.losses",
 ]
@@ -142,86 +138,61 @@ CANARIES = [
 ]
 CANARIES += [f"{CANARY}.inner.{name}" for name in ("Net", "make", "made", "gone")]
 
-# Keys of files, by command; those of a class, of several, of several by name.
-ONE, SEVERAL, NAMED, WORDS = "one", "several", "named", "words"
-SETTINGS = {"schedule": ONE, "augment": SEVERAL, "prune": ONE, "precision": WORDS}
-TRAINS = {"data": ONE, "model": ONE, "optimizer": ONE, "unlabeled": ONE, **SETTINGS}
-TESTS = {"data": ONE, "model": ONE, "ood": NAMED}
-STUDIES = {"executor": WORDS, "out": WORDS, "ray": ONE, "slurm": ONE}
-COMMANDS: dict[str, tuple[list[str], dict[str, str]]] = {
-    "train": (["train"], {"method": ONE, "extractor": WORDS, "loss": ONE} | TRAINS),
-    "compare": (
-        ["compare"],
-        {"methods": SEVERAL, "metrics": SEVERAL, "ood": NAMED, **TRAINS, **STUDIES},
-    ),
-    "evaluate": (
-        ["evaluate", "nowhere"],
-        {"metrics": SEVERAL, "shifted": WORDS, "rule": WORDS, **TESTS},
-    ),
-    "measure": (
-        ["measure", "nowhere"],
-        {"measures": SEVERAL, "what": WORDS, **TESTS},
-    ),
-    "corrupt": (["corrupt"], {"data": ONE, "types": SEVERAL, "layout": WORDS}),
-    "report": (["report", "nowhere"], {"runs": SEVERAL, "out": WORDS}),
-    "data": (["data"], {"action": WORDS, "name": WORDS, "root": WORDS}),
-    "theory": (["theory", "check"], {"task": WORDS, "n": WORDS}),
-    "reproduce": (["reproduce"], {"items": SEVERAL, "methods": SEVERAL, **STUDIES}),
-    "claims": (["claims"], {"from": WORDS, "folder": WORDS, "json": WORDS}),
-    "sweep": (["sweep"], {"recipe": WORDS, "grid": SEVERAL, **STUDIES}),
-    "predict": (
-        ["predict", "nowhere"],
-        {"data": ONE, "model": ONE, "rule": WORDS, "out": WORDS},
-    ),
-    "export": (["export", "nowhere"], {"data": ONE, "model": ONE, "to": WORDS}),
-    "calibrate": (
-        ["calibrate", "nowhere"],
-        {"data": ONE, "model": ONE, "method": WORDS, "score": WORDS},
-    ),
-    "verify": (["verify", "nowhere"], {"path": WORDS}),
-    "doctor": (["doctor"], {"data": ONE}),
-    "completion": (["completion"], {"shell": WORDS}),
+# Options of files, by what they take.
+OPTIONS = {
+    "train": {
+        **dict.fromkeys(("data", "model", "method", "loss", "optimizer"), "one"),
+        **dict.fromkeys(("validation", "extractor", "epochs", "out"), "one"),
+        "augment": "several",
+        "set": "settings",
+    },
+    "compare": {
+        **dict.fromkeys(("data", "model", "loss", "validation", "members"), "one"),
+        **dict.fromkeys(("methods", "seeds"), "several"),
+        **dict.fromkeys(("shifted", "ood"), "named"),
+        "set": "settings",
+    },
 }
-# Where classes of the list take classes or functions themselves.
-HOSTS = {
-    "method": [("SharpBalance", "base"), ("SharpBalance", "score"), ("A2D", "base")],
-    "methods": [("SharpBalance", "base"), ("SED", "base"), ("DivDis", "base")],
-    "unlabeled": [("UniformNoise", "like"), ("GaussianNoise", "like")],
-    "ood": [("UniformNoise", "like")],
-    "model": [("timm", "name"), ("huggingface", "name"), ("ConvNet", "width")],
-    "data": [("ImageFolder", "path"), ("ArrayFile", "path"), ("Table", "target")],
-    "optimizer": [("SGD", "lr"), ("AdamW", "betas")],
-    "schedule": [("Cosine", "final"), ("MultiStep", "milestones")],
-    "augment": [("RandomCrop", "padding")],
-}
+SETTINGS = (
+    *("schedule", "unlabeled", "prune", "early_stopping", "precision", "device"),
+    *("metrics", "executor", "extractor", "track", "branch_from", "optimizer"),
+)
+# Calls of tepui's with an argument that holds something else.
+HOSTS = (
+    *("SharpBalance(base={})", "SharpBalance(score={})", "SED(base={})"),
+    *("SAM(rho={})", "A2D(weight={})", "MLP(hidden={})", "ConvNet(width={})"),
+    *("UniformNoise(shape={})", "ImageFolder(path={})", "Table(path=x, target={})"),
+    *("SGD(lr={})", "Cosine(final={})", "RandomCrop({})", "CrossEntropy({})"),
+    *("[SAM, {}]", "{{'x': {}}}", "({},)", "from_timm({})"),
+)
+KNOWN = [
+    f"{place}.{name}" for names in PLACES.values() for name, place in names.items()
+]
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """A command, the files beside it, and what it tries to name."""
+    """A command, the file of its options, and what it tries to name."""
 
     words: tuple[str, ...]
-    files: Mapping[str, str]
+    text: str
     name: str
-    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def attempt(seed: int) -> Attempt:
     """Return the attempt of one seed; seeds go through all ways of writing one."""
     draw = random.Random(f"naming {seed}")
     name = _respelled(draw, _name(draw))
-    command = draw.choice([*COMMANDS, "train", "compare", "evaluate", "measure"])
-    words, keys = COMMANDS[command]
-    key = draw.choice([*keys])
+    command = draw.choice([*OPTIONS])
+    option = draw.choice([*OPTIONS[command]])
     way = WAYS[seed % len(WAYS)]
-    return way(draw, [*words], key, keys[key], name)
+    return way(draw, command, option, name)
 
 
 @dataclass
 class Watch:
     """What happened while something was read."""
 
-    imported: list[str] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
 
 
@@ -233,36 +204,49 @@ def outcome(seed: int, folder: Path) -> str:
         or what went wrong, beginning with "breach" or "foreign".
     """
     tried = attempt(seed)
-    for file, text in tried.files.items():
-        (folder / file).write_text(text)
+    (folder / "options.yaml").write_text(tried.text)
     trace = folder / "trace"
     (folder / CANARY).mkdir(exist_ok=True)
     for part in ("__init__", "inner"):
         (folder / CANARY / f"{part}.py").write_text(SOURCE.format(trace=str(trace)))
-    items: dict[str, object] = {}
-    with _watching(folder, tried) as watch, ExitStack() as quiet:
+    with _watching(folder) as watch, ExitStack() as quiet:
         quiet.enter_context(redirect_stderr(StringIO()))
         quiet.enter_context(redirect_stdout(StringIO()))
         try:
-            words = with_files_first(
-                spelled(normalized(with_data_option([*tried.words])))
-            )
-            items = listed() | named_by_user(words)
-            _, values = read(words)
-        except SystemExit as stop:
-            result = "refused" if stop.code == 2 else f"foreign: exit {stop.code}"
-        except MISTAKES:
+            values = read_all(tried.words)
+        except (ValueError, OSError, CycloptsError):
             result = "refused"
         except BaseException as error:  # what it is decides the outcome
             result = f"foreign: {type(error).__name__}: {error}"
         else:
             strange = [*_strange(values)]
             result = f"breach: built {strange}" if strange else "accepted"
-    if unlisted := [path for path in watch.imported if path not in items]:
-        return f"breach: imported {unlisted}"
     if trace.exists() or any(name.startswith(CANARY) for name in sys.modules):
         return "breach: the canary was imported"
     return f"breach: {watch.events}" if watch.events else result
+
+
+def read_all(words: tuple[str, ...]) -> list[object]:
+    """Return every value of a command, read as the command reads it."""
+    _, bound, _ = build().parse_args(words, exit_on_error=False, print_error=False)
+    values: list[object] = []
+    for name, value in bound.arguments.items():
+        if name == "set":
+            values.append(read_settings(words[0], value))
+        elif isinstance(value, dict):
+            values += [text.read() for text in value.values()]
+        else:
+            several = value if isinstance(value, list) else [value]
+            values += [_read(each) for each in several]
+    return values
+
+
+def _read(value: object) -> object:
+    if not isinstance(value, Text):
+        return value
+    if value.kind == "extractor":
+        return spec.read(value, "model", own=value.typed)
+    return value.read()
 
 
 def _name(draw: random.Random) -> str:
@@ -272,8 +256,8 @@ def _name(draw: random.Random) -> str:
         lambda: draw.choice(DANGEROUS),
         lambda: draw.choice(OURS),
         lambda: draw.choice(_of_tepui()),
-        lambda: draw.choice([*listed()]),
-        lambda: f"{draw.choice([*listed()])}.{draw.choice(INSIDE)}",
+        lambda: draw.choice(KNOWN),
+        lambda: f"{draw.choice(KNOWN)}.{draw.choice(INSIDE)}",
     ]
     return draw.choice(kinds)()
 
@@ -334,17 +318,20 @@ def _respelled(draw: random.Random, name: str) -> str:
     return draw.choice(spellings)
 
 
-# The ways to write an attempt: (draw, words, key, how it takes values, name).
+# The ways to write an attempt: (draw, command, option, name).
 
 
-def _document(key: str, takes: str, value: object) -> dict[str, object]:
-    by_kind = {SEVERAL: [value], NAMED: {"far": value}}
-    return {key: by_kind.get(takes, value)}
+def _file(command: str, text: str, name: str) -> Attempt:
+    return Attempt((command, "--config", "options.yaml"), text, name)
 
 
-def _file(words: list[str], name: str, text: str, **environment: str) -> Attempt:
-    files = {"options.yaml": text}
-    return Attempt((*words, "--config", "options.yaml"), files, name, environment)
+def _document(draw, command: str, option: str, value: object) -> dict[str, object]:
+    """Return options that hold a value where this one takes it."""
+    takes = OPTIONS[command][option]
+    held = {"several": [value], "named": {"far": value}}.get(takes, value)
+    if takes == "settings":
+        held = {draw.choice(SETTINGS): value}
+    return {option: held}
 
 
 def _dumped(draw: random.Random, document: object) -> str:
@@ -352,95 +339,61 @@ def _dumped(draw: random.Random, document: object) -> str:
     return json.dumps(document, indent=draw.choice([None, 2]))
 
 
-def _bare(draw, words, key, takes, name):
-    return _file(words, name, _dumped(draw, _document(key, takes, name)))
+def _bare(draw, command, option, name):
+    return _file(command, _dumped(draw, _document(draw, command, option, name)), name)
 
 
-def _arguments(draw: random.Random) -> dict[str, object]:
-    return draw.choice(
+def _called(draw, command, option, name):
+    arguments = draw.choice(
+        ["", "'touch trace'", "command='touch trace'", "path='trace', document={}"]
+    )
+    return _bare(draw, command, option, f"{name}({arguments})")
+
+
+def _inside_a_host(draw, command, option, name):
+    inner = draw.choice([name, f"{name}()", f"{name}('touch trace')", f"[{name}]"])
+    return _bare(draw, command, option, draw.choice(HOSTS).format(inner))
+
+
+def _mapping(draw, command, option, name):
+    """Mappings that mean something to some readers, and nothing to this one."""
+    value = draw.choice(
         [
-            {},
-            {"args": ["touch", "trace"]},
-            {"path": "trace", "document": {}},
-            {"arguments": ["train", "--model", f"{CANARY}.Net"]},
-            {"command": "touch trace"},
-            {"source": "open('trace', 'w')"},
-            {"f": "trace", "weights_only": False},
-            {"class_path": f"{CANARY}.Net"},
-            {"name": "x", "trust_remote_code": True},
+            {"class": name},
+            {"class_path": name, "init_args": {"args": ["touch", "trace"]}},
+            {"_target_": name},
+            {"()": name},
+            {"py/object": name},
+            {"class": "SAM", "rho": {"class": name}},
+            {name: name},
+            [name, [name]],
         ]
     )
+    return _file(command, _dumped(draw, _document(draw, command, option, value)), name)
 
 
-def _spec(draw: random.Random, name: str) -> dict[str, object]:
-    spec: dict[str, object] = {"class_path": name}
-    if draw.random() < 0.6:
-        spec["init_args"] = _arguments(draw)
-    if draw.random() < 0.3:
-        spec["dict_kwargs"] = _arguments(draw)
-    return spec
+def _kept(draw, command, option, name):
+    """The file that a run keeps, changed by somebody."""
+    document = _document(draw, command, option, name)
+    kept = {"kind": "options", "command": command, "options": document}
+    return _file(command, _dumped(draw, kept), name)
 
 
-def _class_path(draw, words, key, takes, name):
-    return _file(words, name, _dumped(draw, _document(key, takes, _spec(draw, name))))
-
-
-def _inside_a_host(draw, words, key, takes, name):
-    host, argument = draw.choice(HOSTS.get(key, [("MLP", "hidden")]))
-    inner = draw.choice([name, _spec(draw, name), [name], {"far": name}])
-    place = draw.choice(["init_args", "init_args", "dict_kwargs"])
-    spec = {"class_path": host, place: {argument: inner}}
-    return _file(words, name, _dumped(draw, _document(key, takes, spec)))
-
-
-def _smuggled(draw, words, key, takes, name):
-    """Keys that mean something to a parser, at places where they should not."""
-    host, _ = draw.choice(HOSTS.get(key, [("MLP", "hidden")]))
-    hidden = draw.choice(
+def _odd_keys(draw, command, option, name):
+    odd = draw.choice(
         [
-            {"class_path": host, "init_args": {"class_path": name, "init_args": {}}},
-            {"class_path": host, "init_args": {"self": name, "__class__": name}},
-            {"class_path": host, "init_args": {}, "__init__": name},
-            {"class_path": host, "__path__": name, "__orig__": name},
-            {"class_path": host, "dict_kwargs": {"self": name, "factory": name}},
-            {"class_path": {"class_path": name}},
-            {"class_path": [name]},
-            {"init_args": {"class_path": name}},
-            {"dict_kwargs": {"class_path": name}},
-            {"": name},
-            [_spec(draw, name), _spec(draw, name)],
-            {"class_path": host, "init_args": name},
-            {"class_path": host, "init_args": [name]},
-            f"{name}()",
-            [f"{name}(path='trace')"],
-            f"{host}(hidden={name}())",
-        ]
-    )
-    return _file(words, name, _dumped(draw, _document(key, takes, hidden)))
-
-
-def _dotted_keys(draw, words, key, takes, name):
-    dotted = draw.choice(
-        [
-            {f"{key}.class_path": name},
-            {key: "MLP", f"{key}.class_path": name},
-            {f"{key}.init_args.class_path": name},
-            {f"{words[0]}.{key}": name},
-            {words[0]: {key: name}},
-            {f"--{key}": name},
-            {f"{key}.help": name},
-            {f"{key}+": [name]},
-            {"subcommand": name, key: name},
+            {f"{option}.class_path": name},
+            {f"--{option}": name},
+            {"config": name},
             {"help": name},
-            {"print_config": name, key: name},
-            {"settings": {key: name}},
-            {"__default_config__": name, key: name},
+            {"__class__": name},
+            {command: {option: name}},
         ]
     )
-    return _file(words, name, _dumped(draw, dotted))
+    return _file(command, _dumped(draw, odd), name)
 
 
-def _tags(draw, words, key, takes, name):
+def _tags(draw, command, option, name):
     tag = draw.choice(
         [
             "!!python/name:{n}",
@@ -454,12 +407,12 @@ def _tags(draw, words, key, takes, name):
             "!<tag:yaml.org,2002:python/object/apply:{n}> [trace]",
         ]
     )
-    text = f"{key}: {tag.format(n=name)}\n"
+    text = f"{option}: {tag.format(n=name)}\n"
     start = draw.choice(["", "%TAG ! tag:yaml.org,2002:python/object/apply:\n---\n"])
-    return _file(words, name, start + text)
+    return _file(command, start + text, name)
 
 
-def _anchors(draw, words, key, takes, name):
+def _anchors(draw, command, option, name):
     text = draw.choice(
         [
             "hidden: &a {{class_path: {n}}}\n{k}: *a\n",
@@ -474,64 +427,26 @@ def _anchors(draw, words, key, takes, name):
             "--- {{}}\n--- {{{k}: {n}}}\n",
         ]
     )
-    return _file(words, name, text.format(n=json.dumps(name), k=key))
+    return _file(command, text.format(n=json.dumps(name), k=option), name)
 
 
-def _further_files(draw, words, key, takes, name):
-    further = _dumped(
-        draw, draw.choice([{key: name}, _spec(draw, name), {"class_path": name}])
-    )
-    first = draw.choice(
-        [
-            {"config": "further.yaml"},
-            {"config": ["further.yaml"]},
-            {key: "further.yaml"},
-            {key: {"config": "further.yaml"}},
-            {key: {"class_path": "further.yaml"}},
-            {key: "./further.yaml"},
-        ]
-    )
-    files = {"options.yaml": _dumped(draw, first), "further.yaml": further}
-    return Attempt((*words, "--config", "options.yaml"), files, name)
-
-
-def _environment(draw, words, key, takes, name):
-    value = draw.choice([name, json.dumps({"class_path": name}), "options.yaml"])
-    variable = f"TEPUI_{words[0]}__{draw.choice([key, 'config'])}".upper()
-    text = _dumped(draw, _document(key, takes, name))
-    variables = {
-        variable: value.replace("\x00", ""),
-        "JSONARGPARSE_DEFAULT_ENV": "true",
-    }
-    return Attempt(tuple(words), {"options.yaml": text}, name, variables)
-
-
-def _on_the_command_line(draw, words, key, takes, name):
+def _on_the_command_line(draw, command, option, name):
     """Words that are no class, or that stand where no class is expected."""
     cleaned = name.replace("\x00", "")
-    option = draw.choice(
+    words = draw.choice(
         [
-            ("--method.init_args.score", cleaned),
-            ("--model.name", cleaned),
-            ("--data.path", cleaned),
-            ("--device", cleaned),
-            ("--method.score", cleaned),
-            ("--config", json.dumps({key: cleaned})),
+            ("--method", f"SharpBalance(score={cleaned!r})"),
+            ("--data", f"ImageFolder(path={cleaned!r})"),
+            ("--set", f"device={cleaned}"),
+            ("--config", json.dumps({option: cleaned})),
+            ("--config", cleaned),
         ]
     )
-    return Attempt((*words, *option), {}, cleaned)
+    return Attempt(("train", *words), "", cleaned)
 
 
 WAYS = (
-    _bare,
-    _class_path,
-    _inside_a_host,
-    _smuggled,
-    _dotted_keys,
-    _tags,
-    _anchors,
-    _further_files,
-    _environment,
+    *(_bare, _called, _inside_a_host, _mapping, _kept, _odd_keys, _tags, _anchors),
     _on_the_command_line,
 )
 
@@ -555,8 +470,8 @@ def _install_hook() -> None:
 
 
 @contextmanager
-def _watching(folder: Path, tried: Attempt) -> Iterator[Watch]:
-    """Record imports by value, processes, and files opened for writing."""
+def _watching(folder: Path) -> Iterator[Watch]:
+    """Record processes, and files opened for writing."""
     _install_hook()
     watch = Watch()
 
@@ -566,25 +481,17 @@ def _watching(folder: Path, tried: Attempt) -> Iterator[Watch]:
         if event == "open" and set(str(arguments[1])) & set("wax+"):
             watch.events.append(f"open {arguments[0]}")
 
-    def recorded(name: str, check_path: bool = True) -> object:
-        item = real(name, check_path)
-        if check_path:
-            watch.imported.append(name)
-        return item
-
-    real = jsonargparse._util.import_object
-    users = [jsonargparse._typehints, jsonargparse._actions, jsonargparse._util]
-    with ExitStack() as stack:
-        for user in users:
-            stack.enter_context(mock.patch.object(user, "import_object", recorded))
-        stack.enter_context(mock.patch.dict("os.environ", tried.environment))
-        stack.enter_context(mock.patch.object(sys, "path", [str(folder), *sys.path]))
-        stack.enter_context(_inside(folder))
-        _LISTENERS.append(listener)
-        try:
-            yield watch
-        finally:
-            _LISTENERS.remove(listener)
+    before = [*sys.path]
+    sys.path.insert(0, str(folder))
+    try:
+        with _inside(folder):
+            _LISTENERS.append(listener)
+            try:
+                yield watch
+            finally:
+                _LISTENERS.remove(listener)
+    finally:
+        sys.path[:] = before
 
 
 @contextmanager
@@ -600,20 +507,18 @@ def _inside(folder: Path) -> Iterator[None]:
 
 def _strange(value: object) -> Iterator[str]:
     """Yield what a configuration should not have built."""
-    plain = (str, int, float, bool, type(None), Path, Ray, Slurm)
-    if isinstance(value, Architecture):
-        yield from _strange(value.factory)
-    elif isinstance(value, partial):
-        kinds = [part for part in value.args if inspect.isclass(part)]
-        made = all(kind in listed().values() for kind in kinds) and len(kinds) == 1
-        if not made:
-            yield repr(value)
+    if isinstance(value, partial):
+        yield from _strange(value.func)
         yield from _strange(value.keywords)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         for part in value.values():
             yield from _strange(part)
     elif isinstance(value, list | tuple | set | frozenset):
         for part in value:
             yield from _strange(part)
-    elif not isinstance(value, (*plain, *listed().values())):
-        yield repr(value)
+    elif not isinstance(value, str | int | float | bool | Path | None):
+        kind = (
+            value if inspect.isclass(value) or inspect.isroutine(value) else type(value)
+        )
+        if kind.__name__ not in {name for names in PLACES.values() for name in names}:
+            yield repr(value)

@@ -87,18 +87,19 @@ def compare(folder: Path) -> None:
 
 def reproduce(folder: Path) -> None:
     """Make a panel of a paper, two ensembles at a time."""
-    _of_a_paper(folder, ["reproduce", "sharpbalance/figure7a", "--workers", "2"])
+    words = ["--workers", "2", "--device", "cpu"]
+    _of_a_paper(folder, ["reproduce", "sharpbalance/figure7a", *words])
 
 
 def sweep(folder: Path) -> None:
     """Choose a hyperparameter."""
-    grid = ["--grid", "rho=0.05,0.2", "--workers", "1"]
+    grid = ["--grid", "rho=0.05,0.2", "--workers", "1", "--set", "device=cpu"]
     _of_a_paper(folder, ["sweep", "sharpbalance/figure7a", *grid])
 
 
 def _of_a_paper(folder: Path, words: list[str]) -> None:
     place = ["--out", f"{folder}/out", "--store", f"{folder}/store"]
-    main([*words, *place, "--size", "smoke", "--device", "cpu", "--overwrite"])
+    main([*words, *place, "--size", "smoke", "--overwrite"])
 
 
 def started(folder: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tepui.evaluation.scores import mean_scores, scores
 from tepui.evaluation.stored_logits import StoredLogits
-from tepui.papers.sharpbalance.members import member_values
+from tepui.papers.sharpbalance.bars import member_values
 from tepui.studies import pair_pseudo_values
 from tepui.studies.jackknife import group_pseudo_values
 from tepui.studies.results import Record, averaged

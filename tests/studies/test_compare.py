@@ -72,8 +72,6 @@ def test_scores_are_means_over_ensembles(finished):
     found = method.score("shifted", "accuracy")
     assert found.mean == pytest.approx(sum(values) / 2)
     assert found.error == pytest.approx(abs(values[0] - values[1]) / 2)
-    level = [t.evaluation["severities"]["5"]["nll"] for t in method.ensembles]
-    assert method.severity("5", "nll").mean == pytest.approx(sum(level) / 2)
 
 
 def test_what_to_know_of_a_method_is_told_once_before_its_runs(tmp_path, capsys):

@@ -9,7 +9,7 @@ from tepui.losses import (
     GaussianNLL,
     Quantiles,
 )
-from tepui.studies.criterion import criterion_of
+from tepui.studies.sweep import criterion_of
 
 CLASSES = {"accuracy": (0.5, 0.7), "individual_accuracy": (0.5, 0.5)}
 NUMBERS = {"individual_rmse": (1.0, 1.0)}

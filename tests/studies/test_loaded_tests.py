@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from study_cases import EXAM
-from tepui.studies import loaded_tests
-from tepui.studies.loaded_tests import LoadedTests
+from tepui.studies import loaded_data
+from tepui.studies.loaded_data import LoadedTests
 from tepui.studies.store import Store
 
 SECOND = replace(EXAM, types=("brightness",))
@@ -15,7 +15,7 @@ SIZE = 30 * 64 * 2  # of the copies of one test
 
 @pytest.mark.parametrize(("room", "kept"), [(2 * SIZE, True), (2 * SIZE - 1, False)])
 def test_all_tests_share_the_room_for_copies(room, kept, tmp_path, monkeypatch):
-    monkeypatch.setattr(loaded_tests, "KEPT_BYTES", room)
+    monkeypatch.setattr(loaded_data, "KEPT_BYTES", room)
     tests, store = LoadedTests(), Store(tmp_path, device="cpu")
     first, second, again = (tests.load(s, store) for s in (EXAM, SECOND, EXAM))
     assert first.shifted["contrast", 5] is again.shifted["contrast", 5]

@@ -9,7 +9,6 @@ import torch
 
 import tepui
 from tepui.data import Digits, HorizontalFlip, split
-from tepui.losses import Quantiles
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import MLP, ConvNet
 from tepui.modules.pruning import Prune
@@ -389,25 +388,6 @@ def test_accuracy_decides_then_likelihood_then_order(scores, chosen):
     assert outcome.chosen.values == {"rho": chosen}
     losses = [[nll for _, nll in pairs] for pairs in scores.values()]
     assert [list(row.scores["nll"]) for row in outcome.rows] == losses
-
-
-class Earlier:
-    """A store whose first ensemble of quantiles was evaluated by an earlier version."""
-
-    def evaluation(self, trial, exam):
-        scores = {"rmse": 1.0, "individual_rmse": 1.0}
-        if trial.training.method.rho == 0.1:
-            return {"clean": {**scores, "crps": 0.3}}
-        return {"clean": {**scores, "crps": None, "quantile_loss": 0.2}}
-
-
-def test_earlier_scores_of_quantiles_are_found_by_their_name_then():
-    study = [trial(SAM(), loss=Quantiles((0.1, 0.9)))]
-    (planned,) = searches(study, {"rho": [0.1, 0.2]})
-    outcome = search(planned, Earlier())
-    found = [row.scores["quantile_loss"] for row in outcome.rows]
-    assert found == [(0.3,), (0.2,)]
-    assert outcome.chosen is outcome.rows[1]
 
 
 def test_what_is_trained_is_not_trained_again(tmp_path):

@@ -23,7 +23,9 @@ Factory = Callable[..., nn.Module]
 
 
 def member_factories(
-    models: Sequence[Factory] | None, data: Dataset[Any] | None, task: Task | None = None
+    models: Sequence[Factory] | None,
+    data: Dataset[Any] | None,
+    task: Task | None = None,
 ) -> Factory | list[Factory] | None:
     """Return what ``--model`` names: one for all members, or one for each.
 

@@ -9,7 +9,7 @@ from typing import Any, final
 from tepui.cli.config import OF_ONE_COMMAND
 from tepui.cli.further import ANEW
 from tepui.cli.values import Text
-from tepui.core.free_folder import is_free
+from tepui.core.names import PLACES as NAMES
 from tepui.core.provenance import masked
 from tepui.core.spec import written
 from tepui.core.storage import write_document
@@ -74,7 +74,9 @@ def methods_with_earlier(asked: Asked, folder: Path) -> Asked:
 
 def _kept(value: Any) -> Any:
     if isinstance(value, Text):
-        return placed(value)
+        if value.kind in NAMES:
+            return placed(value)
+        return str(Path(value).absolute()) if Path(value).is_dir() else str(value)
     if isinstance(value, Mapping):
         return [f"{name}={_kept(item)}" for name, item in value.items()]
     if isinstance(value, list | tuple):

@@ -3,23 +3,26 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+from cyclopts import Parameter
 from rich.padding import Padding
 from rich.text import Text
 
 from tepui.cli.console import console
-from tepui.cli.folders import say
 from tepui.core.checks import require
-from tepui.papers.claims.base import Claim, Outcome, decide
-from tepui.papers.claims.evidence import read_evidence
-from tepui.papers.claims.judging import CLAIMS, Verdict, verdicts
-from tepui.papers.claims.tables import COLUMNS, cells, document, summary
-from tepui.papers.claims.tables import markdown as as_text
-from tepui.papers.writing import as_json, free_paths, write_files
 
-EXAMPLE = "tepui claims --from results"
+if TYPE_CHECKING:
+    from tepui.papers.claims.base import Claim
+    from tepui.papers.claims.judging import Verdict
+
+EXAMPLES = (
+    "tepui claims",
+    "tepui claims --from results --markdown",
+    "tepui claims --from results --out verdicts",
+)
 FILES = ("claims.json", "claims.md")
-COLORS: dict[Outcome, str] = {
+COLORS = {
     "supported": "green",
     "refuted": "red",
     "transfers": "green",
@@ -30,7 +33,8 @@ COLORS: dict[Outcome, str] = {
 
 
 def claims(
-    folder: Path = Path("results"),
+    *,
+    folder: Annotated[Path, Parameter(name="--from")] = Path("results"),
     out: Path | None = None,
     json: bool = False,
     markdown: bool = False,
@@ -48,14 +52,22 @@ def claims(
         markdown: Print Markdown with the reasons instead.
         overwrite: Replace existing files.
     """
+    from tepui.cli.folders import say
+    from tepui.papers.claims.evidence import read_evidence
+    from tepui.papers.claims.judging import verdicts
+    from tepui.papers.claims.tables import document, summary
+    from tepui.papers.claims.tables import markdown as as_text
+    from tepui.papers.writing import as_json, free_paths, write_files
+
     require(not (json and markdown), "--json", "be left out with --markdown", json)
     if out is not None:
         free_paths(out, FILES, overwrite=overwrite)
     evidence = read_evidence(folder)
-    if not evidence.data and not evidence.smoke:
+    if not evidence.data:
         say(
-            f"no results of the papers' figures and tables in {folder}: what follows "
-            "needs none (make some with: tepui reproduce)"
+            f"no results of the papers' figures and tables in {folder} (those of size "
+            "smoke do not count): what follows needs none (make some with: tepui "
+            "reproduce)"
         )
     judged = verdicts(evidence)
     contents = dict(
@@ -71,16 +83,15 @@ def claims(
     for line in _lines(judged):
         terminal.print(line)
     terminal.print(summary(judged))
-    if evidence.smoke:
-        shown = ", ".join(sorted(evidence.smoke))
-        terminal.print(f"of size smoke, which shows only that code runs: {shown}")
     terminal.print("reasons, commands and claims without data: tepui claims --markdown")
     if out is not None:
         terminal.print(f"written to {out}")
 
 
-def _lines(judged: Sequence[Verdict]) -> Iterator[Text | Padding]:
+def _lines(judged: "Sequence[Verdict]") -> Iterator[Text | Padding]:
     """Yield each claim in its sentence, and below it a verdict for every size."""
+    from tepui.papers.claims.judging import CLAIMS
+
     known = {claim.name: claim for claim in CLAIMS}
     heard = (verdict for verdict in judged if verdict.outcome != "no data")
     for name, found in groupby(heard, key=lambda verdict: verdict.claim):
@@ -94,16 +105,20 @@ def _lines(judged: Sequence[Verdict]) -> Iterator[Text | Padding]:
             yield Padding(said, (0, 0, 0, 2), expand=False)
 
 
-def _which(verdict: Verdict, claim: Claim) -> str:
+def _which(verdict: "Verdict", claim: "Claim") -> str:
     """Return which of several comparisons the numbers of a verdict are those of."""
+    from tepui.papers.claims.base import decide
+
     decision = decide(verdict.findings, claim.scope)
     if verdict.effect is None or decision is None or len(verdict.findings) == 1:
         return ""
     return f"; {decision.role}: {decision.finding.where}"
 
 
-def _numbers(verdict: Verdict) -> str:
+def _numbers(verdict: "Verdict") -> str:
     """Return what a verdict rests on; the reasons are in the Markdown."""
+    from tepui.papers.claims.tables import COLUMNS, cells
+
     shown = dict(zip(COLUMNS, cells(verdict), strict=True))
     if not shown["effect"]:
         return ""

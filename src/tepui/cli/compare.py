@@ -9,11 +9,11 @@ from tepui.cli.values import (
     Loss,
     Methods,
     Model,
+    Settings,
     Share,
     Text,
     Whole,
     Wholes,
-    Words,
 )
 
 EXAMPLES = (
@@ -28,7 +28,7 @@ def compare(
     *,
     data: Data = Text("Digits", "data"),  # noqa: B008 - a frozen value
     model: Model | None = None,
-    methods: Methods = METHODS,  # noqa: B006 - nobody changes it
+    methods: Methods = METHODS,
     members: Whole = 3,
     ensembles: Whole | None = None,
     seeds: Wholes | None = None,
@@ -40,7 +40,7 @@ def compare(
     out: Path | None = None,
     resume: bool = False,
     config: str | None = None,
-    set: Words | None = None,
+    set: Settings | None = None,
 ) -> None:
     """Train several methods on one data set and compare them.
 

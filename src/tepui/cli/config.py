@@ -24,27 +24,28 @@ DEEPEST = 20  # lists and mappings inside each other
 OF_ONE_COMMAND = ("out", "resume", "config", "overwrite")
 
 
-def from_files(
-    _: Any, commands: Sequence[str], arguments: ArgumentCollection
-) -> None:
+def from_files(_: Any, commands: Sequence[str], arguments: ArgumentCollection) -> None:
     """Give the options of files to the arguments that nobody typed."""
     asked = {each.name.removeprefix("--"): each for each in arguments}
     typed = {name: each.tokens[-1].value for name, each in asked.items() if each.tokens}
     files = [typed["config"]] if "config" in typed else []
     if "resume" in typed and "config" in asked and not files:
         from tepui.core.free_folder import is_free
+        from tepui.core.storage import read_document
         from tepui.training.run_folder import OPTIONS
 
         rule = "be given to resume a run"
         require("out" in typed, "out", rule, None)
         kept = Path(typed["out"], OPTIONS)
         said = {*typed} - {"out", "resume", "set"}
-        rule = "be the folder of what shall go on, or what to train must be given to begin"
+        rule = "be the folder of what shall go on, or say what to train to begin"
         require(bool(said) or not is_free(kept.parent), "out", rule, typed["out"])
         files = [str(kept)] if kept.is_file() else []
+        if files:
+            read_document(kept, "options")  # which raises if it is damaged
     for file in files:
         for name, value in options_in(file, commands[-1]).items():
-            one_of(f"option in {file}", name, {*asked} - {*OF_ONE_COMMAND})
+            one_of(f"option in {file}", name, sorted({*asked} - {*OF_ONE_COMMAND}))
             argument, words = asked[name], _words(name, value, file)
             if argument.tokens and name != "set":
                 continue
@@ -64,7 +65,7 @@ def options_in(file: str, command: str) -> dict[str, Any]:
     text = sys.stdin.read(LIMIT + 1) if file == "-" else _text_of(file)
     require(len(text) <= LIMIT, "config", f"have at most {LIMIT} characters", file)
     try:
-        options = yaml.load(text, _Loader)  # noqa: S506 - derived from the safe one
+        options = yaml.load(text, _Loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         said = " ".join(str(error).split())
         raise ValueError(f"config must be YAML, got {file}: {said}") from error
@@ -83,10 +84,12 @@ def _text_of(file: str) -> str:
         with Path(file).open(encoding="utf-8") as opened:
             return opened.read(LIMIT + 1)
     except UnicodeDecodeError as error:
-        raise ValueError(f"config must be text in UTF-8, got {file}: {error}") from error
+        raise ValueError(
+            f"config must be text in UTF-8, got {file}: {error}"
+        ) from error
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc] # which has no types
     """Reads plain YAML: no names for parts of it, nothing twice, nothing deep."""
 
     _depth = 0

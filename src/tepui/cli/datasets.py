@@ -171,10 +171,7 @@ def unfamiliar(
             )
             shown = kind_of(data).__name__
             require(image_shape(test) is not None, f"{OOD} {name}", rule, shown)
-    return {
-        name: prepared_like(built(data, test), test)
-        for name, data in ood.items()
-    }
+    return {name: prepared_like(built(data, test), test) for name, data in ood.items()}
 
 
 def natural_shifts(

@@ -5,7 +5,7 @@ from typing import Literal
 
 from tepui.cli.console import console
 from tepui.cli.further import Rule
-from tepui.cli.values import Data, Models
+from tepui.cli.values import Data, Extractor, Models
 
 EXAMPLES = (
     "tepui export runs/sam --to onnx --out sam.onnx",
@@ -22,7 +22,7 @@ def export(
     out: Path | None = None,
     data: Data | None = None,
     model: Models | None = None,
-    extractor: str | None = None,
+    extractor: Extractor | None = None,
     rule: Rule = "probability",
     coverage: float = 0.9,
     precision: Literal["float32", "float16"] = "float32",

@@ -15,6 +15,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.cli.architecture import facts_of, fitted, fitted_to
+from tepui.cli.values import Text
 from tepui.core.checks import require
 from tepui.core.seeding import seeded
 from tepui.core.spec import PATH, read
@@ -32,7 +33,7 @@ Factory = Callable[..., nn.Module]
 
 
 def extractor_and_head(
-    named: str, model: Factory | None, data: Dataset[Any], task: Task = CLASSIFICATION
+    named: Text, model: Factory | None, data: Dataset[Any], task: Task = CLASSIFICATION
 ) -> tuple[Frozen, Factory]:
     """Return the extractor, and what makes heads for its features."""
     run, architecture = _run_in(named)
@@ -47,17 +48,17 @@ def extractor_and_head(
     return front, fitted_to(facts_of(data, task) | sizes, chosen)
 
 
-def front_named(named: str, data: Dataset[Any]) -> Factory:
+def front_named(named: Text, data: Dataset[Any]) -> Factory:
     """Return what makes the extractor of one's own that an option names."""
     run, architecture = _run_in(named)
     if run is None:
         rule = "name a folder with a run, or a model of your own by its path"
         require(PATH.fullmatch(named) is not None, OPTION, rule, named)
-        return _seeded(fitted(read(named, "model", own=True), data))
+        return _seeded(fitted(read(named, "model", own=named.typed), data))
     rule = "be written RUN:mypackage.Net, since that run has no models of its own"
     require(architecture is not None, OPTION, rule, named)
     assert architecture is not None
-    own = read(architecture, "model", own=True)
+    own = read(architecture, "model", own=named.typed)
     member = load(run, fitted(own, data)).members[0]
     return partial(without_classifier, member, _one(data))
 
@@ -79,7 +80,7 @@ def _members(run: Path) -> nn.ModuleList:
         raise ValueError(f"{rule}, with the class of its members: {error}") from error
 
 
-def _run_in(named: str) -> tuple[Path | None, str | None]:
+def _run_in(named: Text) -> tuple[Path | None, str | None]:
     """Return the folder of a run that an option names, and what its members are."""
     if Path(named).is_dir():
         return Path(named), None

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tepui.core.checks import require
 from tepui.core.free_folder import is_free
+from tepui.core.place import place_of_environment
 from tepui.ensembles.loading import divergence_in
 from tepui.training import SGD, AdamW, RankLost, TrainingDiverged, exchange_here
 from tepui.training.member import DataNotFinite
-from tepui.core.place import place_of_environment
 from tepui.training.run_folder import options_in
 
 RUNS = Path("runs")

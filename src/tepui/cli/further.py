@@ -5,6 +5,7 @@ from dataclasses import MISSING, Field, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
+from tepui.cli.values import Text
 from tepui.core.checks import not_among, require
 from tepui.core.grammar import Word, parsed
 
@@ -116,6 +117,36 @@ class OfEvaluate:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OfCalibrate:
+    """Of ``tepui calibrate``.
+
+    Attributes:
+        rule: How members are combined; it is the one to predict with.
+        batch_size: Samples that go through a member at once.
+        device: Where to compute; a GPU if there is one.
+        workers: Processes that load data not held in tensors.
+    """
+
+    rule: Literal["probability", "logit"] = "probability"
+    batch_size: int = 256
+    device: str | None = None
+    workers: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfMeasure:
+    """Of ``tepui measure``.
+
+    Attributes:
+        rule: How members are combined.
+        device: Where to compute; a GPU if there is one.
+    """
+
+    rule: Rule = "probability"
+    device: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class OfPredict:
     """Of ``tepui predict``.
 
@@ -137,14 +168,38 @@ class OfPredict:
     workers: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class OfSweep:
+    """Of ``tepui sweep``.
+
+    Attributes:
+        held_out: Share of the training data to score on.
+        logits_in: How logits are stored, which no search reads: float32, float16 for
+            half the space, or none.
+        executor: As that of tepui reproduce.
+        retries: How often an ensemble is taken up again after its worker died.
+        track: As that of tepui train, for every run.
+    """
+
+    held_out: float = 0.1
+    logits_in: LogitType = "float32"
+    executor: Any = None
+    retries: int = 2
+    track: Any = None
+
+
 # Fields of TrainingSpec and ExecutionSpec that commands say in their own way.
 SAID = {
     "train": ("method", "epochs", "loss", "optimizer", "augment"),
     "compare": ("method", "epochs", "loss", "keep", "stop_after"),
-    "sweep": ("method", "epochs", "keep", "stop_after", "data_parallel"),
+    "sweep": (
+        *("method", "epochs", "loss", "keep"),
+        *("workers", "stop_after", "data_parallel"),
+    ),
 }
 OWN = {"train": OfTrain, "compare": OfCompare, "evaluate": OfEvaluate}
-OWN |= {"predict": OfPredict}
+OWN |= {"predict": OfPredict, "calibrate": OfCalibrate, "measure": OfMeasure}
+OWN["sweep"] = OfSweep
 
 
 def settings_of(command: str) -> dict[str, Setting]:
@@ -176,15 +231,16 @@ def described(owner: type) -> dict[str, str]:
     return {each.arg_name: " ".join((each.description or "").split()) for each in said}
 
 
-def read_settings(command: str, words: Sequence[str] | None) -> dict[str, Any]:
+def read_settings(command: str, words: Sequence[Text] | None) -> dict[str, Any]:
     """Return what was set of a command, by name; what comes later counts.
 
     Raises:
         ValueError: If a name is not known, or a value is of another type.
 
     Example:
-        >>> read_settings("train", ["batch_size=32", "schedule=Cosine(warmup=2)"])
-        {'batch_size': 32, 'schedule': Cosine(warmup=2)}
+        >>> given = [Text("batch_size=32", "set"), Text("schedule=Constant", "set")]
+        >>> read_settings("train", given)
+        {'batch_size': 32, 'schedule': Constant(warmup=0.0)}
     """
     from tepui.core.spec import read
     from tepui.core.types import check_types
@@ -197,7 +253,13 @@ def read_settings(command: str, words: Sequence[str] | None) -> dict[str, Any]:
             raise ValueError(f"{said}; tepui settings explains them")
         require(bool(equals and text), name, "be given a value: --set NAME=VALUE", word)
         plain = text in ("None", "none") or name not in KINDS
-        value = _plain(name, text) if plain else read(text, KINDS[name], own=True)
+        value = (
+            plain_value(name, text)
+            if plain
+            else read(text, KINDS[name], own=word.typed)
+        )
+        if name == "extractor":
+            value = Text(text, "extractor", word.typed)
         if Path in get_args(_hint(known[name].owner, name)):
             value = Path(value)
         check_types(known[name].owner, {name: value})
@@ -210,7 +272,7 @@ def _hint(owner: type, name: str) -> Any:
     return found
 
 
-def _plain(name: str, text: str) -> Any:
+def plain_value(name: str, text: str) -> Any:
     """Return a plain value; text needs no quotes, and words of JSON are Python's."""
     value = parsed(text, name, own=True)
     spelled = {"true": True, "false": False, "null": None}

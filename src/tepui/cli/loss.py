@@ -20,7 +20,7 @@ def loss_for(loss: Text | None, data: Dataset[Any]) -> Loss:
         named: Loss = loss.read()
         return named
     targets = targets_of(data)
-    kinds = {
+    kinds: dict[Any, str] = {
         (1, True): (
             "numbers to predict: --loss MSE, --loss GaussianNLL, which learns their "
             "noise too, or --loss Quantiles"

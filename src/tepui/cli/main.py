@@ -6,19 +6,26 @@ Help, versions and mistakes are answered before torch is loaded.
 import os
 import sys
 from collections.abc import Callable, Sequence
+from types import ModuleType
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from tepui.cli import (
+    calibrate,
+    claims,
     compare,
     config,
     corrupt,
     data,
     doctor,
+    evaluate,
     export,
+    measure,
     predict,
     report,
+    reproduce,
     settings,
+    sweep,
     theory,
     train,
     verify,
@@ -41,28 +48,18 @@ Own images: tepui train --data 'ImageFolder(path=FOLDER)'
 Own table:  tepui train --data 'Table(path=FILE.csv, target=COLUMN)'
 All commands: tepui --help. One of them: tepui train --help. This machine: tepui doctor
 """
-GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
-    "Your data": (
-        train.train,
-        compare.compare,
-        predict.predict,
-        report.report,
-        export.export,
-    ),
-    "Look inside": (
-        verify.verify,
-        settings.settings,
-        doctor.doctor,
-        data.data,
-        corrupt.corrupt,
-    ),
-    "Research": (theory.theory,),
+GROUPS: dict[str, tuple[ModuleType, ...]] = {
+    "Your data": (train, compare, calibrate, evaluate, predict, report, export),
+    "Look inside": (measure, verify, settings, doctor, data, corrupt, sweep),
+    "Research": (reproduce, claims, theory),
 }
-MODULES = (
-    *(train, compare, predict, report, export),
-    *(verify, settings, doctor, data, corrupt, theory),
-)
-EXAMPLES = {module.__name__.rpartition(".")[2]: module.EXAMPLES for module in MODULES}
+# Each module's function of its own name.
+COMMANDS: dict[str, Callable[..., None]] = {
+    name: getattr(module, name)
+    for modules in GROUPS.values()
+    for module in modules
+    for name in [module.__name__.rpartition(".")[2]]
+}
 # Commands whose work torchrun's processes share, and how others share theirs.
 OVER_RANKS = ("train", "compare", "evaluate")
 INSTEAD = {
@@ -87,12 +84,11 @@ def build() -> App:
         config=config.from_files,
         error_formatter=_said,
     )
-    for number, (title, functions) in enumerate(GROUPS.items()):
+    for number, (title, modules) in enumerate(GROUPS.items()):
         group = Group(title, sort_key=number)
-        for function in functions:
-            app.command(
-                function, group=group, help_epilogue=_examples(function.__name__)
-            )
+        for module in modules:
+            function = COMMANDS[module.__name__.rpartition(".")[2]]
+            app.command(function, group=group, help_epilogue=_examples(module))
     app.register_install_completion_command(group=Group("Completion", sort_key=9))
     return app
 
@@ -132,8 +128,8 @@ def _said(error: CycloptsError) -> str:
     return f"{_speaker()}: {said}\n{where} --help shows all options"
 
 
-def _examples(name: str) -> str:
-    lines = "\n".join(f"    {example}" for example in EXAMPLES[name])
+def _examples(module: ModuleType) -> str:
+    lines = "\n".join(f"    {example}" for example in module.EXAMPLES)
     return f"Examples:\n\n{lines}"
 
 

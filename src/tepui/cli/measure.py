@@ -5,65 +5,54 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from cyclopts import Parameter
 from rich.table import Table
-from torch import nn
 
 from tepui.cli.console import console, table
-from tepui.cli.datasets import Data, data_for, place_of, run_part, unfamiliar
-from tepui.cli.folders import RUNS, folder_for
-from tepui.cli.members import check_places, is_saved, named_ensemble
-from tepui.cli.own_functions import own_functions
-from tepui.cli.remembered import options_again
-from tepui.cli.score_tables import detection_table
-from tepui.core.checks import one_of, require
-from tepui.core.free_folder import is_free
-from tepui.core.replacing import check_writable, write_bytes
-from tepui.core.storage import write_document
-from tepui.evaluation.evaluate import evaluate
-from tepui.evaluation.measure import EnsembleMeasurement
-from tepui.evaluation.measure import measure as measured
-from tepui.evaluation.scores import Scores
-from tepui.evaluation.stored_logits import read_logits
-from tepui.metrics import pairwise_disagreement
-from tepui.report.drawing import as_png
-from tepui.report.measurements import disagreement_of_pairs, sharpness_of_members
-from tepui.report.measures import shown_name
-from tepui.sharpness import (
-    average_case,
-    fisher_rao,
-    fisher_trace,
-    hessian_trace,
-    relative_flatness,
-    worst_case,
+from tepui.cli.values import (
+    Data,
+    DataSets,
+    Extractor,
+    Functions,
+    Models,
+    Settings,
+    Whole,
+    functions_named,
 )
-from tepui.studies.stored_measures import FILE, FOLDERS, KIND
-from tepui.studies.trained import EVALUATION
-from tepui.training.run_folder import RunFolder
+from tepui.core.checks import require
 
-KINDS = ("sharpness", "diversity", "ood")
-NEAR = (worst_case, average_case)  # the measures of a neighborhood, of one size or more
-EXAMPLE = (
-    "tepui measure a.pt b.pt --model ResNet18 --data CIFAR10 --what sharpness,diversity"
+if TYPE_CHECKING:
+    from tepui.evaluation.measure import EnsembleMeasurement
+    from tepui.evaluation.scores import Scores
+
+NEAR = ("worst_case", "average_case")  # of a neighborhood, of one size or more
+ALWAYS = (*NEAR, "fisher_rao", "relative_flatness", "fisher_trace", "hessian_trace")
+Kind = Literal["sharpness", "diversity", "ood"]
+SEVERAL = Parameter(consume_multiple=True)
+EXAMPLES = (
+    "tepui measure runs/sam",
+    "tepui measure a.pt b.pt --model ResNet18 --data CIFAR10 --what diversity",
+    "tepui measure runs/sam --what sharpness --rho 0.05 0.1 0.2",
 )
 
 
 def measure(
     checkpoints: list[Path],
+    /,
+    *,
     data: Data | None = None,
-    model: Callable[[], nn.Module] | None = None,
-    models: list[str] | None = None,
-    extractor: str | None = None,
-    what: str = "sharpness,diversity",
-    measures: list[str] | None = None,
-    ood: dict[str, Data] | None = None,
-    samples: int = 500,
-    rho: float | list[float] = 0.5,
-    rule: Literal["probability", "logit", "vote"] = "probability",
-    seed: int = 0,
-    device: str | None = None,
+    model: Models | None = None,
+    extractor: Extractor | None = None,
+    what: Annotated[tuple[Kind, ...], SEVERAL] = ("sharpness", "diversity"),
+    measures: Functions | None = None,
+    ood: DataSets | None = None,
+    samples: Whole = 500,
+    rho: Annotated[tuple[float, ...], SEVERAL] = (0.5,),
+    seed: Whole = 0,
     out: Path | None = None,
+    set: Settings | None = None,
 ) -> None:
     """Measure sharpness and diversity of trained models.
 
@@ -73,141 +62,151 @@ def measure(
         data: The data set; sharpness is measured on its training part, diversity and
             accuracy on its test part. What a run was trained on by default; required
             for other folders and for weights.
-        model: The architecture that the weights fit; not needed for a run's folder.
-        models: One architecture per member instead, where they differ: --models
-            ResNet18 mypackage.Net mypackage.make_net
-        extractor: What made the extractor that members share, needed only where it is
+        model: The architecture that the weights fit, or one for each; not needed for a
+            run's folder.
+        extractor: What made the extractor that members share, needed only if it is
             your own: as --extractor of tepui train named it.
-        what: What to measure, separated by commas: sharpness,diversity,ood
+        what: What to measure; ood needs --ood.
         measures: Your own measures of sharpness, by path, beside tepui's, which need
-            no name: --measures mypackage.my_measure
-        ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as: --ood
-            noise=UniformNoise
+            no name, such as mypackage.my_measure.
+        ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as
+            noise=UniformNoise.
         samples: Number of training samples on which sharpness is measured.
         rho: Size of the neighborhood for worst and average case, or several, with a
-            row each: --rho 0.05 0.1 0.2
-        rule: How members are combined.
+            row each.
         seed: Seed of all random draws.
-        device: Where to compute; a GPU if there is one.
         out: The folder; by default the next free measure-NNN in that of a run, whose
             page (tepui report) then shows what was measured, and for weights in runs.
+        set: The rule or the device, such as device=cpu; tepui settings --of measure
+            explains them.
     """
-    kinds = [kind.strip() for kind in what.split(",")]
-    for kind in kinds:
-        one_of("--what", kind, KINDS)
-    require(("ood" in kinds) == bool(ood), "--ood", "go with --what ood", ood)
-    radii = rho if isinstance(rho, list) else [rho]
-    require(len({*radii}) == len(radii) > 0, "--rho", "be different numbers", radii)
-    always = _measures(samples, radii)
-    named_so = (
-        "name further functions by path, such as mypackage.my_measure; tepui's are "
-        f"measured without it ({', '.join(always)})"
-    )
-    for path in measures or ():
-        module, _, name = path.rpartition(".")
-        require(bool(module) and name not in always, "--measures", named_so, path)
-    functions = own_functions("--measures", measures or ())
-    require(not functions or "sharpness" in kinds, "--what", "hold sharpness", what)
-    require(len(checkpoints) > 0, "checkpoints", "name at least one file", [])
+    from tepui.cli.datasets import data_for, place_of, run_part, unfamiliar
+    from tepui.cli.folders import RUNS, folder_for
+    from tepui.cli.further import OfMeasure, read_settings
+    from tepui.cli.members import check_places, is_saved, named_ensemble
+    from tepui.cli.remembered import said_again
+    from tepui.cli.score_tables import detection_table
+    from tepui.core.free_folder import is_free
+    from tepui.core.replacing import check_writable, write_bytes
+    from tepui.core.storage import write_document
+    from tepui.evaluation.evaluate import evaluate
+    from tepui.evaluation.measure import measure as measured
+    from tepui.evaluation.stored_logits import read_logits
+    from tepui.metrics import pairwise_disagreement
+    from tepui.report.drawing import as_png
+    from tepui.report.measurements import disagreement_of_pairs, sharpness_of_members
+    from tepui.studies.stored_measures import FILE, KIND
+    from tepui.training.run_folder import RunFolder
+
+    further = OfMeasure(**read_settings("measure", set))
+    require(("ood" in what) == bool(ood), "--ood", "go with --what ood", [*(ood or ())])
+    require(len({*rho}) == len(rho), "--rho", "be different numbers", rho)
+    functions = functions_named("--measures", measures)
+    for name in functions:
+        require(name not in ALWAYS, "--measures", "be none of tepui's", name)
+    require(not functions or "sharpness" in what, "--what", "hold sharpness", what)
     check_places(checkpoints)
-    source = data_for(data, checkpoints[0])
-    within = checkpoints[0] if is_saved(checkpoints) else RUNS
+    run = checkpoints[0]
+    source = data_for(None if data is None else data.read(), run)
+    within = run if is_saved(checkpoints) else RUNS
     folder = folder_for("measure", out, resume=False, within=within)
     if not is_free(folder):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
     check_writable(folder)
-    place = place_of(device)
-    run, tested = checkpoints[0], bool({"diversity", "ood"} & {*kinds})
-    train = run_part(source, run, train=True) if "sharpness" in kinds else None
-    test = run_part(source, run, train=False) if tested else None
+    train = run_part(source, run, train=True) if "sharpness" in what else None
+    test = run_part(source, run, train=False) if {*what} - {"sharpness"} else None
     known = train if test is None else test
-    ensemble = named_ensemble(checkpoints, model, models, known, extractor).to(place)
+    ensemble = named_ensemble(checkpoints, model, known, extractor)
+    ensemble = ensemble.to(place_of(further.device))
     if ensemble.preparation is not None and known is not None:
         ensemble.preparation.check_table(known)
+    settings = {"data": type(known).__name__, "rule": further.rule, "seed": seed}
     document: dict[str, Any] = {
         "checkpoints": [str(path) for path in checkpoints],
-        "settings": {"data": type(known).__name__, "rule": rule, "seed": seed},
+        "settings": settings,
     }
+    terminal = console()
     if train is not None:
-        with console().status("measuring sharpness"):
-            measures_taken = always | _sampling(functions, samples)
-            taken = measured(ensemble, train, measures_taken, seed=seed)
-        sharpness = _by_radius(taken, radii)
+        with terminal.status("measuring sharpness"):
+            taken = measured(
+                ensemble, train, _measures(functions, samples, rho), seed=seed
+            )
+        sharpness = _by_radius(taken, rho)
         document["sharpness"] = {n: m.document() for n, m in sharpness.items()}
-        _draw(folder / "sharpness.png", sharpness_of_members(sharpness))
-        console().print(_sharpness_table(sharpness))
+        drawn = as_png(sharpness_of_members(sharpness))
+        write_bytes(folder / "sharpness.png", drawn)
+        terminal.print(_sharpness_table(sharpness))
     if test is not None:
+        sets = {name: text.read() for name, text in (ood or {}).items()}
         evaluation = evaluate(
             ensemble,
             test,
-            ood=unfamiliar(ood, test),
-            rule=rule,
-            precision=RunFolder(checkpoints[0]).exam_precision(),
+            ood=unfamiliar(sets, test),
+            rule=further.rule,
+            precision=RunFolder(run).exam_precision(),
             out=folder,
         )
-    if "diversity" in kinds:
+    if "diversity" in what:
         document["diversity"] = evaluation.clean.document()
         if len(ensemble) > 1:
             pairs = pairwise_disagreement(read_logits(folder).clean[0])
-            _draw(folder / "disagreement.png", disagreement_of_pairs(pairs))
-        console().print(_diversity_table(evaluation.clean))
-    if "ood" in kinds:
+            drawn = as_png(disagreement_of_pairs(pairs))
+            write_bytes(folder / "disagreement.png", drawn)
+        terminal.print(_diversity_table(evaluation.clean))
+    if "ood" in what:
         document["ood"] = evaluation.document()["ood"]
-        console().print(detection_table(evaluation))
+        terminal.print(detection_table(evaluation))
     write_document(folder / FILE, KIND, document)
-    console().print(f"written to {folder}")
-    again = options_again(run, data, model, models, extractor)
-    console().print(f"next: {_next(checkpoints, folder, again)}", markup=False)
+    terminal.print(f"written to {folder}")
+    again = said_again(data=data, model=model)
+    terminal.print(f"next: {_next(checkpoints, folder, again)}")
 
 
 def _next(checkpoints: Sequence[Path], folder: Path, again: str) -> str:
     """Return what to type after a measurement, with options that it needs again."""
+    from tepui.cli.members import is_saved
+    from tepui.studies.stored_measures import FOLDERS
+    from tepui.studies.trained import EVALUATION
+
     places = " ".join(map(str, checkpoints))
     if not is_saved(checkpoints):
         return f"tepui evaluate {places}, with the same --model"
-    evaluated = (checkpoints[0] / EVALUATION).exists()
-    if not evaluated:
+    if not (checkpoints[0] / EVALUATION).exists():
         return f"tepui evaluate {places}{again}"
     there = folder.resolve() in checkpoints[0].resolve().glob(FOLDERS)
     what = "these too" if there else f"what lies in its folders {FOLDERS}"
     return f"tepui report {places} --open, which shows {what}"
 
 
-def _measures(samples: int, radii: list[float]) -> dict[str, Callable[..., Any]]:
-    near = {f.__name__: partial(f, rho=radii) for f in NEAR}
-    others = (fisher_rao, relative_flatness, fisher_trace, hessian_trace)
-    return _sampling(near | {f.__name__: f for f in others}, samples)
+def _measures(
+    functions: Mapping[str, Callable[..., Any]], samples: int, radii: Sequence[float]
+) -> dict[str, Callable[..., Any]]:
+    """Return all measures, with a limit of samples where they take one."""
+    from tepui import sharpness
+
+    measures = {name: getattr(sharpness, name) for name in ALWAYS}
+    measures |= {name: partial(measures[name], rho=[*radii]) for name in NEAR}
+    return {
+        name: partial(function, num_samples=samples)
+        if "num_samples" in signature(function).parameters
+        else function
+        for name, function in {**measures, **functions}.items()
+    }
 
 
 def _by_radius(
-    taken: Mapping[str, EnsembleMeasurement], radii: list[float]
-) -> dict[str, EnsembleMeasurement]:
+    taken: Mapping[str, "EnsembleMeasurement"], radii: Sequence[float]
+) -> dict[str, "EnsembleMeasurement"]:
     """Return measurements with those of several radii named by them."""
     shown = {
-        f"{f.__name__}[{number}]": f"{f.__name__} (rho={radius})"
-        for f in NEAR
+        f"{name}[{number}]": f"{name} (rho={radius})"
+        for name in NEAR
         for number, radius in enumerate(radii)
     }
     return {shown.get(name, name): measurement for name, measurement in taken.items()}
 
 
-def _sampling(
-    measures: Mapping[str, Callable[..., Any]], samples: int
-) -> dict[str, Callable[..., Any]]:
-    """Limit the number of samples of the measures that take such a limit."""
-    return {
-        name: partial(function, num_samples=samples)
-        if "num_samples" in signature(function).parameters
-        else function
-        for name, function in measures.items()
-    }
-
-
-def _draw(file: Path, figure: Any) -> None:
-    write_bytes(file, as_png(figure))
-
-
-def _sharpness_table(sharpness: dict[str, EnsembleMeasurement]) -> Table:
+def _sharpness_table(sharpness: Mapping[str, "EnsembleMeasurement"]) -> Table:
     members = len(next(iter(sharpness.values())).members)
     numbers = [f"member {number + 1}" for number in range(members)]
     numbers.append("mean ± standard error")
@@ -220,7 +219,9 @@ def _sharpness_table(sharpness: dict[str, EnsembleMeasurement]) -> Table:
     return table(title, ("measure", *numbers), rows, numbers=numbers)
 
 
-def _diversity_table(scores: Scores) -> Table:
+def _diversity_table(scores: "Scores") -> Table:
+    from tepui.report.measures import shown_name
+
     rows = [
         (shown_name(name), f"{value:.4f}" if math.isfinite(value) else "undefined")
         for name, value in scores.values().items()

@@ -32,7 +32,7 @@ def check_places(places: Sequence[Path]) -> None:
 
 
 def extractor_of(
-    named: str | None, data: Dataset[Any] | None
+    named: Text | None, data: Dataset[Any] | None
 ) -> Callable[[], nn.Module] | None:
     """Return what makes the extractor of one's own that members share, if one does."""
     return None if named is None or data is None else front_named(named, data)
@@ -42,7 +42,7 @@ def named_ensemble(
     places: Sequence[Path],
     models: Sequence[Text] | None,
     data: Dataset[Any] | None,
-    extractor: str | None = None,
+    extractor: Text | None = None,
 ) -> Ensemble:
     """Load a saved ensemble, or make one of weights, a file or folder per member."""
     check_places(places)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tepui.cli.console import console
 from tepui.cli.further import OfPredict, read_settings
-from tepui.cli.values import Data, Models, Words
+from tepui.cli.values import Data, Extractor, Models, Settings
 
 EXAMPLES = (
     "tepui predict runs/sam photos --out predictions.csv",
@@ -21,11 +21,11 @@ def predict(
     out: Path = Path("predictions.csv"),
     data: Data | None = None,
     model: Models | None = None,
-    extractor: str | None = None,
+    extractor: Extractor | None = None,
     probabilities: bool = False,
     level: float = 0.99,
     overwrite: bool = False,
-    set: Words | None = None,
+    set: Settings | None = None,
 ) -> None:
     """Write what a trained ensemble predicts for new data.
 

@@ -62,7 +62,8 @@ def _identity(made_by: Any) -> tuple[Any, dict[str, Any]]:
 
 def is_known(kind: Any) -> bool:
     """Return whether a class is one of tepui's data sets."""
-    return kind.__module__.partition(".")[0] == "tepui"
+    module: str = kind.__module__
+    return module.partition(".")[0] == "tepui"
 
 
 def _resolved(place: str | None, origin: Origin | None) -> Path | None:

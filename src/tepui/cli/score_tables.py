@@ -9,10 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from tepui.cli.console import table
+from tepui.core.task import CLASSIFICATION
 from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
 from tepui.evaluation.class_words import nouns_of
 from tepui.evaluation.ood import MISTAKES, SUREST
-from tepui.evaluation.results import Evaluation
+from tepui.evaluation.results import (
+    Evaluation,
+    guessing_in_words,
+    promise_in_words,
+    shifts_worse_than_guessing,
+)
 from tepui.evaluation.task_scores import TaskScores
 from tepui.report.by_class import class_count, shown_places
 from tepui.report.measures import ACCURACY, MEASURES, RMSE, shown_name
@@ -55,6 +61,21 @@ SINGULAR = {
     "label_eces": "ece",
 }
 Row = list[str | Text]
+
+
+def shown(evaluation: Evaluation, of: str) -> Iterator[Table | str]:
+    """Yield the tables and sentences on an evaluation of something."""
+    what = "classes" if evaluation.task == CLASSIFICATION else "outputs"
+    yield score_table(evaluation, f"{evaluation.classes} {what}, {of}")
+    yield from (*part_tables(evaluation), *class_tables(evaluation))
+    if evaluation.ood or evaluation.mistakes:
+        yield detection_table(evaluation)
+    for sentence in (shift_sentence, selective_sentence, promise_in_words):
+        if said := sentence(evaluation):
+            yield said
+    if evaluation.only_guesses:
+        yield guessing_in_words(evaluation)
+    yield from shifts_worse_than_guessing(evaluation)
 
 
 def score_table(evaluation: Evaluation, title: str) -> Table:

@@ -4,7 +4,9 @@ from typing import Literal
 
 from tepui.cli.console import console, table
 
-Command = Literal["train", "compare", "sweep", "evaluate", "predict"]
+Command = Literal[
+    "train", "compare", "sweep", "evaluate", "predict", "calibrate", "measure"
+]
 EXAMPLES = (
     "tepui settings",
     "tepui settings schedule",
@@ -27,8 +29,5 @@ def settings(name: str | None = None, /, *, of: Command = "train") -> None:
     if name is not None:
         one_of("name", name, known)
         known = {name: known[name]}
-    rows = [
-        (name, written(each.default), each.about)
-        for name, each in known.items()
-    ]
+    rows = [(name, written(each.default), each.about) for name, each in known.items()]
     console().print(table(f"tepui {of} --set", ("name", "default", "what"), rows))

@@ -1,78 +1,47 @@
 """``tepui sweep``: hyperparameters of a recipe, or of one's own job."""
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
-
-from rich.table import Table
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from tepui.cli.console import console, table
-from tepui.cli.datasets import Data
-from tepui.cli.executors import DEFAULT_RAY, DEFAULT_SLURM, executor_named
-from tepui.cli.known import KnownLoss
-from tepui.cli.loss import loss_named
-from tepui.cli.own_trials import check_unused, own_trials, written_settings
-from tepui.cli.plan_table import plan_table
-from tepui.cli.reproduce import admit_modules, progress_bar, workers_for
-from tepui.cli.tracking import TrackerName, trackers_named
+from tepui.cli.values import Data, Loss, Method, Model, Settings, Size, Whole, Words
 from tepui.core.checks import require
-from tepui.core.counted import counted
-from tepui.core.provenance import with_short_paths
-from tepui.core.replacing import check_writable
-from tepui.core.storage import seal
-from tepui.evaluation.stored_logits import LogitType
-from tepui.methods import DeepEnsemble, Method
-from tepui.papers.recipe import Order, Recipe, Size, look_up
-from tepui.papers.reproduce import check_needs, cost
-from tepui.papers.writing import as_json, as_markdown, free_paths, write_files
-from tepui.studies import estimate
-from tepui.studies.describe import TITLE, describe
-from tepui.studies.executors import RETRIES, ExecutorName, Ray, Slurm
-from tepui.studies.jobs import merged
-from tepui.studies.specifications import Trial
-from tepui.studies.store import IN_SILENCE, Store
-from tepui.studies.sweep import Outcome, Row, Search, peeking, searches
-from tepui.studies.sweep import sweep as carry_out_all
-from tepui.training import SGD, AdamW, ExecutionSpec, TrainingSpec
-from tepui.training.described import environment_of, to_jsonable
 
-EXAMPLE = "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4"
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tepui.studies.specifications import Trial
+    from tepui.studies.sweep import Outcome, Row, Search
+
+EXAMPLES = (
+    "tepui sweep --method SAM --data Digits --grid rho=0.05,0.1,0.2",
+    "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4",
+    "tepui sweep --data 'ImageFolder(path=photos)' --grid lr=0.1,0.2 --dry-run",
+)
 FILES = ("sweep.json", "table.md")
 _WRITTEN = "be written NAME=VALUE,VALUE,…"
 
 
 def sweep(
-    settings: Mapping[str, Any],
     recipe: str | None = None,
-    grid: list[str] | None = None,
+    /,
+    *,
+    grid: Words | None = None,
     size: Size | None = None,
     data: Data | None = None,
-    model: Callable[[], nn.Module] | None = None,
+    model: Model | None = None,
     method: Method | None = None,
-    members: int | None = None,
-    epochs: int | None = None,
-    optimizer: SGD | AdamW | None = None,
-    loss: KnownLoss | None = None,
-    label_smoothing: float | tuple[float, ...] = 0.0,
-    class_weights: list[float] | Literal["balanced"] | None = None,
-    held_out: float = 0.1,
-    ensembles: int = 1,
+    members: Whole | None = None,
+    epochs: Whole | None = None,
+    loss: Loss | None = None,
+    ensembles: Whole = 1,
     out: Path = Path("sweeps"),
     store: Path = Path("runs/store"),
-    logits_in: LogitType = "float32",
-    workers: int | None = None,
-    executor: ExecutorName = "processes",
-    retries: int = RETRIES,
-    ray: Ray = DEFAULT_RAY,
-    slurm: Slurm = DEFAULT_SLURM,
+    workers: Whole | None = None,
     dry_run: bool = False,
-    track: list[TrackerName] | None = None,
     overwrite: bool = False,
-    device: str | None = None,
+    set: Settings | None = None,
 ) -> None:
     """Choose hyperparameters on held-out training data.
 
@@ -81,60 +50,63 @@ def sweep(
     again. Test data are not read.
 
     Args:
-        settings: Further fields of TrainingSpec and ExecutionSpec, one option each, of
-            a job of your own.
-        recipe: Name such as ``sharpbalance/figure7``, or with one panel; only from the
-            command line.
-        grid: For each hyperparameter its values, such as ``rho=0.02,0.05,0.1`` or
-            ``width=8,16``. A name is a field of the method, optimizer or loss,
-            ``sparsity``, an argument of the model, ``members``, ``epochs`` or
-            ``batch_size``.
-        size: Of the recipe: ``paper``, ``medium``, ``small`` (the default) or
-            ``smoke``.
+        recipe: Name such as sharpbalance/figure7, or with one panel.
+        grid: For each hyperparameter its values, such as rho=0.02,0.05,0.1 or
+            width=8,16. A name is a field of the method, optimizer or loss, sparsity, an
+            argument of the model, members, epochs or batch_size.
+        size: Of the recipe: paper, medium, small (the default) or smoke.
         data: Your own data set, instead of a recipe; its training part is used.
         model: The members' architecture there; ConvNet by default. Number of classes,
             channels and image size follow from the data unless given.
         method: How to train there; DeepEnsemble by default.
         members: Members per ensemble there; three by default.
         epochs: Length of each run there; 12 by default.
-        optimizer: SGD (learning rate 0.1) by default there, or AdamW.
         loss: What members minimize there, which says what their outputs mean and by
             which scores is chosen; CrossEntropy by default.
-        label_smoothing: Share of each target spread over all classes by CrossEntropy
-            there; one value, or one per member.
-        class_weights: A factor on the loss of every class by CrossEntropy there, or
-            balanced.
-        held_out: Share of the training data to score on.
         ensembles: Repetitions of each combination, of a recipe at most its own.
         out: Folder of the results, one inside it for each recipe and the names in the
             grid.
-        store: Folder of trained ensembles, shared with ``tepui reproduce``.
-        logits_in: How logits are stored, which no search reads: float32, float16 for
-            half the space, or none.
-        workers: Ensembles to train at once; by default one per available processor, on
-            a GPU no more than its memory holds, and one at ``paper`` and ``medium``
-            size; by ray and slurm as many as they have room for.
-        executor: Who trains: ``processes`` of this machine, ``ray`` or ``slurm``, which
-            the extras of these names install. The folder must then lie where all
-            machines reach it.
-        retries: How often an ensemble is taken up again after its worker died.
-        ray: Of executor ray.
-        slurm: Of executor slurm.
-        dry_run: Only show what is left to do and what it costs.
-        track: Show every run in tensorboard (event files in its folder), mlflow or
-            wandb, or several of them; the extra track installs them.
+        store: Folder of trained ensembles, shared with tepui reproduce.
+        workers: Ensembles to train at once; by default as tepui reproduce has it.
+        dry_run: Only show what is left to do.
         overwrite: Replace existing results; trained ensembles are kept.
-        device: Where to train; a GPU if there is one.
+        set: Anything else, such as held_out=0.2; tepui settings --of sweep lists it.
     """
-    values = parsed(grid or [])
-    execution = IN_SILENCE
+    job: dict[str, Any] = {"data": data, "model": model, "method": method}
+    job |= {"members": members, "epochs": epochs, "loss": loss}
+    from dataclasses import fields, replace
+    from itertools import chain
+
+    from tepui.cli.further import read_settings
+    from tepui.cli.plan import plan_table, progress_bar, workers_for
+    from tepui.cli.tracking import trackers_named
+    from tepui.core.counted import counted
+    from tepui.core.provenance import with_short_paths
+    from tepui.core.replacing import check_writable
+    from tepui.core.storage import seal
+    from tepui.papers.reproduce import check_needs, cost
+    from tepui.papers.writing import as_json, free_paths, write_files
+    from tepui.studies.describe import TITLE, describe
+    from tepui.studies.executors import Processes
+    from tepui.studies.jobs import merged
+    from tepui.studies.store import IN_SILENCE, Store
+    from tepui.studies.sweep import peeking, searches
+    from tepui.studies.sweep import sweep as carry_out_all
+    from tepui.training import TrainingSpec
+    from tepui.training.described import environment_of
+
+    further, values = read_settings("sweep", set), parsed_grid(grid or ())
+    held_out, retries = further.pop("held_out", 0.1), further.pop("retries", 2)
+    trains = further.pop("executor", None) or Processes()
+    shared = {"callbacks": trackers_named(further.pop("track", None))}
+    on_shelf = {
+        name: further.pop(name) for name in ("device", "logits_in") if name in further
+    }
     if recipe is not None:
-        size = size or "small"
-        _check_left_out(data=data, model=model, method=method, members=members)
-        _check_left_out(epochs=epochs, optimizer=optimizer, class_weights=class_weights)
-        _check_left_out(loss=loss, label_smoothing=label_smoothing or None)
-        check_unused(settings, TrainingSpec, ExecutionSpec)
-        trials, name = _of_recipe(recipe, size), f"{size}/{recipe}"
+        for name, value in {**job, **further}.items():
+            require(value is None, name, "be left out with a recipe", value)
+        trials = _of_recipe(recipe, size or "small")
+        name = f"{size or 'small'}/{recipe}"
     elif data is None:
         raise ValueError(
             "the name of a figure or table must be given (tepui reproduce --list shows "
@@ -142,23 +114,13 @@ def sweep(
         )
     else:
         require(size is None, "--size", "go with a recipe", size)
-        training = {
-            "method": method or DeepEnsemble(),
-            "epochs": 12 if epochs is None else epochs,
-            "optimizer": optimizer or SGD(),
-            "loss": loss_named(loss, label_smoothing, class_weights),
-            **written_settings(settings, TrainingSpec),
-        }
-        trials = own_trials(
-            data, model, 3 if members is None else members, ensembles, training
-        )
-        execution = replace(execution, **written_settings(settings, ExecutionSpec))
-        name = f"own/{_title(trials[0])}"
+        of_training = {field.name for field in fields(TrainingSpec)}
+        training = {n: further.pop(n) for n in {*further} & of_training}
+        trials = _own_trials(**job, ensembles=ensembles, training=training)
+        name = f"own/{'-'.join(describe(trials[0])[TITLE].partition('(')[0].split())}"
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
-    shared = {"callbacks": trackers_named(track)}
-    shelf = Store(
-        store, device=device, execution=execution, logits_in=logits_in, shared=shared
-    )
+    execution = replace(IN_SILENCE, **further)
+    shelf = Store(store, execution=execution, shared=shared, **on_shelf)
     whole = merged(chain.from_iterable(search.work for search in planned))
     price = cost(whole, shelf)
     searched = counted(len(planned), "search", "searches")
@@ -168,8 +130,8 @@ def sweep(
         f"{searched}, {ensembles_in_words}, {price.trained} trained, {left} left"
     )
     if peeks := peeking(trials, values):
-        names = ", ".join(peeks)
-        console().print(f"{names} left out: their unlabeled data are test data")
+        peeked = ", ".join(peeks)
+        console().print(f"{peeked} left out: their unlabeled data are test data")
     if dry_run:
         plans = {search.label: merged(search.work) for search in planned}
         console().print(plan_table("search", {**plans, "all": whole}, shelf))
@@ -182,9 +144,9 @@ def sweep(
         outcomes = carry_out_all(
             planned,
             shelf,
-            workers=workers_for(workers, shelf, size or "small", executor),
+            workers=workers_for(workers, shelf, size or "small", trains),
             retries=retries,
-            executor=executor_named(executor, ray, slurm),
+            executor=trains,
             advance=advance,
         )
     pairs = [*zip(planned, outcomes, strict=True)]
@@ -192,7 +154,7 @@ def sweep(
     environment["command"] = with_short_paths(environment["command"])
     about = {
         "recipe": recipe,
-        "size": size,
+        "size": None if recipe is None else size or "small",
         "grid": values,
         "held_out": held_out,
         "ensembles": ensembles,
@@ -202,7 +164,7 @@ def sweep(
     }
     contents = {
         "sweep.json": as_json(seal("sweep", about)),
-        "table.md": "\n".join(map(_markdown, *zip(*pairs, strict=True))).encode(),
+        "table.md": "\n".join(_markdown(*pair) for pair in pairs).encode(),
     }
     write_files(folder, contents, overwrite=overwrite)
     for pair in pairs:
@@ -211,23 +173,30 @@ def sweep(
     console().print(f"next: tepui train or compare with {_best(outcomes)}")
 
 
-def _best(outcomes: Sequence[Outcome]) -> str:
-    """Return what searches have found, in words."""
-    rows = [outcome.chosen for outcome in outcomes if outcome.chosen is not None]
-    if len(rows) != 1:
-        return "the values that were chosen"
-    return ", ".join(f"{name} {value}" for name, value in dict(rows[0].values).items())
+def parsed_grid(words: Sequence[str]) -> dict[str, list[Any]]:
+    """Return the values of each hyperparameter.
+
+    Example:
+        >>> parsed_grid(["rho=0.05,.1", "select=highest,random", "stratified=true"])
+        {'rho': [0.05, 0.1], 'select': ['highest', 'random'], 'stratified': [True]}
+    """
+    from tepui.cli.further import plain_value
+
+    grid: dict[str, list[Any]] = {}
+    for word in words:
+        name, equals, values = word.partition("=")
+        texts = [text.strip() for text in values.split(",")]
+        require(bool(name and equals and all(texts)), "grid", _WRITTEN, word)
+        require(name not in grid, "grid", "name each hyperparameter once", name)
+        grid[name] = [plain_value(name, text) for text in texts]
+    return grid
 
 
-def _check_left_out(**options: Any) -> None:
-    """Raise if an option of one's own jobs is given beside a recipe."""
-    for name, value in options.items():
-        option = f"--{name}".replace("_", "-")
-        require(value is None, option, "be left out with a recipe", value)
-
-
-def _of_recipe(recipe: str, size: Size) -> list[Trial]:
+def _of_recipe(recipe: str, size: Size) -> "list[Trial]":
     """Return the trials of a recipe that are tested."""
+    from tepui.cli.items import admit_modules
+    from tepui.papers.recipe import Order, Recipe, look_up
+
     admit_modules([recipe])
     item, looked_up, panels = look_up(recipe)
     if not isinstance(looked_up, Recipe):
@@ -238,31 +207,49 @@ def _of_recipe(recipe: str, size: Size) -> list[Trial]:
     return trials
 
 
-def _title(trial: Trial) -> str:
-    """Return what a trial trains on what, as the name of a folder."""
-    made_by = describe(trial)[TITLE].partition("(")[0]
-    return "-".join(made_by.split())
+def _own_trials(
+    data: Any,
+    model: Any,
+    method: Any,
+    members: int | None,
+    epochs: int | None,
+    loss: Any,
+    ensembles: int,
+    training: Mapping[str, Any],
+) -> "list[Trial]":
+    """Return one trial of one's own per repetition, which differ in their seeds."""
+    from tepui.cli.architecture import fitted
+    from tepui.cli.datasets import part
+    from tepui.cli.loss import loss_for
+    from tepui.losses import task_of
+    from tepui.methods import DeepEnsemble
+    from tepui.studies.specifications import Samples, Trial, contents_of, seeds
+    from tepui.training import TrainingSpec
+
+    chosen = DeepEnsemble() if method is None else method.read()
+    rule = "name a method that needs no unlabeled data"
+    require(not chosen.needs_unlabeled, "--method", rule, type(chosen).__name__)
+    train = part(data.read(), train=True)
+    spec = TrainingSpec(
+        method=chosen,
+        epochs=12 if epochs is None else epochs,
+        loss=loss_for(loss, train),
+        **training,
+    )
+    samples = Samples(data.read(), contents=contents_of(train))
+    architecture = None if model is None else model.read()
+    factory = fitted(architecture, train, task_of(spec.loss))
+    count = 3 if members is None else members
+    return [
+        Trial(samples, factory, spec, seeds(number, count))
+        for number in range(ensembles)
+    ]
 
 
-def parsed(grid: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the values of each hyperparameter.
-
-    Example:
-        >>> parsed(["rho=0.05,.1", "select=highest,random", "stratified=true"])
-        {'rho': [0.05, 0.1], 'select': ['highest', 'random'], 'stratified': [True]}
-    """
-    parsed_grid: dict[str, list[Any]] = {}
-    for word in grid:
-        name, equals, values = word.partition("=")
-        texts = [text.strip() for text in values.split(",")]
-        require(bool(name and equals and all(texts)), "grid", _WRITTEN, word)
-        require(name not in parsed_grid, "grid", "name each hyperparameter once", name)
-        parsed_grid[name] = [_value(text) for text in texts]
-    return parsed_grid
-
-
-def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
+def document(planned: "Search", outcome: "Outcome") -> dict[str, Any]:
     """Return a search and its outcome ready for JSON."""
+    from tepui.training.described import to_jsonable
+
     chosen = outcome.chosen
     return {
         "label": planned.label,
@@ -280,23 +267,20 @@ def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _value(text: str) -> Any:
-    decimal = f"0{text}" if text.startswith(".") else text  # .5, which JSON refuses
-    try:
-        return json.loads(decimal, parse_constant=str)
-    except json.JSONDecodeError:
-        return text
+def _best(outcomes: "Sequence[Outcome]") -> str:
+    """Return what searches have found, in words."""
+    rows = [outcome.chosen for outcome in outcomes if outcome.chosen is not None]
+    if len(rows) != 1:
+        return "the values that were chosen"
+    return ", ".join(f"{name} {value}" for name, value in dict(rows[0].values).items())
 
 
-def _headings(planned: Search) -> list[str]:
-    return [
-        *planned.combinations[0].values,
-        *planned.criterion.shown,
-        *("n", "chosen"),
-    ]
+def _headings(planned: "Search") -> list[str]:
+    names = planned.combinations[0].values
+    return [*names, *planned.criterion.shown, "n", "chosen"]
 
 
-def _cells(row: Row, planned: Search, outcome: Outcome) -> list[str]:
+def _cells(row: "Row", planned: "Search", outcome: "Outcome") -> list[str]:
     shown = planned.criterion.shown
     scores = [_score(row.scores.get(name, ())) for name in shown]
     if row.diverged:
@@ -307,6 +291,8 @@ def _cells(row: Row, planned: Search, outcome: Outcome) -> list[str]:
 
 
 def _score(values: Sequence[float | None]) -> str:
+    from tepui.studies import estimate
+
     score = estimate(values)
     if not score.count:
         return ""
@@ -314,12 +300,14 @@ def _score(values: Sequence[float | None]) -> str:
     return f"{score.mean:.4f}{error}"
 
 
-def _markdown(planned: Search, outcome: Outcome) -> str:
+def _markdown(planned: "Search", outcome: "Outcome") -> str:
+    from tepui.papers.writing import as_markdown
+
     rows = [_cells(row, planned, outcome) for row in outcome.rows]
     return f"## {planned.label}\n\n{as_markdown(_headings(planned), rows)}"
 
 
-def _shown(planned: Search, outcome: Outcome) -> Table:
+def _shown(planned: "Search", outcome: "Outcome") -> "Table":
     headings = _headings(planned)
     rows = (_cells(row, planned, outcome) for row in outcome.rows)
     return table(planned.label, headings, rows, numbers=headings)

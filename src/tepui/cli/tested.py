@@ -79,7 +79,9 @@ def check_unseen(shifts: Mapping[str, Data] | None, learned: Data | None) -> Non
 
 def learned_from(run: Path) -> Data | None:
     """Return what makes the data of a run; None if nothing known is recorded."""
-    return remembered(run, "data") if _known(recorded_options(run).get("data")) else None
+    return (
+        remembered(run, "data") if _known(recorded_options(run).get("data")) else None
+    )
 
 
 def is_other(data: Data, run: Path) -> bool:
@@ -98,7 +100,7 @@ def _says_its_data(run: Path) -> bool:
 
 
 def _known(text: Any) -> bool:
-    """Return whether the text of a run is of tepui's own data; a share needs no name."""
+    """Return whether the text of a run is of tepui's own data, or is a share."""
     return text is not None and (
         isinstance(text, float | int) or Text(text, "data").is_known()
     )

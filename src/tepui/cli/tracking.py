@@ -1,6 +1,7 @@
 """Trackers by the names that ``--track`` takes."""
 
 from collections.abc import Sequence
+
 from tepui.core.checks import one_of
 from tepui.training import Callback
 

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 from tepui.cli.values import (
     Augmentations,
     Data,
+    Extractor,
     Loss,
     Method,
     Model,
     Optimizer,
+    Settings,
     Share,
     Text,
     Whole,
     Wholes,
-    Words,
 )
 
 if TYPE_CHECKING:
@@ -39,11 +40,11 @@ def train(
     optimizer: Optimizer = Text("SGD", "optimizer"),  # noqa: B008
     augment: Augmentations | None = None,
     validation: Share | None = None,
-    extractor: str | None = None,
+    extractor: Extractor | None = None,
     out: Path | None = None,
     resume: bool = False,
     config: str | None = None,
-    set: Words | None = None,
+    set: Settings | None = None,
 ) -> None:
     """Train one ensemble into a run folder.
 
@@ -97,6 +98,7 @@ def train(
     from tepui.losses import task_of
     from tepui.studies.extracted import FeatureCache
     from tepui.training import exchange_here, fit
+    from tepui.training.progress import Style
     from tepui.training.timeline import in_words
 
     further = read_settings("train", set)
@@ -106,7 +108,7 @@ def train(
     folder = folder_for("train", out, resume)
     check_writable(folder)
     drawn = seeds or [SEED]
-    count = members or (len(drawn) if len(drawn) > 1 else 3)
+    count = (len(drawn) if len(drawn) > 1 else 3) if members is None else members
     heads = Path() if extractor is None else Path(HEADS)  # where the run is kept
     learned = part(data.read(), train=True)
     beside = None if beside is None else beside()
@@ -129,7 +131,7 @@ def train(
         front, head = extractor_and_head(extractor, architecture, learned, task)
         front = front.to(place_of(further.get("device")))
         ensemble = Ensemble.on_features(front, head, count, seed)
-        shown = progress if exchange.writer else "none"
+        shown: Style = progress if exchange.writer else "none"
         cache = FeatureCache(front, folder / FEATURES, shown)
         ensemble.preparation = preparation_of(learned)
         with exchange.writer_first():
@@ -137,6 +139,7 @@ def train(
             beside = None if beside is None else cache.read(beside)
             unseen = cache.read(unseen) if isinstance(unseen, Dataset) else unseen
     chosen = optimizer.read()
+    kept = Keeping(folder, Asked("train", options))
     with resumable(folder, "train", chosen):
         run = fit(
             ensemble.heads,
@@ -148,7 +151,7 @@ def train(
             augment=policies,
             validation=unseen,
             unlabeled=beside,
-            callbacks=[Keeping(folder, Asked("train", options)), *trackers_named(track)],
+            callbacks=[kept, *trackers_named(track)],
             out=folder / heads,
             resume=resume,
             branch_from=None if branch_from is None else branch_from / heads,

@@ -4,7 +4,7 @@ What a value stands for is built when a command asks for it, by :mod:`tepui.core
 """
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
 
@@ -93,6 +93,17 @@ def _list(kind: str) -> Parameter:
     return _several(convert)
 
 
+def _place(_: Any, tokens: Sequence[Token]) -> Any:
+    """Return a run, or the path of a model."""
+    (token,) = tokens
+    return Text(token.value, "extractor", token.source == TYPED)
+
+
+def _setting(token: Token) -> Text:
+    """Return a setting, whose value is read once its name is known."""
+    return Text(token.value, "set", token.source == TYPED)
+
+
 def _named(_: Any, tokens: Sequence[Token]) -> dict[str, Text]:
     """Return data sets by name, of words such as ``noise=UniformNoise``."""
     sets: dict[str, Text] = {}
@@ -131,15 +142,17 @@ Methods = Annotated[list[Text], _list("method")]
 Loss = Annotated[Text, _one("loss")]
 Optimizer = Annotated[Text, _one("optimizer")]
 Augmentations = Annotated[list[Text], _list("augmentation")]
+Executor = Annotated[Text, _one("executor")]
 Functions = Annotated[list[Text], _list("function")]
 DataSets = Annotated[
     dict[str, Text], Parameter(converter=_named, n_tokens=-1, consume_multiple=True)
 ]
 Share = Annotated[float | Text, Parameter(converter=_share, n_tokens=1)]
 Whole = Annotated[int, Parameter(converter=_whole, n_tokens=1)]
-Wholes = Annotated[
-    list[int], _several(lambda token: _whole(int, [token]))
-]
+Wholes = Annotated[list[int], _several(lambda token: _whole(int, [token]))]
+Extractor = Annotated[Text, Parameter(converter=_place, n_tokens=1)]
+Settings = Annotated[list[Text], _several(_setting)]
+Size = Literal["paper", "medium", "small", "smoke"]
 Words = Annotated[list[str], _several(lambda token: token.value)]
 
 

@@ -178,6 +178,7 @@ def values_in(tensor: "Tensor", most: int = 5) -> str:
     """Return in words which values a tensor holds.
 
     Example:
+        >>> import torch
         >>> values_in(torch.tensor([1, -1, 1])), values_in(torch.arange(9.0))
         ('values -1, 1', 'values 0, 1, 2, 3, 4, ..., 8')
     """

@@ -8,7 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-from tepui.core.checks import one_of
+from tepui.core.checks import one_of, require
 
 _TABLE = {
     "method": {"tepui.methods": "A2D DeepEnsemble DivDis GSAM SAM SED SharpBalance"},
@@ -44,8 +44,6 @@ _BASES = {
     "data": ("torch.utils.data", "Dataset"),
     "schedule": ("tepui.training.schedule", "Schedule"),
     "augmentation": ("tepui.data", "Augmentation"),
-    "optimizer": ("torch.optim", "Optimizer"),
-    "loss": ("torch.nn", "Module"),
 }
 EXAMPLES = {
     "method": "SAM(rho=0.1)",
@@ -81,8 +79,15 @@ SharpBalance, got 'SMA' (did you mean 'SAM'?)
     return getattr(import_module(PLACES[kind][name]), name)
 
 
+def takes_own(kind: str) -> bool:
+    """Return whether code of one's own may be of a kind, if a person types its path."""
+    return kind in _BASES
+
+
 def base_of(kind: str) -> type:
     """Return from what a class of one's own must derive to be of a kind."""
+    rule = f"be one of {', '.join(PLACES[kind])}"
+    require(kind in _BASES, kind, rule, "code of your own")
     module, name = _BASES[kind]
     base: type = getattr(import_module(module), name)
     return base

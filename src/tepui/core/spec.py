@@ -25,12 +25,12 @@ from typing import Any, get_args, get_type_hints
 from tepui.core.checks import one_of, require
 from tepui.core.grammar import PLAIN, Call, Word, parsed
 from tepui.core.json_text import as_text
-from tepui.core.names import EXAMPLES, PLACES, base_of, known
+from tepui.core.names import EXAMPLES, PLACES, base_of, known, takes_own
 
 # Kinds whose classes are called later, each time anew.
 LATER = ("model", "data", "function")
 # Kinds that functions of one's own may be of.
-OF_FUNCTIONS = ("model", "loss", "optimizer", "function")
+OF_FUNCTIONS = ("model", "function")
 # Arguments that a command adds.
 ADDED = ("train",)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.+\.py:[^\W\d]\w*")
@@ -225,7 +225,7 @@ def _of_kind(tree: Any, kind: str, own: bool) -> Any:
     call = Call(tree, [], {}) if isinstance(tree, Word) else tree
     if not isinstance(call, Call):
         require(False, kind, f"be written such as {EXAMPLES[kind]}", tree)
-    if call.name in PLACES.get(kind, ()):
+    if call.name in PLACES.get(kind, ()) or not (kind == "function" or takes_own(kind)):
         item = known(kind, call.name)
     else:
         bases = () if kind == "function" else (base_of(kind),)
@@ -243,13 +243,14 @@ def _own_item(
     require(own, argument, rule, path)
     item = imported(path, argument)
     if isinstance(item, type):
-        derived = bool(bases) and issubclass(item, bases)
+        derived = bool(bases) and issubclass(item, bases) and item not in bases
+        derived = derived and not inspect.isabstract(item)
         require(derived, argument, f"be a {_names(bases) or 'function'}", path)
     else:
         rule = (
             "be a function" if not bases else f"be a class derived from {_names(bases)}"
         )
-        require(functions and inspect.isroutine(item), argument, rule, path)
+        require(functions and inspect.isfunction(item), argument, rule, path)
     return item
 
 
@@ -261,7 +262,7 @@ def _called(item: Any, kind: str, given: dict[str, Any]) -> Any:
     if kind in LATER or not isinstance(item, type):
         from tepui.core.types import check_types  # which imports torch
 
-        check_types(item.__init__ if isinstance(item, type) else item, given)
+        check_types(_signed(item), given)
         return partial(item, **given) if given else item
     missing = [key for key in _required(item) if key not in given]
     require(not missing, name, f"be given {' and '.join(missing)}", written(given))
@@ -325,9 +326,14 @@ def _required(item: Any) -> list[str]:
     ]
 
 
+def _signed(item: Any) -> Any:
+    """Return the function whose signature a call of a class or function has."""
+    return vars(item).get("__init__", item.__init__) if inspect.isclass(item) else item
+
+
 def _hints(item: Any) -> dict[str, Any]:
     try:
-        return get_type_hints(item.__init__ if isinstance(item, type) else item)
+        return get_type_hints(_signed(item))
     except (NameError, TypeError):  # annotations that cannot be resolved from outside
         return {}
 

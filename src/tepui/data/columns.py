@@ -29,12 +29,12 @@ SMALLEST = torch.finfo(torch.float32).tiny
 # As a share of the largest number, less than that comes from rounding in float64.
 ROUNDING = 1e-12
 Missing = Literal["refuse", "fill"]
-IGNORE = "leave it out by --data.ignore"
-FILL = "--data.missing fill puts the mean of a column in the place of missing numbers"
+IGNORE = "leave it out by ignore"
+FILL = 'missing="fill" puts the mean of a column in the place of missing numbers'
 # The same of new rows, for an ensemble that learned from rows without gaps.
 TRAIN_TO_FILL = (
-    "fill these cells; an ensemble that is trained with --data.missing fill, or on "
-    'Table(missing="fill"), puts the mean of a column there'
+    "fill these cells; an ensemble that is trained on "
+    'Table(missing="fill") puts the mean of a column there'
 )
 
 

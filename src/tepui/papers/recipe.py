@@ -17,13 +17,13 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tepui.core.checks import one_of, require
-from tepui.papers.overridden import replaced
 from tepui.studies import Departure, Job, Record, Results, Store
 from tepui.studies.departures import DIFFERS, once
 from tepui.studies.jobs import merged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 T = TypeVar("T")
 Size = Literal["paper", "medium", "small", "smoke"]
@@ -93,14 +93,11 @@ class Order(NamedTuple):
         """The overrides that are numbers."""
         return {n: value for n, value in self.overrides.items() if n != "methods"}
 
-    def choose(
-        self, usual: Mapping[str, T], optional: Mapping[str, T] | None = None
-    ) -> dict[str, T]:
-        """Return the methods to train: all usual ones, or those that are named.
+    def choose(self, usual: Mapping[str, T]) -> dict[str, T]:
+        """Return the methods to train: all of them, or those that are named.
 
         Args:
             usual: Methods by name.
-            optional: Further methods, trained only where they are named.
 
         Returns:
             The chosen methods, by name.
@@ -110,10 +107,9 @@ class Order(NamedTuple):
         """
         if self.methods is None:
             return {**usual}
-        every = {**usual, **(optional or {})}
         for name in self.methods:
-            one_of("methods", name, every)
-        return {name: every[name] for name in self.methods}
+            one_of("methods", name, usual)
+        return {name: usual[name] for name in self.methods}
 
 
 OVERRIDES = Order._fields[2:]
@@ -363,3 +359,58 @@ def _numbered(name: str) -> tuple[str, int] | None:
     """Return the kind and the number of a figure or table; None for other modules."""
     match = re.fullmatch(r"(figure|table)(\d+)", name)
     return None if match is None else (match[1], int(match[2]))
+
+
+def replaced(
+    given: Mapping[str, Any],
+    usual: Mapping[str, Any],
+    sizes: Mapping[str, Mapping[str, Any]],
+) -> str:
+    """Return what some sizes have where the command changed a size's settings.
+
+    Args:
+        given: The settings with what the command gave.
+        usual: Those of the size without it.
+        sizes: Mapping[str, Any] to say, by the names of their sizes.
+
+    Returns:
+        Words to be written after what was given; empty where no setting shows it.
+
+    Example:
+        >>> small, paper = {"digits": {"epochs": 30}}, {"digits": {"epochs": 200}}
+        >>> given = {"digits": {"epochs": 50}}
+        >>> replaced(given, small, {"small": small, "paper": paper})
+        'where small size has 30 and paper size has 200'
+    """
+    places: dict[str, list[str]] = {}
+    for path in _changed(given, usual):
+        words = " and ".join(
+            f"{size} size has {_at(settings, path)}" for size, settings in sizes.items()
+        )
+        places.setdefault(words, []).append(path[0])
+    if len(places) < 2:
+        return "".join(f"where {words}" for words in places)
+    parts = [f"{words} ({', '.join(names)})" for words, names in places.items()]
+    return f"where {'; '.join(parts)}"
+
+
+def _changed(
+    given: Mapping[str, Any], usual: Mapping[str, Any]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the ways to settings that are not the same."""
+    for name, value in given.items():
+        other = usual.get(name)
+        if isinstance(value, Mapping) and isinstance(other, Mapping):
+            yield from ((name, *path) for path in _changed(value, other))
+        elif name != DIFFERS and value != other:
+            yield (name,)
+
+
+def _at(settings: Mapping[str, Any], path: tuple[str, ...]) -> str:
+    """Return a setting in words; of several, such as seeds, how many they are."""
+    value: Any = settings
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    if value is None:
+        return "none"
+    return str(len(value) if isinstance(value, list) else value)

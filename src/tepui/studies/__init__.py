@@ -4,11 +4,11 @@ from tepui.studies.compare import compare
 from tepui.studies.comparison import Comparison, read_comparison
 from tepui.studies.departures import Departure
 from tepui.studies.executors import Executor, Processes, Ray, Slurm
+from tepui.studies.jackknife import estimate_pairs, pair_pseudo_values
 from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out
 from tepui.studies.load_reports import LoadedReports, load_reports
 from tepui.studies.method_result import MethodResult
-from tepui.studies.pair_statistics import estimate_pairs, pair_pseudo_values
 from tepui.studies.results import Record, Results, averaged, read_results
 from tepui.studies.significance import (
     Difference,

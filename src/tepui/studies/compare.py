@@ -48,17 +48,17 @@ from tepui.studies.extracted import FeatureCache, on_features
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import write_gallery
 from tepui.studies.given import Given, GivenTest
-from tepui.studies.job import Job
+from tepui.studies.job import Job, cost_left
 from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.method_result import MethodResult
 from tepui.studies.named_store import NamedStore
-from tepui.studies.standing import costs_left, where_it_stands
-from tepui.studies.store import device_named
+from tepui.studies.store import Store, device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import LocalExchange, exchange_here
 from tepui.training.described import data_identity, environment_of, to_jsonable
 from tepui.training.progress import Style, counting
 from tepui.training.run_folder import RunFolder
+from tepui.training.time_left import expected_seconds, in_words
 
 FEATURES = "features"
 
@@ -302,3 +302,36 @@ def _read(job: Job, store: NamedStore) -> Trained:
     folder = store.folder(job.trial)
     trained = replace(read_trained(folder), folder=str(folder.relative_to(store.path)))
     return trained if job.measures else replace(trained, sharpness=None)
+
+
+def costs_left(jobs: Sequence[Job], store: Store) -> list[int]:
+    """Return what each job still costs a member, in epochs of one gradient a sample.
+
+    That is 0 where the store has everything, and at least 1 where it has not.
+    """
+    return [_cost(job, store) for job in jobs]
+
+
+def _cost(job: Job, store: Store) -> int:
+    if not job.steps_left(store):
+        return 0
+    if store.is_trained(job.trial):
+        return 1  # its test, or a measure
+    return max(1, cost_left(job.trial, store.epochs_done(job.trial)))
+
+
+def where_it_stands(costs: Sequence[int], place: int, took: Mapping[int, float]) -> str:
+    """Return which job begins, and the time left from how long others took.
+
+    Args:
+        costs: What every job cost when the study began or went on, 0 where nothing was
+            left of it.
+        place: Which of them begins.
+        took: Seconds of those that were done since.
+    """
+    done = f"{place + 1} of {len(costs)} in all"
+    if not took:
+        is_last = not any(costs[place + 1 :])
+        return done if is_last else f"{done}; the time left is told once one is trained"
+    left = sum(expected_seconds(costs, took)[place:])
+    return f"{done}, about {in_words(left)} left"

@@ -5,11 +5,12 @@ repetition share: trials with the same words are repetitions of each other.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from functools import partial
 from typing import Any
 
 from tepui.core.per_member import lists_of
+from tepui.core.spec import arguments_of
 from tepui.studies.specifications import Trial, samples_in
 
 TITLE = "title"
@@ -96,13 +97,11 @@ def as_written(value: Any, hidden: Collection[str] = _SEEDS) -> str:
 
 def _arguments(value: Any) -> dict[str, Any] | None:
     """Return what a dataclass or a ``partial`` was made with; None for other values."""
-    if isinstance(value, partial):
-        return dict(value.keywords)
-    if not is_dataclass(value) or isinstance(value, type):
-        return None
-    arguments = {field.name: getattr(value, field.name) for field in fields(value)}
+    given = arguments_of(value)
+    if given is None or isinstance(value, partial):
+        return given
     dealt = {name: sorted({*values}) for name, values in lists_of(value).items()}
-    return arguments | dealt
+    return given | dealt
 
 
 def _defaults(value: Any) -> dict[str, Any]:

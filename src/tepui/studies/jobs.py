@@ -14,11 +14,18 @@ from tepui.core.checks import require
 from tepui.core.lease import first_free
 from tepui.studies.beginnings import shared_beginnings
 from tepui.studies.executors import RETRIES, Executor, Processes
-from tepui.studies.executors.base import Events, Retried, Started, Terms
+from tepui.studies.executors.base import Event, Events, Retried, Started, Terms
 from tepui.studies.given import Request
-from tepui.studies.job import Advance, Ended, Errors, Job, attempt, on_threads
+from tepui.studies.job import (
+    Advance,
+    Ended,
+    Errors,
+    Job,
+    attempt,
+    cost_left,
+    on_threads,
+)
 from tepui.studies.plan_file import planned, remove_abandoned
-from tepui.studies.progress import Progress
 from tepui.studies.store import Store
 from tepui.training import LocalExchange, exchange_here
 
@@ -182,3 +189,41 @@ def _elsewhere(
         for event in events:
             progress.look(event)
             yield event
+
+
+class Progress:
+    """Tells how many steps were done since it last looked."""
+
+    def __init__(self, jobs: Sequence[Job], store: Store, advance: Advance) -> None:
+        self._jobs = {job.trial.digest: job for job in jobs}
+        self._left = {name: job.steps_left(store) for name, job in self._jobs.items()}
+        self._running: set[str] = set()
+        self._store, self._advance = store, advance
+
+    def look(self, event: Event) -> None:
+        """Take note of an event and look at all jobs that are running."""
+        if isinstance(event, Started):
+            self._running.add(event.digest)
+        elif isinstance(event, Ended):
+            self._running.discard(event.digest)
+            self._tell(event.digest, 0)
+        elif event is None:
+            for name in self._running:
+                self._tell(name, steps_left(self._jobs[name], self._store))
+
+    def _tell(self, name: str, left: int) -> None:
+        """Count what was done; a job whose beginning is trained again stands still."""
+        done = max(0, self._left[name] - left)
+        self._left[name] -= done
+        if done:
+            self._advance(done)
+
+
+def steps_left(job: Job, store: Store) -> int:
+    """Return what is left to do of a job, also of one that is being trained."""
+    left = job.steps_left(store)
+    if not store.is_trained(job.trial):
+        done = store.epochs_done(job.trial, job.beginnings)
+        spent = cost_left(job.trial) - cost_left(job.trial, done)
+        left -= len(job.trial.seeds) * spent
+    return left

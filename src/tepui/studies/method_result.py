@@ -46,50 +46,6 @@ class MethodResult:
             for trained in self.ensembles
         )
 
-    def detection(self, data: str, score: str, measure: str = "auroc") -> Estimate:
-        """Return how well unfamiliar samples are found, over all ensembles.
-
-        Args:
-            data: The name of an unfamiliar set.
-            score: A score of :func:`tepui.metrics.ood_scores`.
-            measure: A field of :class:`tepui.Detection`.
-
-        Returns:
-            Mean and standard error.
-        """
-        return estimate(
-            trained.evaluation["ood"][data][score][measure]
-            for trained in self.ensembles
-        )
-
-    def mistakes(self, score: str, measure: str = "auroc") -> Estimate:
-        """Return how well mistakes on clean data are found, over all ensembles.
-
-        Args:
-            score: As for :meth:`detection`.
-            measure: A field of :class:`tepui.Detection`.
-
-        Returns:
-            Mean and standard error.
-        """
-        return estimate(
-            trained.evaluation["mistakes"][score][measure] for trained in self.ensembles
-        )
-
-    def severity(self, level: str, name: str) -> Estimate:
-        """Return a score at one severity, over all ensembles.
-
-        Args:
-            level: The severity, such as ``"3"``.
-            name: A score of :class:`tepui.Scores`.
-
-        Returns:
-            Mean and standard error.
-        """
-        return estimate(
-            trained.evaluation["severities"][level][name] for trained in self.ensembles
-        )
-
 
 def differing(methods: Sequence[MethodResult]) -> dict[str, dict[str, Any]]:
     """Return the hyperparameters that several methods have, but not with one value.

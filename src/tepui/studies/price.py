@@ -30,7 +30,6 @@ from tepui.studies.blank_data import blank, form_of
 from tepui.studies.derived_data import HELD, Features
 from tepui.studies.given import EvaluationRequest, Given, GivenTest
 from tepui.studies.job import Job
-from tepui.studies.kept_logits import kept_in
 from tepui.studies.loaded_data import MOST_HELD
 from tepui.studies.made_data import blank_of_made, extractor_of, one_of
 from tepui.studies.member_cost import (
@@ -49,7 +48,7 @@ from tepui.studies.specifications import (
     digest,
 )
 from tepui.studies.speeds import Speeds
-from tepui.studies.store import Store
+from tepui.studies.store import Store, kept_in
 from tepui.studies.sweep import HoldOut
 
 # benchmarks/training_step.py: a member-step of a deep ensemble of ResNet-18 on images

@@ -7,6 +7,8 @@ one loses no finished epoch.
 What a digest cannot identify, such as a lambda, is refused.
 """
 
+import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +18,7 @@ from typing import Any, get_args
 import torch
 from torch.utils.data import Dataset
 
-from tepui.core.checks import one_of
+from tepui.core.checks import one_of, require
 from tepui.core.lease import LEASE, STALE_AFTER, leased
 from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_types
@@ -28,16 +30,14 @@ from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import (
     LOGITS,
+    TYPES,
     LogitType,
     StoredLogits,
     read_logits,
 )
 from tepui.studies.beginnings import beginning
 from tepui.studies.given import EvaluationRequest, GivenTest, Request
-from tepui.studies.importable import check_importable
-from tepui.studies.kept_logits import has_logits, kept_in
-from tepui.studies.loaded_data import LoadedData
-from tepui.studies.loaded_tests import LoadedTests
+from tepui.studies.loaded_data import LoadedData, LoadedTests
 from tepui.studies.refused_methods import check_trial
 from tepui.studies.specifications import (
     DataSource,
@@ -389,3 +389,62 @@ def device_named(name: str | torch.device | None) -> torch.device:
         raise ValueError(
             f"device must be one that torch knows, such as cpu or cuda, got {name!r}"
         ) from None
+
+
+def kept_in(spec: EvaluationRequest, otherwise: LogitType) -> LogitType:
+    """Return the type in which the logits of an evaluation are to be kept.
+
+    Args:
+        spec: The evaluation.
+        otherwise: The type of logits that nothing reads.
+    """
+    if isinstance(spec, EvaluationSpec) and spec.logits_read:
+        return spec.logits_in
+    return otherwise
+
+
+def has_logits(folder: Path, spec: EvaluationSpec) -> bool:
+    """Return whether a folder has logits as an evaluation has them read."""
+    if not (folder / LOGITS).is_file():
+        return False
+    return LogitRuns.open(folder).array.dtype == TYPES[spec.logits_in]
+
+
+def check_importable(argument: str, value: object) -> None:
+    """Raise if a description rests on what no module holds under its name.
+
+    Example:
+        >>> check_importable("model", lambda: None)
+        Traceback (most recent call last):
+        ValueError: model must be a class or function at the top of a module (or \
+functools.partial of one), since a store knows it by its path, got '<lambda>'
+    """
+    rule = (
+        "be a class or function at the top of a module (or functools.partial of one), "
+        "since a store knows it by its path"
+    )
+    for place, item in _callables(argument, value):
+        name = str(getattr(item, "__qualname__", type(item).__qualname__))
+        nameless = "<lambda>" in name or "<locals>" in name
+        require(not nameless, place, rule, name)
+
+
+def _callables(place: str, value: Any) -> Iterator[tuple[str, object]]:
+    """Yield the classes and functions that a description names, and where."""
+    inner: dict[str, Any] = {}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        yield place, type(value)
+        fields = [field.name for field in dataclasses.fields(value) if field.compare]
+        inner = {f"{place}.{name}": getattr(value, name) for name in fields}
+    elif isinstance(value, functools.partial):
+        yield from _callables(place, value.func)
+        inner = {f"{place}.{name}": item for name, item in value.keywords.items()}
+        inner |= {f"{place}[{n}]": item for n, item in enumerate(value.args)}
+    elif isinstance(value, Mapping):
+        inner = {f"{place}[{name!r}]": item for name, item in value.items()}
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        inner = {f"{place}[{n}]": item for n, item in enumerate(value)}
+    elif callable(value):
+        yield place, value
+    for where, item in inner.items():
+        yield from _callables(where, item)

@@ -1,6 +1,6 @@
 """Showing runs where one keeps them: TensorBoard, MLflow, Weights & Biases.
 
-Each is a :class:`tepui.Callback`, given to ``callbacks`` or named by ``--track``.
+Each is a :class:`tepui.Callback`, given to ``callbacks`` or named by ``--set track=``.
 Libraries are imported when they are used; the extra ``track`` installs them.
 """
 

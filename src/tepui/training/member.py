@@ -31,7 +31,7 @@ from tepui.training.shards import FEWEST_SAMPLES, WHOLE, Shards
 class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, in plain words
     """A loss became infinite or NaN."""
 
-    remedy = "with a lower learning rate or clip_norm=1 (--clip-norm 1)"
+    remedy = "with a lower learning rate or clip_norm=1 (--set clip_norm=1)"
 
 
 class DataNotFinite(TrainingDiverged, ValueError):  # noqa: N818 - as above

@@ -38,7 +38,7 @@ def test_all_faults_of_the_columns_are_named_at_once_in_both_parts(tmp_path):
             "  column 'age' in line 8 must hold a value, got ''",
             "  and 2 more",
         ]
-        assert "--data.missing fill" in hint
+        assert 'missing="fill"' in hint
 
 
 def test_all_faults_of_a_target_are_named_at_once(tmp_path):
@@ -105,7 +105,7 @@ def test_all_columns_and_lines_that_are_wrong_as_a_whole_are_named(tmp_path):
         "  column 'two' must hold numbers, or at most 100 different words, got "
         + repr("160 different words, such as 'q0'"),
         "  column 'three' must hold values, got 'none'",
-        "  (leave it out by --data.ignore)",
+        "  (leave it out by ignore)",
     ]
     path.write_text("t,y\n1,a\n2\n3,b,4\n")
     assert refusal(lambda: Table(path, "y"))[1:] == [
@@ -133,7 +133,7 @@ def test_faults_of_lines_columns_and_target_are_one_error(tmp_path):
             "  line 8 must have 4 cells, as many as there are columns, got 3",
             "  line 10 must be a row whose quotation marks are closed at the ends of "
             "cells (',' expected after '\"'), got 'p8,8,\"red\" one,no'",
-            "  (leave it out by --data.ignore)",
+            "  (leave it out by ignore)",
         ]
 
 
@@ -175,7 +175,7 @@ def test_faults_of_both_files_of_a_folder_are_one_error(tmp_path):
             "  column 'income' in line 6 of test.csv must be less far from the "
             "training rows (a model computes in float32), got '1e200'",
         ]
-        assert "--data.missing fill" in hint
+        assert 'missing="fill"' in hint
     written(tmp_path / "train.csv", rows())
     with pytest.raises(ValueError, match=r"^.*test\.csv must have a column 'age', got"):
         Table(tmp_path, "city", ignore=("sold", "income"))

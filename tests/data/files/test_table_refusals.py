@@ -67,7 +67,7 @@ def test_broken_files_are_named(text, message, tmp_path):
 def test_names_and_other_long_lists_of_words_are_refused(tmp_path):
     table = [[f"person {row}", "ab"[row % 2]] for row in range(200)]
     path = written(tmp_path / "t.csv", table, ["name", "y"])
-    with pytest.raises(ValueError, match=r"'name' of .* at most 100 .*--data.ignore"):
+    with pytest.raises(ValueError, match=r"'name' of .* at most 100 .*ignore"):
         Table(path, "y")
 
 

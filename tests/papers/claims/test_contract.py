@@ -7,7 +7,6 @@ from functools import cache
 import pytest
 
 from claim_cases import CASES, repeated, sized, swept
-from tepui.papers.claims.designs import design_of
 from tepui.papers.claims.evidence import Datum, Evidence
 from tepui.papers.claims.judging import CLAIMS, verdicts
 from tepui.papers.claims.tables import cells
@@ -365,26 +364,6 @@ def test_an_interval_says_what_it_excludes():
     assert found.excludes == ("zero", "the printed effect")
     found = verdict(name, evidence(CASES[name](0)))
     assert found.excludes == ()
-
-
-def test_where_nothing_is_printed_the_planned_effect_may_be_excluded():
-    """The text does not say which network a printed slope of figure 5 belongs to."""
-    name = "sharpbalance/beta-width"
-
-    def excluded(way):
-        widest = {64: 128}
-        widened = [
-            replace(each, at=each.at | {"width": widest.get(width, width)})
-            for each in CASES[name](way)
-            for width in [each.at["width"]]
-        ]
-        found = verdict(name, evidence(widened))
-        assert found.findings[0].where in design_of(BY_NAME[name]).assumed
-        return found.excludes
-
-    assert excluded(-1) == ("zero", "the planned effect")
-    assert excluded(1) == ("zero", "the planned effect")  # 0.2, where 0.3 is planned
-    assert excluded(0) == ("the planned effect",)
 
 
 def test_scoring_is_judged_for_as_many_epochs_as_the_paper_trains():

@@ -49,9 +49,6 @@ def test_sizes_stay_apart_and_smoke_is_no_evidence(tmp_path):
         stored(tmp_path / size / "sharpbalance/figure7", RECORD, size=size)
     found = read_evidence(tmp_path)
     assert [each.size for each in found.data] == ["paper", "small"]
-    assert (found + found).left_out("sharpbalance/figure7")
-    assert found.left_out("sharpbalance/figure7a")
-    assert not found.left_out("sharpbalance/figure7b")
 
 
 def test_a_shortened_run_is_no_run_of_the_paper_s_length(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from tepui.papers.claims.base import Finding, decide
 from tepui.papers.claims.comparisons import apart, combined, log_line, trends
 from tepui.papers.claims.evidence import Datum, Evidence, printed_evidence
 from tepui.papers.claims.judging import CLAIMS, verdicts
-from tepui.papers.claims.tables import cells, document, markdown
+from tepui.papers.claims.tables import cells, document, markdown, overview
 from tepui.papers.writing import as_json
 from tepui.studies import differences, equivalence, paired_difference
 
@@ -356,6 +357,34 @@ def test_verdicts_as_a_document_and_as_markdown():
     assert "`tepui x`" in text
     (absent,) = [verdict for verdict in found if verdict.claim == "sed/unique"]
     assert cells(absent) == ["", "no data", "", "", "", "", "", "supported"]
+
+
+def lists(**ways):
+    """The sizes of a claim by the heading below which it is listed."""
+    name = "sharpbalance/wins-ood"
+    data = [Datum(e, size, "x") for size, way in ways.items() for e in CASES[name](way)]
+    text = overview(verdicts(Evidence(tuple(data))))
+    blocks = re.findall(r"^- \*\*(.*)\*\* \((\d+)\):\n((?:    - .*\n)+)", text, re.M)
+    assert all(int(count) == len(items.splitlines()) for _, count, items in blocks)
+    found = {h: re.search(r"#sharpbalance-wins-ood\)(.*)", i) for h, _, i in blocks}
+    return {heading: item[1] for heading, item in found.items() if item}
+
+
+def test_an_overview_lists_each_claim_by_what_some_size_decides():
+    assert lists(medium=1) == {"Supported": " at `medium`"}
+    assert lists(medium=-1) == {"Refuted": " at `medium`"}
+    assert lists(small=0, medium=0) == {"Undecided": " at `medium`, `small`"}
+    assert lists(small=1, medium=0) == {"Transfers": " at `small`"}
+    both = {"Supported": " at `paper`", "Refuted": " at `medium`"}
+    assert lists(paper=1, medium=-1) == both
+    assert lists() == {"No data": ""}
+
+
+def test_links_lead_to_rows_and_rows_to_reasons():
+    text = markdown(verdicts(Evidence(())))
+    ids = re.findall('<a id="(.*?)">', text)
+    assert len(ids) == len({*ids}) == 2 * len(CLAIMS)
+    assert {*re.findall(r"\(#(.*?)\)", text)} == {*ids}
 
 
 @pytest.mark.parametrize(

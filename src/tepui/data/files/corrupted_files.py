@@ -41,7 +41,7 @@ class CorruptedFiles(Copies[Arrays | ImageFiles]):
         self, folder: Path, types: Sequence[str] | None, severities: Sequence[int]
     ) -> None:
         present = sorted(self._types_in(folder), key=_usual_order)
-        rule = "hold corrupted copies (tepui corrupt DATASET --out FOLDER writes them)"
+        rule = "hold corrupted copies (tepui corrupt --out FOLDER writes them)"
         require(len(present) > 0, str(folder), rule, "none")
         self.folder = folder
         self.types = tuple(present if types is None else types)

@@ -47,7 +47,6 @@ Outcome = Literal[
 ON_REAL_DATA: tuple[Outcome, Outcome] = ("supported", "refuted")
 ON_STAND_INS: tuple[Outcome, Outcome] = ("transfers", "does not transfer")
 DECIDED = (*ON_REAL_DATA, *ON_STAND_INS)
-AGAINST = (ON_REAL_DATA[1], ON_STAND_INS[1])
 Scope = Literal["always", "generally"]
 LEVEL = 0.05
 # What the finding that decides against a claim is: one that is open, one that fails.
@@ -130,11 +129,6 @@ class Claim:
     def family(self) -> str:
         """Claims whose p-values are corrected together: a paper's, or their twins."""
         return f"{self.paper}, {self.twin}" if self.twin else self.paper
-
-    @property
-    def original(self) -> str:
-        """The name of the claim that this is, or of which it is a twin."""
-        return self.name.removesuffix(f"-{self.twin}") if self.twin else self.name
 
     @property
     def anchor(self) -> str:

@@ -183,13 +183,12 @@ def levels(
     items: Iterable[str],
     metric: str,
     *,
-    words: str = "",
     region: Region = ABOVE_ZERO,
     **names: Any,
 ) -> Iterator[Finding]:
     """Yield numbers themselves."""
     for datum in evidence.find(items, metric=metric, **names):
-        said = ", ".join([words or metric.replace("_", " "), *names.values()])
+        said = ", ".join([metric.replace("_", " "), *names.values()])
         yield level(datum, f"{said}: {label(datum.names)}", region)
 
 

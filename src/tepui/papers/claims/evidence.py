@@ -43,11 +43,9 @@ class Evidence:
     """All numbers that claims are judged by."""
 
     data: tuple[Datum, ...]
-    # figures, tables and panels with numbers that are no evidence
-    smoke: frozenset[str] = frozenset()
 
     def __add__(self, other: "Evidence") -> "Evidence":
-        return Evidence(self.data + other.data, self.smoke | other.smoke)
+        return Evidence(self.data + other.data)
 
     def sizes(self, items: Iterable[str]) -> list[str]:
         """Return the sizes at which there are numbers, the paper's first."""
@@ -61,16 +59,11 @@ class Evidence:
 
     def at(self, size: str) -> "Evidence":
         """Return the numbers of one size."""
-        kept = (datum for datum in self.data if datum.size == size)
-        return Evidence(tuple(kept), self.smoke)
+        return Evidence(tuple(datum for datum in self.data if datum.size == size))
 
     def has(self, item: str) -> bool:
         """Return whether there is a number of a figure, table or panel."""
         return any(_belongs(datum.record.item, item) for datum in self.data)
-
-    def left_out(self, item: str) -> bool:
-        """Return whether there are numbers of it that are no evidence."""
-        return any(_belongs(smoke, item) for smoke in self.smoke)
 
     def find(self, items: Iterable[str], **names: Any) -> list[Datum]:
         """Return the numbers of some figures and tables."""
@@ -108,13 +101,10 @@ def read_evidence(folder: str | Path) -> Evidence:
             "results are in its repository: --from docs/results)"
         )
     seen: dict[str, tuple[Datum, Path]] = {}
-    smoke: set[str] = set()
     for file in sorted(root.rglob(FILE)):
         results = read_results(file.parent)
-        if "/" not in results.item:
-            continue  # a recipe of someone's own, of which no paper claims anything
-        if results.size.split("+")[0] == NO_EVIDENCE:
-            smoke.update(record.item for record in results.records)
+        # No paper claims anything of a recipe of someone's own.
+        if "/" not in results.item or results.size.split("+")[0] == NO_EVIDENCE:
             continue
         for datum in _data(results, file.parent):
             key = repr(sorted(datum.names.items()))
@@ -125,7 +115,7 @@ def read_evidence(folder: str | Path) -> Evidence:
                     "remove one of them, or make both again with: tepui reproduce ITEM "
                     "--overwrite"
                 )
-    return Evidence(tuple(datum for datum, _ in seen.values()), frozenset(smoke))
+    return Evidence(tuple(datum for datum, _ in seen.values()))
 
 
 @cache

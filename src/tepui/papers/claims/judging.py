@@ -26,7 +26,6 @@ from tepui.papers.claims.base import (
     Outcome,
     decide,
 )
-from tepui.papers.claims.designs import design_of
 from tepui.papers.claims.evidence import (
     Evidence,
     computed_evidence,
@@ -41,6 +40,10 @@ CLAIMS: tuple[Claim, ...] = (
 )
 UNKNOWN = "has no known error"
 STAND_INS = "small"  # the size that has other data and networks than the papers
+# Figures and tables that a size does not have: their absence blocks no claim there.
+ABSENT = {
+    "medium": ("sharpbalance/figure7c", "sharpbalance/figure7f", "sharpbalance/table4")
+}
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,7 @@ class Verdict:
     interval: tuple[float, float] | None
     n: int  # its repetitions, members, or points of a fit
     unit: str  # what n counts
-    # what the interval does not cover: "zero", "the printed effect" or, where the
-    # paper prints none for this comparison, "the planned effect" of its design
+    # what the interval does not cover: "zero", "the printed effect"
     excludes: tuple[str, ...]
     # of the claim, corrected for the paper's claims; None if it was not judged
     p: float | None
@@ -75,14 +77,6 @@ class Verdict:
     findings: tuple[Finding, ...]
     # figures and tables that the size has and that were not made; empty without data
     missing: tuple[str, ...]
-
-    @property
-    def fewest(self) -> Finding:
-        """The comparison that has the fewest units, whether its error is known or not.
-
-        That of a single unit never is: left out, it would pass for as many as others.
-        """
-        return min(self.findings, key=lambda finding: finding.n)
 
 
 def verdicts(evidence: Evidence, claims: Sequence[Claim] = CLAIMS) -> list[Verdict]:
@@ -104,7 +98,6 @@ class _Hearing(NamedTuple):
     claim: Claim
     size: str
     missing: tuple[str, ...]  # figures and tables it needs that are not there
-    smoke: bool  # whether some of them are there at size smoke, which is left out
     checked: Checked | None  # whether the treatment took; None if that is not known
     findings: tuple[Finding, ...]  # what the numbers say
     decision: Decision | None  # all of them together; None if nothing was judged
@@ -155,11 +148,10 @@ def _hearing(
     claim: Claim, size: str, evidence: Evidence, checked: Checked | None
 ) -> _Hearing:
     missing = tuple(item for item in claim.needs if not evidence.has(item))
-    smoke = any(evidence.left_out(item) for item in missing)
     findings = tuple(claim.judge(evidence, claim.needs))
     off = checked is not None and not checked.took
     decision = None if off else decide(findings, claim.scope)
-    return _Hearing(claim, size, missing, smoke, checked, findings, decision)
+    return _Hearing(claim, size, missing, checked, findings, decision)
 
 
 def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
@@ -187,11 +179,9 @@ def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
 
 def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
     claim, decision = hearing.claim, hearing.decision
-    smoke_only = "; results of size smoke are left out" if hearing.smoke else ""
     if hearing.missing == claim.needs:
-        return "no data", f"Needs {_listed(claim.needs)}{smoke_only}."
+        return "no data", f"Needs {_listed(claim.needs)}."
     missing, absent = _missing(hearing)
-    absent += smoke_only
     if not hearing.findings:
         return "no data", f"The numbers there allow no comparison{absent}."
     if hearing.checked is not None and not hearing.checked.took:
@@ -213,8 +203,8 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
 
 def _missing(hearing: _Hearing) -> tuple[tuple[str, ...], str]:
     """Return what blocks support by being missing, and all that is missing in words."""
-    design, size = design_of(hearing.claim), hearing.size.split("+")[0]
-    never = design.without if design is not None and design.size == size else ()
+    size = hearing.size.split("+")[0]
+    never = ABSENT.get(size, ())
     missing = tuple(item for item in hearing.missing if item not in never)
     beyond = tuple(item for item in hearing.missing if item in never)
     words = f"; no numbers of {_listed(missing)}" if missing else ""
@@ -223,14 +213,12 @@ def _missing(hearing: _Hearing) -> tuple[tuple[str, ...], str]:
 
 
 def _excluded(claim: Claim, finding: Finding) -> tuple[str, ...]:
-    """Return which of zero and the printed or planned effect it leaves out."""
+    """Return which of zero and the printed effect it leaves out."""
     if finding.interval is None or not finding.error:
         return ()
     low, high = finding.interval
-    printed, design = printed_effects(claim).get(finding.where), design_of(claim)
+    printed = printed_effects(claim).get(finding.where)
     marks = {"zero": 0.0, "the printed effect": printed}
-    if printed is None and design is not None:
-        marks["the planned effect"] = design.assumed.get(finding.where)
     return tuple(
         name
         for name, mark in marks.items()

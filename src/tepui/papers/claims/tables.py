@@ -7,9 +7,8 @@ from typing import Any, get_args
 
 from tepui.core.rounding import rounded
 from tepui.core.storage import finite_or_none, seal
-from tepui.papers.claims.base import LEVEL, Claim, Outcome
+from tepui.papers.claims.base import DECIDED, LEVEL, Claim, Outcome
 from tepui.papers.claims.judging import CLAIMS, Verdict, ends
-from tepui.papers.claims.overview import overview
 from tepui.papers.recipe import PAPERS
 from tepui.papers.writing import as_markdown
 
@@ -41,6 +40,26 @@ def document(judged: Sequence[Verdict]) -> dict[str, Any]:
 def markdown(judged: Sequence[Verdict]) -> str:
     """Return verdicts in plain words, all of them in tables, and their reasons."""
     return "\n".join([overview(judged), verdict_tables(judged), reasons(judged)])
+
+
+def overview(judged: Sequence[Verdict]) -> str:
+    """Return the claims by verdict; one that some size decides is not undecided."""
+    decided = {verdict.claim for verdict in judged if verdict.outcome in DECIDED}
+    lines = []
+    for outcome in OUTCOMES:
+        sizes: dict[str, list[str]] = {}
+        for verdict in judged:
+            shown = outcome in DECIDED or verdict.claim not in decided
+            if verdict.outcome == outcome and shown:
+                sizes.setdefault(verdict.claim, []).append(verdict.size)
+        if sizes:
+            lines.append(f"- **{outcome.capitalize()}** ({len(sizes)}):")
+        for claim in CLAIMS:
+            if at := sizes.get(claim.name):
+                where = ", ".join(f"`{size}`" for size in at if size)
+                link = f"[{claim.text.removesuffix('.')}](#{claim.anchor})"
+                lines.append(f"    - {link}{where and f' at {where}'}")
+    return "\n".join(lines) + "\n"
 
 
 def verdict_tables(judged: Sequence[Verdict]) -> str:

@@ -193,12 +193,11 @@ def by_steps(
     steps: Sequence[int],
     etas: Sequence[float],
     resolution: Resolution,
-    seed: int = SEED,
 ) -> list[tuple[str, Panel]]:
     """Return a row per number of steps: a panel per step size, then ours."""
     rho = np.linspace(0.5, 0.3, resolution.points)
     places = [*product(steps, etas)]
-    curves = curves_at(method, [(k, eta, rho) for k, eta in places], resolution, seed)
+    curves = curves_at(method, [(k, eta, rho) for k, eta in places], resolution)
     panels = [
         (letter, Panel(f"({letter}) k = {k}, eta = {eta}, rho 0.5 to 0.3", (curve,)))
         for letter, (k, eta), curve in zip(
@@ -208,14 +207,12 @@ def by_steps(
     width = len(etas)
     return [
         panel
-        for row, ours in enumerate(matched(steps, resolution, seed))
+        for row, ours in enumerate(matched(steps, resolution))
         for panel in (*panels[row * width : (row + 1) * width], ("", ours))
     ]
 
 
-def matched(
-    steps: Sequence[int], resolution: Resolution, seed: int = SEED
-) -> list[Panel]:
+def matched(steps: Sequence[int], resolution: Resolution) -> list[Panel]:
     """Return a panel per number of steps: both methods stable and equally sharp."""
     setting = resolution.setting
     start = theorem1(setting, 0, eta=0, rho=0).sharpness_upper
@@ -231,7 +228,7 @@ def matched(
             (step, eta[~np.isnan(eta)], rho)
             for (step, rho), eta in zip(lines, etas, strict=True)
         ]
-        drawn = curves_at(method, points, resolution, seed)
+        drawn = curves_at(method, points, resolution)
         for (step, rho), curve in zip(lines, drawn, strict=True):
             name, no_bound = f"{method}, rho = {rho:g}", np.full(len(curve.k), np.nan)
             curves[step].append(replace(curve, method=name, sharpness_lower=no_bound))
@@ -242,15 +239,12 @@ def matched(
 
 
 def curves_at(
-    method: str,
-    points: Sequence[Place],
-    resolution: Resolution,
-    seed: int = SEED,
+    method: str, points: Sequence[Place], resolution: Resolution
 ) -> list[Curve]:
     """Return a curve for each steps, step sizes and radii; all share simulations."""
     places = [np.broadcast_arrays(*point) for point in points]
     k, eta, rho = (np.concatenate(column) for column in zip(*places, strict=True))
-    whole = curve_at(method, k, eta, rho, resolution, seed)
+    whole = curve_at(method, k, eta, rho, resolution, SEED)
     ends = np.cumsum([len(k) for k, _, _ in places])
     starts = (0, *ends[:-1])
     return [whole.part(slice(*span)) for span in zip(starts, ends, strict=True)]

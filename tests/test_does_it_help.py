@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from tepui.methods import SED
-from tepui.studies.member_cost import gradients_per_step
+from tepui.core.seeding import generator
+from tepui.methods import SED, SharpBalance
+from tepui.methods.coupled import CoupledMethod
+from tepui.methods.sharpness_aware import SharpnessAware
 
 ROOT = Path(__file__).parents[1]
 MINUS = chr(0x2212)
@@ -172,6 +174,17 @@ def test_in_twelve_epochs_leads_are_those_of_the_decisions(script):
         cells = f"| {clean} | {corrupted} |".replace("+", "")
         assert f"\n| `{method}` {cells}" in texts[int(number)]
     assert len(rows) == len(script.IN_TWELVE_EPOCHS) + 2
+
+
+def gradients_per_step(method, members):
+    """Return how many gradients a member takes in a step, on average over members."""
+    flat = isinstance(method, SharpnessAware | SharpBalance)
+    flat = flat or getattr(method, "base", None) is not None
+    gradients = (2.0 if flat else 1.0) * (2 if method.needs_unlabeled else 1)
+    if not isinstance(method, CoupledMethod):
+        return gradients
+    turn = method.turn(members, 0.5, generator(0, "price"))
+    return gradients * (len(turn.active) + len(turn.observed) / 3) / members
 
 
 def test_in_twelve_epochs_defaults_and_prices_are_those_of_the_methods(script):

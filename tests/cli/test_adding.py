@@ -23,7 +23,8 @@ NOISE, BLUR = ["--ood", "noise=UniformNoise"], ["--ood", "far=GaussianNoise"]
 @pytest.fixture
 def run(tmp_path):
     main(["train", *SMALL, *QUIET, "--out", str(tmp_path / "run")])
-    main(["corrupt", "digits", "--types", "fog", "--out", str(tmp_path / "copies")])
+    copies = tepui.data.corrupted(tepui.data.Digits(train=False), types=["fog"])
+    tepui.data.write_corrupted(copies, tmp_path / "copies")
     return tmp_path / "run"
 
 

@@ -117,7 +117,7 @@ def test_unfamiliar_sets_are_detected_as_by_evaluate(files, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--what", "flatness", *MODEL], '"flatness" into one of'),
+        (["--what", "flatness", *MODEL], '"flatness" for --what'),
         (["--what", "ood", *MODEL], "--ood must go with --what ood"),
         (["--rho", "0.1", "0.1", *MODEL], "--rho must be different numbers"),
         (["--data", "Digits"], "--model must be given to read files of weights"),

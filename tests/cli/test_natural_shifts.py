@@ -70,7 +70,7 @@ def test_a_comparison_shows_it_beside_corrupted_copies(domains, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--shifted", "sketch="], "data must be written as a value"),
+        (["--shifted", "sketch="], "a value is missing"),
         (["--shifted", "ImageFolder(path=sketches)"], "be written NAME=DATASET"),
         ([*SKETCH, *SKETCH], "name each data set once"),
     ],

@@ -201,7 +201,8 @@ def test_a_long_plan_is_looked_through_once_while_it_is_carried_out(
 
     monkeypatch.setattr(Job, "steps_left", steps_left)
     monkeypatch.setattr("tepui.studies.jobs.carry_out", carry_out)
-    monkeypatch.setattr("tepui.papers.reproduce.make", lambda *args: made.append(args))
+    papers = sys.modules["tepui.papers.reproduce"]
+    monkeypatch.setattr(papers, "make", lambda *args: made.append(args))
     monkeypatch.setattr("tepui.cli.items.show", lambda *args: None)
     place = ["--out", str(tmp_path / "out"), "--store", str(tmp_path / "store")]
     many = ["--size", "smoke", "--ensembles", "30"]

@@ -108,7 +108,7 @@ COMMANDS = {
         "predict runs/warm --out warm.csv --probabilities", "fit a temperature"
     ),
     "calibrate by logits": Intent(
-        "calibrate runs/voices --rule logit --held-out test", "train for a rule"
+        "calibrate runs/voices --held-out test --set rule=logit", "train for a rule"
     ),
     "train for a rule": Intent(train("--epochs 7 --seeds 2 --out runs/voices")),
     "train members apart": Intent(
@@ -149,9 +149,8 @@ COMMANDS = {
         "corrupt --types fog contrast --seed 5 --out digits-c"
     ),
     "evaluate shifts and strangers": Intent(
-        "evaluate runs/digits --shifted digits-c --rule logit"
-        """ --ood 'dots={"class_path": "UniformNoise","""
-        """ "init_args": {"num_samples": 77}}'""",
+        "evaluate runs/digits --copies digits-c --set rule=logit"
+        " --ood 'dots=UniformNoise(num_samples=77)'",
         "train on digits, corrupt images",
     ),
     "train heads": Intent(
@@ -178,7 +177,8 @@ COMMANDS = {
         "evaluate runs/covered --metrics own.margin", "train for coverage"
     ),
     "evaluate weights from elsewhere": Intent(
-        f"evaluate a.pt b.pt --model own.Net {TABLE} --out runs/foreign"
+        "evaluate a.pt b.pt --model own.Net --out runs/foreign"
+        " --data 'Table(path=flats.csv, target=kind)'"
     ),
     "report several": Intent(
         "report runs/compared runs/flats --out pages",

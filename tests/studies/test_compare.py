@@ -16,7 +16,7 @@ from tepui.methods import SAM, SED, DeepEnsemble
 from tepui.models import MLP
 from tepui.sharpness import worst_case
 from tepui.studies import compare, extracted, read_comparison
-from tepui.studies.comparison_plan import labels, planned_comparison
+from tepui.studies.comparison_plan import labels
 
 METHODS = [DeepEnsemble(), SAM(rho=0.1)]
 
@@ -303,18 +303,6 @@ def test_settings_hold_the_number_of_ensembles(tmp_path):
     assert found.settings["ensembles"] == len(found.methods[0].ensembles) == 2
 
 
-@pytest.mark.parametrize(("seed", "seeds"), [(5, 4), ([1, 2], 2), ([1, 2, 3, 4], 4)])
-def test_two_ensembles_by_default_or_as_many_as_there_are_seeds_for(
-    seed, seeds, tmp_path
-):
-    train, factory = Digits().subset(range(96)), lambda: MLP(hidden=(8,))
-    data = train, Digits(train=False).subset(range(40))
-    options = {"members": 2, "seed": seed, "out": tmp_path, "epochs": 1}
-    plans, _ = planned_comparison(METHODS[:1], factory, *data, **options)
-    (jobs,) = plans.values()
-    assert len({s for job in jobs for s in job.trial.seeds}) == seeds
-
-
 def test_without_shifted_data_there_are_no_shifted_scores(tmp_path):
     comparison = small(tmp_path / "run", shifted=None, ensembles=1)
     assert not comparison.has_shift
@@ -479,9 +467,6 @@ def test_metrics_are_computed_once_before_anything_is_trained(tmp_path, metrics,
     with pytest.raises(ValueError, match=said):
         small(tmp_path / "run", metrics=metrics)
     assert not (tmp_path / "run").exists()
-    options = {"out": tmp_path / "run", "epochs": 1, "metrics": metrics}
-    with pytest.raises(ValueError, match=said):
-        planned_comparison(METHODS, lambda: MLP(hidden=(8,)), TEST, TEST, **options)
 
 
 TEST = Digits(train=False).subset(range(40))
@@ -516,9 +501,6 @@ def test_shifted_data_are_checked_before_anything_is_trained(tmp_path, shifted, 
     with pytest.raises(ValueError, match=said):
         small(tmp_path / "run", shifted=shifted)
     assert not (tmp_path / "run").exists()
-    options = {"out": tmp_path / "run", "epochs": 1, "shifted": shifted}
-    with pytest.raises(ValueError, match=said):
-        planned_comparison(METHODS, lambda: MLP(hidden=(8,)), TEST, TEST, **options)
 
 
 def test_test_data_that_members_cannot_take_are_refused_first(tmp_path):

@@ -1,5 +1,6 @@
 """What a run is tested on: its own test part, or other data as the run reads them."""
 
+import inspect
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -61,7 +62,8 @@ def tested_data(data: Data | None, run: Path) -> Tested:
         test = _in_form(as_learned(built(data, whole=True), run), run)
         return Tested(test, f"tested on {_count(test)}, all of the data")
     test = _in_form(tested_part(data, run), run)
-    more = "" if written is None else "; part=all takes all of them"
+    divided = "part" in inspect.signature(kind_of(data)).parameters
+    more = "; part=all takes all of them" if divided else ""
     return Tested(test, f"tested on {_count(test)}, the test part of other data{more}")
 
 

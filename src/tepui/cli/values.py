@@ -151,8 +151,8 @@ Share = Annotated[float | Text, Parameter(converter=_share, n_tokens=1)]
 Whole = Annotated[int, Parameter(converter=_whole, n_tokens=1)]
 Wholes = Annotated[list[int], _several(lambda token: _whole(int, [token]))]
 Extractor = Annotated[Text, Parameter(converter=_place, n_tokens=1)]
-Settings = Annotated[list[Text], _several(_setting)]
 Size = Literal["paper", "medium", "small", "smoke"]
+Settings = Annotated[list[Text], _several(_setting)]
 Words = Annotated[list[str], _several(lambda token: token.value)]
 
 

@@ -16,62 +16,20 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.core.seeding import SEED, member_seeds
 from tepui.data import prepared_like
-from tepui.data.shifts import Cell, Shifts
+from tepui.data.shifts import Shifts
 from tepui.evaluation.custom_metrics import Metric, check_metrics
 from tepui.evaluation.ood import check_ood
 from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import Method
 from tepui.sharpness import worst_case
-from tepui.studies.comparison_checks import check_comparison
 from tepui.studies.describe import as_written
 from tepui.studies.given import Given, GivenTest, Named, tested_on
 from tepui.studies.job import Job
 from tepui.studies.named_store import NamedStore
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
-from tepui.studies.store import device_named
 from tepui.training import ExecutionSpec, TrainingSpec
 from tepui.training.spec import shards_of
-
-
-def planned_comparison(
-    methods: Sequence[Method],
-    factory: Callable[[], nn.Module],
-    train: Dataset[Any],
-    test: Dataset[Any],
-    *,
-    shifted: Mapping[Cell, Dataset[Any]] | Mapping[str, Dataset[Any]] | None = None,
-    ood: Mapping[str, Dataset[Any]] | None = None,
-    metrics: Mapping[str, Metric] | None = None,
-    unlabeled: Dataset[Any] | None = None,
-    members: int = 3,
-    ensembles: int | None = None,
-    seed: int | Sequence[int] = SEED,
-    out: str | Path,
-    device: str | torch.device | None = None,
-    logits_in: LogitType = "float32",
-    **training: Any,
-) -> tuple[dict[str, list[Job]], NamedStore]:
-    """Return what a comparison with these arguments would do, by method, and where.
-
-    Sharpness is not in it, which takes little.
-
-    Raises:
-        ValueError: Of methods, data and metrics what the comparison would refuse.
-    """
-    ensembles = ensembles_for(seed, members) if ensembles is None else ensembles
-    check_arguments(methods, members, ensembles, unlabeled)
-    seeds = member_seeds(seed, members * ensembles)
-    data = Given.of(train), None if unlabeled is None else Given.of(unlabeled)
-    spec = given_test(test, Shifts.of(shifted), ood, metrics)
-    plan = jobs_of(methods, factory, data, spec, None, seeds, members, training)
-    store = store_of(Path(out), device_named(device), plan, training, logits_in)
-    check_comparison(plan, train, spec, spec, store)
-    jobs: dict[str, list[Job]] = {}
-    for (label, _), job in plan.items():
-        jobs.setdefault(label, []).append(job)
-    return jobs, store
 
 
 def ensembles_for(seed: int | Sequence[int], members: int) -> int:

@@ -8,8 +8,8 @@ from torch.utils.data import Dataset
 
 import tepui
 from tepui.core.seeding import generator
-from tepui.data import Arrays, HorizontalFlip
-from tepui.losses import cross_entropy
+from tepui.data import Arrays, CutMix, HorizontalFlip, Mixup, RandomCrop
+from tepui.losses import CrossEntropy, cross_entropy
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
 from tepui.modules.pruning import Prune
 from tepui.training import AdamW
@@ -71,6 +71,21 @@ EXACT = {
     },
     "sharpbalance, released": {"method": SharpBalance(**SPLIT, stratified=False)},
     "weighted": {"method": SAM(rho=0.3), "sample_weights": WEIGHTS, "validation": 0.2},
+    "mixed": {
+        "method": SAM(rho=0.3),
+        "augment": [HorizontalFlip(), Mixup(0.5)],
+        "sample_weights": WEIGHTS,
+    },
+    "cut and mixed by shard": {
+        "method": SharpBalance(**SPLIT, select="random"),
+        "augment": [CutMix()],
+        "perturbation": "shard",
+    },
+    "consistent": {
+        "method": SAM(rho=0.3),
+        "augment": [RandomCrop(1)],
+        "loss": CrossEntropy(consistency=12),
+    },
     "stopped early": {
         "method": SharpBalance(**SPLIT),
         "epochs": 4,

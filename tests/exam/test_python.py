@@ -1132,6 +1132,43 @@ def random_crop(got, folder):
     assert seen == set(range(9))
 
 
+def mixed(step, size):
+    """Squared errors of zero are the share of ones that is left in each image."""
+    seen = []
+
+    class Zero(nn.Linear):
+        def forward(self, x):
+            if self.training:
+                seen.append(x.clone())
+            return 0 * super().forward(x.flatten(1))
+
+    numbers = torch.arange(20.0) % 2
+    squares = numbers[:, None, None, None].expand(20, 1, size, size)
+    data = public("data.Arrays")(squares, numbers[:, None])
+    how = {"loss": public("losses.MSE")(), "members": 1, "epochs": 3}
+    model = partial(Zero, size**2, 1)
+    run = fitted(PLAIN, data, model=model, augment=[step], **how)[1]
+    for batch, record in zip(seen[-3:], run.history, strict=True):
+        assert record.loss[0] == pytest.approx(float(batch.mean()), rel=1e-5)
+    return torch.cat(seen[-3:])
+
+
+def mixup(got, folder):
+    """Images are averages, whose shares have a beta distribution."""
+    means = mixed(public("data.Mixup")(0.5), 3).mean((1, 2, 3))
+    inside = (means > 1e-4) & (means < 1 - 1e-4)
+    assert 10 < int(inside.sum()) < 50
+    assert float(mixed(public("data.Mixup")(50.0), 3).std()) < float(means.std())
+
+
+def cutmix(got, folder):
+    """Images have a rectangle of another; the loss knows its share of the pixels."""
+    found = mixed(public("data.CutMix")(0.7), 5)
+    assert {*found.unique().tolist()} == {0.0, 1.0}
+    shares = found.mean((1, 2, 3))
+    assert 10 < int(((shares > 0) & (shares < 1)).sum()) < 50
+
+
 def drawn(augmentation, pixels, seed):
     """Return what a run shows its members of one batch."""
     shown = []
@@ -1764,6 +1801,8 @@ CASES = {
     "data.corrupted": corruptions,
     "testing.check_corruption": corruptions,
     "data.RandomCrop": random_crop,
+    "data.Mixup": mixup,
+    "data.CutMix": cutmix,
     "losses.CrossEntropy": cross_entropy,
     "losses.balanced_weights": cross_entropy,
     "losses.BinaryCrossEntropy": binary_cross_entropy,

@@ -28,9 +28,9 @@ _TABLE = {
     "optimizer": {"tepui.training": "AdamW SGD"},
     "schedule": {"tepui.training": "Constant Cosine MultiStep"},
     "augmentation": {
-        "tepui.data": "AugMix AutoAugment ColorJitter GaussianBlur HorizontalFlip "
-        "RandAugment RandomCrop RandomErasing RandomGrayscale RandomResizedCrop "
-        "TrivialAugment"
+        "tepui.data": "AugMix AutoAugment ColorJitter ColumnNoise CutMix GaussianBlur "
+        "HorizontalFlip Mixup PerMember RandAugment RandomCrop RandomErasing "
+        "RandomGrayscale RandomResizedCrop TrivialAugment WordDropout"
     },
     "pruning": {"tepui.modules.pruning": "Prune"},
     "stopping": {"tepui.training": "EarlyStopping"},

@@ -38,7 +38,7 @@ class Augmented(DataSource):
         columns = sum(augmentation.draws for augmentation in self.augment)
         stream = generator(self.seed, "augmented")
         uniform = torch.rand(len(data), columns, generator=stream).to(images.device)
-        parts = [
+        parts: list[Any] = [
             augment(some, self.augment, draws)
             for some, draws in zip(
                 images.split(CHUNK), uniform.split(CHUNK), strict=True

@@ -75,8 +75,8 @@ class Job:
 
 def cost_left(trial: Trial, done: int = 0) -> int:
     """Return what a member's epochs still cost, in epochs of one gradient a sample."""
-    method, epochs = trial.training.method, trial.training.epochs
-    return round(sum(method.relative_cost(n, epochs) for n in range(done, epochs)))
+    training = trial.training
+    return round(sum(map(training.relative_cost, range(done, training.epochs))))
 
 
 def attempt(

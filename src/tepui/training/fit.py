@@ -12,6 +12,7 @@ from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.data.arrays import to_tensor
 from tepui.data.augment import Augmentation
+from tepui.data.policy import PerMember, policy_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
@@ -51,7 +52,7 @@ def fit(
     loss: Loss = PLAIN_LOSS,
     optimizer: Optimizer = PLAIN_SGD,
     schedule: Schedule | Callable[[float], float] = COSINE,
-    augment: Sequence[Augmentation] = (),
+    augment: Sequence[Augmentation] | Sequence[Sequence[Augmentation]] | PerMember = (),
     validation: Dataset[Any] | float | None = None,
     unlabeled: Dataset[Any] | None = None,
     sample_weights: Tensor | Sequence[float] | None = None,
@@ -97,7 +98,9 @@ def fit(
         schedule: Learning rate over time: ``Cosine(...)``, ``MultiStep(...)``,
             ``Constant(...)``, or a function from the share of the run that is done to
             a factor on the learning rate.
-        augment: Random changes of image batches, in order.
+        augment: Random changes of batches, in order; or one list of them for each
+            member, as ``PerMember(...)`` has them. The last step may be ``Mixup(...)``
+            or ``CutMix(...)``, which mix samples of a batch, and rows of a table too.
         validation: A data set, or the share of ``dataset`` to hold out for it.
         unlabeled: Data whose targets are not read, for methods that make members
             disagree on them (``A2D``, ``DivDis``). Only labeled samples of the same
@@ -182,7 +185,8 @@ def fit(
     if sample_weights is not None:
         weights = to_tensor("sample_weights", sample_weights)
     check_types(fit, {"ensemble": ensemble, "exchange": exchange, **given})
-    require(isinstance(augment, Iterable), "augment", "be a sequence", augment)
+    several = isinstance(augment, Iterable | PerMember)
+    require(several, "augment", "be a sequence", augment)
     execution = ExecutionSpec(
         device=device,
         deterministic=deterministic,
@@ -203,7 +207,7 @@ def fit(
         loss=loss,
         optimizer=optimizer,
         schedule=as_schedule(schedule),
-        augment=tuple(augment),
+        augment=policy_of(augment),
         keep=keep,
         early_stopping=early_stopping,
         accumulate=accumulate,

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import repeat
 from typing import final
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Batch
+from tepui.data.policy import PerMember
 from tepui.methods.base import MemberMethod
 from tepui.methods.coupled import ActiveMembers, CoupledMethod
 from tepui.training.batches import (
@@ -46,6 +47,13 @@ class Plan:
         """Steps per epoch."""
         return steps_per_epoch(self.source.samples, self.spec.batch_size)
 
+    def source_of(self, member: TrainingMember) -> BatchSource:
+        """Return the training data as a member sees them."""
+        if not isinstance(self.spec.augment, PerMember):
+            return self.source
+        steps = self.spec.augment.of(member.index, len(self.seeds))
+        return replace(self.source, augmentations=steps)
+
     @property
     def coupled_seed(self) -> int:
         """What the draws that coupled members share derive from."""
@@ -79,9 +87,9 @@ class Plan:
         if self._divides(member):
             division = None if member.split is None else member.split.division
             key = division, member.shards, member.seed, epoch
-            batches = own_batches(self.source, rows, *key)
+            batches = own_batches(self.source_of(member), rows, *key)
         else:
-            batches = self.source.batches(rows, member.seed, epoch)
+            batches = self.source_of(member).batches(rows, member.seed, epoch)
         if member.split is None:
             return batches
         division = member.split.division
@@ -90,10 +98,12 @@ class Plan:
     def _divides(self, member: TrainingMember) -> bool:
         """Return whether a member's rank needs to load but a part of each batch.
 
-        A method whose shapes change may divide batches by itself.
+        A method whose shapes change may divide batches by itself, and samples may be
+        mixed with those of other parts.
         """
         shared = member.shards.group is not ALONE and member.method.fixed_shapes
-        return shared and not isinstance(self.source, TensorSource)
+        held = isinstance(self.source, TensorSource)
+        return shared and not held and not self.source_of(member).mixes
 
     def pairs(
         self, seed: int, step: int, epoch: int

@@ -14,8 +14,11 @@ import torch
 
 from tepui.core.checks import require
 from tepui.core.per_member import for_member
+from tepui.core.spec import written
 from tepui.core.types import NEWER, check_fields
 from tepui.data.augment import Augmentation
+from tepui.data.mixing import Mixing
+from tepui.data.policy import PerMember, policy_of
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
 from tepui.methods.coupled import CoupledMethod
@@ -45,7 +48,8 @@ class TrainingSpec:
         loss: Returns one loss per sample.
         optimizer: Builds a torch optimizer from parameters.
         schedule: Learning rate over time.
-        augment: Random changes of image batches, in order, such as RandomCrop.
+        augment: Random changes of batches, in order, such as RandomCrop; or one
+            policy of them for each member.
         keep: Each member's last weights, or its best by validation loss.
         accumulate: Split each batch into this many parts to save memory, of two samples
             at least.
@@ -73,7 +77,7 @@ class TrainingSpec:
     loss: Loss = field(default_factory=CrossEntropy)
     optimizer: Optimizer = field(default_factory=SGD)
     schedule: Schedule = field(default_factory=Cosine)
-    augment: tuple[Augmentation, ...] = ()
+    augment: tuple[Augmentation, ...] | PerMember = ()
     keep: Keep = "last"
     accumulate: int = 1
     clip_norm: float | None = None
@@ -99,7 +103,7 @@ class TrainingSpec:
         require(builds, "optimizer", rule, optimizer)
         rule = "be a schedule, such as Cosine(), or a function of the run's progress"
         require(isinstance(schedule, Schedule), "schedule", rule, schedule)
-        object.__setattr__(self, "augment", tuple(self.augment))
+        object.__setattr__(self, "augment", policy_of(self.augment))
         check_fields(self)
         rule = "be an instance, such as CrossEntropy()"
         require(not isinstance(self.loss, type), "loss", rule, self.loss)
@@ -115,6 +119,24 @@ class TrainingSpec:
             require(value == 1 or not coupled, name, rule, value)
         for name, value in vars(self).items():
             _check_finite(name, to_jsonable(value))
+        self._check_augment()
+
+    @property
+    def policies(self) -> tuple[tuple[Augmentation, ...], ...]:
+        """The augmentations of each member, or those that all share."""
+        if isinstance(self.augment, PerMember):
+            return self.augment.policies
+        return (self.augment,)
+
+    @property
+    def views(self) -> int:
+        """How many further views of a sample the loss compares with it."""
+        loss = self.loss
+        return 2 if isinstance(loss, CrossEntropy) and loss.consistency else 0
+
+    def relative_cost(self, epoch: int) -> float:
+        """Return about how many gradients a sample takes in an epoch."""
+        return self.method.relative_cost(epoch, self.epochs) * (1 + self.views)
 
     def loss_of(self, member: int, members: int) -> Loss:
         """Return one member's loss, with its own values where they differ."""
@@ -127,6 +149,31 @@ class TrainingSpec:
         if isinstance(self.optimizer, SGD | AdamW):
             return for_member(self.optimizer, member, members)
         return self.optimizer
+
+    def _check_augment(self) -> None:
+        """Refuse augmentations that fit neither method nor loss."""
+        method, name = self.method, type(self.method).__name__
+        coupled = isinstance(method, CoupledMethod)
+        rule = f"be one policy for {name}, whose members share each batch"
+        one = not isinstance(self.augment, PerMember)
+        require(one or not coupled, "augment", rule, written(self.augment))
+        for steps in self.policies:
+            mixing = [type(step).__name__ for step in steps if isinstance(step, Mixing)]
+            rule = "mix samples once, in its last step"
+            last = not mixing or isinstance(steps[-1], Mixing)
+            require(last and len(mixing) < 2, "augment", rule, written(steps))
+            rule = f"not mix samples for {name}, which scores each by its own label"
+            fits = not (mixing and method.scores_samples)
+            require(fits, "augment", rule, ", ".join(mixing))
+            rule = "have a step that is no mixing, to make views for consistency"
+            fits = len(steps) > 0 and not mixing
+            require(fits or not self.views, "augment", rule, written(steps))
+        rule = (
+            f"be 0 for {name}, which compares or scores samples by outputs of its own"
+        )
+        fits = not (self.views and (coupled or method.scores_samples))
+        got = getattr(self.loss, "consistency", 0)
+        require(fits, "consistency", rule, got)
 
 
 @final

@@ -138,7 +138,17 @@ def test_options_of_another_table_that_predict_does_not_take(
 def test_a_comparison_of_tables_takes_another_as_a_shift(run, elsewhere, capsys):
     words = ["--loss", "MSE", "--members", "2", "--epochs", "1", "--ensembles", "1"]
     words += ["--methods", "DeepEnsemble", "--set", "sharpness=0", "progress=none"]
-    main(["compare", *DATA, *words, "--shifted", "town=Table(path=town.csv)", "--out", "out"])
+    main(
+        [
+            "compare",
+            *DATA,
+            *words,
+            "--shifted",
+            "town=Table(path=town.csv)",
+            "--out",
+            "out",
+        ]
+    )
     assert "town" in said(capsys)
 
 

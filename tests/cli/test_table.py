@@ -253,7 +253,7 @@ def test_tables_and_arrays_are_not_mixed_up(table, capsys):
     main(["train", *SOLD, *HOW, "--epochs", "1", "--out", "run"])
     (table / "short.csv").write_text("age\n40\n")
     for inputs, message in (
-        ("rows.npy", "rows.npy must be text"),
+        ("rows.npy", "rows.npy must exist"),
         ("short.csv", "short.csv must have a column 'city', got ['age']"),
     ):
         with pytest.raises(SystemExit):

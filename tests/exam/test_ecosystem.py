@@ -309,15 +309,15 @@ open(sys.argv[3] + ".json", "w").write(json.dumps(about))
 """
 GRAPHS = {
     "flats": (
-        "train --data Table --data.path flats.csv --data.target kind --members 2"
-        " --model MLP --model.hidden [6] --epochs 8 --validation 0.3 --out flats"
-        " --optimizer AdamW --optimizer.lr 0.05 --quiet",
+        "train --data 'Table(path=flats.csv, target=kind)' --members 2"
+        " --model 'MLP(hidden=[6])' --epochs 8 --validation 0.3 --out flats"
+        " --optimizer 'AdamW(lr=0.05)' --set progress=none",
         "calibrate flats --method vector --coverage 0.7 --score threshold",
         "export flats --out flats.onnx",
     ),
     "digits": (
-        "train --method SAM --members 3 --model ConvNet --model.width 4 --epochs 2"
-        " --out digits --quiet",
+        "train --method SAM --members 3 --model 'ConvNet(width=4)' --epochs 2"
+        " --out digits --set progress=none",
         "export digits --to onnx --out digits.onnx --rule logit",
     ),
 }

@@ -65,7 +65,16 @@ def part(data: Data, *, train: bool) -> Dataset[Any]:
     written = options_given(data).get("part")
     rule = "be left out: what is trained on must not be tested on"
     require(written != "all", "part", rule, written)
-    return cast(Callable[..., Dataset[Any]], data)(train=train)
+    return _made(data, train=train)
+
+
+def _made(data: Data, **options: Any) -> Dataset[Any]:
+    """Return a data set, if it was given all that it needs."""
+    try:
+        inspect.signature(data).bind(**options)
+    except TypeError as error:
+        raise ValueError(f"{kind_of(data).__name__}: {error}") from error
+    return cast(Callable[..., Dataset[Any]], data)(**options)
 
 
 def data_for(data: Data | None, run: Path) -> Data:
@@ -224,7 +233,7 @@ def built(
     shape = None if test is None else image_shape(test)
     if "shape" in taken and shape is not None:
         options["shape"] = shape
-    return cast(Callable[..., Dataset[Any]], data)(**options)
+    return _made(data, **options)
 
 
 def corruptions_for(test: Dataset[Any], asked: str | None) -> str:

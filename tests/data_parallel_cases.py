@@ -59,6 +59,7 @@ EXACT = {
     "sam": {"method": SAM(rho=0.3), "batch_size": 19},
     "sam by shard": {"method": SAM(rho=0.3), "perturbation": "shard"},
     "gsam, averaged": {"method": GSAM(rho=0.3), "average": 0.5, "accumulate": 2},
+    "parting, moving average": {"method": SAM(rho=0.3), "part_at": 1, "ema": 0.9},
     "adaptive, pruned": {
         "method": SAM(rho=0.3, adaptive=True),
         "prune": Prune(sparsity=0.5),

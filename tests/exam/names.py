@@ -31,7 +31,10 @@ _PLACES = {
     "tepui.losses": """
         MSE BinaryCrossEntropy CrossEntropy GaussianNLL Quantiles balanced_weights
     """,
-    "tepui.methods": "A2D GSAM SAM SED DeepEnsemble DivDis SharpBalance SharpnessAware",
+    "tepui.methods": """
+        A2D GSAM SAM SED DeepEnsemble DivDis SharpBalance SharpnessAware
+        SnapshotEnsemble
+    """,
     "tepui.metrics": """
         ConformalIntervals ConformalSets Isotonic Mahalanobis NearestNeighbor SampleMean
         TemperatureScaling VectorScaling ViM accuracy adaptive_ece augrc aupr aurc auroc

@@ -308,6 +308,32 @@ def fit_average(folder):
         near(flat(found), torch.stack(path[6:]).mean(0), 1e-7)
 
 
+def fit_ema(folder):
+    data = exact()
+    before, run = fitted(PLAIN, data, epochs=6, ema=0.7)
+    for member, found in zip(before, run.ensemble.members, strict=True):
+        _, mean, *path = descended(member, lambda m: slope(m, whole(data)), [0.3] * 6)
+        for weights in path:
+            mean = 0.7 * mean + 0.3 * weights
+        near(flat(found), mean, 1e-7)
+
+
+def fit_part_at(folder):
+    data = exact()
+    before, run = fitted(PLAIN, data, epochs=4, part_at=3)
+    path = descended(before[0], lambda m: slope(m, whole(data)), [0.3] * 4)
+    for found in run.ensemble.members:
+        near(flat(found), path[-1], 1e-7)
+    how = {"epochs": 4, "batch_size": 12}
+    parted = fitted(PLAIN, data, part_at=3, **how)[1]
+    alone = fitted(PLAIN, data, members=1, **how)[1]
+    first, second, _ = map(flat, parted.ensemble.members)
+    assert torch.equal(first, flat(alone.ensemble.members[0]))
+    assert not torch.equal(first, second)
+    for record in parted.history:
+        assert (len({*record.loss}) == 1) == (record.epoch < 3)
+
+
 def batch_normalized():
     return nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)).double()
 
@@ -478,6 +504,8 @@ FIT = {
     "accumulate": fit_accumulate,
     "clip_norm": fit_clip_norm,
     "average": fit_average,
+    "ema": fit_ema,
+    "part_at": fit_part_at,
     "virtual_shards, perturbation, batch_norm": fit_shards,
     "precision": fit_precision,
     "device, deterministic, cpu_kernels, runner, compile, offload": fit_execution,
@@ -879,6 +907,17 @@ def sed(got, folder):
         assert record.joint_loss > np.mean(record.trained) - 0.2
     other = fitted(replace(method, weight=0.0), exact(), **how)[1]
     assert not same_bits(run.ensemble, other.ensemble)
+
+
+def snapshots(got, folder):
+    """Each member is the end of a cycle, at whose beginning the rate is restored."""
+    data, method = exact(), public("methods.SnapshotEnsemble")()
+    how = {"schedule": public("Cosine")(), "epochs": 6}
+    before, run = fitted(method, data, **how)
+    rates = [0.3, 0.15] * 3
+    path = descended(before[0], lambda m: slope(m, whole(data)), rates)
+    for place, found in enumerate(run.ensemble.members, 1):
+        near(flat(found), path[2 * place], 1e-7)
 
 
 # Data ----------------------------------------------------------------------------
@@ -1783,6 +1822,7 @@ CASES = {
     "methods.A2D": a2d,
     "methods.DivDis": divdis,
     "methods.SED": sed,
+    "methods.SnapshotEnsemble": snapshots,
     "data.Arrays": arrays,
     "data.Normalize": arrays,
     "data.ArrayFile": array_files,

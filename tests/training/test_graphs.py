@@ -19,7 +19,14 @@ from tepui.data import (
     TrivialAugment,
 )
 from tepui.losses import CrossEntropy
-from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
+from tepui.methods import (
+    GSAM,
+    SAM,
+    SED,
+    DeepEnsemble,
+    SharpBalance,
+    SnapshotEnsemble,
+)
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
 from tepui.training.timeline import by_activity
@@ -40,6 +47,8 @@ METHODS = [
     SharpBalance(rho=0.1, switch_at=1),
     SharpBalance(rho=0.1, switch_at=1, before="sam"),
     SharpBalance.paper(rho=0.1, switch_at=1),
+    SnapshotEnsemble(),
+    SnapshotEnsemble(base=SAM(rho=0.1)),
 ]
 SHARED_SETS = SharpBalance(rho=0.1, switch_at=1, select="same")
 OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=1e-3)]
@@ -97,7 +106,7 @@ def test_graph_equals_eager(method, optimizer):
         assert one.loss == pytest.approx(other.loss, rel=1e-4)
 
 
-@pytest.mark.parametrize("method", [DeepEnsemble(), METHODS[-1]], ids=repr)
+@pytest.mark.parametrize("method", [DeepEnsemble(), METHODS[8]], ids=repr)
 def test_averaged_weights_are_those_of_an_eager_run(method):
     graph = trained(method, runner="graph", average=0.7)
     assert_close(state(graph), state(trained(method, runner="eager", average=0.7)))
@@ -105,6 +114,42 @@ def test_averaged_weights_are_those_of_an_eager_run(method):
         next(iter(state(graph).values())),
         next(iter(state(trained(method, runner="graph")).values())),
     )
+
+
+@pytest.mark.parametrize("method", [DeepEnsemble(), SnapshotEnsemble()], ids=repr)
+def test_moving_averages_are_those_of_an_eager_run(method):
+    graph, eager = (trained(method, runner=r, ema=0.9) for r in ("graph", "eager"))
+    assert_close(state(graph), state(eager))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+@pytest.mark.parametrize("how", [{}, {"ema": 0.9}])
+def test_members_that_part_are_those_of_an_eager_run(optimizer, how):
+    graph, eager = (
+        trained(SAM(rho=0.1), optimizer, runner=r, epochs=3, part_at=1, **how)
+        for r in ("graph", "eager")
+    )
+    assert_close(state(graph), state(eager))
+    for one, other in zip(graph.history, eager.history, strict=True):
+        assert one.loss == pytest.approx(other.loss, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"method": SnapshotEnsemble()},
+        {"method": DeepEnsemble(), "part_at": 1},
+        {"method": DeepEnsemble(), "ema": 0.9},
+    ],
+)
+def test_cheap_members_resume_to_the_same_bits(tmp_path, how):
+    how = {"epochs": 4, "runner": "graph", **how}
+    whole = trained(**how)
+    parts = {"out": tmp_path, "resume": True, **how}
+    for epochs in (1, 2, 3, 4):
+        part = trained(stop_after=epochs, **parts)
+    for name, tensor in state(whole).items():
+        assert torch.equal(tensor, state(part)[name]), name
 
 
 @pytest.mark.filterwarnings("ignore:SharpBalance needs other members")

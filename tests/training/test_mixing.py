@@ -315,8 +315,8 @@ def test_methods_train_with_consistency_and_resume(tmp_path, method):
 def test_three_views_cost_three_times_as_much():
     how = {"method": SAM(start_at=1), "epochs": 2, "augment": [AugMix()]}
     plain, compared = TrainingSpec(**how), TrainingSpec(**how, **CONSISTENT)
-    assert [plain.relative_cost(n) for n in (0, 1)] == [1, 2]
-    assert [compared.relative_cost(n) for n in (0, 1)] == [3, 6]
+    assert plain.costs(2) == [2, 4]
+    assert compared.costs(2) == [6, 12]
 
 
 CONSISTENT = {"loss": CrossEntropy(consistency=12)}

@@ -17,7 +17,13 @@ from tepui.data.augmentation_policies import (
     TrivialAugment,
 )
 from tepui.data.convert import to_arrays
-from tepui.data.corruptions.apply import CORRUPTIONS, STANDARD, Corruption, corrupt
+from tepui.data.corruptions.apply import (
+    CORRUPTIONS,
+    EXTRA,
+    STANDARD,
+    Corruption,
+    corrupt,
+)
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.frost import load_frost
@@ -36,6 +42,7 @@ from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.joining import joined
 from tepui.data.mixing import CutMix, Mixup
+from tepui.data.noise_and_dropout import ColumnNoise, WordDropout
 from tepui.data.policy import PerMember
 from tepui.data.preparation import Preparation
 from tepui.data.prepared_like import prepared_like
@@ -70,6 +77,7 @@ __all__ = [
     "CIFAR100",
     "CIFAR100C",
     "CORRUPTIONS",
+    "EXTRA",
     "MRPC",
     "STANDARD",
     "SVHN",
@@ -81,6 +89,7 @@ __all__ = [
     "AutoAugment",
     "Batch",
     "ColorJitter",
+    "ColumnNoise",
     "Corrupted",
     "CorruptedArrays",
     "CorruptedFolders",
@@ -123,6 +132,7 @@ __all__ = [
     "TrivialAugment",
     "UniformNoise",
     "UnlabeledFolder",
+    "WordDropout",
     "corrupt",
     "corrupted",
     "corrupted_files",

@@ -44,6 +44,8 @@ QUANTILES = 2**16
 class Mixing(Augmentation):
     """Mixes prepared samples of a batch with each other, as the last augmentation."""
 
+    of = None
+
     @final
     def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Refuse to mix images without their labels."""

@@ -73,6 +73,11 @@ class Method:
         """
         return False
 
+    @property
+    def successive(self) -> bool:
+        """Whether members share the epochs, each going on from where the last ended."""
+        return False
+
     def remark(self, members: int) -> str | None:
         """Return what somebody should know before such a run, in a sentence.
 

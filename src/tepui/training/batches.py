@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Arrays, Batch, Division, Inputs, prepared
-from tepui.data.augment import Augmentation, augmented
+from tepui.data.augment import Augmentation, augment, knowing
 from tepui.data.loading import as_arrays, length, loaded
 from tepui.data.mixing import Mixing
 from tepui.data.reading import read_ahead
@@ -140,12 +140,12 @@ class BatchSource(ABC):
             steps.append(last)
         columns = sum(step.draws for step in steps)
         common, own = draws[batch.index].tensor_split([columns], dim=1)
-        inputs = augmented(batch.inputs, steps, common)
+        inputs = augment(batch.inputs, steps, common)
         batch = batch._replace(inputs=self.prepare(inputs))
         if isinstance(last, Mixing):
             return last.mixed(batch, own)
         parts = own.chunk(self.views, dim=1) if self.views else ()
-        views = [self.prepare(augmented(inputs, [last], part)) for part in parts]
+        views = [self.prepare(augment(inputs, [last], part)) for part in parts]
         return batch._replace(views=tuple(views))  # type: ignore[arg-type]
 
     @abstractmethod
@@ -248,7 +248,7 @@ def source_of(
     views: int = 0,
 ) -> BatchSource:
     """Return the fastest source for a data set."""
-    arrays, steps = as_arrays(dataset), tuple(augmentations)
+    arrays, steps = as_arrays(dataset), knowing(augmentations, dataset)
     if arrays is not None:
         return TensorSource(steps, arrays.to(device), views=views)
     if isinstance(dataset, StoredData):

@@ -62,6 +62,8 @@ def fit(
     clip_norm: float | None = None,
     prune: Prune | None = None,
     average: float | None = None,
+    ema: float | None = None,
+    part_at: int | None = None,
     virtual_shards: int = 1,
     perturbation: Perturbation = "global",
     batch_norm: BatchNormPolicy = "shard",
@@ -98,7 +100,7 @@ def fit(
         schedule: Learning rate over time: ``Cosine(...)``, ``MultiStep(...)``,
             ``Constant(...)``, or a function from the share of the run that is done to
             a factor on the learning rate.
-        augment: Random changes of image batches, in order; or one list of them for each
+        augment: Random changes of batches, in order; or one list of them for each
             member, as ``PerMember(...)`` has them. The last step may be ``Mixup(...)``
             or ``CutMix(...)``, which mix samples of a batch, and rows of a table too.
         validation: A data set, or the share of ``dataset`` to hold out for it.
@@ -117,6 +119,11 @@ def fit(
         average: Share of the run, at its end, over which each member's weights are
             averaged; the mean is what is validated, kept and predicted with. With
             ``DeepEnsemble()`` and 0.25 this is an ensemble of averages (EoA).
+        ema: Decay, such as 0.999, of a moving average of each member's weights over the
+            whole run, which takes their place as ``average`` does.
+        part_at: Until this epoch all members are one network, trained as the first one.
+            Then each goes on with its own draws. With ``M`` members the run costs
+            ``part_at + M * (epochs - part_at)`` epochs of one.
         virtual_shards: Divide every batch into this many shards, whose gradients are
             summed in one order, for the same weights however many ranks compute them;
             one for each of them by default.
@@ -214,6 +221,8 @@ def fit(
         clip_norm=clip_norm,
         prune=prune,
         average=average,
+        ema=ema,
+        part_at=part_at,
         virtual_shards=shards_of(virtual_shards, data_parallel),
         perturbation=perturbation,
         batch_norm=batch_norm,

@@ -19,6 +19,7 @@ from tepui.data.augment import (
     HorizontalFlip,
     RandomCrop,
     RandomResizedCrop,
+    check_kind,
     check_levels,
 )
 from tepui.data.augmentation_policies import (
@@ -191,6 +192,7 @@ def check_data(
     if isinstance(spec.augment, PerMember):
         spec.augment.of(0, len(ensemble))
     for steps in spec.policies:
+        check_kind(few.inputs, steps)
         _check_augment(steps, few.targets)
         _check_levels(steps, data.train, few.inputs)
         _check_mixing(steps, few)
@@ -294,6 +296,9 @@ def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
     method, least = spec.method, 1
     if isinstance(method, CoupledMethod):
         least = method.least_steps(members)
+    enough = spec.epochs >= members or not method.successive
+    rule = f"be at least the number of members, {members}, which share them"
+    require(enough, "epochs", rule, spec.epochs)
     rule = (
         f"give {type(method).__name__} at least {least} steps, so that each of its "
         f"{members} members can have a turn"

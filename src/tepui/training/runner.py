@@ -21,6 +21,7 @@ from tepui.training.batches import (
     steps_per_epoch,
     stratified_stream,
 )
+from tepui.training.course import Course
 from tepui.training.exchange import Exchange
 from tepui.training.member import TrainingMember
 from tepui.training.own_rows import own_batches
@@ -53,6 +54,11 @@ class Plan:
             return self.source
         steps = self.spec.augment.of(member.index, len(self.seeds))
         return replace(self.source, augmentations=steps)
+
+    @cached_property
+    def course(self) -> Course:
+        """Which members train in which epochs."""
+        return self.spec.course(len(self.seeds))
 
     @property
     def coupled_seed(self) -> int:
@@ -138,7 +144,9 @@ class Plan:
 
     def factor(self, step: int) -> float:
         """Return the learning rate's factor at a step."""
-        return self.spec.schedule.factor(step, self.steps, self.spec.epochs)
+        first, end, _ = self.course.cycle(step // self.steps)
+        done = step - first * self.steps
+        return self.spec.schedule.factor(done, self.steps, end - first)
 
 
 class Runner(ABC):

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -248,7 +249,7 @@ def _trained(
         steps = epoch_steps * spec.epochs * len(ready.members)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
-        costs = [spec.relative_cost(epoch) for epoch in range(spec.epochs)]
+        costs = spec.costs(len(ensemble))
         shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
         plan = Plan(
             source=ready.source,
@@ -256,7 +257,7 @@ def _trained(
             spec=spec,
             seeds=ensemble.seeds,
             exchange=exchange,
-            advance=shown.advance,
+            advance=lambda steps: shown.advance(steps * training.standing_for),
             stopping=Stopping(interruption, exchange.data_group(numerics.device)),
             clock=clock,
         )
@@ -362,7 +363,10 @@ def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
     ensemble, meant = order.ensemble, task_of(order.spec.loss)
     if meant != UNKNOWN or ensemble.task is None:
         ensemble.task = meant
-    ensemble.preparation = preparation_of(dataset)
+    known = preparation_of(dataset)
+    steps = [step for policy in order.spec.policies for step in policy]
+    seen = sorted(frozenset().union(*(step.corruptions for step in steps)))
+    ensemble.preparation = known and replace(known, seen=tuple(seen))
     ensemble.trained_on = fingerprint(order.data.train)
     ensemble.calibration = ensemble.conformity = ensemble.detectors = None
 

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from tepui.cli.main import main
-from tepui.cli.remembered import remembered_data
+from tepui.cli.remembered import remembered
 from tepui.core.storage import write_document
 from tepui.studies.recorded_options import FILE, KIND
 
@@ -37,16 +37,12 @@ class Few(tepui.data.Arrays):
         super().__init__(digits.inputs, digits.targets)
 """
 SETS = ["--held-out", "test", "--method", "none", "--coverage", "0.5"]
-SMALL = [
-    "--members",
-    "2",
-    "--epochs",
-    "1",
-    "--set",
-    "progress=none",
-    "--set",
-    "device=cpu",
-]
+SMALL = ["--members", "2", "--epochs", "1", "--set", "progress=none", "device=cpu"]
+
+
+def kept_of(command, **options):
+    """Write down that a run was made by a command."""
+    write_document(Path("run", FILE), KIND, {"command": command, "options": options})
 
 
 @pytest.fixture
@@ -78,15 +74,14 @@ def test_data_are_remembered_with_their_options(photos, here, monkeypatch, capsy
     assert "2 classes" in capsys.readouterr().out
     main(["calibrate", run, "--method", "none", "--coverage", "0.5"])
     main(["measure", run, "--what", "diversity", "--out", "measured"])
-    recorded = json.loads((here / "run" / FILE).read_text())["data"]
-    assert recorded["class_path"].endswith(".ImageFolder")
-    assert recorded["init_args"]["path"] == str(here / "photos")
-    assert recorded["init_args"]["size"] == 8
+    recorded = json.loads((here / "run" / FILE).read_text())["options"]["data"]
+    assert recorded == f"ImageFolder(path='{here / 'photos'}', size=8)"
 
 
 def test_the_runs_of_a_comparison_know_its_data(photos, here, capsys):
-    words = ["--methods", "SAM", "--ensembles", "1", "--corruptions", "none"]
-    main(["compare", *photos, *SMALL, *words, "--set", "sharpness=0", "--out", "all"])
+    words = ["--methods", "SAM", "--ensembles", "1", "--out", "all"]
+    plain = ["--set", "sharpness=0", "corruptions=none"]
+    main(["compare", *photos, *SMALL, *words, *plain])
     main(["measure", "all/SAM/0", "--what", "diversity", "--out", "measured"])
     assert "2 member" not in capsys.readouterr().err
 
@@ -100,24 +95,21 @@ def test_code_of_the_users_own_is_named_and_not_imported(here, capsys):
     with pytest.raises(SystemExit):
         main(words)
     said = capsys.readouterr().err
-    assert "--data must be given" in said
-    assert " ".join(own) in said
+    assert "data must be given" in said
+    assert shlex.join(own) in said
     assert "own_parts" not in sys.modules
     with pytest.raises(SystemExit):
         main([*words, *own])
     said = capsys.readouterr().err
-    assert f"--model must be given, as {' '.join(net)}: " in said
+    assert f"--model must be given, such as {shlex.join(net)}: " in said
     main([*words, *own, *net])
     assert Path("run/evaluation.json").exists()
 
 
 def test_a_folder_names_only_what_a_configuration_may_name(here, capsys):
-    from tepui.core.storage import write_document
-
     main(["train", *SMALL, "--out", "run"])
     for path in ("os.system", "own_parts.Few", "tepui.data.Arrays", "tepui.fit"):
-        recorded = {"class_path": path, "init_args": {}}
-        write_document(here / "run" / FILE, "options", {"data": recorded})
+        kept_of("train", data=path)
         with pytest.raises(SystemExit, match="2"):
             main(["evaluate", "run", "--corruptions", "none"])
         assert f"--data {path}" in capsys.readouterr().err
@@ -144,7 +136,7 @@ def test_what_comes_next_names_the_users_own_again(here, capsys):
     assert then == ["evaluate", "run", *own]
     main([*then, "--corruptions", "none"])
     main(["calibrate", "run", *own, *SETS])
-    assert next_command(capsys) == ["predict", "run", "FILES", *own[4:]]
+    assert next_command(capsys) == ["predict", "run", "FILES", *own[2:]]
 
 
 def test_what_comes_next_after_foreign_weights_names_their_model(here, capsys):
@@ -167,26 +159,21 @@ def test_what_comes_next_after_a_known_model_is_short(here, capsys):
     assert next_command(capsys) == ["evaluate", "run"]
 
 
-def test_options_are_told_as_they_are_read(here, capsys):
+def test_options_are_told_as_they_are_read(here):
     Path("run").mkdir()
-    init = {"count": 30, "some": None, "sizes": [1, 2], "named": "a b"}
-    recorded = {"class_path": "own_parts.Few", "init_args": init}
-    document = {"data": recorded, "model": None, "extractor": None, "validation": None}
-    write_document(Path("run") / FILE, KIND, document)
-    with pytest.raises(ValueError, match="--data must be given") as refused:
-        remembered_data(Path("run"))
-    assert str(refused.value).endswith(
-        "own: --data own_parts.Few --data.count 30 --data.some null "
-        "--data.sizes '[1, 2]' --data.named 'a b'"
-    )
+    text = "own_parts.Few(count=30, some=None, sizes=[1, 2], named='a b')"
+    kept_of("train", data=text)
+    with pytest.raises(ValueError, match="data must be given") as refused:
+        remembered(Path("run"), "data")
+    assert shlex.split(str(refused.value))[-2:] == ["--data", text]
 
 
 @pytest.mark.slow
 def test_a_share_of_a_file_is_written_down_and_shown(here):
-    (here / "c.yaml").write_text("validation: 0.2\nseed: 7\n")
+    (here / "c.yaml").write_text("validation: 0.2\nseeds: 7\n")
     main(["train", "--config", "c.yaml", *SMALL, "--out", "run"])
-    recorded = json.loads(Path("run", FILE).read_text())
-    assert recorded["validation_share"] == 0.2
+    recorded = json.loads(Path("run", FILE).read_text())["options"]
+    assert (recorded["validation"], recorded["seeds"]) == (0.2, [7])
     begun = json.loads(Path("run/run.json").read_text())
     assert "numpy" in begun["environment"]
     main(["evaluate", "run", "--set", "device=cpu"])
@@ -195,10 +182,10 @@ def test_a_share_of_a_file_is_written_down_and_shown(here):
 
 
 def test_a_run_resumed_without_its_options_quotes_its_command(here, capsys):
-    began = ["--method", "SAM", "--epochs", "2", *SMALL[:2], *SMALL[4:]]
-    main(["train", *began, "--set", "stop_after=1", "--out", "run"])
+    began = ["--method", "SAM", "--epochs", "2", "--members", "2"]
+    main(["train", *began, "--out", "run", *SMALL[4:], "stop_after=1"])
     begun = json.loads(Path("run/run.json").read_text())
-    Path("run/options.yaml").unlink()
+    Path("run", FILE).unlink()
     with pytest.raises(SystemExit):
         main(["train", "--resume", "--out", "run", "--set", "device=cpu"])
     command = begun["environment"]["command"]

@@ -5,9 +5,9 @@ import io
 from pathlib import Path
 
 import pytest
-from tepui.cli.config import options_in
 
 import tepui
+from tepui.cli.config import options_in
 
 SOURCE = Path(tepui.__file__).parent
 

@@ -74,7 +74,7 @@ def test_arrays_in_memory_are_asked_for_with_what_to_type(arrays, capsys):
         said = refused(capsys, command, "run")
         assert "--data must be given, since run was trained on Arrays" in said
         assert "numpy.savez as x_train, y_train, x_test and y_test" in said
-        assert said.endswith("--data 'ArrayFile(path=FILE.npz)'")
+        assert said.endswith("--data 'ArrayFile(path=FILE.npz)', got None")
 
 
 def test_data_sets_by_name_are_asked_for_by_it(arrays, capsys):

@@ -92,7 +92,7 @@ OTHER = "--validation must be other data than --data"
 @pytest.mark.parametrize(
     ("validation", "said"),
     [
-        ("later.csv", "data must be one of ArrayFile"),
+        ("later.csv", "data must name what can be imported, got 'later.csv'"),
         ("1.5", "validation must be a share in (0, 1), got 1.5"),
         ("Table(path=train.csv, target=sold)", OTHER),
         ("Table(path=./train.csv, target=sold, ignore=[color])", OTHER),
@@ -103,7 +103,7 @@ OTHER = "--validation must be other data than --data"
         ),
         (
             "Table(path=later.csv, target=size)",
-            "--validation: target must be that of the run's own rows (sold), got 'size'",
+            "--validation: target must be that of the run's own rows (sold), got",
         ),
     ],
 )

@@ -65,7 +65,7 @@ def part(data: Data, *, train: bool) -> Dataset[Any]:
     written = options_given(data).get("part")
     rule = "be left out: what is trained on must not be tested on"
     require(written != "all", "part", rule, written)
-    return cast(Callable[..., Dataset[Any]], data)(train=train)
+    return _made(data, train=train)
 
 
 def data_for(data: Data | None, run: Path) -> Data:
@@ -224,6 +224,15 @@ def built(
     shape = None if test is None else image_shape(test)
     if "shape" in taken and shape is not None:
         options["shape"] = shape
+    return _made(data, **options)
+
+
+def _made(data: Data, **options: Any) -> Dataset[Any]:
+    """Return a data set, whose arguments must all be there."""
+    try:
+        inspect.signature(data).bind(**options)
+    except TypeError as error:  # which names the argument
+        raise ValueError(f"{kind_of(data).__name__}: {error}") from error
     return cast(Callable[..., Dataset[Any]], data)(**options)
 
 

@@ -6,11 +6,10 @@ import sys
 
 import pytest
 import yaml
-from tepui.cli.parsing import normalized
 
 from pages import ROOT, commands
 from processes import LAUNCHER, environment_here, free_port
-from tepui.cli.main import main, read
+from tepui.cli.main import build, main
 from tepui.core.storage import read_tensors
 from tepui.studies.executors.ray import PATIENCE
 from training.cases import assert_same_bits, one_thread
@@ -34,13 +33,13 @@ def test_commands_of_the_tutorial_are_those_of_the_pages():
 
 
 def test_the_pages_have_commands_for_every_executor():
-    found = [re.search(r"--executor (\w+)", each) for each in COMMANDS]
-    assert {each and each[1] for each in found} == {None, "ray", "slurm"}
+    found = [re.search(r"--executor '?(\w+)", each) for each in COMMANDS]
+    assert {each and each[1] for each in found} == {None, "Ray", "Slurm"}
 
 
 (TWO_NODES,) = re.findall(r"^torchrun (--nnodes=2 (?:.*\\\n)*.*)$", TEXT, re.M)
 BY_NUMBER = ["--node-rank={node}", "--master-addr=127.0.0.1", "--master-port={port}"]
-BRIEFLY = ["--model", "MLP", "--model.hidden", "[8]", "--epochs", "2"]
+BRIEFLY = ["--model", "MLP(hidden=[8])", "--epochs", "2"]
 
 
 def on_two_nodes(words, folder):
@@ -79,7 +78,7 @@ def test_the_command_of_the_page_for_two_machines(tmp_path, numbered):
     words += BY_NUMBER if numbered else [*instead, "--local-addr=127.0.0.1"]
     trained = [*command.split(), *BRIEFLY]
     on_two_nodes([*words, "-m", "tepui", *trained], tmp_path)
-    main([*trained, "--out", str(tmp_path / "one"), "--quiet"])
+    main([*trained, "--out", str(tmp_path / "one"), "--set", "progress=none"])
     runs = [tmp_path / "runs" / "eight", tmp_path / "one"]
     files = [run / "ensemble.safetensors" for run in runs]
     assert_same_bits(*(read_tensors(file, "ensemble")[0] for file in files))
@@ -106,7 +105,8 @@ def test_the_file_for_kubernetes_is_the_one_of_the_page_and_is_a_job():
     assert mounts.keys() == claimed
     words = [*container["command"], *container["args"]]
     assert words[0] == "tepui"
-    _, values = read(normalized(words[1:]))
+    _, bound, _ = build().parse_args(words[1:], exit_on_error=False, print_error=False)
+    values = bound.arguments
     (folder,) = mounts.values()
     assert all(str(values[name]).startswith(folder) for name in ("store", "out"))
 

@@ -8,10 +8,24 @@ import pytest
 import yaml
 
 import tepui
-from cli.test_main import QUIET, SMALL, config_of, refused
 from tepui.cli.config import DEEPEST, LIMIT
 from tepui.cli.main import main
 from tepui.core.provenance import MASK
+
+QUIET = ["--set", "progress=none"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", *QUIET]
+
+
+def config_of(run):
+    return json.loads((run / "run.json").read_text())["config"]
+
+
+def refused(words, capsys):
+    """Return what is said of words that are not carried out, in one line."""
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    assert stop.value.code == 2
+    return " ".join(capsys.readouterr().err.split())
 
 
 def asked_in(run):

@@ -1,6 +1,7 @@
 """Heads on the frozen extractor of an earlier run, from the command line."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -14,18 +15,16 @@ from tepui.methods import DeepEnsemble
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
 
-SHORT = ["--epochs", "2", "--set", "progress=none", "--set", "device=cpu"]
-NOISE = ["--set", "unlabeled=UniformNoise(shape=[1, 8, 8])"]
-NOISE += ["--set", "unlabeled=X(num_samples=60)"]
-FEW = 'few={"class_path": "UniformNoise", "init_args": {"num_samples": 40}}'
+SHORT = ["--epochs", "2", "--set", "progress=none", "device=cpu"]
+NOISE = ["--set", "unlabeled=UniformNoise(shape=[1, 8, 8], num_samples=60)"]
+FEW = "few=UniformNoise(num_samples=40)"
 
 
 @pytest.fixture(scope="module")
 def body(tmp_path_factory):
     out = tmp_path_factory.mktemp("body") / "run"
-    main(
-        ["train", "--model", "X(width=4)", "--members", "1", *SHORT, "--out", str(out)]
-    )
+    words = ["--model", "ConvNet(width=4)", "--members", "1", "--out", str(out)]
+    main(["train", *words, *SHORT])
     return out
 
 
@@ -36,7 +35,7 @@ def trained(body, out, *options):
 
 
 def test_heads_are_those_that_are_trained_on_features(body, tmp_path):
-    ensemble = trained(body, tmp_path / "run", "--seed", "3")
+    ensemble = trained(body, tmp_path / "run", "--seeds", "3")
     split = split_last_layers(tepui.load(body).members[0])
     expected = tepui.Ensemble.on_features(
         split.extractor, lambda: split.tail(fresh=True), members=3, seed=3
@@ -93,16 +92,16 @@ def test_random_changes_of_images_are_refused(body, tmp_path, capsys):
     assert "--augment must be left out with --extractor" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
     with pytest.raises(SystemExit):
-        compared(body, tmp_path / "run", "--augment", "RandomCrop")
+        compared(body, tmp_path / "run", "--set", "augment=[RandomCrop]")
     assert (
         "augment must be left out when there is an extractor" in capsys.readouterr().err
     )
 
 
 def compared(body, out, *options):
-    words = ["--extractor", str(body), "--members", "2", "--ensembles", "1", *SHORT]
-    words += ["--methods", "DeepEnsemble", "A2D", *NOISE, "--corruptions", "none"]
-    main(["compare", *words, "--set", "sharpness=5", *options, "--out", str(out)])
+    words = ["--members", "2", "--ensembles", "1", *SHORT, f"extractor={body}"]
+    words += ["--methods", "DeepEnsemble", "A2D", *NOISE, "corruptions=none"]
+    main(["compare", *words, "sharpness=5", *options, "--out", str(out)])
 
 
 @pytest.mark.slow
@@ -235,10 +234,10 @@ def _front(run):
 @pytest.mark.slow
 def test_all_ensembles_of_a_comparison_share_features_of_every_set(guest, tmp_path):
     out = tmp_path / "run"
-    words = ["--extractor", "own_bodies.body", "--members", "2", "--ensembles", "2"]
-    words += [*SHORT, "--methods", "DeepEnsemble", "SAM", "--sharpness", "5"]
+    words = ["--members", "2", "--ensembles", "2", "--methods", "DeepEnsemble", "SAM"]
+    words += [*SHORT, "extractor=own_bodies.body", "corruptions=none", "sharpness=5"]
     words += ["--shifted", "again=Digits", "--ood", FEW]
-    main(["compare", *words, *FLAT, "--out", str(out)])
+    main(["compare", *words, "--out", str(out)])
     # Training, test (which is also the shifted set) and unfamiliar data.
     assert len(list((out / "features").iterdir())) == 3
     document = json.loads((out / "comparison.json").read_text())
@@ -249,15 +248,22 @@ def test_all_ensembles_of_a_comparison_share_features_of_every_set(guest, tmp_pa
             assert cell["accuracy"] == ensemble["evaluation"]["clean"]["accuracy"]
 
 
-def test_a_file_of_options_names_no_factory(guest, tmp_path, capsys):
+def test_a_file_of_options_names_no_factory(guest, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_bodies", raising=False)
     (tmp_path / "c.yaml").write_text("extractor: own_bodies.body\n")
     with pytest.raises(SystemExit):
-        main(["train", "--config", str(tmp_path / "c.yaml"), *SHORT])
-    assert "--extractor must be written on the command line" in capsys.readouterr().err
+        main(["train", "--config", "c.yaml", *SHORT])
+    assert "type the path of your own code instead" in capsys.readouterr().err
+    assert "own_bodies" not in sys.modules
 
 
-def test_an_extractor_that_is_nowhere_is_said(tmp_path, capsys):
-    for named in ("nowhere.Body", str(tmp_path / "nothing")):
+def test_an_extractor_that_is_nowhere_is_said(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for named, message in (
+        ("nowhere.Body", "model must name what can be imported, got 'nowhere.Body'"),
+        (str(tmp_path / "nothing"), "--extractor must name a folder with a run"),
+    ):
         with pytest.raises(SystemExit):
             main(["train", "--extractor", named, *SHORT])
-        assert "--extractor must name a model" in capsys.readouterr().err
+        assert message in capsys.readouterr().err

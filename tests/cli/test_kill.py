@@ -19,12 +19,13 @@ from pathlib import Path
 
 from tepui.cli.main import main
 
-SMALL = ["--members", "2", "--sharpness", "10", "--epochs", "2", "--ensembles", "1"]
-SMALL += ["--corruptions", "none", "--model", "ConvNet", "--model.width", "4"]
+SMALL = ["--members", "2", "--epochs", "2", "--ensembles", "1"]
+SMALL += ["--model", "ConvNet(width=4)"]
+SMALL += ["--set", "sharpness=10", "corruptions=none", "progress=none"]
 
 
 def compare(out, *more):
-    main(["compare", *SMALL, "--quiet", "--out", str(out), *more])
+    main(["compare", *SMALL, "--out", str(out), *more])
 
 
 def in_child(out):

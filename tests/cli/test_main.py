@@ -18,12 +18,15 @@ import torch
 
 import tepui
 from data.mrpc_files import write
-from tepui.cli.main import EXAMPLES, GROUPS, main
+from tepui.cli.main import COMMANDS, GROUPS, main
 from tepui.core.spec import document
 from tepui.report.story import told
 from tepui.studies import load_reports
 
-COMMANDS = [function.__name__ for group in GROUPS.values() for function in group]
+EXAMPLES = {
+    module.__name__.rpartition(".")[2]: module.EXAMPLES
+    for module in chain(*GROUPS.values())
+}
 QUIET = ["--set", "progress=none"]
 SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", *QUIET]
 CLEAN = ["--set", "corruptions=none"]
@@ -58,11 +61,12 @@ def test_help_has_at_most_fifteen_options_each_explained_and_three_examples(
     shown = capsys.readouterr().out
     assert "Examples:" in shown
     assert len(EXAMPLES[command]) <= 3
-    assert all(example.startswith(f"tepui {command}") for example in EXAMPLES[command])
+    assert EXAMPLES[command][0].startswith(f"tepui {command}")
+    assert all(example.split()[1] in COMMANDS for example in EXAMPLES[command])
     assert "torch.nn" not in shown
     options = re.findall(r"^│ \*? *(--[a-z][\w-]*)", shown, re.MULTILINE)
     assert len(options) <= 15
-    (function,) = (f for f in chain(*GROUPS.values()) if f.__name__ == command)
+    function = COMMANDS[command]
     for name in inspect.signature(function).parameters:
         assert re.search(rf"^\s+{name}: \S", function.__doc__, re.MULTILINE)
 
@@ -132,7 +136,6 @@ def test_help_names_every_command_and_the_greeting_four(capsys):
             ["train", "--loss", "CrossEntropy(label_smoothing=1.5)"],
             "label_smoothing must lie in [0, 1]",
         ),
-        (["train", "--optimizer", "SGD(lr=1e30)", *SMALL], "must stay finite"),
         (["train", "--seeds", "1", "2", "--members", "3"], "one seed per member (3)"),
         (["train", "--members", "0"], "members must be positive, got 0"),
         (["compare", "--seeds", "1", "2", "3", "4"], "one seed per member (3)"),
@@ -234,7 +237,9 @@ def test_report_opens_the_page_where_asked(compared, tmp_path, monkeypatch, caps
     assert opened == [(tmp_path / "report.html").as_uri()]
     said = " ".join(capsys.readouterr().out.split())
     assert said.count(f"next: open {tmp_path / 'report.html'} in a browser") == 2
-    assert said.count("no browser was found") == 1
+    monkeypatch.setattr(webbrowser, "open", lambda url: True)
+    main(["report", str(compared), "--out", str(tmp_path), "--overwrite", "--open"])
+    assert "next: open" not in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -1,16 +1,14 @@
 """Models and text from the command line."""
 
 import json
-from inspect import signature
 
 import numpy as np
 import pytest
 import torch
-from tepui.cli.parsing import OPTIONS_OF_ROWS
 
 from data.mrpc_files import write
 from tepui.cli.main import main
-from tepui.models import MLP, ConvNet
+from tepui.models import ConvNet
 
 SHORT = ["--epochs", "1", "--members", "2", "--set", "progress=none"]
 
@@ -22,50 +20,24 @@ def configs(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "options", "expected"),
+    ("model", "expected"),
     [
         (
-            "ResNet18",
-            ["--model", "X(width=2, in_channels=1)"],
+            "ResNet18(width=2, in_channels=1)",
             {"num_classes": 10, "in_channels": 1, "width": 2, "stem": "32px"},
         ),
         (
-            "ViTTiny",
-            ["--model", "X(in_channels=1, image_size=8, depth=1)"],
+            "ViTTiny(in_channels=1, image_size=8, depth=1)",
             {"num_classes": 10, "in_channels": 1, "patch_size": 4},
         ),
-        (
-            "WideResNet40x2",
-            ["--model", "X(in_channels=1, width=1)"],
-            {"num_classes": 10, "width": 1},
-        ),
+        ("WideResNet40x2(in_channels=1, width=1)", {"num_classes": 10, "width": 1}),
     ],
 )
-def test_models_train_by_name(tmp_path, name, options, expected):
-    batch = ["--set", "batch_size=512"]
-    main(
-        [
-            "train",
-            "--model",
-            name,
-            *options,
-            *SHORT,
-            *batch,
-            "--out",
-            str(tmp_path / "r"),
-        ]
-    )
+def test_models_train_by_name(tmp_path, model, expected):
+    words = ["--model", model, *SHORT, "batch_size=512"]
+    main(["train", *words, "--out", str(tmp_path / "r")])
     for config in configs(tmp_path / "r"):
         assert expected.items() <= config.items()
-
-
-def test_options_that_one_default_model_has_name_it(tmp_path):
-    """Nobody writes which; the layers of a perceptron are not those of a ConvNet."""
-    out = ["--out", str(tmp_path / "r")]
-    main(["train", "--model", "X(hidden=[4])", *SHORT, *out])
-    assert configs(tmp_path / "r")[0]["hidden"] == [4]
-    of_rows = {option.removeprefix("--model.") for option in OPTIONS_OF_ROWS}
-    assert of_rows == {*signature(MLP).parameters} - {*signature(ConvNet).parameters}
 
 
 @pytest.mark.slow
@@ -75,8 +47,7 @@ def test_what_is_written_of_a_model_stays(tmp_path, capsys):
         main(["train", "--model", "ResNet18(in_channels=3)", *SHORT, *out])
     assert "3 channels" in capsys.readouterr().err
     config = tmp_path / "c.yaml"
-    arguments = "{hidden: [4], num_classes: 12}"
-    config.write_text(f"model: {{class_path: MLP, init_args: {arguments}}}\n")
+    config.write_text("model: MLP(hidden=[4], num_classes=12)\n")
     with pytest.warns(UserWarning, match="12 outputs and the data 10 classes"):
         main(["train", "--config", str(config), *SHORT, *out])
     expected = {"in_features": 64, "hidden": [4], "num_classes": 12}
@@ -85,16 +56,16 @@ def test_what_is_written_of_a_model_stays(tmp_path, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "options", "expected"),
+    ("model", "expected"),
     [
-        ("resnet18", ["--model", "X(width=2)"], {"in_channels": 1, "num_classes": 10}),
-        ("ViTTiny", ["--model", "X(depth=1)"], {"in_channels": 1, "image_size": 8}),
-        ("MLP", [], {"in_features": 64, "num_classes": 10}),
+        ("ResNet18(width=2)", {"in_channels": 1, "num_classes": 10}),
+        ("ViTTiny(depth=1)", {"in_channels": 1, "image_size": 8}),
+        ("MLP", {"in_features": 64, "num_classes": 10}),
     ],
 )
-def test_what_is_not_written_follows_from_the_data(name, options, expected, tmp_path):
-    batch = ["--set", "batch_size=512", "--out", str(tmp_path / "r")]
-    main(["train", "--data", "digits", "--model", name, *options, *SHORT, *batch])
+def test_what_is_not_written_follows_from_the_data(model, expected, tmp_path):
+    words = ["--data", "Digits", "--model", model, *SHORT, "batch_size=512"]
+    main(["train", *words, "--out", str(tmp_path / "r")])
     assert expected.items() <= configs(tmp_path / "r")[0].items()
 
 
@@ -117,19 +88,9 @@ def test_weights_are_measured_in_a_model_that_fits_the_data(tmp_path):
     assert found["diversity"]["accuracy"] == pytest.approx(float(expected))
 
 
-def test_options_of_the_default_model_need_no_name(tmp_path):
-    main(["train", "--model", "X(width=3)", *SHORT, "--out", str(tmp_path / "r")])
-    assert configs(tmp_path / "r")[0] == {
-        "num_classes": 10,
-        "in_channels": 1,
-        "width": 3,
-        "stride": 1,
-    }
-
-
 def test_a_missing_extra_ends_in_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(__import__("sys").modules, "timm", None)
-    options = ["--model", "timm(name=vit_tiny_patch16_224)"]
+    options = ["--model", "from_timm(name=vit_tiny_patch16_224)"]
     with pytest.raises(SystemExit):
         main(["train", *options, *SHORT, "--out", str(tmp_path / "r")])
     error = capsys.readouterr().err
@@ -141,19 +102,18 @@ def test_a_missing_extra_ends_in_one_line(tmp_path, monkeypatch, capsys):
     ("model", "message"),
     [
         (
-            "{class_path: huggingface, init_args: {name: some/body}, "
-            "dict_kwargs: {trust_remote_code: true}}",
+            "from_huggingface(name='some/body', trust_remote_code=True)",
             "trust_remote_code must be left out, since a model's code is never run",
         ),
         (
-            "{class_path: timm, init_args: {name: 'local-dir:/tmp', pretrained: true}}",
+            "from_timm(name='local-dir:/tmp', pretrained=True)",
             "name must be in timm's own list of models",
         ),
     ],
 )
 def test_a_file_makes_no_library_run_code(model, message, tmp_path, capsys):
     config = tmp_path / "c.yaml"
-    config.write_text(f"model: {model}\n")
+    config.write_text(json.dumps({"model": model}))
     with pytest.raises(SystemExit):
         main(["train", "--config", str(config), *SHORT, "--out", str(tmp_path / "r")])
     assert message in capsys.readouterr().err
@@ -163,18 +123,17 @@ def test_a_file_makes_no_library_run_code(model, message, tmp_path, capsys):
 def test_the_text_run(tmp_path, capsys):
     write(tmp_path)
     data = ["--data", f"MRPC(root={tmp_path}, length=24)"]
-    sizes = {"embedding": 4, "width": 8, "depth": 1, "heads": 2, "length": 24}
-    model = [word for name, n in sizes.items() for word in (f"--model.{name}", str(n))]
+    sizes = "embedding=4, width=8, depth=1, heads=2, length=24"
+    model = ["--model", f"Albert({sizes})"]
     method = ["--method", "SharpBalance(switch_at=0)"]
     optimizer = ["--optimizer", "AdamW(lr=0.001)"]
     out = tmp_path / "run"
-    batch = ["--set", "batch_size=512"]
     with pytest.raises(SystemExit):
         main(["train", *data, *SHORT, "--out", str(out)])
     assert (
         "--model must be given for samples that are neither" in capsys.readouterr().err
     )
-    words = [*data, "--model", "Albert", *model, *method, *optimizer, *SHORT, *batch]
+    words = [*data, *model, *method, *optimizer, *SHORT, "batch_size=512"]
     main(["train", *words, "--out", str(out)])
     assert configs(out)[0]["num_classes"] == 2
     main(["evaluate", str(out), *data, "--corruptions", "none"])

@@ -7,8 +7,8 @@ def test_a_page_and_its_options_show_no_absolute_path(tmp_path, monkeypatch, cap
     monkeypatch.chdir(tmp_path)
     out = str(tmp_path / "runs" / "one")
     words = ["compare", "--methods", "DeepEnsemble", "--members", "2", "--epochs", "1"]
-    words += ["--ensembles", "1", "--corruptions", "none", "--sharpness", "2"]
-    words += ["--out", out, "--set", "progress=none"]
+    words += ["--ensembles", "1", "--out", out]
+    words += ["--set", "corruptions=none", "sharpness=2", "progress=none"]
     monkeypatch.setattr("sys.argv", ["tepui", *words, "--hub.token", "SECRET"])
     main(words)
     page = tmp_path / "runs" / "one" / "report.html"

@@ -15,7 +15,7 @@ SMALL = ["--data", "Digits", "--model", "MLP(hidden=[8])"]
 TRAIN = ["train", *SMALL, "--method", "SharpBalance", "--members", "3", "--epochs", "2"]
 METHODS = ["--methods", "DeepEnsemble", "SED"]
 COMPARE = ["compare", *SMALL, *METHODS, "--members", "3", "--ensembles", "1"]
-COMPARE += ["--epochs", "2", "--corruptions", "none", "--sharpness", "20"]
+COMPARE += ["--epochs", "2", "--set", "corruptions=none", "sharpness=20"]
 
 
 def torchrun(folder, *words, size=2):

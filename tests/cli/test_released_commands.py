@@ -11,12 +11,15 @@ import shlex
 import numpy as np
 import pytest
 import torch
+from cyclopts import CycloptsError
 from torch import nn
 
 from data_layouts import cifar100_binary, images_and_labels
 from pages import ROOT, commands
 from tepui import sharpness
-from tepui.cli.main import main
+from tepui.cli.further import read_settings
+from tepui.cli.main import build, main
+from tepui.cli.values import Text
 from tepui.data import CIFAR100, CORRUPTIONS
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import SharpBalance
@@ -30,31 +33,18 @@ FILE = ROOT / "docs/from_released_code.md"
 PAGE = FILE.read_text()
 COMMANDS = [shlex.split(line)[1:] for line in commands(FILE)]
 SMALLER = {
-    "--epochs": ("200", "2"),
-    "--batch-size": ("128", "20"),
-    "--method.switch-at": ("100", "0"),
-    "--samples": ("500", "5"),
+    "200": "2",
+    "500": "5",
+    "batch_size=128": "batch_size=20",
+    "ResNet18": "ResNet18(width=2)",
 }
-NARROW = ["--model", "X(width=2)"]
-FLAGS = (
-    "--resume",
-    "--set",
-    "deterministic=True",
-)
 FILES = [f"seed_{seed}/checkpoint.pth.tar" for seed in (13, 17, 27)]
 
 
 def miniature(words):
-    small = list(words)
-    for option, (written, value) in SMALLER.items():
-        if option in small:
-            place = small.index(option) + 1
-            assert small[place] == written
-            small[place] = value
-    if "--model" in small:
-        small += NARROW
-    quiet = ["--set", "progress=none"] if small[0] == "train" else []
-    return [*small, *quiet, "--set", "device=cpu"]
+    small = [SMALLER.get(w, w.replace("switch_at=100", "switch_at=0")) for w in words]
+    quiet = ["progress=none"] if small[0] == "train" else []
+    return [*small, "--set", "device=cpu", *quiet]
 
 
 class Block(nn.Module):
@@ -189,32 +179,36 @@ def options(heading):
     return sorted({code for cell in cells for code in re.findall("`(--[^`]+)`", cell)})
 
 
-def taken(command, words, base):
-    """Return whether the command line takes some options beside some names."""
-    named = [part for pair in base.items() if pair[0] not in words for part in pair]
-    with pytest.raises(SystemExit) as stop:
-        main([*command, *named, *words, "--print-config"])
-    return stop.value.code == 0
+def read(words):
+    """Read all values of a command, as it does before its work."""
+    _, bound, _ = build().parse_args(words, exit_on_error=False, print_error=False)
+    settings = bound.arguments.pop("set", ())
+    for value in bound.arguments.values():
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, Text):
+                text.read()
+    return read_settings(words[0], settings)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("option", options("Flags of `main.py`"))
 def test_every_option_of_training_is_taken(option):
     words = shlex.split(option)
-    values = words if len(words) > 1 or option in FLAGS else [*words, "0.1"]
-    method = "SAM" if "statistics" in option else "SharpBalance"
-    base = {"--data": "CIFAR100", "--model": "ResNet18", "--method": method}
-    assert taken(["train"], values, base)
+    complete = len(words) > 1 or option == "--resume"
+    read(["train", *words, *([] if complete else ["0.1"])])
 
 
 @pytest.mark.parametrize("option", ["--rho 0.5", "--samples 500", "--seed 13"])
 def test_every_option_of_measuring_is_taken(option):
     assert option in options("Flags of the measuring scripts")
-    assert taken(["measure", "runs/sam"], shlex.split(option), {"--data": "CIFAR100"})
+    read(["measure", "runs/sam", *shlex.split(option)])
 
 
-def test_an_option_that_is_not_there_is_noticed():
-    assert not taken(["measure", "runs/sam"], ["--gamma", "0.5"], {})
+@pytest.mark.parametrize(
+    "words", [["--gamma", "0.5"], ["--set", "gamma=0.5"], ["--data", "CIFAR10(dir=D)"]]
+)
+def test_an_option_that_is_not_there_is_noticed(words):
+    with pytest.raises((ValueError, CycloptsError)):
+        read(["measure", "runs/sam", *words])
 
 
 def test_measures_that_the_page_names_are_there():
@@ -229,7 +223,7 @@ def test_further_measures_are_named_by_their_paths(tmp_path):
     torch.save(MLP(hidden=(4,)).state_dict(), file)
     small = ["--model", "MLP(hidden=[4])", "--samples", "5"]
     where = ["--data", "Digits", "--what", "sharpness", "--out", str(out)]
-    main(["measure", file, *small, *where, *shlex.split(option), "--device", "cpu"])
+    main(["measure", file, *small, *where, *shlex.split(option), "--set", "device=cpu"])
     found = json.loads((out / "measure.json").read_text())["sharpness"]
     assert {"hessian_eigenvalues", "ntk_logdet"} <= set(found)
 

@@ -4,6 +4,7 @@ import csv
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tepui
@@ -219,11 +220,11 @@ def test_a_comparison_needs_no_further_option(table, capsys):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("my.csv", "data must be one of ArrayFile"),
-        ("ArrayFile(path=none)", "path must exist, got 'none'"),
+        ("my.csv", "data must name what can be imported, got 'my.csv'"),
+        ("ArrayFile(path=none)", "none must exist"),
         ("ImageFolder(path=none)", "path must be a folder of images, got none"),
-        ("Table(path=no.csv, target=x)", "path must exist, got 'no.csv'"),
-        ("Table(path=my.csv)", "target"),
+        ("Table(path=no.csv, target=x)", "no.csv must exist; its folder holds my.csv"),
+        ("Table(path=my.csv)", "Table: missing a required argument: 'target'"),
         (
             "Table(path=my.csv, target=sell)",
             "target must be one of age, city, sold, price, name, got 'sell'",
@@ -252,8 +253,9 @@ def test_mistakes_name_what_is_wrong(data, message, table, capsys):
 def test_tables_and_arrays_are_not_mixed_up(table, capsys):
     main(["train", *SOLD, *HOW, "--epochs", "1", "--out", "run"])
     (table / "short.csv").write_text("age\n40\n")
+    np.save(table / "rows.npy", np.zeros((2, 2)))
     for inputs, message in (
-        ("rows.npy", "rows.npy must exist"),
+        ("rows.npy", "rows.npy must be a table in UTF-8 text"),
         ("short.csv", "short.csv must have a column 'city', got ['age']"),
     ):
         with pytest.raises(SystemExit):

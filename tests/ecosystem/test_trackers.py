@@ -18,7 +18,7 @@ from training.cases import (
 
 single = pytest.fixture(autouse=True)(one_thread)
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
-SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
 
 
 @pytest.fixture
@@ -81,10 +81,10 @@ def test_mlflow_knows_who_stopped_a_run(store):
 
 
 def test_the_command_line_tracks_runs_and_comparisons(store, tmp_path):
-    options = [*SMALL, "--epochs", "1", "--track", "mlflow"]
+    options = [*SMALL, "--epochs", "1", "--set", "track=mlflow"]
     main(["train", *options, "--out", str(tmp_path / "one")])
     methods = ["--methods", "DeepEnsemble", "SAM", "--ensembles", "1"]
-    plain = ["--corruptions", "none", "--sharpness", "0"]
+    plain = ["--set", "corruptions=none", "sharpness=0"]
     main(["compare", *options, *methods, *plain, "--out", str(tmp_path / "all")])
     _, found = runs_in(store)
     names = sorted(run.info.run_name for run in found)

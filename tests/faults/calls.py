@@ -380,7 +380,7 @@ LEFT_OUT = {
     "tepui.models.WideResNet40x2",
     "tepui.core.derive",
     "tepui.core.one_of",
-    "tepui.core.per_member",
+    "tepui.core.members",
     "tepui.core.require",
     "tepui.core.seeded",
     "tepui.data.HuggingFace",

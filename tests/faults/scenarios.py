@@ -35,8 +35,8 @@ from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out
 from tepui.studies.store import Store
 
-SMALL = ["--members", "2", "--sharpness", "10", "--epochs", "2", "--ensembles", "1"]
-SMALL += ["--corruptions", "none", "--model", "MLP", "--model.hidden", "[4]"]
+SMALL = ["--members", "2", "--model", "MLP(hidden=[4])"]
+PLAIN = ["--set", "progress=none", "device=cpu"]
 # Which checkpoint a member's file is of: interruptions make more of them.
 GENERATION = re.compile(r"(checkpoint/member\d+-)\d+")
 PAGES = (".html", ".svg", ".png", ".md")
@@ -82,7 +82,8 @@ def store(folder: Path) -> None:
 def compare(folder: Path) -> None:
     """Compare three methods by the command."""
     out = str(folder / "compare")
-    main(["compare", *SMALL, "--quiet", "--device", "cpu", "--out", out, "--resume"])
+    words = ["compare", *SMALL, "--epochs", "2", "--ensembles", "1", "--resume"]
+    main([*words, *PLAIN, "sharpness=10", "corruptions=none", "--out", out])
 
 
 def reproduce(folder: Path) -> None:
@@ -104,8 +105,7 @@ def _of_a_paper(folder: Path, words: list[str]) -> None:
 
 def started(folder: Path) -> None:
     """Train by the command in a fresh interpreter, which has all to import."""
-    words = ["train", "--members", "2", "--epochs", "1", "--model", "MLP"]
-    words += ["--model.hidden", "[4]", "--quiet", "--device", "cpu", "--resume"]
+    words = ["train", *SMALL, "--epochs", "1", *PLAIN, "--resume"]
     command = [sys.executable, "-m", "tepui", *words, "--out", str(folder / "run")]
     os.execve(
         sys.executable,

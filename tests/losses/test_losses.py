@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from strategies import close, labeled_ensembles, modest, softmax_naive
 from tepui.core import Task
-from tepui.core.per_member import for_member
+from tepui.core.members import for_member
 from tepui.losses import (
     MSE,
     BinaryCrossEntropy,

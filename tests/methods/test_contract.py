@@ -14,7 +14,7 @@ from torch import nn
 
 import tepui
 from tepui import methods
-from tepui.core.per_member import for_member
+from tepui.core.members import for_member
 from tepui.data.arrays import Batch
 from tepui.methods import (
     A2D,

@@ -6,7 +6,7 @@ from typing import final
 import pytest
 import torch
 
-from tepui.core.per_member import per_member
+from tepui.core.members import per_member
 from tepui.methods import (
     ExchangingMethod,
     Gradient,

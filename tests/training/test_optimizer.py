@@ -10,7 +10,7 @@ from torch.nn.utils import clip_grad_norm_
 import tepui
 from strategies import modest
 from tepui import SGD, AdamW
-from tepui.core.per_member import for_member
+from tepui.core.members import for_member
 from tepui.data.arrays import Batch
 from tepui.training.optimizer import capturable, clip
 from training.cases import member_of, mlp, numbers

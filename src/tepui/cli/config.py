@@ -18,7 +18,7 @@ from yaml.nodes import MappingNode
 from tepui.core.checks import one_of, require
 from tepui.core.provenance import MASK
 
-LIMIT = 2**20  # characters of a file
+LIMIT = 2**20  # bytes of a file
 DEEPEST = 20  # lists and mappings inside each other
 # What is said anew each time a run goes on.
 OF_ONE_COMMAND = ("out", "resume", "config", "overwrite")
@@ -62,10 +62,11 @@ def options_in(file: str, command: str) -> dict[str, Any]:
     Raises:
         ValueError: If it holds no options, or those of another command.
     """
-    text = sys.stdin.read(LIMIT + 1) if file == "-" else _text_of(file)
-    require(len(text) <= LIMIT, "config", f"have at most {LIMIT} characters", file)
+    with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
+        read = opened.read(LIMIT + 1)
+    require(len(read) <= LIMIT, "config", f"have at most {LIMIT} bytes", file)
     try:
-        options = yaml.load(text, _Loader)
+        options = yaml.load(_text(read, file), _Loader)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         said = " ".join(str(error).split())
         raise ValueError(f"config must be YAML, got {file}: {said}") from error
@@ -79,10 +80,9 @@ def options_in(file: str, command: str) -> dict[str, Any]:
     return dict(options)
 
 
-def _text_of(file: str) -> str:
+def _text(read: bytes, file: str) -> str:
     try:
-        with Path(file).open(encoding="utf-8") as opened:
-            return opened.read(LIMIT + 1)
+        return read.decode("utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"config must be text in UTF-8, got {file}: {error}"

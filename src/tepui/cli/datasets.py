@@ -68,15 +68,6 @@ def part(data: Data, *, train: bool) -> Dataset[Any]:
     return _made(data, train=train)
 
 
-def _made(data: Data, **options: Any) -> Dataset[Any]:
-    """Return a data set, if it was given all that it needs."""
-    try:
-        inspect.signature(data).bind(**options)
-    except TypeError as error:
-        raise ValueError(f"{kind_of(data).__name__}: {error}") from error
-    return cast(Callable[..., Dataset[Any]], data)(**options)
-
-
 def data_for(data: Data | None, run: Path) -> Data:
     """Return the data set to use with a run: the one named, its own, or digits."""
     if (extractor := extractor_of_comparison(run)) is not None:
@@ -234,6 +225,15 @@ def built(
     if "shape" in taken and shape is not None:
         options["shape"] = shape
     return _made(data, **options)
+
+
+def _made(data: Data, **options: Any) -> Dataset[Any]:
+    """Return a data set, whose arguments must all be there."""
+    try:
+        inspect.signature(data).bind(**options)
+    except TypeError as error:  # which names the argument
+        raise ValueError(f"{kind_of(data).__name__}: {error}") from error
+    return cast(Callable[..., Dataset[Any]], data)(**options)
 
 
 def corruptions_for(test: Dataset[Any], asked: str | None) -> str:

@@ -58,7 +58,7 @@ def in_options(error: ValueError, run: Path) -> ValueError:
     if option is None or not rest:
         return error
     named = recorded_options(run).get(option, "mypackage.make_net")
-    named = " ".join(named) if isinstance(named, list) else named
+    named = shlex.join(named if isinstance(named, list) else [named])
     return ValueError(f"--{option} must be given, such as --{option} {named}: {rest}")
 
 

@@ -12,7 +12,7 @@ from tepui.core.late import late as _late
 if _TYPE_CHECKING:
     from tepui.core.hyperparameters import hyperparameter_grid
     from tepui.core.limits import Limits
-    from tepui.core.per_member import for_member, per_member, values_of
+    from tepui.core.members import for_member, per_member, values_of
     from tepui.core.seeding import derive, generator, seeded
     from tepui.core.task import Task
 else:
@@ -21,7 +21,7 @@ else:
         {
             "tepui.core.hyperparameters": "hyperparameter_grid",
             "tepui.core.limits": "Limits",
-            "tepui.core.per_member": "for_member per_member values_of",
+            "tepui.core.members": "for_member per_member values_of",
             "tepui.core.seeding": "derive generator seeded",
             "tepui.core.task": "Task",
         },

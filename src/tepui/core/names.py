@@ -56,6 +56,9 @@ EXAMPLES = {
     "optimizer": "AdamW(lr=0.001)",
     "schedule": "Cosine(warmup=2)",
     "augmentation": "RandomCrop(padding=4)",
+    "pruning": "Prune(sparsity=0.9)",
+    "stopping": "EarlyStopping(patience=5)",
+    "executor": "Processes()",
     "function": "mypackage.my_metric",
 }
 PLACES = MappingProxyType(

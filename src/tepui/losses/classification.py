@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.core.checks import UNLABELED, require
-from tepui.core.per_member import per_member, require_each
+from tepui.core.members import per_member, require_each
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.core.types import NEWER, check_fields
 from tepui.losses.base import check_outputs, numbers_like

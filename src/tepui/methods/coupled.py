@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.per_member import lists_of
+from tepui.core.members import lists_of
 from tepui.methods.base import Method
 from tepui.methods.sharpness_aware import SharpnessAware
 

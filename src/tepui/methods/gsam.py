@@ -29,7 +29,7 @@ from torch import Tensor
 
 from tepui.core import foreach
 from tepui.core.checks import require
-from tepui.core.per_member import values_of
+from tepui.core.members import values_of
 from tepui.methods.member import Member
 from tepui.methods.sharpness_aware import SharpnessAware
 from tepui.optim import EPSILON

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.core.per_member import lists_of
+from tepui.core.members import lists_of
 from tepui.data.arrays import Batch
 from tepui.methods.base import ExchangingMethod, MemberMethod, Method
 from tepui.methods.deep_ensemble import DeepEnsemble

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.moments import epoch_of
-from tepui.core.per_member import per_member, require_each
+from tepui.core.members import per_member, require_each
 from tepui.core.types import check_fields
 from tepui.core.warning import warn
 

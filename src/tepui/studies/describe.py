@@ -9,7 +9,7 @@ from dataclasses import MISSING, fields
 from functools import partial
 from typing import Any
 
-from tepui.core.per_member import lists_of
+from tepui.core.members import lists_of
 from tepui.core.spec import arguments_of
 from tepui.studies.specifications import Trial, samples_in
 

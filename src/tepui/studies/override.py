@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 import torch
 
 from tepui.core.checks import require
-from tepui.core.per_member import for_member, lists_of
+from tepui.core.members import for_member, lists_of
 from tepui.methods import CoupledMethod, ExchangingMethod
 from tepui.modules.pruning import Prune
 from tepui.studies.specifications import Trial

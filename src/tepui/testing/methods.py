@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tepui.core.per_member import for_member
+from tepui.core.members import for_member
 from tepui.core.storage import same_bits
 from tepui.ensembles import Ensemble
 from tepui.methods import CoupledMethod, ExchangingMethod, MemberMethod, Method

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tepui.core.per_member import for_member
+from tepui.core.members import for_member
 from tepui.core.seeding import generator, seeded
 from tepui.data import Batch
 from tepui.losses import cross_entropy

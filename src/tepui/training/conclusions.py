@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tepui.core.per_member import lists_of
+from tepui.core.members import lists_of
 from tepui.data.loading import targets_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.answers import (

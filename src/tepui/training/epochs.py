@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core import foreach
-from tepui.core.per_member import for_member
+from tepui.core.members import for_member
 from tepui.core.seeding import derive, generator, seeded
 from tepui.core.storage import reading
 from tepui.core.task import Task

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tepui.core import foreach
 from tepui.core.checks import require
-from tepui.core.per_member import per_member, require_each
+from tepui.core.members import per_member, require_each
 from tepui.core.types import check_fields
 
 Optimizer = Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]

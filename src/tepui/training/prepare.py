@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from tepui.core.checks import require
-from tepui.core.per_member import for_member
+from tepui.core.members import for_member
 from tepui.core.seeding import generator
 from tepui.core.warning import warn
 from tepui.ensembles.ensemble import Ensemble

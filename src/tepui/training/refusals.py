@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.core.per_member import for_member
+from tepui.core.members import for_member
 from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.modules.pruning import check_prunable

@@ -13,7 +13,7 @@ from typing import Any, Literal, final
 import torch
 
 from tepui.core.checks import require
-from tepui.core.per_member import for_member, lists_of
+from tepui.core.members import for_member, lists_of
 from tepui.core.spec import written
 from tepui.core.types import NEWER, check_fields
 from tepui.data.augment import Augmentation

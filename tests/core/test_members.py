@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import modest
-from tepui.core.per_member import for_member, per_member, values_of
+from tepui.core.members import for_member, per_member, values_of
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from tepui.core.checks import one_of, require
 from tepui.core.late import late
+from tepui.core.per_member import for_member, per_member, values_of
 
 if TYPE_CHECKING:
     from tepui.core.hyperparameters import hyperparameter_grid
     from tepui.core.limits import Limits
-    from tepui.core.per_member import for_member, per_member, values_of
     from tepui.core.seeding import derive, generator, seeded
     from tepui.core.task import Task
 else:
@@ -21,7 +21,6 @@ else:
         {
             "tepui.core.hyperparameters": "hyperparameter_grid",
             "tepui.core.limits": "Limits",
-            "tepui.core.per_member": "for_member per_member values_of",
             "tepui.core.seeding": "derive generator seeded",
             "tepui.core.task": "Task",
         },

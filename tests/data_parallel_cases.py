@@ -8,8 +8,8 @@ from torch.utils.data import Dataset
 
 import tepui
 from tepui.core.seeding import generator
-from tepui.data import Arrays, HorizontalFlip
-from tepui.losses import cross_entropy
+from tepui.data import Arrays, CutMix, HorizontalFlip, Mixup, RandomCrop
+from tepui.losses import CrossEntropy, cross_entropy
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
 from tepui.modules.pruning import Prune
 from tepui.training import AdamW
@@ -59,6 +59,7 @@ EXACT = {
     "sam": {"method": SAM(rho=0.3), "batch_size": 19},
     "sam by shard": {"method": SAM(rho=0.3), "perturbation": "shard"},
     "gsam, averaged": {"method": GSAM(rho=0.3), "average": 0.5, "accumulate": 2},
+    "parting, moving average": {"method": SAM(rho=0.3), "part_at": 1, "ema": 0.9},
     "adaptive, pruned": {
         "method": SAM(rho=0.3, adaptive=True),
         "prune": Prune(sparsity=0.5),
@@ -71,6 +72,21 @@ EXACT = {
     },
     "sharpbalance, released": {"method": SharpBalance(**SPLIT, stratified=False)},
     "weighted": {"method": SAM(rho=0.3), "sample_weights": WEIGHTS, "validation": 0.2},
+    "mixed": {
+        "method": SAM(rho=0.3),
+        "augment": [HorizontalFlip(), Mixup(0.5)],
+        "sample_weights": WEIGHTS,
+    },
+    "cut and mixed by shard": {
+        "method": SharpBalance(**SPLIT, select="random"),
+        "augment": [CutMix()],
+        "perturbation": "shard",
+    },
+    "consistent": {
+        "method": SAM(rho=0.3),
+        "augment": [RandomCrop(1)],
+        "loss": CrossEntropy(consistency=12),
+    },
     "stopped early": {
         "method": SharpBalance(**SPLIT),
         "epochs": 4,

@@ -5,9 +5,9 @@ import io
 from pathlib import Path
 
 import pytest
+from tepui.cli.piped import piped
 
 import tepui
-from tepui.cli.piped import piped
 
 SOURCE = Path(tepui.__file__).parent
 

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 import yaml
+from tepui.cli.parsing import normalized
 
 from pages import ROOT, commands
 from processes import LAUNCHER, environment_here, free_port
 from tepui.cli.main import main, read
-from tepui.cli.parsing import normalized
 from tepui.core.storage import read_tensors
 from tepui.studies.executors.ray import PATIENCE
 from training.cases import assert_same_bits, one_thread

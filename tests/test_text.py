@@ -147,7 +147,7 @@ def test_corrupting_text_is_refused():
 
 def test_augmenting_text_is_refused():
     crop = tepui.data.RandomCrop(padding=1)
-    with pytest.raises(ValueError, match="augment must be empty for dict inputs"):
+    with pytest.raises(ValueError, match="augment must be for texts, as the inputs"):
         tepui.fit(
             tepui.Ensemble.build(model, members=1),
             paraphrases(4),

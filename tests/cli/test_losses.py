@@ -98,13 +98,13 @@ def test_comparisons_and_searches_take_a_loss(files, monkeypatch, capsys):
     monkeypatch.chdir(files)
     data = ["--data", "ArrayFile(path=numbers.npz)"]
     how = ["--epochs", "1", "--loss", "Quantiles(levels=[0.1, 0.5])"]
-    several = ["--methods", "DeepEnsemble", "SAM", "--corruptions", "none"]
-    several += ["--sharpness", "0", "--ensembles", "1", "--out", "out"]
+    several = ["--methods", "DeepEnsemble", "SAM", "--ensembles", "1", "--out", "out"]
+    several += ["--set", "corruptions=none", "sharpness=0"]
     main(["compare", *data, *MLP, *how, *several])
     ensemble = tepui.load("out/SAM/0")
     assert (ensemble.task.name, ensemble.task.levels) == ("quantiles", (0.1, 0.5))
-    search = ["--method", "SAM", "--grid", "rho=0.1,0.2", "--set", "workers=1"]
-    main(["sweep", *data, *MLP[:-1], *how, *search])
+    search = ["--method", "SAM", "--grid", "rho=0.1,0.2", "--workers", "1"]
+    main(["sweep", *data, *MLP[:-2], *how, *search])
     (file,) = files.glob("sweeps/own/*/rho/sweep.json")
     found = json.loads(file.read_text())
     assert found["rule"] == (

@@ -158,7 +158,15 @@ def test_what_is_measured_of_a_run_stands_on_its_page(tmp_path, capsys):
     main(["evaluate", str(run), *data, "--corruptions", "none"])
     main(["report", str(run)])
     assert ">Measures<" not in (run / "report.html").read_text()
-    words = ("--what", "sharpness", "ood", "--ood", "noise=UniformNoise", "--rho", "0.25")
+    words = (
+        "--what",
+        "sharpness",
+        "ood",
+        "--ood",
+        "noise=UniformNoise",
+        "--rho",
+        "0.25",
+    )
     main(["measure", str(run), *data, *words, "--samples", "10"])
     said = " ".join(capsys.readouterr().out.split())
     assert "next: tepui report" in said

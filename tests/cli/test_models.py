@@ -6,10 +6,10 @@ from inspect import signature
 import numpy as np
 import pytest
 import torch
+from tepui.cli.parsing import OPTIONS_OF_ROWS
 
 from data.mrpc_files import write
 from tepui.cli.main import main
-from tepui.cli.parsing import OPTIONS_OF_ROWS
 from tepui.models import MLP, ConvNet
 
 SHORT = ["--epochs", "1", "--members", "2", "--set", "progress=none"]

@@ -63,7 +63,9 @@ def test_a_comparison_shows_it_beside_corrupted_copies(domains, capsys):
     assert "75 corrupted copies" in page
     assert "SAM, sketch data: " in page
     before = page
-    main(["compare", *words, *SKETCH, "--set", "sharpness=0", "--out", "out", "--resume"])
+    main(
+        ["compare", *words, *SKETCH, "--set", "sharpness=0", "--out", "out", "--resume"]
+    )
     assert (domains / "out" / "report.html").read_text() == before
 
 

@@ -69,8 +69,9 @@ def made(draw: Any, item: Any) -> Any:
             given[name] = draw(strategy)
     if item not in BUILT:
         return partial(item, **given) if given else item
+    rest = [given.pop("policies")] if "policies" in given else []
     try:
-        return item(**given)
+        return item(*rest, **given)
     except ValueError:
         assume(False)
 
@@ -114,7 +115,8 @@ def test_the_table_holds_every_class_of_the_packages():
         }
 
     assert concrete(methods, methods.Method) == {*PLACES["method"]}
-    assert concrete(data, data.Augmentation) == {*PLACES["augmentation"]}
+    augmentations = concrete(data, data.Augmentation) | {"PerMember"}
+    assert augmentations == {*PLACES["augmentation"]}
     shapes = concrete(schedule, schedule.Schedule) - {"FromFunction"}
     assert shapes == {*PLACES["schedule"]}
     nets = {*PLACES["model"]} - {"from_timm", "from_huggingface"}

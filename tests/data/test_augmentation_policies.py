@@ -8,8 +8,11 @@ import pytest
 import torch
 from PIL import Image
 
+import tepui
 from data.test_image_operations import from_pillow, pictures, pillow, to_pillow
+from tepui.core.names import PLACES
 from tepui.data import (
+    CORRUPTIONS,
     AugMix,
     AutoAugment,
     ColorJitter,
@@ -23,6 +26,8 @@ from tepui.data import (
 )
 from tepui.data import augmentation_policies as policies
 from tepui.data.augment import augment
+from tepui.data.corruptions.blur import disk_kernel
+from tepui.data.corruptions.strengths import PARAMETERS
 from tepui.data.image_operations import OPERATIONS
 
 POLICIES = [
@@ -394,6 +399,40 @@ def test_policies_follow_each_other_and_the_older_ones():
     ):
         expected = step(expected, own)
     assert torch.equal(augment(found, steps, draws), expected)
+
+
+COLORED = {"brightness", "contrast", "saturate"}
+CORRUPTING = {
+    "AutoAugment": COLORED,
+    "ColorJitter": COLORED,
+    "GaussianBlur": {"gaussian_blur", "defocus_blur"},
+    "RandAugment": COLORED,
+    "RandomGrayscale": {"saturate"},
+    "TrivialAugment": COLORED,
+}
+
+
+@pytest.mark.parametrize("name", PLACES["augmentation"])
+def test_an_augmentation_names_the_corruptions_among_its_operations(name):
+    found = getattr(tepui.data, name)().corruptions
+    assert found == CORRUPTING.get(name, frozenset())
+    assert found <= set(CORRUPTIONS)
+
+
+def test_what_a_jitter_leaves_alone_is_no_corruption():
+    assert ColorJitter(0.4, 0, 0, hue=0.1).corruptions == {"brightness"}
+    assert ColorJitter(0, 0.4, 0.4).corruptions == {"contrast", "saturate"}
+
+
+def test_defocus_of_small_images_is_a_gaussian_blur():
+    for disk in PARAMETERS["cifar"]["defocus_blur"][:3]:
+        kernel = disk_kernel(*disk)
+        offset = torch.arange(len(kernel)) - len(kernel) // 2
+        gaps = []
+        for sigma in torch.linspace(*GaussianBlur().sigma, 200):
+            line = (-((offset / sigma) ** 2) / 2).softmax(0)
+            gaps.append((kernel - line.outer(line)).norm() / kernel.norm())
+        assert min(gaps) < 0.02
 
 
 BYTES = [*POLICIES, *OTHERS[1:3]]

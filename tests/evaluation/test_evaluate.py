@@ -12,14 +12,22 @@ from torch import nn
 from torch.utils.data import Dataset, Subset, TensorDataset
 
 from strategies import RULES, labeled_ensembles, modest
-from tepui import Ensemble, Scores, metrics
+from tepui import Ensemble, Scores, fit, load, metrics
 from tepui.core.storage import read_tensors
-from tepui.data import Arrays, corrupted
+from tepui.data import (
+    Arrays,
+    ColorJitter,
+    Digits,
+    GaussianBlur,
+    Preparation,
+    corrupted,
+)
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.scores import SCORE_NAMES, mean_scores, scores
 from tepui.evaluation.stored_logits import read_logits
-from tepui.models import ResNet18
+from tepui.methods import DeepEnsemble
+from tepui.models import ConvNet, ResNet18
 
 NOISE = torch.Generator().manual_seed(0)
 X, Y = torch.randn(40, 4, generator=NOISE), torch.arange(40) % 3
@@ -251,6 +259,37 @@ def test_the_document_is_json_without_nan_and_holds_everything(members, rule):
     assert sum(document["reliability"]["clean"]["count"]) == 40
     assert sum(document["reliability"]["shifted"]["count"]) == 160
     assert (document["clean"]["mean_kl"] is None) == (members == 1)
+
+
+def test_corruptions_of_the_augmentation_are_seen_in_training(tmp_path):
+    digits = Digits(train=False).subset(range(40))
+    ensemble = Ensemble.build(lambda: ConvNet(10, in_channels=1, width=2), members=1)
+    augment = [GaussianBlur(), ColorJitter(brightness=0.4, contrast=0, saturation=0)]
+    how = {"epochs": 1, "augment": augment, "out": tmp_path / "run"}
+    fit(ensemble, digits, method=DeepEnsemble(), **how)
+    kinds = ("brightness", "contrast", "gaussian_blur")
+    copies = corrupted(digits, types=kinds, severities=(1, 2))
+    found = evaluate(load(tmp_path / "run"), digits, shifted=copies | {"fog": digits})
+    seen = {
+        cell["type"]
+        for cell in found.document()["cells"]
+        if cell.get("seen_in_training") is True
+    }
+    assert seen == {"brightness", "gaussian_blur"}
+    assert "seen in training: brightness, gaussian blur\n" in str(found)
+    plain = evaluate(Ensemble(ensemble.members, [1]), digits, shifted=copies)
+    assert "seen" not in str(plain) + json.dumps(plain.document())
+
+
+def test_a_natural_shift_is_not_seen_in_training(ensemble):
+    ensemble.preparation = Preparation(seen=("fog",))
+    natural = evaluate(ensemble, DATA, shifted={"fog": DATA})
+    assert "seen" not in str(natural) + json.dumps(natural.document())
+    both = evaluate(ensemble, DATA, shifted=shifts() | {"fog": DATA}).document()
+    seen = [
+        (c["type"], c["severity"]) for c in both["cells"] if "seen_in_training" in c
+    ]
+    assert sorted(seen) == [("fog", 1), ("fog", 5)]
 
 
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])

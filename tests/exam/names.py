@@ -15,8 +15,8 @@ _PLACES = {
     """,
     "tepui.data": """
         CIFAR10 CIFAR100 CIFAR10C CORRUPTIONS MRPC STANDARD ArrayFile Arrays
-        ArraysOnDisk Augmentation Corrupted Digits FashionMNIST GaussianNoise
-        HorizontalFlip HuggingFace ImageFiles ImageFolder Normalize RandomCrop
+        ArraysOnDisk Augmentation Corrupted CutMix Digits FashionMNIST GaussianNoise
+        HorizontalFlip HuggingFace ImageFiles ImageFolder Mixup Normalize RandomCrop
         RandomResizedCrop Table Texts TinyImageNet TinyImageNetC Tokenizer UniformNoise
         UnlabeledFolder corrupt corrupted corrupted_files joined prepared_like split
         split_at to_arrays write_corrupted
@@ -31,7 +31,10 @@ _PLACES = {
     "tepui.losses": """
         MSE BinaryCrossEntropy CrossEntropy GaussianNLL Quantiles balanced_weights
     """,
-    "tepui.methods": "A2D GSAM SAM SED DeepEnsemble DivDis SharpBalance SharpnessAware",
+    "tepui.methods": """
+        A2D GSAM SAM SED DeepEnsemble DivDis SharpBalance SharpnessAware
+        SnapshotEnsemble
+    """,
     "tepui.metrics": """
         ConformalIntervals ConformalSets Isotonic Mahalanobis NearestNeighbor SampleMean
         TemperatureScaling VectorScaling ViM accuracy adaptive_ece augrc aupr aurc auroc

@@ -145,9 +145,7 @@ COMMANDS = {
         "train --model 'MLP(hidden=[8])' --members 3 --epochs 3 --out runs/digits"
         f" {QUIET}"
     ),
-    "corrupt images": Intent(
-        "corrupt --types fog contrast --seed 5 --out digits-c"
-    ),
+    "corrupt images": Intent("corrupt --types fog contrast --seed 5 --out digits-c"),
     "evaluate shifts and strangers": Intent(
         "evaluate runs/digits --copies digits-c --set rule=logit"
         " --ood 'dots=UniformNoise(num_samples=77)'",

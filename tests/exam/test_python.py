@@ -308,6 +308,32 @@ def fit_average(folder):
         near(flat(found), torch.stack(path[6:]).mean(0), 1e-7)
 
 
+def fit_ema(folder):
+    data = exact()
+    before, run = fitted(PLAIN, data, epochs=6, ema=0.7)
+    for member, found in zip(before, run.ensemble.members, strict=True):
+        _, mean, *path = descended(member, lambda m: slope(m, whole(data)), [0.3] * 6)
+        for weights in path:
+            mean = 0.7 * mean + 0.3 * weights
+        near(flat(found), mean, 1e-7)
+
+
+def fit_part_at(folder):
+    data = exact()
+    before, run = fitted(PLAIN, data, epochs=4, part_at=3)
+    path = descended(before[0], lambda m: slope(m, whole(data)), [0.3] * 4)
+    for found in run.ensemble.members:
+        near(flat(found), path[-1], 1e-7)
+    how = {"epochs": 4, "batch_size": 12}
+    parted = fitted(PLAIN, data, part_at=3, **how)[1]
+    alone = fitted(PLAIN, data, members=1, **how)[1]
+    first, second, _ = map(flat, parted.ensemble.members)
+    assert torch.equal(first, flat(alone.ensemble.members[0]))
+    assert not torch.equal(first, second)
+    for record in parted.history:
+        assert (len({*record.loss}) == 1) == (record.epoch < 3)
+
+
 def batch_normalized():
     return nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)).double()
 
@@ -478,6 +504,8 @@ FIT = {
     "accumulate": fit_accumulate,
     "clip_norm": fit_clip_norm,
     "average": fit_average,
+    "ema": fit_ema,
+    "part_at": fit_part_at,
     "virtual_shards, perturbation, batch_norm": fit_shards,
     "precision": fit_precision,
     "device, deterministic, cpu_kernels, runner, compile, offload": fit_execution,
@@ -881,6 +909,17 @@ def sed(got, folder):
     assert not same_bits(run.ensemble, other.ensemble)
 
 
+def snapshots(got, folder):
+    """Each member is the end of a cycle, at whose beginning the rate is restored."""
+    data, method = exact(), public("methods.SnapshotEnsemble")()
+    how = {"schedule": public("Cosine")(), "epochs": 6}
+    before, run = fitted(method, data, **how)
+    rates = [0.3, 0.15] * 3
+    path = descended(before[0], lambda m: slope(m, whole(data)), rates)
+    for place, found in enumerate(run.ensemble.members, 1):
+        near(flat(found), path[2 * place], 1e-7)
+
+
 # Data ----------------------------------------------------------------------------
 
 
@@ -1130,6 +1169,43 @@ def random_crop(got, folder):
             assert any(hits)
             seen.add(hits.index(True))
     assert seen == set(range(9))
+
+
+def mixed(step, size):
+    """Squared errors of zero are the share of ones that is left in each image."""
+    seen = []
+
+    class Zero(nn.Linear):
+        def forward(self, x):
+            if self.training:
+                seen.append(x.clone())
+            return 0 * super().forward(x.flatten(1))
+
+    numbers = torch.arange(20.0) % 2
+    squares = numbers[:, None, None, None].expand(20, 1, size, size)
+    data = public("data.Arrays")(squares, numbers[:, None])
+    how = {"loss": public("losses.MSE")(), "members": 1, "epochs": 3}
+    model = partial(Zero, size**2, 1)
+    run = fitted(PLAIN, data, model=model, augment=[step], **how)[1]
+    for batch, record in zip(seen[-3:], run.history, strict=True):
+        assert record.loss[0] == pytest.approx(float(batch.mean()), rel=1e-5)
+    return torch.cat(seen[-3:])
+
+
+def mixup(got, folder):
+    """Images are averages, whose shares have a beta distribution."""
+    means = mixed(public("data.Mixup")(0.5), 3).mean((1, 2, 3))
+    inside = (means > 1e-4) & (means < 1 - 1e-4)
+    assert 10 < int(inside.sum()) < 50
+    assert float(mixed(public("data.Mixup")(50.0), 3).std()) < float(means.std())
+
+
+def cutmix(got, folder):
+    """Images have a rectangle of another; the loss knows its share of the pixels."""
+    found = mixed(public("data.CutMix")(0.7), 5)
+    assert {*found.unique().tolist()} == {0.0, 1.0}
+    shares = found.mean((1, 2, 3))
+    assert 10 < int(((shares > 0) & (shares < 1)).sum()) < 50
 
 
 def drawn(augmentation, pixels, seed):
@@ -1746,6 +1822,7 @@ CASES = {
     "methods.A2D": a2d,
     "methods.DivDis": divdis,
     "methods.SED": sed,
+    "methods.SnapshotEnsemble": snapshots,
     "data.Arrays": arrays,
     "data.Normalize": arrays,
     "data.ArrayFile": array_files,
@@ -1764,6 +1841,8 @@ CASES = {
     "data.corrupted": corruptions,
     "testing.check_corruption": corruptions,
     "data.RandomCrop": random_crop,
+    "data.Mixup": mixup,
+    "data.CutMix": cutmix,
     "losses.CrossEntropy": cross_entropy,
     "losses.balanced_weights": cross_entropy,
     "losses.BinaryCrossEntropy": binary_cross_entropy,

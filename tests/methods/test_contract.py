@@ -28,6 +28,7 @@ from tepui.methods import (
     MemberMethod,
     Method,
     SharpBalance,
+    SnapshotEnsemble,
 )
 from tepui.testing import check_method
 from tepui.testing.captures import WarmedRunner, check_shapes
@@ -100,6 +101,10 @@ CASES = {
         Case(SAM(rho=0.5, adaptive=True)),
         Case(SAM(rho=0.1, update_statistics=True), updates=2),
         Case(SAM(rho=0.1, start_at=0.5)),
+    ],
+    "SnapshotEnsemble": [
+        Case(SnapshotEnsemble()),
+        Case(SnapshotEnsemble(base=SAM(rho=0.1, start_at=0.5))),
     ],
 }
 ALL = [case for cases in CASES.values() for case in cases]
@@ -341,7 +346,8 @@ WARMED += [Lookahead(), Teacher(), Teacher(base=SAM(rho=0.1))]
 @pytest.mark.parametrize("method", WARMED, ids=repr)
 def test_warming_up_leaves_averages_alone(monkeypatch, method):
     """On a GPU this precedes the capture of a step; here the steps stay eager."""
-    how = {"epochs": 4, "members": 3, "average": 0.5}
+    mean = {"ema": 0.7} if method.successive else {"average": 0.5}
+    how = {"epochs": 4, "members": 3, **mean}
     eager = fitted_with(method, images(), **how)
     monkeypatch.setattr("tepui.training.prepare.EagerRunner", WarmedRunner)
     monkeypatch.setattr("tepui.training.prepare.CoupledRunner", SlotRunner)

@@ -45,6 +45,31 @@ def test_corruptions_show_means_and_differences_to_the_first_method():
     assert '<td class="down" style="--v:100">' in of_second
 
 
+def test_corruptions_seen_in_training_are_said_beside_their_rows():
+    first, second = comparison().methods
+
+    def seen(trained, kind):
+        cells = [
+            cell | ({"seen_in_training": True} if cell["type"] == kind else {})
+            for cell in trained.evaluation["cells"]
+        ]
+        return replace(trained, evaluation={**trained.evaluation, "cells": cells})
+
+    last = replace(
+        first, ensembles=(first.ensembles[0], seen(first.ensembles[1], "fog"))
+    )
+    _, maps = heat_maps(replace(comparison(), methods=(last, second)), ACCURACY)
+    of_first, of_second = re.findall("<tbody>(.*?)</tbody>", maps, re.DOTALL)
+    assert "fog (seen in training)<" in of_first
+    assert of_first.count("seen in training") == 1
+    assert "seen in training" not in of_second
+    last = replace(second, ensembles=(seen(second.ensembles[0], "fog"),))
+    _, maps = heat_maps(replace(comparison(), methods=(first, last)), ACCURACY)
+    of_first, of_second = re.findall("<tbody>(.*?)</tbody>", maps, re.DOTALL)
+    assert "seen in training" not in of_first
+    assert "fog (seen in training)<" in of_second
+
+
 def test_bold_in_the_map_is_what_an_interval_separates():
     first = comparison().methods[0]
     ensembles = tuple(

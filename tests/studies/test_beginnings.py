@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from study_cases import EXAM, TRIAL
-from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
+from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance, SnapshotEnsemble
 from tepui.modules.pruning import Prune
 from tepui.studies import store as store_module
 from tepui.studies.beginnings import (
@@ -194,6 +194,20 @@ METHODS = [
     SAM(start_at=6),
 ]
 JOBS = [Job(trial(method), (EXAM,)) for method in METHODS]
+
+
+def test_what_members_share_counts_once(tmp_path):
+    members, late = len(TRIAL.seeds), trial(SAM(start_at=5))
+    plain = trial(DeepEnsemble())
+    parting = [each.trained_with(part_at=3) for each in (late, plain)]
+    assert member_epochs(parting) == 3 + members * (2 + 3 + 3)
+    successive = trial(SnapshotEnsemble())
+    assert member_epochs([successive]) == EPOCHS
+    steps, job = [], Job(parting[1], (EXAM,))
+    store = Store(tmp_path, device="cpu")
+    assert job.steps_left(store) == 3 + members * (EPOCHS - 3 + 1)
+    carry_out([job], store, advance=steps.append)
+    assert sum(steps) == 3 + members * (EPOCHS - 3 + 1)
 
 
 def trained_epochs(monkeypatch):

@@ -13,7 +13,8 @@ import torch
 
 from study_cases import EXAM, MEASURE, TRIAL
 from tepui.core.processes import mark
-from tepui.data import Digits
+from tepui.data import Digits, RandomCrop
+from tepui.losses import CrossEntropy
 from tepui.methods import DeepEnsemble
 from tepui.models import ConvNet
 from tepui.studies.executors import Ray
@@ -46,6 +47,15 @@ def test_plans_of_dead_drivers_are_removed_though_nothing_is_left_to_do(tmp_path
         queued.touch()
     carry_out([], store)
     assert [*plans.iterdir()] == [queued]
+
+
+def test_views_that_a_loss_compares_are_priced(tmp_path):
+    """Three forward passes: three times the steps."""
+    store, augment = Store(tmp_path, device="cpu"), (RandomCrop(1),)
+    plain = CONVOLUTIONS[0].trial.trained_with(augment=augment)
+    compared = plain.trained_with(loss=CrossEntropy(consistency=12))
+    steps = [Job(trial).steps_left(store) for trial in (plain, compared)]
+    assert steps[1] == 3 * steps[0]
 
 
 def files(folder):

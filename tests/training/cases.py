@@ -261,12 +261,12 @@ class SignallingLoss:
         return F.cross_entropy(outputs, targets, reduction="none")
 
 
-def interrupted_everywhere(tmp_path, method, calls):
+def interrupted_everywhere(tmp_path, method, calls, **how):
     """Stop a run in each of its passes; check that it resumes to the same bits."""
-    whole = fitted(images(), method=method, loss=SignallingLoss())
+    whole = fitted(images(), method=method, loss=SignallingLoss(), **how)
     for at in range(calls):
         out = tmp_path / str(at)
         with pytest.raises(SystemExit):
-            fitted(images(), method=method, loss=SignallingLoss(at), out=out)
-        how = {"loss": SignallingLoss(), "out": out, "resume": True}
-        assert_same_runs(whole, fitted(images(), method=method, **how))
+            fitted(images(), method=method, loss=SignallingLoss(at), out=out, **how)
+        again = {"loss": SignallingLoss(), "out": out, "resume": True, **how}
+        assert_same_runs(whole, fitted(images(), method=method, **again))

@@ -16,6 +16,7 @@ from unittest.mock import patch
 import torch
 
 import tepui
+from tepui.data import AugMix, CutMix, Mixup
 from tepui.losses import CrossEntropy, cross_entropy
 from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, DivDis, SharpBalance
 from training.cases import (
@@ -89,9 +90,28 @@ CASES = {
         "callbacks": [told_to_stop],
         "checkpoint_every": 3,
     },
+    "moving average": {"method": SAM(), "ema": 0.9, **BEST},
+    "parting": {"method": SAM(), "part_at": 1, "optimizer": tepui.AdamW(lr=0.01)},
+    "parting, averaged": {"method": DeepEnsemble(), "part_at": 2, "ema": 0.9, **BEST},
+    "parting, stopped": {
+        "method": DeepEnsemble(),
+        "part_at": 2,
+        "callbacks": [told_to_stop],
+    },
     "weighted": {"method": SAM(), "sample_weights": WEIGHTS, "validation": 0.25},
     "weighted and coupled": {"method": SED(active=2), "sample_weights": WEIGHTS},
     "loaded data": {"method": DeepEnsemble(), "data": Plain(images())},
+    "mixed": {"method": SAM(), "augment": [Mixup()], "sample_weights": WEIGHTS},
+    "mixed by member": {
+        "method": DeepEnsemble(),
+        "augment": [[CutMix()], [], [AugMix()]],
+    },
+    "mixed and coupled": {"method": A2D(), "augment": [CutMix()]},
+    "consistent": {
+        "method": SAM(),
+        "augment": [AugMix()],
+        "loss": CrossEntropy(consistency=12),
+    },
 }
 
 

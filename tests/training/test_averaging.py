@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import tepui
 from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, SharpBalance
@@ -13,6 +14,7 @@ from tepui.training.averaging import (
     means_of,
     start_average,
     update_average,
+    update_moving_average,
 )
 from tepui.training.slot_runner import SlotRunner
 from training.cases import (
@@ -81,6 +83,44 @@ def test_the_mean_is_that_of_the_recorded_trajectory(share):
         torch.testing.assert_close(mean, expected, rtol=1e-12, atol=1e-12)
 
 
+def test_the_moving_average_is_torchs():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).double()
+    reference = AveragedModel(
+        module, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True
+    )
+    average = start_average(module, torch.tensor(0.0))
+    for _ in range(8):
+        with torch.no_grad():
+            for tensor in (*module.parameters(), *list(module.buffers())[:2]):
+                tensor.add_(torch.randn_like(tensor))
+        update_moving_average(average, averaged_tensors(module), 0.9)
+        reference.update_parameters(module)
+        pairs = zip(means_of(average), averaged_tensors(reference.module), strict=True)
+        for mean, expected in pairs:
+            torch.testing.assert_close(mean, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_a_run_with_a_moving_average_is_a_plain_loop_with_torchs():
+    data = numbers(24, torch.float64)
+    how = {"batch_size": 24, "epochs": 6, "progress": "none", "device": "cpu"}
+    ensemble = tepui.Ensemble.build(lambda: mlp().double(), members=1, seed=3)
+    module = tepui.Ensemble.build(lambda: mlp().double(), members=1, seed=3).members[0]
+    rates = {"optimizer": tepui.SGD(lr=0.1), "schedule": tepui.Constant()}
+    tepui.fit(ensemble, data, method=DeepEnsemble(), ema=0.8, **rates, **how)
+    mean = AveragedModel(module, multi_avg_fn=get_ema_multi_avg_fn(0.8))
+    optimizer = torch.optim.SGD(module.parameters(), 0.1, 0.9, weight_decay=5e-4)
+    for _ in range(6):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(module(data.inputs), data.targets).backward()
+        optimizer.step()
+        mean.update_parameters(module)
+    for one, other in zip(
+        ensemble.members[0].parameters(), mean.module.parameters(), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+
+
 def test_the_run_ends_with_the_mean_of_a_plain_run():
     states, data = [], numbers(24)
     how = {"batch_size": 24, "epochs": 4, "progress": "none", "device": "cpu"}
@@ -100,8 +140,9 @@ def test_the_run_ends_with_the_mean_of_a_plain_run():
 
 
 @every_method
-def test_training_itself_is_untouched(method):
-    plain, mean = (averaged(method, images(), average=a) for a in (None, 0.5))
+@pytest.mark.parametrize("how", [{"average": 0.5}, {"average": None, "ema": 0.9}])
+def test_training_itself_is_untouched(method, how):
+    plain, mean = (averaged(method, images(), **h) for h in ({"average": None}, how))
     assert [r.loss for r in plain.history] == [r.loss for r in mean.history]
     # What the last weights answer depends on whether they are means.
     told = [
@@ -115,9 +156,10 @@ def test_training_itself_is_untouched(method):
 @pytest.mark.slow
 @every_method
 @pytest.mark.parametrize("epoch", [0, 2])
-def test_a_killed_run_resumes_to_the_same_bits(tmp_path, method, epoch):
-    whole = averaged(method, images(), out=tmp_path / "whole")
-    how = {"out": tmp_path / "parts"}
+@pytest.mark.parametrize("mean", [{}, {"average": None, "ema": 0.9}])
+def test_a_killed_run_resumes_to_the_same_bits(tmp_path, method, epoch, mean):
+    whole = averaged(method, images(), out=tmp_path / "whole", **mean)
+    how = {"out": tmp_path / "parts", **mean}
     with pytest.raises(StoppedError):
         averaged(method, images(), callbacks=[stop_after(epoch)], **how)
     assert_same_runs(whole, averaged(method, images(), resume=True, **how))
@@ -126,11 +168,12 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path, method, epoch):
 
 
 @pytest.mark.parametrize("base", [None, SAM(rho=0.1)])
-def test_coupled_members_in_slots_have_the_same_means(monkeypatch, base):
+@pytest.mark.parametrize("mean", [{}, {"average": None, "ema": 0.9}])
+def test_coupled_members_in_slots_have_the_same_means(monkeypatch, base, mean):
     method = SED(weight=0.01, base=base, active=2)
-    plain = averaged(method, images())
+    plain = averaged(method, images(), **mean)
     monkeypatch.setattr("tepui.training.prepare.CoupledRunner", SlotRunner)
-    slots = averaged(method, images())
+    slots = averaged(method, images(), **mean)
     assert_same_bits(
         *(
             {n: t + 0 for n, t in r.ensemble.state_dict().items()}
@@ -191,3 +234,14 @@ def test_statistics_of_batchnorm_are_averaged_too():
 def test_a_share_outside_the_run_is_refused(average):
     with pytest.raises(ValueError, match=r"average must be a share of the run in \(0"):
         fitted(numbers(), mlp, average=average)
+
+
+@pytest.mark.parametrize("decay", [0.0, 1.0, -0.5])
+def test_a_decay_that_keeps_nothing_or_all_is_refused(decay):
+    with pytest.raises(ValueError, match=r"ema must lie in \(0, 1\)"):
+        fitted(numbers(), mlp, ema=decay)
+
+
+def test_two_means_of_one_run_are_refused():
+    with pytest.raises(ValueError, match="ema must be None beside average"):
+        fitted(numbers(), mlp, ema=0.9, average=0.5)

@@ -301,6 +301,6 @@ def test_labels_out_of_range_are_refused(label):
 @pytest.mark.parametrize("wrap", [lambda a: a, Plain], ids=["tensors", "loaded"])
 def test_dict_inputs_cannot_be_augmented(wrap):
     source = source_of(wrap(pairs()), AUGMENT, CPU, 0, CLASSES)
-    message = "augment must be empty for dict inputs, got RandomCrop, HorizontalFlip"
+    message = "dict inputs .* got 'RandomCrop for images, HorizontalFlip for images'"
     with pytest.raises(ValueError, match=message):
         batches_of(source, [[0, 1]])

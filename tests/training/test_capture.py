@@ -6,8 +6,19 @@ import pytest
 import torch
 
 from tepui.core import foreach
-from tepui.data import Arrays, Batch, Division
+from tepui.data import (
+    Arrays,
+    Batch,
+    CutMix,
+    Division,
+    HorizontalFlip,
+    Mixup,
+    RandomCrop,
+)
 from tepui.methods import DeepEnsemble, SharpBalance
+from tepui.testing.expecting import Subject
+from tepui.testing.steps import _HandingOver, _Reading
+from tepui.training.batches import source_of
 from tepui.training.feeds import fixed_batch, refill
 from tepui.training.optimizer import capturable
 from training.cases import fitted, images, noisy_net, numbers, one_thread, pairs
@@ -105,3 +116,29 @@ def test_a_run_is_quiet_unless_asked(capfd):
     assert capfd.readouterr() == ("", "")
     handlers = logging.getLogger("tepui").handlers
     assert any(isinstance(handler, logging.NullHandler) for handler in handlers)
+
+
+@pytest.mark.parametrize(
+    ("steps", "views"),
+    [([HorizontalFlip(), Mixup()], 0), ([CutMix()], 0), ([RandomCrop(1)], 2)],
+    ids=repr,
+)
+def test_mixed_samples_and_views_read_nothing_and_are_refilled(steps, views):
+    source = source_of(images(), steps, torch.device("cpu"), 0, None, views=views)
+    draws, rows = source.draws(5, 0, torch.device("cpu")), torch.arange(24).view(2, 12)
+    source.cut(rows[0], draws)  # the first one makes tables
+    subject = Subject("mixing")
+    with _Reading(subject, "read no value"), _HandingOver(subject, "read no value"):
+        first, second = (source.cut(index, draws) for index in rows)
+    fixed = fixed_batch(first)
+    places = [tensor.data_ptr() for tensor in tensors_of(fixed)]
+    refill(fixed, second)
+    assert [tensor.data_ptr() for tensor in tensors_of(fixed)] == places
+    for one, other in zip(tensors_of(fixed), tensors_of(second), strict=True):
+        assert torch.equal(one, other)
+
+
+def tensors_of(batch):
+    """All tensors of a batch of images: what it is made of, or mixed with."""
+    found = [batch.inputs, batch.targets, batch.index, *batch.views]
+    return [*found, *(batch.partners or ())]

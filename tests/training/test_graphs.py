@@ -1,18 +1,36 @@
 """The CUDA path: captured graphs do what the eager runner does."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
 import tepui
-from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
-from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
+from tepui.data import (
+    Arrays,
+    AugMix,
+    CutMix,
+    HorizontalFlip,
+    Mixup,
+    Normalize,
+    RandomCrop,
+    TrivialAugment,
+)
+from tepui.losses import CrossEntropy
+from tepui.methods import (
+    GSAM,
+    SAM,
+    SED,
+    DeepEnsemble,
+    SharpBalance,
+    SnapshotEnsemble,
+)
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
 from tepui.training.timeline import by_activity
-from training.cases import Lookahead
+from training.cases import Lookahead, Plain
 
 pytestmark = [
     pytest.mark.gpu,
@@ -29,7 +47,10 @@ METHODS = [
     SharpBalance(rho=0.1, switch_at=1),
     SharpBalance(rho=0.1, switch_at=1, before="sam"),
     SharpBalance.paper(rho=0.1, switch_at=1),
+    SnapshotEnsemble(),
+    SnapshotEnsemble(base=SAM(rho=0.1)),
 ]
+SHARED_SETS = SharpBalance(rho=0.1, switch_at=1, select="same")
 OPTIMIZERS = [tepui.SGD(lr=0.05), tepui.AdamW(lr=1e-3)]
 
 
@@ -42,7 +63,7 @@ def images(samples=200, size=16):
     return Arrays(pixels, labels, Normalize((0.5,) * 3, (0.25,) * 3))
 
 
-def trained(method, optimizer=OPTIMIZERS[0], factory=None, **how):
+def trained(method, optimizer=OPTIMIZERS[0], factory=None, data=None, **how):
     factory = factory or (lambda: ResNet18(width=8))
     ensemble = tepui.Ensemble.build(factory, members=2, seed=3)
     settings = {
@@ -55,7 +76,8 @@ def trained(method, optimizer=OPTIMIZERS[0], factory=None, **how):
         "progress": "none",
         **how,
     }
-    return tepui.fit(ensemble, images(), method=method, optimizer=optimizer, **settings)
+    data = images() if data is None else data
+    return tepui.fit(ensemble, data, method=method, optimizer=optimizer, **settings)
 
 
 def state(run):
@@ -84,7 +106,7 @@ def test_graph_equals_eager(method, optimizer):
         assert one.loss == pytest.approx(other.loss, rel=1e-4)
 
 
-@pytest.mark.parametrize("method", [DeepEnsemble(), METHODS[-1]], ids=repr)
+@pytest.mark.parametrize("method", [DeepEnsemble(), METHODS[8]], ids=repr)
 def test_averaged_weights_are_those_of_an_eager_run(method):
     graph = trained(method, runner="graph", average=0.7)
     assert_close(state(graph), state(trained(method, runner="eager", average=0.7)))
@@ -92,6 +114,42 @@ def test_averaged_weights_are_those_of_an_eager_run(method):
         next(iter(state(graph).values())),
         next(iter(state(trained(method, runner="graph")).values())),
     )
+
+
+@pytest.mark.parametrize("method", [DeepEnsemble(), SnapshotEnsemble()], ids=repr)
+def test_moving_averages_are_those_of_an_eager_run(method):
+    graph, eager = (trained(method, runner=r, ema=0.9) for r in ("graph", "eager"))
+    assert_close(state(graph), state(eager))
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=repr)
+@pytest.mark.parametrize("how", [{}, {"ema": 0.9}])
+def test_members_that_part_are_those_of_an_eager_run(optimizer, how):
+    graph, eager = (
+        trained(SAM(rho=0.1), optimizer, runner=r, epochs=3, part_at=1, **how)
+        for r in ("graph", "eager")
+    )
+    assert_close(state(graph), state(eager))
+    for one, other in zip(graph.history, eager.history, strict=True):
+        assert one.loss == pytest.approx(other.loss, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"method": SnapshotEnsemble()},
+        {"method": DeepEnsemble(), "part_at": 1},
+        {"method": DeepEnsemble(), "ema": 0.9},
+    ],
+)
+def test_cheap_members_resume_to_the_same_bits(tmp_path, how):
+    how = {"epochs": 4, "runner": "graph", **how}
+    whole = trained(**how)
+    parts = {"out": tmp_path, "resume": True, **how}
+    for epochs in (1, 2, 3, 4):
+        part = trained(stop_after=epochs, **parts)
+    for name, tensor in state(whole).items():
+        assert torch.equal(tensor, state(part)[name]), name
 
 
 @pytest.mark.filterwarnings("ignore:SharpBalance needs other members")
@@ -111,6 +169,33 @@ def test_a_single_member_of_sharpbalance_is_captured(before, start_at):
         tepui.fit(ensemble, images(), method=method, **how)
     balanced, sam = (ensemble.cpu().state_dict() for ensemble in ensembles)
     assert_close(balanced, sam)
+
+
+MIXED = {
+    "Mixup": {"augment": (HorizontalFlip(), Mixup())},
+    "CutMix": {"augment": (RandomCrop(2), CutMix())},
+    "by member": {"augment": [[TrivialAugment(), Mixup()], [RandomCrop(2)]]},
+    "weighted": {"augment": [CutMix()], "sample_weights": torch.arange(200) % 3},
+    "consistent": {
+        "augment": (RandomCrop(2), AugMix()),
+        "loss": CrossEntropy(consistency=12),
+    },
+}
+
+
+@pytest.mark.parametrize("how", MIXED.values(), ids=MIXED)
+@pytest.mark.parametrize("method", [SAM(rho=0.1), SHARED_SETS], ids=repr)
+@pytest.mark.parametrize("loaded", [False, True])
+def test_graphs_mix_and_compare_as_eager_steps_do(how, method, loaded):
+    data = replace(images(), normalize=None)
+    data = Plain(data) if loaded else data
+    graph, eager, again = (
+        state(trained(method, data=data, runner=runner, **how))
+        for runner in ("graph", "eager", "graph")
+    )
+    assert_close(graph, eager)
+    for name, tensor in graph.items():
+        assert torch.equal(tensor, again[name]), name
 
 
 def test_graph_repeats_to_the_bit():

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import tepui
-from tepui.data import Arrays, HorizontalFlip
+from tepui.data import Arrays, CutMix, HorizontalFlip, Mixup
 from tepui.losses import CrossEntropy
 from tepui.methods import A2D, GSAM, SAM, SED, ActiveMembers, CoupledMethod, DivDis
 from tepui.models import ResNet18
@@ -363,6 +363,18 @@ def test_convolutions_and_batchnorm(optimizer):
     how = {"optimizer": optimizer, "augment": [HorizontalFlip()]}
     graph = on_gpu(SED(active=2), resnet, runner="graph", **how)
     assert_close(graph, on_gpu(SED(active=2), resnet, runner="eager", **how), 1e-4)
+
+
+@captured
+@pytest.mark.parametrize("mixing", [Mixup(), CutMix()], ids=repr)
+@pytest.mark.parametrize(
+    "method", [SED(active=2, alpha="none"), A2D(base=SAM())], ids=repr
+)
+def test_slots_are_captured_with_mixed_samples(method, mixing):
+    how = {"augment": [HorizontalFlip(), mixing]}
+    graph = on_gpu(method, runner="graph", **how)
+    assert_close(graph, on_gpu(method, runner="eager", **how), 1e-5)
+    assert_same_bits(state(graph), state(on_gpu(method, runner="graph", **how)))
 
 
 @captured

@@ -17,6 +17,7 @@ from tepui.evaluation.results import (
     Evaluation,
     guessing_in_words,
     promise_in_words,
+    seen_in_words,
     shifts_worse_than_guessing,
 )
 from tepui.evaluation.task_scores import TaskScores
@@ -70,7 +71,8 @@ def shown(evaluation: Evaluation, of: str) -> Iterator[Table | str]:
     yield from (*part_tables(evaluation), *class_tables(evaluation))
     if evaluation.ood or evaluation.mistakes:
         yield detection_table(evaluation)
-    for sentence in (shift_sentence, selective_sentence, promise_in_words):
+    sentences = (shift_sentence, selective_sentence, promise_in_words, seen_in_words)
+    for sentence in sentences:
         if said := sentence(evaluation):
             yield said
     if evaluation.only_guesses:

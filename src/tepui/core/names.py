@@ -11,7 +11,10 @@ from typing import Any
 from tepui.core.checks import one_of, require
 
 _TABLE = {
-    "method": {"tepui.methods": "A2D DeepEnsemble DivDis GSAM SAM SED SharpBalance"},
+    "method": {
+        "tepui.methods": "A2D DeepEnsemble DivDis GSAM SAM SED SharpBalance "
+        "SnapshotEnsemble"
+    },
     "model": {
         "tepui.models": "Albert ConvNet MLP ResNet18 VGG19 VGG19BN ViTSmall ViTTiny "
         "WideResNet40x2 from_timm from_huggingface"
@@ -28,9 +31,9 @@ _TABLE = {
     "optimizer": {"tepui.training": "AdamW SGD"},
     "schedule": {"tepui.training": "Constant Cosine MultiStep"},
     "augmentation": {
-        "tepui.data": "AugMix AutoAugment ColorJitter GaussianBlur HorizontalFlip "
-        "RandAugment RandomCrop RandomErasing RandomGrayscale RandomResizedCrop "
-        "TrivialAugment"
+        "tepui.data": "AugMix AutoAugment ColorJitter ColumnNoise CutMix GaussianBlur "
+        "HorizontalFlip Mixup PerMember RandAugment RandomCrop RandomErasing "
+        "RandomGrayscale RandomResizedCrop TrivialAugment WordDropout"
     },
     "pruning": {"tepui.modules.pruning": "Prune"},
     "stopping": {"tepui.training": "EarlyStopping"},
@@ -73,7 +76,7 @@ def known(kind: str, name: str) -> Any:
         >>> known("method", "SMA")
         Traceback (most recent call last):
         ValueError: method must be one of A2D, DeepEnsemble, DivDis, GSAM, SAM, SED, \
-SharpBalance, got 'SMA' (did you mean 'SAM'?)
+SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
     """
     one_of(kind, name, PLACES[kind])
     return getattr(import_module(PLACES[kind][name]), name)

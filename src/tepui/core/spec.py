@@ -57,11 +57,13 @@ def written(value: Any) -> str:
         return f"{{{', '.join(pairs)}}}"
     if (given := arguments_of(value)) is not None:
         usual = {} if isinstance(value, partial) else _defaults(type(value))
-        shown = ", ".join(
+        listed = map(written, given.pop(_rest(_made_by(value)), ()))
+        named = (
             f"{name}={written(item)}"
             for name, item in given.items()
             if name not in usual or not _same(item, usual[name])
         )
+        shown = ", ".join([*listed, *named])
         return f"{path_of(_made_by(value))}({shown})"
     if isinstance(value, PLAIN):
         return repr(value)
@@ -266,7 +268,7 @@ def _called(item: Any, kind: str, given: dict[str, Any]) -> Any:
         return partial(item, **given) if given else item
     missing = [key for key in _required(item) if key not in given]
     require(not missing, name, f"be given {' and '.join(missing)}", written(given))
-    return item(**given)
+    return item(*given.pop(_rest(item), ()), **given)
 
 
 def _bound(item: Any, call: Call, own: bool) -> dict[str, Any]:
@@ -274,9 +276,12 @@ def _bound(item: Any, call: Call, own: bool) -> dict[str, Any]:
     parameters = inspect.signature(item).parameters
     free = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     names = [n for n, p in parameters.items() if p.kind not in _SEVERAL]
-    rule = f"have at most {len(names)} arguments"
-    require(len(call.positional) <= len(names), call.name, rule, len(call.positional))
-    given = dict(zip(names, call.positional, strict=False))
+    rule, rest = f"have at most {len(names)} arguments", _rest(item)
+    fits = bool(rest) or len(call.positional) <= len(names)
+    require(fits, call.name, rule, len(call.positional))
+    given: dict[str, Any] = dict(zip(names, call.positional, strict=False))
+    if rest:
+        given[rest] = call.positional[len(names) :]
     for name in call.keywords:
         require(name not in given, call.name, f"be given {name} once", "twice")
         if not free:
@@ -315,6 +320,13 @@ def _argument(tree: Any, name: str, hint: Any, own: bool) -> Any:
 
 
 _SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _rest(item: Any) -> str:
+    """Return which argument of a value's class takes those without names, if any."""
+    made = isinstance(item, type) and is_dataclass(item)
+    parameters = inspect.signature(item).parameters.items() if made else ()
+    return next((name for name, p in parameters if p.kind is p.VAR_POSITIONAL), "")
 
 
 def _required(item: Any) -> list[str]:

@@ -1,7 +1,7 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
 from tepui.data.appearance import ColorJitter, GaussianBlur, RandomGrayscale
-from tepui.data.arrays import Arrays, Batch, Division, Normalize
+from tepui.data.arrays import Arrays, Batch, Division, Normalize, Partners
 from tepui.data.arrays_on_disk import ArraysOnDisk
 from tepui.data.augment import (
     Augmentation,
@@ -17,7 +17,13 @@ from tepui.data.augmentation_policies import (
     TrivialAugment,
 )
 from tepui.data.convert import to_arrays
-from tepui.data.corruptions.apply import CORRUPTIONS, STANDARD, Corruption, corrupt
+from tepui.data.corruptions.apply import (
+    CORRUPTIONS,
+    EXTRA,
+    STANDARD,
+    Corruption,
+    corrupt,
+)
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.frost import load_frost
@@ -35,6 +41,9 @@ from tepui.data.hugging_face import HuggingFace
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.joining import joined
+from tepui.data.mixing import CutMix, Mixup
+from tepui.data.noise_and_dropout import ColumnNoise, WordDropout
+from tepui.data.policy import PerMember
 from tepui.data.preparation import Preparation
 from tepui.data.prepared_like import prepared_like
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
@@ -68,6 +77,7 @@ __all__ = [
     "CIFAR100",
     "CIFAR100C",
     "CORRUPTIONS",
+    "EXTRA",
     "MRPC",
     "STANDARD",
     "SVHN",
@@ -79,10 +89,12 @@ __all__ = [
     "AutoAugment",
     "Batch",
     "ColorJitter",
+    "ColumnNoise",
     "Corrupted",
     "CorruptedArrays",
     "CorruptedFolders",
     "Corruption",
+    "CutMix",
     "Digits",
     "Division",
     "Draws",
@@ -100,7 +112,10 @@ __all__ = [
     "ImageNetC",
     "ImageNetR",
     "ImageNetSketch",
+    "Mixup",
     "Normalize",
+    "Partners",
+    "PerMember",
     "Preparation",
     "RandAugment",
     "RandomCrop",
@@ -117,6 +132,7 @@ __all__ = [
     "TrivialAugment",
     "UniformNoise",
     "UnlabeledFolder",
+    "WordDropout",
     "corrupt",
     "corrupted",
     "corrupted_files",

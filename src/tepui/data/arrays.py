@@ -62,6 +62,20 @@ class Division(NamedTuple):
     share: float
 
 
+class Partners(NamedTuple):
+    """The other sample that was mixed into each sample of a batch.
+
+    Attributes:
+        targets: Its target.
+        index: Its position in its data set.
+        share: How much is left of the sample itself, from 0 to 1.
+    """
+
+    targets: Tensor
+    index: Tensor  # type: ignore[assignment]  # hides tuple.index
+    share: Tensor
+
+
 class Batch(NamedTuple):
     """What a training step sees.
 
@@ -70,12 +84,37 @@ class Batch(NamedTuple):
         targets: One target per sample.
         index: Position of each sample in its data set.
         division: How these rows are divided, if they are.
+        partners: What was mixed into the samples, if anything: the loss of a sample is
+            ``share`` of its own and the rest of its partner's target.
+        views: Further augmented inputs of the same samples, with which outputs are to
+            be consistent, if the loss asks for that.
     """
 
     inputs: Inputs
     targets: Tensor
     index: Tensor  # type: ignore[assignment]  # hides tuple.index
     division: Division | None = None
+    partners: Partners | None = None
+    views: tuple[Tensor, ...] = ()
+
+    def mapped(self, function: Callable[[Tensor], Tensor]) -> "Batch":
+        """Apply a function to every tensor.
+
+        Args:
+            function: What to apply.
+
+        Returns:
+            A batch of what it returned, divided as this one.
+        """
+        partners = self.partners
+        return Batch(
+            map_inputs(function, self.inputs),
+            function(self.targets),
+            function(self.index),
+            self.division,
+            None if partners is None else Partners(*map(function, partners)),
+            tuple(map(function, self.views)),
+        )
 
     def take(self, rows: slice | Tensor) -> "Batch":
         """Return some of the samples, undivided.
@@ -86,8 +125,7 @@ class Batch(NamedTuple):
         Returns:
             A batch of these samples, without a division.
         """
-        inputs = map_inputs(lambda tensor: tensor[rows], self.inputs)
-        return Batch(inputs, self.targets[rows], self.index[rows])
+        return self.mapped(lambda tensor: tensor[rows])._replace(division=None)
 
     def parts(self) -> tuple["Batch", "Batch"]:
         """Return the samples of the first kind and those of the second.

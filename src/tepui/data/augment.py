@@ -1,6 +1,6 @@
 """Random augmentation of whole batches, as a function of uniform numbers.
 
-An augmentation draws nothing itself: it maps images and uniform numbers to images. The
+An augmentation draws nothing itself: it maps inputs and uniform numbers to inputs. The
 caller owns the generator, so a batch is the same on every device and after every
 resume. No step loops over samples or waits for the device.
 """
@@ -9,37 +9,65 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.types import check_fields
 from tepui.data.arrays import Inputs
 from tepui.data.image_operations import check_bytes
+from tepui.data.preparation import Preparation, preparation_of
+
+Kind = Literal["images", "rows", "texts"]
 
 
 class Augmentation(ABC):
-    """Maps images and uniform numbers to images of the same kind."""
+    """Maps inputs and uniform numbers to inputs of the same kind.
+
+    Attributes:
+        of: Which inputs it augments: ``"images"``, ``"rows"`` or ``"texts"``; None if
+            it looks itself.
+    """
+
+    of: ClassVar[Kind | None] = "images"
 
     @property
     @abstractmethod
     def draws(self) -> int:
         """How many uniform numbers a sample needs."""
 
+    @property
+    def corruptions(self) -> frozenset[str]:
+        """Types of corruption that are among its operations; none by default."""
+        return frozenset()
+
     @abstractmethod
-    def __call__(self, images: Tensor, uniform: Tensor) -> Tensor:
-        """Return augmented images.
+    def __call__(self, inputs: Any, uniform: Tensor) -> Any:
+        """Return augmented inputs.
 
         Args:
-            images: Bytes or floats of shape ``(samples, channels, height, width)``.
+            inputs: Images ``(samples, channels, height, width)``, bytes or floats; rows
+                ``(samples, features)``; or tokens of texts, by name.
             uniform: Numbers in ``[0, 1)`` of shape ``(samples, draws)``.
 
         Returns:
-            Images of the same type.
+            Inputs of the same kind.
         """
+
+    def knowing(self, preparation: Preparation | None) -> "Augmentation":
+        """Return the same augmentation for data that were prepared in a known way.
+
+        Args:
+            preparation: What was done to the training data; None if it is not known.
+
+        Returns:
+            This augmentation, unless it depends on the data.
+        """
+        return self
 
 
 class ByteAugmentation(Augmentation):
@@ -217,7 +245,7 @@ class RandomErasing(Augmentation):
         height, width = images.shape[2:]
         sides = _window(height, width, self.scale, self.ratio, uniform[:, 1:])
         rows, columns = (
-            _within(*side, size)
+            within(*side, size)
             for side, size in zip(sides, (height, width), strict=True)
         )
         erased = rows[:, None, :, None] & columns[:, None, None, :]
@@ -227,8 +255,8 @@ class RandomErasing(Augmentation):
 
 
 def augment(
-    images: Tensor, augmentations: Sequence[Augmentation], uniform: Tensor
-) -> Tensor:
+    inputs: Inputs, augmentations: Sequence[Augmentation], uniform: Tensor
+) -> Inputs:
     """Apply augmentations in order, each with its own columns of ``uniform``.
 
     Example:
@@ -237,30 +265,60 @@ def augment(
         >>> augment(images, steps, torch.rand(5, 3)).dtype
         torch.uint8
     """
-    draws = [augmentation.draws for augmentation in augmentations]
-    check_batch(images, uniform, sum(draws))
-    for step, columns in zip(augmentations, uniform.split(draws, dim=1), strict=True):
-        images = step(images, columns)
-    return images
-
-
-def augmented(
-    inputs: Inputs, augmentations: Sequence[Augmentation], uniform: Tensor
-) -> Inputs:
-    """Apply augmentations to the inputs of a batch, which must be images."""
     if not augmentations:
         return inputs
-    if not isinstance(inputs, Tensor):
-        names = ", ".join(type(step).__name__ for step in augmentations)
-        raise ValueError(f"augment must be empty for dict inputs, got {names}")
-    return augment(inputs, augmentations, uniform)
+    check_kind(inputs, augmentations)
+    draws = [augmentation.draws for augmentation in augmentations]
+    check_draws(inputs, uniform, sum(draws))
+    for step, columns in zip(augmentations, uniform.split(draws, dim=1), strict=True):
+        inputs = step(inputs, columns)
+    return inputs
+
+
+def knowing(
+    augmentations: Sequence[Augmentation], dataset: Dataset[Any]
+) -> tuple[Augmentation, ...]:
+    """Return augmentations that know how a data set was prepared."""
+    preparation = preparation_of(dataset) if augmentations else None
+    return tuple(step.knowing(preparation) for step in augmentations)
+
+
+def check_kind(inputs: Inputs, augmentations: Sequence[Augmentation]) -> None:
+    """Refuse augmentations of other inputs than these.
+
+    Example:
+        >>> check_kind(torch.zeros(2, 5), [HorizontalFlip()])
+        Traceback (most recent call last):
+        ValueError: augment must be for rows, as the inputs are, got 'HorizontalFlip \
+for images'
+    """
+    kind: Kind | None
+    if isinstance(inputs, Tensor):
+        kinds: dict[int, Kind] = {2: "rows", 4: "images"}
+        kind, other = kinds.get(inputs.ndim), f"inputs of shape {tuple(inputs.shape)}"
+    else:
+        kind = "texts" if "input_ids" in inputs else None
+        other = "dict inputs without input_ids"
+    wrong = [
+        f"{type(s).__name__} for {s.of}"
+        for s in augmentations
+        if s.of not in (kind, None)
+    ]
+    rule = f"be for {kind}, as the inputs are" if kind else f"be empty for {other}"
+    require(not wrong, "augment", rule, ", ".join(wrong))
 
 
 def check_batch(images: Tensor, uniform: Tensor, draws: int) -> None:
     """Refuse images without four axes, and uniform numbers of another shape."""
     rule = "have shape (samples, channels, height, width)"
     require(images.ndim == 4, "images", rule, tuple(images.shape))
-    expected = (len(images), draws)
+    check_draws(images, uniform, draws)
+
+
+def check_draws(inputs: Inputs, uniform: Tensor, draws: int) -> None:
+    """Refuse uniform numbers that are not ``draws`` for each sample."""
+    one = inputs if isinstance(inputs, Tensor) else next(iter(inputs.values()))
+    expected = (len(one), draws)
     rule = f"have shape {expected}, one column per draw"
     require(uniform.shape == expected, "uniform", rule, tuple(uniform.shape))
 
@@ -312,7 +370,7 @@ def _window(
     return (top, tall), (choice(uniform[:, 3], width - wide + 1), wide)
 
 
-def _within(start: Tensor, length: Tensor, size: int) -> Tensor:
+def within(start: Tensor, length: Tensor, size: int) -> Tensor:
     """Return which of ``size`` pixels each window covers."""
     place = torch.arange(size, device=start.device)
     start, length = start[:, None], length[:, None]

@@ -29,6 +29,9 @@ AUTO_LEVELS, LEVELS = 10, 31
 # Only AutoAugment inverts.
 MOST_OPERATIONS = len(OPERATIONS) - 1
 
+# Corruptions that are among the operations of all policies but AugMix.
+COLORED = frozenset({"brightness", "contrast", "saturate"})
+
 # Pairs of operations, each with its probability and its level.
 CIFAR_POLICY = """
     invert 0.1 0, contrast 0.2 6; rotate 0.7 2, translate_x 0.3 9
@@ -84,6 +87,7 @@ class TrivialAugment(ByteAugmentation):
     """
 
     draws: ClassVar[int] = 3
+    corruptions: ClassVar[frozenset[str]] = COLORED
 
     def changed(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return images; the three numbers set operation, level and direction."""
@@ -116,6 +120,7 @@ class RandAugment(ByteAugmentation):
         Search Space, NeurIPS 2020.
     """
 
+    corruptions: ClassVar[frozenset[str]] = COLORED
     operations: int = 2
     level: int = 9
 
@@ -159,6 +164,7 @@ class AutoAugment(ByteAugmentation):
     """
 
     draws: ClassVar[int] = 5
+    corruptions: ClassVar[frozenset[str]] = COLORED
 
     def changed(self, images: Tensor, uniform: Tensor) -> Tensor:
         """Return images; the numbers set the pair, then chance and direction twice."""

@@ -56,6 +56,7 @@ class Preparation:
             which a model sees standardized.
         of_bytes: Whether inputs are images of bytes. Whole numbers of another type are
             then read as such.
+        seen: Types of corruption among the operations that augmented the training data.
     """
 
     normalize: Normalize | None = None
@@ -67,6 +68,7 @@ class Preparation:
     columns: Columns | None = None
     units: Normalize | None = None
     of_bytes: bool = False
+    seen: tuple[str, ...] = ()
 
     def reads_as_bytes(self, inputs: Tensor) -> bool:
         """Return whether inputs are images of bytes, whatever their type.
@@ -276,10 +278,8 @@ class Preparation:
         """
         words = None if self.tokenizer is None else self.tokenizer.document()
         document = asdict(replace(self, tokenizer=None)) | {"tokenizer": words}
-        of_tables = ("columns", "units")
-        return {
-            k: v for k, v in document.items() if v is not None or k not in of_tables
-        }
+        of_some = ("columns", "units", "seen")
+        return {k: v for k, v in document.items() if v or k not in of_some}
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:

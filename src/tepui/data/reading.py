@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from tepui.data.arrays import Batch, Inputs, map_inputs
+from tepui.data.arrays import Batch, Inputs
 from tepui.data.image_files import naming_all
 from tepui.data.stored import StoredData
 
@@ -53,7 +53,7 @@ def moved_ahead(batches: Iterable[Batch], device: torch.device) -> Iterator[Batc
         return
     side, waiting = _side_stream(device), deque[tuple[Batch, torch.cuda.Event]]()
     for batch in batches:
-        pinned = _changed(batch, Tensor.pin_memory)
+        pinned = batch.mapped(Tensor.pin_memory)
         with torch.cuda.stream(side):
             waiting.append((_moved(pinned, device), side.record_event()))
         if len(waiting) > 1:
@@ -118,13 +118,8 @@ def _as_it_is(inputs: Inputs) -> Inputs:
     return inputs
 
 
-def _changed(batch: Batch, function: Callable[[Tensor], Tensor]) -> Batch:
-    inputs = map_inputs(function, batch.inputs)
-    return Batch(inputs, function(batch.targets), function(batch.index))
-
-
 def _moved(batch: Batch, device: torch.device) -> Batch:
-    return _changed(batch, lambda tensor: tensor.to(device, non_blocking=True))
+    return batch.mapped(lambda tensor: tensor.to(device, non_blocking=True))
 
 
 def _arrived(batch: Batch, event: torch.cuda.Event) -> Batch:
@@ -136,7 +131,7 @@ def _arrived(batch: Batch, event: torch.cuda.Event) -> Batch:
         tensor.record_stream(current)
         return tensor
 
-    return _changed(batch, used)
+    return batch.mapped(used)
 
 
 @cache

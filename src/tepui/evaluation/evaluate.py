@@ -7,6 +7,7 @@ matter for the memory.
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -216,7 +217,9 @@ def evaluate(
     if clean.losses is not None and writes:
         warn_of_dead_members(clean.losses, "the test data")
     computed_in = precision_on(device, precision)
-    return _evaluation(task, rule, computed_in, clean, copies, far)
+    found = _evaluation(task, rule, computed_in, clean, copies, far)
+    known = ensemble.preparation
+    return found if known is None else replace(found, seen=known.seen)
 
 
 def _check_processes(

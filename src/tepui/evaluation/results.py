@@ -22,6 +22,9 @@ from tepui.evaluation.ood import MISTAKES, SUREST, Detection, Histogram, Selecti
 from tepui.evaluation.scores import mean_scores
 from tepui.metrics import Reliability, Rule
 
+# What a document and a table say of corruptions that the augmentation has, too.
+SEEN, SEEN_IN_TRAINING = "seen_in_training", "seen in training"
+
 
 @dataclass(frozen=True)
 class Evaluation(ShownInNotebooks):
@@ -60,6 +63,7 @@ class Evaluation(ShownInNotebooks):
         by_class_shifted: The same of each natural shift, by name.
         confusions: Which classes missed clean samples were called, before calibration,
             the most frequent first; empty for tasks other than a choice of classes.
+        seen: Types of corruption among the operations of the training's augmentation.
     """
 
     rule: Rule
@@ -81,6 +85,7 @@ class Evaluation(ShownInNotebooks):
     by_class: ByClass | None = None
     by_class_shifted: Mapping[str, ByClass] = field(default_factory=dict)
     confusions: tuple[Confusion, ...] = ()
+    seen: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return summary(self)
@@ -149,6 +154,7 @@ class Evaluation(ShownInNotebooks):
             },
             "cells": [
                 {"type": kind, "severity": severity, **scores.document()}
+                | ({SEEN: True} if kind in self.seen and severity != NATURAL else {})
                 for (kind, severity), scores in self.shifted.items()
             ],
             "reliability": {
@@ -273,6 +279,13 @@ def guessing_in_words(evaluation: Evaluation) -> str:
     )
 
 
+def seen_in_words(evaluation: Evaluation) -> str:
+    """Return which corruptions the training's augmentation has, too; "" if none."""
+    kinds = {kind for kind, severity in evaluation.shifted if severity != NATURAL}
+    seen = [kind.replace("_", " ") for kind in evaluation.seen if kind in kinds]
+    return f"{SEEN_IN_TRAINING}: {', '.join(seen)}" if seen else ""
+
+
 def shifts_worse_than_guessing(evaluation: Evaluation) -> list[str]:
     """Return a sentence on each natural shift on which a guess would do better."""
     said = []
@@ -308,6 +321,8 @@ def summary(evaluation: Evaluation) -> str:
             numbers = " ".join(f"{value:.4g}" for value in values)
             lines.append(f"  {name.replace('_', ' '):<24}  {numbers}")
     lines += _class_lines(evaluation)
+    if said := seen_in_words(evaluation):
+        lines.append(f"  {said}")
     if evaluation.only_guesses:
         lines.append(f"  {guessing_in_words(evaluation)}")
     lines += [f"  {said}" for said in shifts_worse_than_guessing(evaluation)]

@@ -9,6 +9,7 @@ like those of several outputs, so that a sample has one loss.
 from tepui.losses.base import Loss
 from tepui.losses.class_weights import balanced_weights
 from tepui.losses.classification import CrossEntropy, cross_entropy
+from tepui.losses.consistency import jensen_shannon
 from tepui.losses.gaussian import GaussianNLL, gaussian_nll, gaussian_parameters
 from tepui.losses.multi_label import BinaryCrossEntropy, binary_cross_entropy
 from tepui.losses.quantiles import Quantiles, pinball
@@ -27,6 +28,7 @@ __all__ = [
     "cross_entropy",
     "gaussian_nll",
     "gaussian_parameters",
+    "jensen_shannon",
     "pinball",
     "squared_error",
     "task_of",

@@ -90,14 +90,21 @@ class CrossEntropy:
         class_weights: A factor on the loss of every class; none by default.
             ``"balanced"`` lets ``fit`` take :func:`balanced_weights` of what members
             learn from.
+        consistency: Factor on the :func:`jensen_shannon` divergence between a sample
+            and two more views of it, 12 in AugMix. The last augmentation makes the
+            views, each anew, and not the sample that has the label. Only ``fit`` does
+            so, for three times the price.
     """
 
     label_smoothing: float | tuple[float, ...] = per_member(0.0)
     class_weights: ClassWeights | None = field(default=None, metadata=NEWER)
+    consistency: float = field(default=0.0, metadata=NEWER)
     task: ClassVar[Task] = CLASSIFICATION
 
     def __post_init__(self) -> None:
         check_fields(self)
+        factor = self.consistency
+        require(factor >= 0, "consistency", "be non-negative", factor)
         smoothing, rule = self.label_smoothing, "lie in [0, 1]"
         require_each(lambda s: 0 <= s <= 1, "label_smoothing", rule, smoothing)
         if self.class_weights not in (None, BALANCED):

@@ -11,6 +11,7 @@ from tepui.methods.sam import SAM
 from tepui.methods.sed import SED
 from tepui.methods.sharpbalance import SharpBalance
 from tepui.methods.sharpness_aware import SharpnessAware
+from tepui.methods.snapshot_ensemble import SnapshotEnsemble
 
 __all__ = [
     "A2D",
@@ -29,4 +30,5 @@ __all__ = [
     "Method",
     "SharpBalance",
     "SharpnessAware",
+    "SnapshotEnsemble",
 ]

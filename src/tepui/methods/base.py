@@ -65,6 +65,19 @@ class Method:
         """Whether every step meets the same shapes."""
         return True
 
+    @property
+    def scores_samples(self) -> bool:
+        """Whether single samples are scored by their labels.
+
+        Training then refuses to mix samples, and a loss of several views.
+        """
+        return False
+
+    @property
+    def successive(self) -> bool:
+        """Whether members share the epochs, each going on from where the last ended."""
+        return False
+
     def remark(self, members: int) -> str | None:
         """Return what somebody should know before such a run, in a sentence.
 

@@ -106,6 +106,11 @@ class SED(CoupledMethod):
         """Members are compared by their probabilities of classes."""
         return True
 
+    @property
+    def scores_samples(self) -> bool:
+        """Whether samples weigh by the ensemble's loss on them."""
+        return self.alpha != "none"
+
     def check_members(self, members: int) -> None:
         """Raise unless there are two members, and as many as a step draws."""
         require(members > 1, "members", "be at least 2 for SED", members)

@@ -198,6 +198,11 @@ class SharpBalance(ExchangingMethod):
         """Whether every step meets the same shapes."""
         return self.stratified
 
+    @property
+    def scores_samples(self) -> bool:
+        """Whether members select samples by their scores."""
+        return self.select in ("lowest", "highest")
+
     def first_exchange(self, epochs: int) -> int:
         """Return the epoch before which members score the data.
 

@@ -28,7 +28,7 @@ from tepui.core.seeding import generator
 from tepui.core.storage import raw_bytes, read_tensors, write_tensors
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Batch, prepared
-from tepui.data.augment import Augmentation, augmented
+from tepui.data.augment import Augmentation, augment, knowing
 from tepui.data.class_names import class_names
 from tepui.data.image_files import ImageFiles
 from tepui.data.loading import (
@@ -69,7 +69,7 @@ def cached_features(
             the data set's own transforms are the same at every call.
         folder: Where caches are kept.
         passes: How often every sample is read, each time with new draws.
-        augment: Random changes of image batches, in order, drawn anew in every pass.
+        augment: Random changes of batches, in order, drawn anew in every pass.
         seed: What the draws of ``augment`` derive from.
         batch_size: Samples per pass through the extractor.
         workers: Processes that load a data set not held in tensors.
@@ -94,7 +94,7 @@ def cached_features(
         ((3, 4), 1)
     """
     check_types(cached_features, locals())
-    how = Reading(passes, tuple(augment), seed, batch_size, workers)
+    how = Reading(passes, knowing(augment, dataset), seed, batch_size, workers)
     file, key = features_file(extractor, dataset, folder, how, advance)
     tensors, document = read_tensors(file, "features")
     stored_key = document.get("key")
@@ -208,7 +208,7 @@ class Reading:
         raw = self._raw(dataset, arrays, number, device, start)
         parts = draws[start:].split(self.batch_size)
         for batch, uniform in zip(raw, parts, strict=True):
-            changed = augmented(batch.inputs, self.augmentations, uniform.to(device))
+            changed = augment(batch.inputs, self.augmentations, uniform.to(device))
             yield batch._replace(inputs=prepare(changed))
 
     def _raw(

@@ -225,10 +225,10 @@ def chunks(inputs: Inputs, batch_size: int) -> Iterator[Inputs]:
 def blocks(batch: Batch, size: int) -> Iterator[Batch]:
     """Yield a batch in parts of at most ``size`` samples, in order."""
     if len(batch.targets) <= size:
-        yield Batch(batch.inputs, batch.targets, batch.index)
+        yield batch._replace(division=None)
         return
-    inputs = chunks(batch.inputs, size)
-    yield from map(Batch, inputs, batch.targets.split(size), batch.index.split(size))
+    for start in range(0, len(batch.targets), size):
+        yield batch.take(slice(start, start + size))
 
 
 def trained_batchnorms(module: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from markupsafe import Markup
 
 from tepui.data.shifts import NATURAL
+from tepui.evaluation.results import SEEN, SEEN_IN_TRAINING
 from tepui.report.chance import count_apart
 from tepui.report.markup import TableCell, figure, heat_table, part
 from tepui.report.measures import Measure
@@ -65,9 +66,8 @@ def heat_maps(comparison: Comparison, measure: Measure) -> tuple[str, Markup]:
         means = {
             k: [gap for (own, _), (gap, _) in cells.items() if own == k] for k in order
         }
-        rows = _rows(
-            order, severities, shown, {k: _mean(v, measure) for k, v in means.items()}
-        )
+        means_shown = {k: _mean(v, measure) for k, v in means.items()}
+        rows = _rows(others[place - 1], order, severities, shown, means_shown)
         unit = f", {measure.unit}" if measure.unit else ""
         small = f"less {base.label}{unit}"
         tables.append(
@@ -95,6 +95,7 @@ def _levels(
     cells = {place: shown(value) for place, value in level.items()}
     means = {k: [v for (own, _), v in level.items() if own == k] for k in order}
     rows = _rows(
+        base,
         order,
         severities,
         cells,
@@ -115,14 +116,21 @@ def _gap(
 
 
 def _rows(
+    method: MethodResult,
     order: list[str],
     severities: list[int],
     cells: Mapping[Place, TableCell],
     means: Mapping[str, str],
 ) -> list[list[str | TableCell]]:
+    seen = {
+        cell["type"]
+        for trained in method.ensembles
+        for cell in trained.evaluation["cells"]
+        if cell.get(SEEN)
+    }
     return [
         [
-            kind.replace("_", " "),
+            kind.replace("_", " ") + (f" ({SEEN_IN_TRAINING})" if kind in seen else ""),
             *(cells.get((kind, severity), TableCell("")) for severity in severities),
             TableCell(means.get(kind, ""), hue="mean"),
         ]

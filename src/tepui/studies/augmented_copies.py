@@ -1,7 +1,7 @@
 """Augmented copies of data, for measures of what a network saw in training."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ class Augmented(DataSource):
         columns = sum(augmentation.draws for augmentation in self.augment)
         stream = generator(self.seed, "augmented")
         uniform = torch.rand(len(data), columns, generator=stream).to(images.device)
-        parts = [
+        parts: list[Any] = [
             augment(some, self.augment, draws)
             for some, draws in zip(
                 images.split(CHUNK), uniform.split(CHUNK), strict=True

@@ -18,6 +18,13 @@ class Piece(NamedTuple):
 
     trial: Trial  # the simpler one, as long as it is like this one
     epochs: int
+    first: int = 0  # the epoch with which it begins
+
+    @property
+    def member_epochs(self) -> int:
+        """For how many epochs members train in it, all of them together."""
+        course = self.trial.training.course(len(self.trial.seeds))
+        return course.member_epochs(self.first, self.first + self.epochs)
 
 
 class Stage(NamedTuple):
@@ -80,16 +87,17 @@ def pieces(trials: Sequence[Trial]) -> list[Piece]:
         for begins, until in stages(trial):
             ends = [end for end in shared.get(trial.digest, ()) if done < end <= until]
             if ends:
-                before = together.get(begins.digest, Piece(begins, 0)).epochs
-                longest = max(before, ends[-1] - done)
-                together[begins.digest] = Piece(begins, longest)
+                piece = Piece(begins, ends[-1] - done, done)
+                before = together.get(begins.digest, piece)
+                longest = max(piece, before, key=lambda each: each.epochs)
+                together[begins.digest] = longest
                 done = ends[-1]
         for begins, until in (*stages(trial), Stage(trial, trial.training.epochs)):
-            alone.append(Piece(begins, max(0, until - done)))
+            alone.append(Piece(begins, max(0, until - done), done))
             done = max(done, until)
     return [piece for piece in (*together.values(), *alone) if piece.epochs]
 
 
 def member_epochs(trials: Sequence[Trial]) -> int:
     """Return what trials cost, members times epochs, with what they share once."""
-    return sum(len(trial.seeds) * epochs for trial, epochs in pieces(trials))
+    return sum(piece.member_epochs for piece in pieces(trials))

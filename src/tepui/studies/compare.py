@@ -317,7 +317,8 @@ def _cost(job: Job, store: Store) -> int:
         return 0
     if store.is_trained(job.trial):
         return 1  # its test, or a measure
-    return max(1, cost_left(job.trial, store.epochs_done(job.trial)))
+    left = cost_left(job.trial, store.epochs_done(job.trial))
+    return max(1, round(left / len(job.trial.seeds)))
 
 
 def where_it_stands(costs: Sequence[int], place: int, took: Mapping[int, float]) -> str:

@@ -70,13 +70,12 @@ class Job:
         """
         epochs = 0 if store.is_trained(self.trial) else cost_left(self.trial)
         missing = sum(not store.has(self.trial, request) for request in self.requests)
-        return len(self.trial.seeds) * (epochs + missing)
+        return epochs + len(self.trial.seeds) * missing
 
 
 def cost_left(trial: Trial, done: int = 0) -> int:
-    """Return what a member's epochs still cost, in epochs of one gradient a sample."""
-    method, epochs = trial.training.method, trial.training.epochs
-    return round(sum(method.relative_cost(n, epochs) for n in range(done, epochs)))
+    """Return what members' epochs still cost, in epochs of one gradient a sample."""
+    return round(sum(trial.training.costs(len(trial.seeds))[done:]))
 
 
 def attempt(
@@ -123,11 +122,11 @@ def _do(work: Job, store: Store, advance: Advance) -> None:
         def count(record: EpochRecord) -> None:
             nonlocal left
             now = min(left, cost_left(work.trial, record.epoch + 1))
-            advance(members * (left - now))
+            advance(left - now)
             left = now
 
         store.run(work.trial, beginnings=work.beginnings, on_epoch=count)
-        advance(members * left)
+        advance(left)
     for request in work.requests:
         if store.has(work.trial, request):
             continue

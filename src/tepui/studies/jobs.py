@@ -225,5 +225,5 @@ def steps_left(job: Job, store: Store) -> int:
     if not store.is_trained(job.trial):
         done = store.epochs_done(job.trial, job.beginnings)
         spent = cost_left(job.trial) - cost_left(job.trial, done)
-        left -= len(job.trial.seeds) * spent
+        left -= spent
     return left

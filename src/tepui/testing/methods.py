@@ -77,7 +77,8 @@ def check_method(method: Method) -> None:
     _check_repeating(checked, method)
     check_resuming(checked, method)
     check_prefix(checked, method)
-    _check_pruning(checked, method)
+    if not method.successive:
+        _check_pruning(checked, method)
     _check_float64(checked, method)
     if method.fixed_shapes:
         for phase in phases(checked, method):
@@ -151,7 +152,7 @@ def _check_repeating(checked: Subject, method: Method) -> None:
         torch.default_generator.manual_seed(1)
         second = fitted(method)
     expect_same_runs(checked, "give the same bits for the same seed", first, second)
-    if isinstance(method, CoupledMethod | ExchangingMethod):
+    if isinstance(method, CoupledMethod | ExchangingMethod) or method.successive:
         return
     together = first.ensemble
     alone = fitted(method, members=1, seed=[together.seeds[1]]).ensemble

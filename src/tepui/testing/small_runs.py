@@ -75,7 +75,7 @@ def fitted(
     if method.needs_unlabeled:
         how["unlabeled"] = images(1, dtype)
     settings = {
-        "epochs": 2,
+        "epochs": members if method.successive else 2,
         "batch_size": BATCH,
         "optimizer": OPTIMIZER,
         "device": "cpu",

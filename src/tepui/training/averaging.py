@@ -11,6 +11,13 @@ as one of them. Until then the mean is the weights themselves. Buffers of floati
 that any method can be averaged; with plain members this is an ensemble of averages
 (EoA).
 
+Or, over the whole run with a decay :math:`d`, the moving mean
+
+.. math:: \bar\theta \leftarrow d \, \bar\theta + (1 - d) \, \theta,
+
+which starts as the weights after the first update
+(:func:`torch.optim.swa_utils.get_ema_multi_avg_fn`, buffers included).
+
 Differs from the original, which fine-tunes a pretrained network and averages from the
 100th update: here averaging starts at a share of the run.
 
@@ -38,9 +45,10 @@ def averaged_tensors(module: nn.Module) -> list[Tensor]:
 
 def start_average(module: nn.Module, progress: Tensor) -> dict[str, Tensor]:
     """Return the initial average: the current weights, and a count of 0 after them."""
-    means = (tensor.clone() for tensor in averaged_tensors(module))
+    means = [tensor.clone() for tensor in averaged_tensors(module)]
     numbered = {f"mean/{number}": mean for number, mean in enumerate(means)}
-    return {COUNT: torch.zeros_like(progress), **numbered}
+    wide = torch.promote_types(progress.dtype, means[0].dtype)
+    return {COUNT: torch.zeros_like(progress, dtype=wide), **numbered}
 
 
 def update_average(
@@ -50,14 +58,31 @@ def update_average(
     start: float,
 ) -> None:
     """Take the weights after an update into the mean, in place."""
-    means = means_of(average)
     with torch.no_grad():
         count = average[COUNT]
         count.add_((progress >= start).to(count.dtype))
-        # Written so that the mean is exactly the weights while the count is zero.
-        back = foreach.subtract(means, tensors)
-        foreach.scale_(back, count / (1 + count))
-        foreach.copy_(means, foreach.add(tensors, back))
+        _keep(average, tensors, count / (1 + count))
+
+
+def update_moving_average(
+    average: Mapping[str, Tensor], tensors: Sequence[Tensor], decay: float
+) -> None:
+    """Take the weights after an update into the moving mean, in place."""
+    with torch.no_grad():
+        count = average[COUNT]
+        _keep(average, tensors, decay * count)
+        count.fill_(1)
+
+
+def _keep(
+    average: Mapping[str, Tensor], tensors: Sequence[Tensor], share: Tensor
+) -> None:
+    """Keep a share of the means; the rest comes from the weights."""
+    means = means_of(average)
+    # Written so that the mean is exactly the weights while the share is zero.
+    back = foreach.subtract(means, tensors)
+    foreach.scale_(back, share)
+    foreach.copy_(means, foreach.add(tensors, back))
 
 
 def means_of(average: Mapping[str, Tensor]) -> list[Tensor]:

@@ -8,7 +8,7 @@ follows from the number of steps done.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
@@ -16,9 +16,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.seeding import derive, generator
-from tepui.data.arrays import Arrays, Batch, Division, prepared
-from tepui.data.augment import Augmentation, augmented
+from tepui.data.arrays import Arrays, Batch, Division, Inputs, prepared
+from tepui.data.augment import Augmentation, augment, knowing
 from tepui.data.loading import as_arrays, length, loaded
+from tepui.data.mixing import Mixing
 from tepui.data.reading import read_ahead
 from tepui.data.stored import StoredData
 
@@ -99,9 +100,14 @@ def stratified_stream(
 
 @dataclass(frozen=True)
 class BatchSource(ABC):
-    """A data set ready to be trained on."""
+    """A data set ready to be trained on.
+
+    With ``views`` the last augmentation makes further views of the samples, each with
+    numbers of its own, and leaves the samples themselves as they are.
+    """
 
     augmentations: tuple[Augmentation, ...]
+    views: int = field(default=0, kw_only=True)
 
     @property
     @abstractmethod
@@ -115,8 +121,36 @@ class BatchSource(ABC):
     def draws(self, seed: int, epoch: int, device: torch.device) -> Tensor:
         """Return this epoch's random numbers, one row per sample."""
         columns = sum(augmentation.draws for augmentation in self.augmentations)
+        if self.views:
+            columns += (self.views - 1) * self.augmentations[-1].draws
         stream = generator(seed, "augment", epoch)
         return torch.rand(self.samples, columns, generator=stream).to(device)
+
+    @property
+    def mixes(self) -> bool:
+        """Whether samples are mixed with others of their batch."""
+        return any(isinstance(step, Mixing) for step in self.augmentations)
+
+    def finished(self, batch: Batch, draws: Tensor) -> Batch:
+        """Augment, prepare and mix raw samples, each with its row of ``draws``."""
+        if not self.augmentations:
+            return batch._replace(inputs=self.prepare(batch.inputs))
+        *steps, last = self.augmentations
+        if not (self.views or self.mixes):
+            steps.append(last)
+        columns = sum(step.draws for step in steps)
+        common, own = draws[batch.index].tensor_split([columns], dim=1)
+        inputs = augment(batch.inputs, steps, common)
+        batch = batch._replace(inputs=self.prepare(inputs))
+        if isinstance(last, Mixing):
+            return last.mixed(batch, own)
+        parts = own.chunk(self.views, dim=1) if self.views else ()
+        views = [self.prepare(augment(inputs, [last], part)) for part in parts]
+        return batch._replace(views=tuple(views))  # type: ignore[arg-type]
+
+    @abstractmethod
+    def prepare(self, inputs: Inputs) -> Inputs:
+        """Return augmented inputs as a model sees them."""
 
 
 @dataclass(frozen=True)
@@ -138,10 +172,12 @@ class TensorSource(BatchSource):
 
     def cut(self, index: Tensor, draws: Tensor) -> Batch:
         """Return some samples, augmented and normalized."""
-        inputs = self.arrays.raw(index)
-        if self.augmentations:
-            inputs = augmented(inputs, self.augmentations, draws[index])
-        return Batch(self.arrays.prepare(inputs), self.arrays.targets[index], index)
+        raw = Batch(self.arrays.raw(index), self.arrays.targets[index], index)
+        return self.finished(raw, draws)
+
+    def prepare(self, inputs: Inputs) -> Inputs:
+        """Return augmented inputs as a model sees them."""
+        return self.arrays.prepare(inputs)
 
 
 @dataclass(frozen=True)
@@ -163,8 +199,11 @@ class StoredSource(BatchSource):
         for batch in read_ahead(
             self.data, [*rows], device=self.device, workers=self.workers
         ):
-            inputs = augmented(batch.inputs, self.augmentations, draws[batch.index])
-            yield batch._replace(inputs=self.data.prepare(inputs))
+            yield self.finished(batch, draws)
+
+    def prepare(self, inputs: Inputs) -> Inputs:
+        """Return augmented inputs as a model sees them."""
+        return self.data.prepare(inputs)
 
 
 @dataclass(frozen=True)
@@ -192,8 +231,11 @@ class LoadedSource(BatchSource):
             key=(seed, "transform", epoch),
             num_classes=self.classes,
         ):
-            inputs = augmented(batch.inputs, self.augmentations, draws[batch.index])
-            yield batch._replace(inputs=prepared(inputs, None))
+            yield self.finished(batch, draws)
+
+    def prepare(self, inputs: Inputs) -> Inputs:
+        """Return augmented inputs as a model sees them."""
+        return prepared(inputs, None)
 
 
 def source_of(
@@ -202,11 +244,13 @@ def source_of(
     device: torch.device,
     workers: int,
     classes: int | None,
+    *,
+    views: int = 0,
 ) -> BatchSource:
     """Return the fastest source for a data set."""
-    arrays = as_arrays(dataset)
+    arrays, steps = as_arrays(dataset), knowing(augmentations, dataset)
     if arrays is not None:
-        return TensorSource(tuple(augmentations), arrays.to(device))
+        return TensorSource(steps, arrays.to(device), views=views)
     if isinstance(dataset, StoredData):
-        return StoredSource(tuple(augmentations), dataset, device, workers)
-    return LoadedSource(tuple(augmentations), dataset, device, workers, classes)
+        return StoredSource(steps, dataset, device, workers, views=views)
+    return LoadedSource(steps, dataset, device, workers, classes, views=views)

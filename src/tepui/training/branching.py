@@ -75,9 +75,10 @@ def _check_whole_epochs(
     """Refuse a run that was stopped within an epoch, whose rest is its own method's."""
     steps = len(checkpoint.history) * steps_per_epoch(samples, spec.batch_size)
     members = range(len(checkpoint.digests))
-    done = {checkpoint.member(index)[1]["step"] for index in members}
+    # Members that have yet to begin, or have ended, have done fewer.
+    done = max(checkpoint.member(index)[1]["step"] for index in members)
     rule = "stand at the end of an epoch (resume it until then)"
-    require(done == {steps}, "branch_from", rule, folder)
+    require(done == steps, "branch_from", rule, folder)
 
 
 def _check_prefix(

@@ -16,7 +16,7 @@ from tepui.methods.coupled import ActiveMembers, CoupledBatch, CoupledMethod
 from tepui.modules.running import evaluating
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.member import TrainingMember
-from tepui.training.passes import losses_by, weighted
+from tepui.training.passes import losses_on
 from tepui.training.runner import Runner
 
 BatchPair = tuple[Batch, Batch | None]
@@ -206,7 +206,7 @@ def joint_gradient(
     outputs = party.outputs(batch, observed=other is None)
     losses = torch.stack(
         [
-            weighted(losses_by(loss, output, batch.targets), party.weights, batch.index)
+            losses_on(loss, output, batch, party.weights)
             for loss, output in zip(party.losses, outputs, strict=False)
         ]
     )

@@ -29,7 +29,12 @@ from tepui.training.callbacks import Callbacks
 from tepui.training.checkpoint import Checkpoint, commit, write_member
 from tepui.training.exchange import Exchange
 from tepui.training.interrupt import Interruption
-from tepui.training.member import DataNotFinite, TrainingDiverged, TrainingMember
+from tepui.training.member import (
+    Best,
+    DataNotFinite,
+    TrainingDiverged,
+    TrainingMember,
+)
 from tepui.training.member_state import document_of, restore, tensors_of
 from tepui.training.not_finite import not_finite, not_finite_in, scaling_advice
 from tepui.training.progress import Progress
@@ -85,19 +90,24 @@ class Training:
         last = epochs if self.stop_after is None else self.stop_after
         for epoch in range(len(self.history), last):
             if self.ended:
-                return
+                break
             with self.clock.during("other", epoch):
                 self._run_epoch(epoch)
                 due = (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == last
                 if due or self.ended:
                     self._save(epoch)
+        # Members that have yet to begin are what they would have begun as.
+        for epoch in range(len(self.history), epochs):
+            self._go_on_from_others(epoch)
 
     def _run_epoch(self, epoch: int) -> None:
+        for member in self._go_on_from_others(epoch):
+            member.best = Best()  # what another one's run was at best counts no more
         self._prune_before(epoch)
         self._exchange_before(epoch)
         self._enter_phase(epoch)
         with self.clock.during("stepping", epoch):
-            self.runner.run_epoch(self.members, epoch)
+            self.runner.run_epoch(self._active(epoch), epoch)
             self._check_finite(epoch)  # waits for the steps
         if self.exchange.agreed(self.interruption.requested):
             self._save(epoch)
@@ -119,6 +129,12 @@ class Training:
     def exchange(self) -> Exchange:
         """How the other processes of the run are reached."""
         return self.runner.plan.exchange
+
+    @property
+    def standing_for(self) -> int:
+        """How many members here each one stands for that trains in the next epoch."""
+        active = len(self._active(len(self.history)))
+        return len(self.members) // active if active else 1
 
     @property
     def ended(self) -> bool:
@@ -165,8 +181,44 @@ class Training:
             apply_masks(member.module)
 
     def steps_done(self) -> int:
-        """Return the steps that all members of this process have done."""
-        return sum(member.step for member in self.members)
+        """Return the steps that all members of this process have done.
+
+        Those that do not train in the next epoch count as if they kept pace.
+        """
+        active = self._active(len(self.history))
+        done = sum(member.step for member in active)
+        pace = max((member.step for member in self.members), default=0)
+        return done + pace * (len(self.members) - len(active))
+
+    def _active(self, epoch: int) -> Sequence[TrainingMember]:
+        """Return the members of this process that train in an epoch."""
+        active = self.runner.plan.course.active(epoch)
+        return [member for member in self.members if member.index in active]
+
+    def _go_on_from_others(self, epoch: int) -> list[TrainingMember]:
+        """Let members that begin with an epoch take over the states of others.
+
+        Args:
+            epoch: The epoch.
+
+        Returns:
+            Those of this process that did; none if they had begun before.
+        """
+        course, first = self.runner.plan.course, epoch * self.runner.plan.steps
+        following = course.following(epoch)
+        begin = [m for m in self.members if m.index in following and m.step < first]
+        if not following or not self.exchange.agreed(bool(begin)):
+            return []
+        origin = course.stretches[following[0]].origin
+        own = [
+            (tensors_of(m), document_of(m)) for m in self.members if m.index == origin
+        ]
+        tensors, document = next(filter(None, self.exchange.everywhere(own)))[0]
+        for member in begin:
+            copies = {name: tensor.clone() for name, tensor in tensors.items()}
+            restore(member, copies, document)
+            self._divide(member)
+        return begin
 
     def _prune_before(self, epoch: int) -> None:
         prune = self.spec.prune
@@ -242,7 +294,9 @@ class Training:
         """Note what is known of an epoch, the same in every process."""
         rows = self.exchange.collect(self._rows(epoch))
         self._check_validated(rows, epoch)
-        steps = self.runner.plan.steps * len(self.seeds)
+        # Those that have yet to begin are the one from which they go on.
+        rows += rows[-1:] * (len(self.seeds) - len(rows))
+        steps = self.runner.plan.steps * len(self.runner.plan.course.active(epoch))
         samples = steps * min(self.spec.batch_size, length(self.dataset))
         seconds = self.clock.seconds("stepping", epoch)
         joint = [row.joint_loss for row in rows]
@@ -282,10 +336,16 @@ class Training:
 
     def _rows(self, epoch: int) -> dict[int, MemberRow]:
         """Return what the record of an epoch says of this process's members."""
+        begun = self.runner.plan.course.begun(epoch)
+        here = [member for member in self.members if member.index < begun]
         found: dict[int, Validation] = {}
         if self.validation is not None:
+            active = self._active(epoch)
             with self.clock.during("validating", epoch):
-                found = {m.index: self._validate(m, epoch) for m in self.members}
+                found = {
+                    m.index: self._validate(m, epoch) if m in active else self._last(m)
+                    for m in here
+                }
         memory = None
         if self.device.type == "cuda":
             memory = torch.cuda.max_memory_allocated(self.device)
@@ -297,8 +357,17 @@ class Training:
                 found.get(member.index),
                 memory,
             )
-            for member in self.members
+            for member in here
         }
+
+    def _last(self, member: TrainingMember) -> Validation:
+        """Return what a member that trains no more had at its end."""
+        last, index = self.history[-1], member.index
+        scores = last.validation_accuracy, last.validation_rmse
+        return Validation(
+            last.validation_loss[index],
+            *(each[index] if each else None for each in scores),
+        )
 
     def _validate(self, member: TrainingMember, epoch: int) -> Validation:
         """Validate what the member would predict with, and keep the best of it."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.data.arrays import Batch, Inputs
+from tepui.data.arrays import Batch
 from tepui.training.batches import TensorSource
 from tepui.training.member import TrainingMember
 from tepui.training.runner import Plan
@@ -83,9 +83,8 @@ class TableFeed(Feed):
     def batch(self) -> Batch:
         """Cut, augment and normalize the step's batch."""
         index = self._rows.index_select(0, self._position)[0]
-        batch = self._source.cut(index, self._draws)
-        inputs = in_fastest_format(batch.inputs)
-        return batch._replace(inputs=inputs, division=self._division)
+        batch = in_fastest_format(self._source.cut(index, self._draws))
+        return batch._replace(division=self._division)
 
     def advance(self) -> bool:
         """Return whether there is a step left."""
@@ -122,8 +121,9 @@ class LoadedFeed(Feed):
 def feed_of(plan: Plan, member: TrainingMember, epoch: int) -> Feed:
     """Return the fastest feed for a plan's data, at the beginning of an epoch."""
     feed: Feed
-    if isinstance(plan.source, TensorSource):
-        feed = TableFeed(plan, member, plan.source)
+    source = plan.source_of(member)
+    if isinstance(source, TensorSource):
+        feed = TableFeed(plan, member, source)
     else:
         feed = LoadedFeed(plan, member, epoch)
     feed.begin(epoch)
@@ -132,11 +132,7 @@ def feed_of(plan: Plan, member: TrainingMember, epoch: int) -> Feed:
 
 def fixed_batch(batch: Batch) -> Batch:
     """Return a copy of a batch for a graph to read from, in its fastest format."""
-    return batch._replace(
-        inputs=in_fastest_format(_copied(batch.inputs)),
-        targets=batch.targets.clone(),
-        index=batch.index.clone(),
-    )
+    return in_fastest_format(batch.mapped(Tensor.clone))
 
 
 def refill(fixed: Batch, batch: Batch) -> None:
@@ -152,17 +148,15 @@ def refill(fixed: Batch, batch: Batch) -> None:
         old.copy_(new, non_blocking=True)
 
 
-def in_fastest_format(inputs: Inputs) -> Inputs:
+def in_fastest_format(batch: Batch) -> Batch:
     """Lay out images by pixel, as convolutions on a GPU read them."""
-    if isinstance(inputs, Tensor) and inputs.ndim == 4:
-        return inputs.contiguous(memory_format=torch.channels_last)
-    return inputs
-
-
-def _copied(inputs: Inputs) -> Inputs:
-    if isinstance(inputs, Tensor):
-        return inputs.clone()
-    return {name: tensor.clone() for name, tensor in inputs.items()}
+    if not isinstance(batch.inputs, Tensor) or batch.inputs.ndim != 4:
+        return batch
+    inputs, *views = (
+        images.contiguous(memory_format=torch.channels_last)
+        for images in (batch.inputs, *batch.views)
+    )
+    return batch._replace(inputs=inputs, views=tuple(views))
 
 
 def _shape(batch: Batch) -> dict[str, object]:
@@ -178,4 +172,4 @@ def _shape(batch: Batch) -> dict[str, object]:
 def _tensors(batch: Batch) -> list[Tensor]:
     inputs = batch.inputs
     parts = [inputs] if isinstance(inputs, Tensor) else list(inputs.values())
-    return [*parts, batch.targets, batch.index]
+    return [*parts, batch.targets, batch.index, *(batch.partners or ()), *batch.views]

@@ -12,6 +12,7 @@ from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.data.arrays import to_tensor
 from tepui.data.augment import Augmentation
+from tepui.data.policy import PerMember, policy_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
@@ -51,7 +52,7 @@ def fit(
     loss: Loss = PLAIN_LOSS,
     optimizer: Optimizer = PLAIN_SGD,
     schedule: Schedule | Callable[[float], float] = COSINE,
-    augment: Sequence[Augmentation] = (),
+    augment: Sequence[Augmentation] | Sequence[Sequence[Augmentation]] | PerMember = (),
     validation: Dataset[Any] | float | None = None,
     unlabeled: Dataset[Any] | None = None,
     sample_weights: Tensor | Sequence[float] | None = None,
@@ -61,6 +62,8 @@ def fit(
     clip_norm: float | None = None,
     prune: Prune | None = None,
     average: float | None = None,
+    ema: float | None = None,
+    part_at: int | None = None,
     virtual_shards: int = 1,
     perturbation: Perturbation = "global",
     batch_norm: BatchNormPolicy = "shard",
@@ -97,7 +100,9 @@ def fit(
         schedule: Learning rate over time: ``Cosine(...)``, ``MultiStep(...)``,
             ``Constant(...)``, or a function from the share of the run that is done to
             a factor on the learning rate.
-        augment: Random changes of image batches, in order.
+        augment: Random changes of batches, in order; or one list of them for each
+            member, as ``PerMember(...)`` has them. The last step may be ``Mixup(...)``
+            or ``CutMix(...)``, which mix samples of a batch, and rows of a table too.
         validation: A data set, or the share of ``dataset`` to hold out for it.
         unlabeled: Data whose targets are not read, for methods that make members
             disagree on them (``A2D``, ``DivDis``). Only labeled samples of the same
@@ -114,6 +119,11 @@ def fit(
         average: Share of the run, at its end, over which each member's weights are
             averaged; the mean is what is validated, kept and predicted with. With
             ``DeepEnsemble()`` and 0.25 this is an ensemble of averages (EoA).
+        ema: Decay, such as 0.999, of a moving average of each member's weights over the
+            whole run, which takes their place as ``average`` does.
+        part_at: Until this epoch all members are one network, trained as the first one.
+            Then each goes on with its own draws. With ``M`` members the run costs
+            ``part_at + M * (epochs - part_at)`` epochs of one.
         virtual_shards: Divide every batch into this many shards, whose gradients are
             summed in one order, for the same weights however many ranks compute them;
             one for each of them by default.
@@ -182,7 +192,8 @@ def fit(
     if sample_weights is not None:
         weights = to_tensor("sample_weights", sample_weights)
     check_types(fit, {"ensemble": ensemble, "exchange": exchange, **given})
-    require(isinstance(augment, Iterable), "augment", "be a sequence", augment)
+    several = isinstance(augment, Iterable | PerMember)
+    require(several, "augment", "be a sequence", augment)
     execution = ExecutionSpec(
         device=device,
         deterministic=deterministic,
@@ -203,13 +214,15 @@ def fit(
         loss=loss,
         optimizer=optimizer,
         schedule=as_schedule(schedule),
-        augment=tuple(augment),
+        augment=policy_of(augment),
         keep=keep,
         early_stopping=early_stopping,
         accumulate=accumulate,
         clip_norm=clip_norm,
         prune=prune,
         average=average,
+        ema=ema,
+        part_at=part_at,
         virtual_shards=shards_of(virtual_shards, data_parallel),
         perturbation=perturbation,
         batch_norm=batch_norm,

@@ -44,7 +44,7 @@ class GraphRunner(Runner):
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
         self._captured: dict[int, Captured] = {}
-        self._captured_for: list[tuple[int, str]] = []
+        self._captured_for: list[tuple[int, int, str]] = []
         self._eager: EagerRunner | None = None
 
     def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
@@ -57,7 +57,7 @@ class GraphRunner(Runner):
 
     def _run(self, members: Sequence[TrainingMember], epoch: int) -> None:
         # What members received changes their steps, and so does another phase.
-        now = [(member.exchanged, member.phase) for member in members]
+        now = [(m.index, m.exchanged, m.phase) for m in members]
         if self._eager is None and now != self._captured_for:
             self.release()
             self._captured_for = now

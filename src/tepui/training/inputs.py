@@ -19,6 +19,7 @@ from tepui.data.augment import (
     HorizontalFlip,
     RandomCrop,
     RandomResizedCrop,
+    check_kind,
     check_levels,
 )
 from tepui.data.augmentation_policies import (
@@ -31,6 +32,8 @@ from tepui.data.checked_targets import checked_targets
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table import Table
 from tepui.data.loading import as_arrays, at_rows, length
+from tepui.data.mixing import CutMix, Mixing
+from tepui.data.policy import PerMember
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.data.stored import StoredData
@@ -186,8 +189,13 @@ def check_data(
     own = output_sizes(modules, few, spec.loss)
     check_yes_or_no("the training data", data.train, spec.loss)
     _check_pixels(spec, few.targets)
-    _check_augment(spec.augment, few.targets)
-    _check_levels(spec.augment, data.train, few.inputs)
+    if isinstance(spec.augment, PerMember):
+        spec.augment.of(0, len(ensemble))
+    for steps in spec.policies:
+        check_kind(few.inputs, steps)
+        _check_augment(steps, few.targets)
+        _check_levels(steps, data.train, few.inputs)
+        _check_mixing(steps, few)
     sizes = exchange.collect(dict(zip(owned, own, strict=True)))
     rule = "have members with equally many outputs where they meet inside the loss"
     coupled = isinstance(spec.method, CoupledMethod)
@@ -228,6 +236,28 @@ def _check_augment(steps: Sequence[Augmentation], targets: Tensor) -> None:
     require(targets.ndim <= 2 or not moving, "augment", rule, ", ".join(moving))
 
 
+def _check_mixing(steps: Sequence[Augmentation], few: Batch) -> None:
+    """Refuse to mix what has no mixture."""
+    inputs = few.inputs
+    if any(isinstance(step, CutMix) for step in steps):
+        images = isinstance(inputs, Tensor) and inputs.ndim == 4
+        rule = "leave out CutMix, which pastes parts of images, for other inputs"
+        require(images, "augment", rule, _form(inputs))
+        rule = "leave out CutMix where each pixel has a label, since labels stay"
+        got = f"labels of shape {tuple(few.targets.shape)}"
+        require(few.targets.ndim <= 2, "augment", rule, got)
+    if any(isinstance(step, Mixing) for step in steps):
+        numbers = isinstance(inputs, Tensor) and inputs.is_floating_point()
+        rule = "mix samples only where they are floats, or images of bytes"
+        require(numbers, "augment", rule, _form(inputs))
+
+
+def _form(inputs: Inputs) -> str:
+    if isinstance(inputs, Tensor):
+        return f"{inputs.dtype} of shape {tuple(inputs.shape)}"
+    return "a mapping of tensors"
+
+
 def _check_levels(
     steps: Sequence[Augmentation], dataset: Dataset[Any], prepared: Inputs
 ) -> None:
@@ -266,6 +296,9 @@ def check_length(spec: TrainingSpec, members: int, steps: int) -> None:
     method, least = spec.method, 1
     if isinstance(method, CoupledMethod):
         least = method.least_steps(members)
+    enough = spec.epochs >= members or not method.successive
+    rule = f"be at least the number of members, {members}, which share them"
+    require(enough, "epochs", rule, spec.epochs)
     rule = (
         f"give {type(method).__name__} at least {least} steps, so that each of its "
         f"{members} members can have a turn"

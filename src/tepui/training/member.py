@@ -20,6 +20,7 @@ from tepui.training.averaging import (
     means_of,
     start_average,
     update_average,
+    update_moving_average,
 )
 from tepui.training.batches import BatchSplit
 from tepui.training.numerics import Numerics
@@ -68,6 +69,7 @@ class TrainingMember(MemberPasses):
         accumulate: int = 1,
         clip_norm: float | None = None,
         average: float | None = None,
+        ema: float | None = None,
         offload_device: torch.device | None = None,
         shards: Shards = WHOLE,
         sample_weights: Tensor | None = None,
@@ -102,6 +104,7 @@ class TrainingMember(MemberPasses):
         self.best = Best()
         self._clip_norm = clip_norm
         self._average_share = average
+        self._ema = ema
         self._offload_device = offload_device
         self._started: dict[str, Tensor] = {}
 
@@ -119,7 +122,7 @@ class TrainingMember(MemberPasses):
         """Let the method declare its state, at the member's first weights."""
         with self.on_device():
             self.adopt_state(dict(self.method.start(self)))
-            if self._average_share is not None:
+            if self._average_share is not None or self._ema is not None:
                 self.average = start_average(self.module, self.progress)
 
     def check_state(self) -> None:
@@ -233,6 +236,9 @@ class TrainingMember(MemberPasses):
         if self._average_share is not None:
             tensors, start = averaged_tensors(self.module), 1 - self._average_share
             update_average(self.average, tensors, self.progress, start)
+        if self._ema is not None:
+            tensors = averaged_tensors(self.module)
+            update_moving_average(self.average, tensors, self._ema)
         self.check_state()
 
     def update(self, gradients: list[Tensor]) -> None:

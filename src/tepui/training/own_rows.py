@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from tepui.data.arrays import Batch, Division, map_inputs
+from tepui.data.arrays import Batch, Division
 from tepui.training.batches import BatchSource
 from tepui.training.shards import Shards
 
@@ -53,8 +53,5 @@ def spread(batch: Batch, rows: Tensor, index: Tensor) -> Batch:
         whole = tensor.new_full((len(index), *tensor.shape[1:]), missing)
         return whole.index_copy_(0, place, tensor)
 
-    return Batch(
-        map_inputs(spread_out, batch.inputs),
-        spread_out(batch.targets),
-        index.to(batch.index.device, non_blocking=True),
-    )
+    whole = index.to(batch.index.device, non_blocking=True)
+    return batch.mapped(spread_out)._replace(index=whole)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tepui.core import foreach
 from tepui.core.seeding import derive
 from tepui.data.arrays import Batch
-from tepui.losses import Loss
+from tepui.losses import CrossEntropy, Loss, jensen_shannon
 from tepui.methods.member import Gradient
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import as_taken, blocks, forward
@@ -91,15 +91,28 @@ class MemberPasses:
 
     def losses(self, batch: Batch) -> Tensor:
         """Return one loss per sample, ready for backpropagation."""
-        return self._weighted_losses(self.outputs(batch), batch)
+        self._begin_pass()
+        return self._losses_of_part(batch)
 
     def losses_of(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return one loss per sample for outputs already computed, as it is."""
         return losses_by(self.loss, outputs, targets)
 
-    def _weighted_losses(self, outputs: Tensor, batch: Batch) -> Tensor:
-        losses = self.losses_of(outputs, batch.targets)
-        return weighted(losses, self.sample_weights, batch.index)
+    def _losses_of_part(self, batch: Batch) -> Tensor:
+        """Return one loss per sample of a part of a pass.
+
+        Views of the samples go through the module beside them, all at once.
+        """
+        if not batch.views:
+            outputs = self.unseeded_outputs(batch)
+            return losses_on(self.loss, outputs, batch, self.sample_weights)
+        assert isinstance(self.loss, CrossEntropy)
+        together = torch.cat([batch.inputs, *batch.views])  # type: ignore[list-item]
+        outputs = self.unseeded_outputs(batch._replace(inputs=together))
+        views = outputs.unflatten(0, (1 + len(batch.views), -1))
+        losses = losses_on(self.loss, views[0], batch, self.sample_weights)
+        apart = self.loss.consistency * jensen_shannon(views)
+        return losses + weighted(apart, self.sample_weights, batch.index)
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
         """Yield what of a batch goes through the module at once.
@@ -165,8 +178,7 @@ class MemberPasses:
         total: Tensor | None = None
         summed: list[Tensor] = []
         for part in self.parts(batch):
-            losses = self._weighted_losses(self.unseeded_outputs(part), part)
-            loss = losses.sum() / samples
+            loss = self._losses_of_part(part).sum() / samples
             values = self._differentiated(loss)
             if total is None:
                 total, summed = loss.detach(), values
@@ -263,6 +275,22 @@ def weighted(losses: Tensor, weights: Tensor | None, index: Tensor) -> Tensor:
         tensor([3., 2.])
     """
     return losses if weights is None else losses * weights[index].to(losses.dtype)
+
+
+def losses_on(
+    loss: Loss, outputs: Tensor, batch: Batch, weights: Tensor | None
+) -> Tensor:
+    """Return one loss per sample, where samples are mixed those of both labels.
+
+    Each label weighs what its own sample does.
+    """
+    losses = weighted(losses_by(loss, outputs, batch.targets), weights, batch.index)
+    if batch.partners is None:
+        return losses
+    targets, index, share = batch.partners
+    others = weighted(losses_by(loss, outputs, targets), weights, index)
+    share = share.to(losses.dtype)
+    return share * losses + (1 - share) * others
 
 
 def losses_by(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:

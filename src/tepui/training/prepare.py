@@ -68,7 +68,7 @@ def members_of(
 ) -> list[TrainingMember]:
     """Prepare the members that this process trains, with their state begun."""
     steps = steps_per_epoch(samples, spec.batch_size)
-    all_steps = steps * spec.epochs * len(ensemble)
+    all_steps = steps * spec.course(len(ensemble)).member_epochs()
     compiled = compiles(execution.compile, numerics, all_steps, ensemble.members)
     group = exchange.data_group(numerics.device)
     shards = Shards(spec.virtual_shards, spec.perturbation, spec.batch_norm, group)
@@ -106,6 +106,7 @@ def members_of(
             accumulate=spec.accumulate,
             clip_norm=spec.clip_norm,
             average=spec.average,
+            ema=spec.ema,
             offload_device=torch.device("cpu") if execution.offload else None,
             shards=shards,
             sample_weights=None if weights is None else weights.to(numerics.device),

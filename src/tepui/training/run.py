@@ -16,6 +16,9 @@ from tepui.training.timeline import Span
 class EpochRecord:
     """What is known of an epoch when it ends; tuples have one entry per member.
 
+    A member that has yet to begin has the figures of the one it will go on from, one
+    that has ended its last ones.
+
     Attributes:
         epoch: Which epoch, from 0.
         loss: Mean training loss; None for a coupled member that sat out the epoch.

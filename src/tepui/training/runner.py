@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import repeat
 from typing import final
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Batch
+from tepui.data.policy import PerMember
 from tepui.methods.base import MemberMethod
 from tepui.methods.coupled import ActiveMembers, CoupledMethod
 from tepui.training.batches import (
@@ -20,6 +21,7 @@ from tepui.training.batches import (
     steps_per_epoch,
     stratified_stream,
 )
+from tepui.training.course import Course
 from tepui.training.exchange import Exchange
 from tepui.training.member import TrainingMember
 from tepui.training.own_rows import own_batches
@@ -45,6 +47,18 @@ class Plan:
     def steps(self) -> int:
         """Steps per epoch."""
         return steps_per_epoch(self.source.samples, self.spec.batch_size)
+
+    def source_of(self, member: TrainingMember) -> BatchSource:
+        """Return the training data as a member sees them."""
+        if not isinstance(self.spec.augment, PerMember):
+            return self.source
+        steps = self.spec.augment.of(member.index, len(self.seeds))
+        return replace(self.source, augmentations=steps)
+
+    @cached_property
+    def course(self) -> Course:
+        """Which members train in which epochs."""
+        return self.spec.course(len(self.seeds))
 
     @property
     def coupled_seed(self) -> int:
@@ -79,9 +93,9 @@ class Plan:
         if self._divides(member):
             division = None if member.split is None else member.split.division
             key = division, member.shards, member.seed, epoch
-            batches = own_batches(self.source, rows, *key)
+            batches = own_batches(self.source_of(member), rows, *key)
         else:
-            batches = self.source.batches(rows, member.seed, epoch)
+            batches = self.source_of(member).batches(rows, member.seed, epoch)
         if member.split is None:
             return batches
         division = member.split.division
@@ -90,10 +104,12 @@ class Plan:
     def _divides(self, member: TrainingMember) -> bool:
         """Return whether a member's rank needs to load but a part of each batch.
 
-        A method whose shapes change may divide batches by itself.
+        A method whose shapes change may divide batches by itself, and samples may be
+        mixed with those of other parts.
         """
         shared = member.shards.group is not ALONE and member.method.fixed_shapes
-        return shared and not isinstance(self.source, TensorSource)
+        held = isinstance(self.source, TensorSource)
+        return shared and not held and not self.source_of(member).mixes
 
     def pairs(
         self, seed: int, step: int, epoch: int
@@ -128,7 +144,9 @@ class Plan:
 
     def factor(self, step: int) -> float:
         """Return the learning rate's factor at a step."""
-        return self.spec.schedule.factor(step, self.steps, self.spec.epochs)
+        first, end, _ = self.course.cycle(step // self.steps)
+        done = step - first * self.steps
+        return self.spec.schedule.factor(done, self.steps, end - first)
 
 
 class Runner(ABC):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.data.arrays import Batch, Division, Inputs
+from tepui.data.arrays import Batch, Division
 from tepui.optim import Perturbation
 
 BatchNormPolicy = Literal["shard", "synchronized"]
@@ -138,18 +138,8 @@ def shard_of(batch: Batch, number: int, count: int) -> Batch:
     rows = slice(number, None, count)
     if batch.division is None:
         return batch.take(rows)
-    first, second = (part.take(rows) for part in batch.parts())
-    return Batch(
-        _joined(first.inputs, second.inputs),
-        torch.cat([first.targets, second.targets]),
-        torch.cat([first.index, second.index]),
-        Division(len(first.targets), batch.division.share),
-    )
-
-
-def _joined(first: Inputs, second: Inputs) -> Inputs:
-    if isinstance(first, Tensor):
-        assert isinstance(second, Tensor)
-        return torch.cat([first, second])
-    assert not isinstance(second, Tensor)
-    return {name: torch.cat([first[name], second[name]]) for name in first}
+    places = torch.arange(len(batch.targets), device=batch.targets.device)
+    first, share = batch.division
+    kinds = places[:first][rows], places[first:][rows]
+    shard = batch.take(torch.cat(kinds))
+    return shard._replace(division=Division(len(kinds[0]), share))

@@ -13,14 +13,18 @@ from typing import Any, Literal, final
 import torch
 
 from tepui.core.checks import require
-from tepui.core.per_member import for_member
+from tepui.core.per_member import for_member, lists_of
+from tepui.core.spec import written
 from tepui.core.types import NEWER, check_fields
 from tepui.data.augment import Augmentation
+from tepui.data.mixing import Mixing
+from tepui.data.policy import PerMember, policy_of
 from tepui.losses import CrossEntropy, Loss
-from tepui.methods.base import Method
+from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune
 from tepui.optim import Perturbation
+from tepui.training.course import Course
 from tepui.training.described import to_jsonable
 from tepui.training.early_stopping import EarlyStopping
 from tepui.training.numerics import CPUKernels, Precision
@@ -45,7 +49,8 @@ class TrainingSpec:
         loss: Returns one loss per sample.
         optimizer: Builds a torch optimizer from parameters.
         schedule: Learning rate over time.
-        augment: Random changes of image batches, in order, such as RandomCrop.
+        augment: Random changes of batches, in order, such as RandomCrop; or one
+            policy of them for each member.
         keep: Each member's last weights, or its best by validation loss.
         accumulate: Split each batch into this many parts to save memory, of two samples
             at least.
@@ -53,6 +58,10 @@ class TrainingSpec:
         prune: Remove each member's smallest weights, such as Prune with sparsity 0.9.
         average: Share of the run, at its end, over which each member's weights are
             averaged.
+        ema: Decay of a moving average of each member's weights over the whole run,
+            such as 0.999, which takes their place as ``average`` does.
+        part_at: Epoch until which all members are one network, trained as the first
+            one; each goes on from it with its own draws.
         virtual_shards: Divide every batch into this many shards, whose gradients are
             summed in one order: the weights are the same for any number of ranks that
             compute them (``data_parallel``), or none.
@@ -73,12 +82,14 @@ class TrainingSpec:
     loss: Loss = field(default_factory=CrossEntropy)
     optimizer: Optimizer = field(default_factory=SGD)
     schedule: Schedule = field(default_factory=Cosine)
-    augment: tuple[Augmentation, ...] = ()
+    augment: tuple[Augmentation, ...] | PerMember = ()
     keep: Keep = "last"
     accumulate: int = 1
     clip_norm: float | None = None
     prune: Prune | None = None
     average: float | None = None
+    ema: float | None = field(default=None, metadata=NEWER)
+    part_at: int | None = field(default=None, metadata=NEWER)
     virtual_shards: int = field(default=1, metadata=NEWER)
     perturbation: Perturbation = field(default="global", metadata=NEWER)
     batch_norm: BatchNormPolicy = field(default="shard", metadata=NEWER)
@@ -99,7 +110,7 @@ class TrainingSpec:
         require(builds, "optimizer", rule, optimizer)
         rule = "be a schedule, such as Cosine(), or a function of the run's progress"
         require(isinstance(schedule, Schedule), "schedule", rule, schedule)
-        object.__setattr__(self, "augment", tuple(self.augment))
+        object.__setattr__(self, "augment", policy_of(self.augment))
         check_fields(self)
         rule = "be an instance, such as CrossEntropy()"
         require(not isinstance(self.loss, type), "loss", rule, self.loss)
@@ -108,6 +119,16 @@ class TrainingSpec:
         require(bound is None or bound > 0, "clip_norm", "be positive", bound)
         rule = "be a share of the run in (0, 1]"
         require(average is None or 0 < average <= 1, "average", rule, average)
+        ema = self.ema
+        require(ema is None or 0 < ema < 1, "ema", "lie in (0, 1)", ema)
+        rule = "be None beside average, another mean of the weights"
+        require(ema is None or average is None, "ema", rule, ema)
+        if method.successive:
+            rule = f"be None with {type(method).__name__}, whose members are one run"
+            for name in ("average", "prune", "early_stopping", "part_at"):
+                require(getattr(self, name) is None, name, rule, getattr(self, name))
+        if self.part_at is not None:
+            self._check_parting(self.part_at)
         coupled = isinstance(method, CoupledMethod)
         rule = "be 1 where members are coupled inside the loss"
         for name in ("accumulate", "virtual_shards"):
@@ -115,6 +136,61 @@ class TrainingSpec:
             require(value == 1 or not coupled, name, rule, value)
         for name, value in vars(self).items():
             _check_finite(name, to_jsonable(value))
+        self._check_augment()
+
+    @property
+    def policies(self) -> tuple[tuple[Augmentation, ...], ...]:
+        """The augmentations of each member, or those that all share."""
+        if isinstance(self.augment, PerMember):
+            return self.augment.policies
+        return (self.augment,)
+
+    @property
+    def views(self) -> int:
+        """How many further views of a sample the loss compares with it."""
+        loss = self.loss
+        return 2 if isinstance(loss, CrossEntropy) and loss.consistency else 0
+
+    def _check_parting(self, part_at: int) -> None:
+        """Refuse members that cannot be one network until they part."""
+        _positive_integer("part_at", part_at)
+        rule = f"be less than epochs ({self.epochs})"
+        require(part_at < self.epochs, "part_at", rule, part_at)
+        method, prune = self.method, self.prune
+        rule = "be None where members are coupled inside the loss"
+        require(not isinstance(method, CoupledMethod), "part_at", rule, part_at)
+        rule = "be no later than the first exchange of members"
+        met = isinstance(method, ExchangingMethod) and any(
+            method.exchanges_before(epoch, self.epochs) for epoch in range(part_at)
+        )
+        require(not met, "part_at", rule, part_at)
+        rule = "be one for all members if they part later"
+        early = prune is not None and prune.epoch(self.epochs) < part_at
+        lists = {} if prune is None else lists_of(prune)
+        require(not (early and lists), "sparsity of prune", rule, prune)
+
+    def course(self, members: int) -> Course:
+        """Return which of so many members train in which epochs."""
+        if self.method.successive:
+            return Course.successive(members, self.epochs)
+        return Course.parting(members, self.epochs, self.part_at or 0)
+
+    def costs(self, members: int) -> list[float]:
+        """Return what each epoch costs all members, in passes of a member's data.
+
+        Args:
+            members: How many there are.
+
+        Returns:
+            About how many gradients a sample takes, one number per epoch.
+        """
+        course, epochs = self.course(members), self.epochs
+        return [
+            len(course.active(epoch))
+            * self.method.relative_cost(epoch, epochs)
+            * (1 + self.views)
+            for epoch in range(epochs)
+        ]
 
     def loss_of(self, member: int, members: int) -> Loss:
         """Return one member's loss, with its own values where they differ."""
@@ -127,6 +203,31 @@ class TrainingSpec:
         if isinstance(self.optimizer, SGD | AdamW):
             return for_member(self.optimizer, member, members)
         return self.optimizer
+
+    def _check_augment(self) -> None:
+        """Refuse augmentations that fit neither method nor loss."""
+        method, name = self.method, type(self.method).__name__
+        coupled = isinstance(method, CoupledMethod)
+        rule = f"be one policy for {name}, whose members share each batch"
+        one = not isinstance(self.augment, PerMember)
+        require(one or not coupled, "augment", rule, written(self.augment))
+        for steps in self.policies:
+            mixing = [type(step).__name__ for step in steps if isinstance(step, Mixing)]
+            rule = "mix samples once, in its last step"
+            last = not mixing or isinstance(steps[-1], Mixing)
+            require(last and len(mixing) < 2, "augment", rule, written(steps))
+            rule = f"not mix samples for {name}, which scores each by its own label"
+            fits = not (mixing and method.scores_samples)
+            require(fits, "augment", rule, ", ".join(mixing))
+            rule = "have a step that is no mixing, to make views for consistency"
+            fits = len(steps) > 0 and not mixing
+            require(fits or not self.views, "augment", rule, written(steps))
+        rule = (
+            f"be 0 for {name}, which compares or scores samples by outputs of its own"
+        )
+        fits = not (self.views and (coupled or method.scores_samples))
+        got = getattr(self.loss, "consistency", 0)
+        require(fits, "consistency", rule, got)
 
 
 @final

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from tepui.data.arrays import Batch
 from tepui.data.class_names import class_names
 from tepui.data.fingerprint import fingerprint
 from tepui.data.loading import in_order, targets_of
+from tepui.data.mixing import Mixing
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import task_of
@@ -247,8 +249,7 @@ def _trained(
         steps = epoch_steps * spec.epochs * len(ready.members)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
-        method, epochs = spec.method, spec.epochs
-        costs = [method.relative_cost(epoch, epochs) for epoch in range(epochs)]
+        costs = spec.costs(len(ensemble))
         shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
         plan = Plan(
             source=ready.source,
@@ -256,7 +257,7 @@ def _trained(
             spec=spec,
             seeds=ensemble.seeds,
             exchange=exchange,
-            advance=shown.advance,
+            advance=lambda steps: shown.advance(steps * training.standing_for),
             stopping=Stopping(interruption, exchange.data_group(numerics.device)),
             clock=clock,
         )
@@ -321,13 +322,15 @@ def _prepared(order: Order) -> Prepared:
     ensemble, data, spec = order.ensemble, order.data, order.spec
     classes = check_run(ensemble, data, spec, order.exchange)
     workers, device = order.execution.workers, order.numerics.device
-    source = source_of(data.train, spec.augment, device, workers, classes)
+    steps, views = spec.policies[0], spec.views
+    source = source_of(data.train, steps, device, workers, classes, views=views)
     absent = absent_remark(targets_of(data.train), classes, class_names(data.train))
     if absent is not None and order.exchange.writer:
         remark(order.execution.progress, absent)
     unlabeled, validation = None, None
     if data.unlabeled is not None:
-        unlabeled = source_of(data.unlabeled, spec.augment, device, workers, None)
+        alone = [step for step in steps if not isinstance(step, Mixing)]
+        unlabeled = source_of(data.unlabeled, alone, device, workers, None)
     if data.held_out is not None:
         validation = partial(
             in_order,
@@ -360,7 +363,10 @@ def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
     ensemble, meant = order.ensemble, task_of(order.spec.loss)
     if meant != UNKNOWN or ensemble.task is None:
         ensemble.task = meant
-    ensemble.preparation = preparation_of(dataset)
+    known = preparation_of(dataset)
+    steps = [step for policy in order.spec.policies for step in policy]
+    seen = sorted(frozenset().union(*(step.corruptions for step in steps)))
+    ensemble.preparation = known and replace(known, seen=tuple(seen))
     ensemble.trained_on = fingerprint(order.data.train)
     ensemble.calibration = ensemble.conformity = ensemble.detectors = None
 

@@ -3,7 +3,16 @@ import torch
 from torch.utils.data import TensorDataset
 
 import tepui.data.corruptions.copies
-from tepui.data import STANDARD, Arrays, Corrupted, Normalize, corrupt, corrupted
+from tepui.data import (
+    CORRUPTIONS,
+    EXTRA,
+    STANDARD,
+    Arrays,
+    Corrupted,
+    Normalize,
+    corrupt,
+    corrupted,
+)
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +30,16 @@ def test_keys_are_types_times_severities(clean):
     assert len(copies) == 75
     few = corrupted(clean, types=["contrast"], severities=[5, 1])
     assert list(few) == [("contrast", 5), ("contrast", 1)]
+
+
+def test_the_four_extra_types_are_those_that_averages_leave_out(clean):
+    assert EXTRA == ("speckle_noise", "gaussian_blur", "spatter", "saturate")
+    assert STANDARD + EXTRA == CORRUPTIONS
+    colored = clean.inputs.view(100, 3, 8, 8)
+    copies = corrupted(Arrays(colored, clean.targets[:100]), types=EXTRA)
+    assert list(copies) == [(name, s) for name in EXTRA for s in range(1, 6)]
+    for copy in copies.values():
+        assert not torch.equal(copy.inputs, colored)
 
 
 @pytest.mark.parametrize("name", ["shot_noise", "gaussian_blur"])

@@ -35,6 +35,8 @@ CORRUPTIONS: tuple[str, ...] = tuple(_BY_NAME)
 """All types that :func:`corrupt` knows: the standard fifteen and four extra ones."""
 STANDARD: tuple[str, ...] = CORRUPTIONS[: len(_STANDARD)]
 """The fifteen types that published averages run over."""
+EXTRA: tuple[str, ...] = CORRUPTIONS[len(_STANDARD) :]
+"""The four types that published averages leave out."""
 
 
 def corrupt(

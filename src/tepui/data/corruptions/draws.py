@@ -112,6 +112,22 @@ class Draws:
         return flat.reshape(self.num_samples, *shape)
 
 
+def streams(keys: Tensor, count: int) -> Tensor:
+    """Return uniform numbers of streams that samples name by uniform numbers of theirs.
+
+    Args:
+        keys: Multiples of ``2**-24`` in ``[0, 1)``, of shape ``(samples, 2)``.
+        count: How many numbers for each sample; more of them begin with the same ones.
+
+    Returns:
+        Numbers of shape ``(samples, count)``, float32.
+    """
+    first, second = (keys * 2**24).long().split(1, dim=1)
+    position = torch.arange(-(-count // 4), device=keys.device)
+    words = philox((position, first, second, torch.zeros_like(first)), (0, 0))
+    return _fractions(torch.stack(words, dim=2).flatten(1)[:, :count])
+
+
 def _fractions(words: Tensor) -> Tensor:
     """Map 32-bit words to multiples of ``2**-24`` in ``[0, 1)``, exactly."""
     return (words >> 8).float().mul_(2.0**-24)

@@ -236,9 +236,9 @@ def test_files_are_trained_on_and_evaluated_alike(tmp_path, monkeypatch):
         x, y = ROWS.numpy().astype(dtype), LABELS.numpy()
         name = np.dtype(dtype).name
         np.savez(f"{name}.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-        data = ["--data", "ArrayFile", "--data.path", f"{name}.npz"]
-        small = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2"]
-        main(["train", *data, *small, "--epochs", "2", "--out", name, "--quiet"])
+        data = ["--data", f"ArrayFile(path={name}.npz)"]
+        small = ["--model", "MLP(hidden=[8])", "--members", "2"]
+        main(["train", *data, *small, "--epochs", "2", "--out", name])
         for run in {"float32", name}:
             main(["evaluate", run, *data, *plain, "--overwrite"])
             written = (tmp_path / run / "evaluation.json").read_text()

@@ -28,7 +28,7 @@ from tepui.studies.results import Record, Results, write_results
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"
 )
-SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--epochs", "1"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--epochs", "1"]
 
 # Every image that has no size, or is missing what it should show.
 EMPTY = """[...document.querySelectorAll(
@@ -60,7 +60,7 @@ def page(tmp_path_factory):
         out=compared,
         progress="none",
     )
-    main(["train", *SMALL, "--quiet", "--out", run])
+    main(["train", *SMALL, "--set", "progress=none", "--out", run])
     main(["evaluate", run, "--corruptions", "none"])
     write_study(root / "study")
     main(["report", compared, run, study, "--out", str(root / "page")])

@@ -12,10 +12,11 @@ from tepui.report.run_ends import epochs_of, kept_fact, kept_of
 from tepui.training.run_end import RunEnd
 from tepui.training.run_folder import RunFolder
 
-SMALL = ["--model", "MLP", "--model.hidden", "[8]", "--members", "2", "--quiet"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2"]
+SMALL += ["--set", "progress=none"]
 # No epoch gains so much: the run stops after its second.
 STOPPED = ["--epochs", "6", "--validation", "0.3"]
-STOPPED += ["--early-stopping.patience", "1", "--early-stopping.min-delta", "1e6"]
+STOPPED += ["--set", "early_stopping=EarlyStopping(patience=1, min_delta=1e6)"]
 
 
 def words(html):
@@ -30,7 +31,7 @@ def entries(*ends_of_methods):
 
 def test_a_run_that_was_stopped_says_so_everywhere(tmp_path, capsys):
     run = tmp_path / "run"
-    main(["train", *SMALL, *STOPPED, "--keep", "best", "--out", str(run)])
+    main(["train", *SMALL, *STOPPED, "keep=best", "--out", str(run)])
     said = " ".join(capsys.readouterr().out.split())
     assert "stopped after 2 of 6 epochs by EarlyStopping" in said
     folder = RunFolder(run)
@@ -62,7 +63,7 @@ def test_a_run_that_trained_all_epochs_says_their_number(tmp_path, capsys):
 @pytest.mark.slow
 def test_the_page_of_a_comparison_says_it(tmp_path):
     both = tmp_path / "both"
-    methods = ["--methods", "DeepEnsemble", "SAM", "--corruptions", "none"]
+    methods = ["corruptions=none", "--methods", "DeepEnsemble", "SAM"]
     main(["compare", *SMALL, *STOPPED, *methods, "--out", str(both)])
     page = words((both / "report.html").read_text())
     assert "2 of 6 epochs (stopped by EarlyStopping)" in page

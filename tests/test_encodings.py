@@ -1,11 +1,9 @@
 """Text files are UTF-8 whatever the locale says, so every one names its encoding."""
 
 import ast
-import io
 from pathlib import Path
 
 import pytest
-from tepui.cli.piped import piped
 
 import tepui
 
@@ -74,12 +72,3 @@ def test_every_text_file_names_its_encoding():
         for line in unnamed(file.read_text(encoding="utf-8"))
     }
     assert not found
-
-
-def test_a_pipe_is_handed_on_byte_by_byte(monkeypatch):
-    """Where the locale knows ASCII alone, Python keeps other bytes as surrogates."""
-    sent = "name: é\n".encode()
-    pipe = io.TextIOWrapper(io.BytesIO(sent), "ascii", errors="surrogateescape")
-    monkeypatch.setattr("sys.stdin", pipe)
-    with piped(["train", "--config", "-"]) as words:
-        assert Path(words[2]).read_bytes() == sent

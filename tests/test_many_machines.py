@@ -6,11 +6,10 @@ import sys
 
 import pytest
 import yaml
-from tepui.cli.parsing import normalized
 
 from pages import ROOT, commands
 from processes import LAUNCHER, environment_here, free_port
-from tepui.cli.main import main, read
+from tepui.cli.main import build, main
 from tepui.core.storage import read_tensors
 from tepui.studies.executors.ray import PATIENCE
 from training.cases import assert_same_bits, one_thread
@@ -106,9 +105,9 @@ def test_the_file_for_kubernetes_is_the_one_of_the_page_and_is_a_job():
     assert mounts.keys() == claimed
     words = [*container["command"], *container["args"]]
     assert words[0] == "tepui"
-    _, values = read(normalized(words[1:]))
+    _, bound, *_ = build().parse_args(words[1:])
     (folder,) = mounts.values()
-    assert all(str(values[name]).startswith(folder) for name in ("store", "out"))
+    assert all(str(bound.arguments[name]).startswith(folder) for name in ("store", "out"))
 
 
 @pytest.mark.slow

@@ -65,7 +65,7 @@ OVER_RANKS = ("train", "compare", "evaluate")
 INSTEAD = {
     "predict": " (tepui.evaluation.predict_shards with rank and world shares its work)",
     "reproduce": " (--executor and --workers spread its work)",
-    "sweep": " (--workers and --set executor= spread its work)",
+    "sweep": " (--workers and --set executor spread its work)",
 }
 # Commands that go on where they were when they are typed again.
 GO_ON = ("reproduce", "sweep", "predict")

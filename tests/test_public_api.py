@@ -26,7 +26,9 @@ LISTED_MODULES = [
 
 
 def exports(module):
-    """Public names of a package that are not its own parts."""
+    """Public names of a package that are not its own parts, late ones too."""
+    for name in getattr(module, "__all__", ()):
+        getattr(module, name)
     return {
         name
         for name, value in vars(module).items()

@@ -4,19 +4,19 @@ What is listed here is what methods, metrics, measures and data sets in a packag
 one's own need.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from tepui.core.checks import one_of, require
-from tepui.core.late import late
+from tepui.core.late import late as _late
 from tepui.core.per_member import for_member, per_member, values_of
 
-if TYPE_CHECKING:
+if _TYPE_CHECKING:
     from tepui.core.hyperparameters import hyperparameter_grid
     from tepui.core.limits import Limits
     from tepui.core.seeding import derive, generator, seeded
     from tepui.core.task import Task
 else:
-    __getattr__ = late(
+    __getattr__ = _late(
         __name__,
         {
             "tepui.core.hyperparameters": "hyperparameter_grid",

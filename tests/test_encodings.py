@@ -1,13 +1,11 @@
 """Text files are UTF-8 whatever the locale says, so every one names its encoding."""
 
 import ast
-import io
 from pathlib import Path
 
 import pytest
 
 import tepui
-from tepui.cli.config import options_in
 
 SOURCE = Path(tepui.__file__).parent
 
@@ -74,11 +72,3 @@ def test_every_text_file_names_its_encoding():
         for line in unnamed(file.read_text(encoding="utf-8"))
     }
     assert not found
-
-
-def test_a_pipe_is_read_whatever_the_locale_says(monkeypatch):
-    """If the locale is ASCII, Python keeps other bytes as surrogates."""
-    sent = "data: ImageFolder(path=é)\n".encode()
-    pipe = io.TextIOWrapper(io.BytesIO(sent), "ascii", errors="surrogateescape")
-    monkeypatch.setattr("sys.stdin", pipe)
-    assert options_in("-", "train") == {"data": "ImageFolder(path=é)"}

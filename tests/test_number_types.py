@@ -237,8 +237,8 @@ def test_files_are_trained_on_and_evaluated_alike(tmp_path, monkeypatch):
         name = np.dtype(dtype).name
         np.savez(f"{name}.npz", x_train=x, y_train=y, x_test=x, y_test=y)
         data = ["--data", f"ArrayFile(path={name}.npz)"]
-        small = ["--model", "MLP(hidden=[8])", "--members", "2", "--epochs", "2"]
-        main(["train", *data, *small, "--out", name, "--set", "progress=none"])
+        small = ["--model", "MLP(hidden=[8])", "--members", "2"]
+        main(["train", *data, *small, "--epochs", "2", "--out", name])
         for run in {"float32", name}:
             main(["evaluate", run, *data, *plain, "--overwrite"])
             written = (tmp_path / run / "evaluation.json").read_text()

@@ -31,20 +31,22 @@ pytestmark = pytest.mark.slow
 
 FILE = ROOT / "docs/from_released_code.md"
 PAGE = FILE.read_text()
-COMMANDS = [shlex.split(line)[1:] for line in commands(FILE)]
+COMMANDS = [line.removeprefix("tepui ") for line in commands(FILE)]
 SMALLER = {
-    "200": "2",
-    "500": "5",
+    "--epochs 200": "--epochs 2",
+    "--samples 500": "--samples 5",
     "batch_size=128": "batch_size=20",
-    "ResNet18": "ResNet18(width=2)",
+    "switch_at=100": "switch_at=0",
+    "--model ResNet18": "--model 'ResNet18(width=2)'",
 }
 FILES = [f"seed_{seed}/checkpoint.pth.tar" for seed in (13, 17, 27)]
 
 
-def miniature(words):
-    small = [SMALLER.get(w, w.replace("switch_at=100", "switch_at=0")) for w in words]
-    quiet = ["progress=none"] if small[0] == "train" else []
-    return [*small, "--set", "device=cpu", *quiet]
+def miniature(line):
+    for written, value in SMALLER.items():
+        line = line.replace(written, value)
+    further = "device=cpu progress=none" if line.startswith("train") else "device=cpu"
+    return shlex.split(f"{line} --set {further}")
 
 
 class Block(nn.Module):
@@ -112,14 +114,15 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def ran(place):
     """The folder after all commands of the page, in their order."""
-    for words in COMMANDS:
-        main(miniature(words))
+    for line in COMMANDS:
+        main(miniature(line))
     return place
 
 
 def test_the_page_has_commands_that_train_evaluate_and_measure():
     jobs = ["train", "train", "train", "evaluate", "measure", "measure"]
-    assert [words[0] for words in COMMANDS] == jobs
+    assert [line.split()[0] for line in COMMANDS] == jobs
+    assert all(any(part in line for line in COMMANDS) for part in SMALLER)
 
 
 @pytest.mark.slow
@@ -179,36 +182,45 @@ def options(heading):
     return sorted({code for cell in cells for code in re.findall("`(--[^`]+)`", cell)})
 
 
-def read(words):
-    """Read all values of a command, as it does before its work."""
-    _, bound, _ = build().parse_args(words, exit_on_error=False, print_error=False)
-    settings = bound.arguments.pop("set", ())
-    for value in bound.arguments.values():
-        for text in value if isinstance(value, list) else [value]:
-            if isinstance(text, Text):
-                text.read()
-    return read_settings(words[0], settings)
+def arguments(heading):
+    """Return the arguments of methods in tepui's columns of a table, each once."""
+    cells = [cell for row in table(heading) for cell in row[1:]]
+    return sorted({code for cell in cells for code in re.findall(r"`(\w+=\w+)`", cell)})
+
+
+def taken(command, words):
+    """Return whether the command line takes some words, with the values they name."""
+    _, bound, *_ = build().parse_args(
+        [*command, *words], exit_on_error=False, print_error=False
+    )
+    values = dict(bound.arguments)
+    read_settings(command[0], values.pop("set", None))
+    return [value.read() for value in values.values() if isinstance(value, Text)]
 
 
 @pytest.mark.parametrize("option", options("Flags of `main.py`"))
 def test_every_option_of_training_is_taken(option):
-    words = shlex.split(option)
-    complete = len(words) > 1 or option == "--resume"
-    read(["train", *words, *([] if complete else ["0.1"])])
+    lacking = {"--validation": "0.1", "--resume": "--out DIR --epochs 200"}
+    taken(["train"], shlex.split(f"{option} {lacking.get(option, '')}"))
+
+
+@pytest.mark.parametrize("code", arguments("Flags of `main.py`"))
+def test_every_argument_of_methods_is_taken(code):
+    method = "SAM" if "statistics" in code else "SharpBalance"
+    (found,) = taken(["train"], ["--method", f"{method}({code})"])
+    name, _, value = code.partition("=")
+    assert str(getattr(found, name)) == value
 
 
 @pytest.mark.parametrize("option", ["--rho 0.5", "--samples 500", "--seed 13"])
 def test_every_option_of_measuring_is_taken(option):
     assert option in options("Flags of the measuring scripts")
-    read(["measure", "runs/sam", *shlex.split(option)])
+    taken(["measure", "runs/sam"], shlex.split(option))
 
 
-@pytest.mark.parametrize(
-    "words", [["--gamma", "0.5"], ["--set", "gamma=0.5"], ["--data", "CIFAR10(dir=D)"]]
-)
-def test_an_option_that_is_not_there_is_noticed(words):
-    with pytest.raises((ValueError, CycloptsError)):
-        read(["measure", "runs/sam", *words])
+def test_an_option_that_is_not_there_is_noticed():
+    with pytest.raises(CycloptsError, match="gamma"):
+        taken(["measure", "runs/sam"], ["--gamma", "0.5"])
 
 
 def test_measures_that_the_page_names_are_there():
@@ -223,7 +235,7 @@ def test_further_measures_are_named_by_their_paths(tmp_path):
     torch.save(MLP(hidden=(4,)).state_dict(), file)
     small = ["--model", "MLP(hidden=[4])", "--samples", "5"]
     where = ["--data", "Digits", "--what", "sharpness", "--out", str(out)]
-    main(["measure", file, *small, *where, *shlex.split(option), "--set", "device=cpu"])
+    main(["measure", file, *small, *where, *shlex.split(option)])
     found = json.loads((out / "measure.json").read_text())["sharpness"]
     assert {"hessian_eigenvalues", "ntk_logdet"} <= set(found)
 

@@ -1,5 +1,7 @@
 """Hyperparameters that may differ between members."""
 
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import pytest
@@ -79,3 +81,10 @@ def test_values_of_returns_all_values_as_a_tuple(values):
 def test_values_of_a_single_value_is_that_value():
     assert values_of(0.1) == (0.1,)
     assert values_of(None) == (None,)
+
+
+def test_its_module_does_not_hide_it():
+    code = (
+        "import tepui.core.per_member\nfrom tepui.core import per_member\nper_member(1)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -18,7 +18,8 @@ from training.cases import (
 
 single = pytest.fixture(autouse=True)(one_thread)
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries' own
-SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2"]
+SMALL += ["--set", "progress=none"]
 
 
 @pytest.fixture
@@ -81,11 +82,11 @@ def test_mlflow_knows_who_stopped_a_run(store):
 
 
 def test_the_command_line_tracks_runs_and_comparisons(store, tmp_path):
-    options = [*SMALL, "--epochs", "1", "--set", "track=mlflow"]
+    options = ["--epochs", "1", *SMALL, "track=mlflow"]
     main(["train", *options, "--out", str(tmp_path / "one")])
+    plain = ["corruptions=none", "sharpness=0"]
     methods = ["--methods", "DeepEnsemble", "SAM", "--ensembles", "1"]
-    plain = ["--set", "corruptions=none", "sharpness=0"]
-    main(["compare", *options, *methods, *plain, "--out", str(tmp_path / "all")])
+    main(["compare", *options, *plain, *methods, "--out", str(tmp_path / "all")])
     _, found = runs_in(store)
     names = sorted(run.info.run_name for run in found)
     assert names == ["DeepEnsemble/0", "SAM/0", f"{tmp_path.name}/one"]

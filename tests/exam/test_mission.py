@@ -192,9 +192,8 @@ def sam_ensemble(at):
     """The command trains what fit trains; the perturbation leaves no trace."""
     out = at.folder / "sam"
     at.run(
-        *("train", "--data", "Digits", "--model", "MLP", "--model.hidden", "[8]"),
-        *("--method", "SAM", "--method.rho", "0.07", "--members", "2", "--epochs", "1"),
-        *("--seed", "5", "--out", out),
+        *("train", "--data", "Digits", "--model", "MLP(hidden=[8])", "--seeds", "5"),
+        *("--method", "SAM(rho=0.07)", "--members", "2", "--epochs", "1", "--out", out),
     )
     model = partial(public("models.MLP"), hidden=(8,))
     ensemble = public("Ensemble").build(model, members=2, seed=5)
@@ -1597,11 +1596,11 @@ def csv_of(at):
 def train_and_measure(at):
     """The three commands of the official code train, and the measuring ones measure."""
     file, runs = csv_of(at), at.folder / "runs"
-    data = ("--data", "Table", "--data.path", file, "--data.target", "kind")
+    data = ("--data", f"Table(path={file}, target=kind)")
     how = (
-        *("--model", "MLP", "--model.hidden", "[8]", "--batch-size", "32"),
+        *("--model", "MLP(hidden=[8])", "--epochs", "3", "--set", "batch_size=32"),
         *("--optimizer", "SGD(lr=0.07, momentum=0.6, weight_decay=0.003)"),
-        *("--schedule", "MultiStep(milestones=[0.5], gamma=0.2)", "--epochs", "3"),
+        *("--set", "schedule=MultiStep(milestones=[0.5], gamma=0.2)"),
     )
     SharpBalance = public("methods.SharpBalance")
     methods = {

@@ -12,7 +12,8 @@ from tepui.report.run_ends import epochs_of, kept_fact, kept_of
 from tepui.training.run_end import RunEnd
 from tepui.training.run_folder import RunFolder
 
-SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
+SMALL = ["--model", "MLP(hidden=[8])", "--members", "2"]
+SMALL += ["--set", "progress=none"]
 # No epoch gains so much: the run stops after its second.
 STOPPED = ["--epochs", "6", "--validation", "0.3"]
 STOPPED += ["--set", "early_stopping=EarlyStopping(patience=1, min_delta=1e6)"]
@@ -62,7 +63,7 @@ def test_a_run_that_trained_all_epochs_says_their_number(tmp_path, capsys):
 @pytest.mark.slow
 def test_the_page_of_a_comparison_says_it(tmp_path):
     both = tmp_path / "both"
-    methods = ["--methods", "DeepEnsemble", "SAM", "--set", "corruptions=none"]
+    methods = ["corruptions=none", "--methods", "DeepEnsemble", "SAM"]
     main(["compare", *SMALL, *STOPPED, *methods, "--out", str(both)])
     page = words((both / "report.html").read_text())
     assert "2 of 6 epochs (stopped by EarlyStopping)" in page

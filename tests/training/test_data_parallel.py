@@ -252,11 +252,11 @@ WORDS = {
 @pytest.mark.parametrize("verb", WORDS)
 def test_commands_give_the_bits_of_one_process(tmp_path, verb):
     words = ["-m", "tepui", *WORDS[verb], "--members", "2", "--epochs", "1"]
-    words += ["--set", "progress=none"]
+    quiet = ["--set", "progress=none"]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     commands = {
-        "many": [*torchrun, *words, "data_parallel=2"],
-        "one": [*words, "virtual_shards=2"],
+        "many": [*torchrun, *words, *quiet, "data_parallel=2"],
+        "one": [*words, *quiet, "virtual_shards=2"],
     }
     for name, command in commands.items():
         subprocess.run(

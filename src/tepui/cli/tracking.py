@@ -1,4 +1,4 @@
-"""Trackers by the names that ``--track`` takes."""
+"""Trackers by the names that ``--set track=`` takes."""
 
 from collections.abc import Sequence
 

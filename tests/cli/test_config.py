@@ -103,8 +103,8 @@ def test_code_of_ones_own_is_reached_only_if_it_is_typed(tmp_path):
 
     def run(*words):
         words = [sys.executable, "-m", "tepui", "train", *words]
-        options = {"capture_output": True, "text": True, "check": False}
-        return subprocess.run(words, cwd=tmp_path, timeout=300, **options)
+        options = {"capture_output": True, "text": True, "cwd": tmp_path}
+        return subprocess.run(words, check=False, timeout=300, **options)
 
     done = run("--config", "own.yaml")
     assert done.returncode == 2

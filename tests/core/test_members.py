@@ -84,7 +84,5 @@ def test_values_of_a_single_value_is_that_value():
 
 
 def test_its_module_does_not_hide_it():
-    code = (
-        "import tepui.core.per_member\nfrom tepui.core import per_member\nper_member(1)"
-    )
+    code = "import tepui.core.members\nfrom tepui.core import per_member\nper_member(1)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1016,7 +1016,9 @@ REFUSED = {
     "no such study": ("reproduce sharpbalance/figure99", "figure99"),
     "no such command": ("trian", "trian"),
     "rows without a column": ("predict runs/flats short.csv --out bad.csv", "light"),
-    "classes too few": (train("--loss 'CrossEntropy(class_weights=[1, 4])' --out bad"), "class"),
+    "classes too few": (
+        train("--loss 'CrossEntropy(class_weights=[1, 4])' --out bad"), "class"
+    ),
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
@@ -34,6 +35,9 @@ from tepui.cli.console import plain_warnings
 from tepui.core.checks import require
 from tepui.core.place import place_of_environment
 from tepui.core.version import __version__
+
+if TYPE_CHECKING:
+    from rich.text import Text as RichText
 
 GREETING = """\
 tepui trains deep ensembles whose members are flat and different from each other,
@@ -120,12 +124,15 @@ def _is_ours(error: RuntimeError) -> bool:
     return type(error).__module__.partition(".")[0] == "tepui"
 
 
-def _said(error: CycloptsError) -> str:
-    """Return what was typed wrong, and where help is."""
+def _said(error: CycloptsError) -> "RichText":
+    """Return what was typed wrong, and where help is; the terminal breaks the line."""
+    from rich.text import Text as RichText
+
     chain = error.command_chain or ()
     where = " ".join(("tepui", *chain))
     said = str(error).strip()
-    return f"{_speaker()}: {said}\n{where} --help shows all options"
+    lines = f"{_speaker()}: {said}\n{where} --help shows all options"
+    return RichText(lines, no_wrap=True, overflow="ignore")
 
 
 def _examples(module: ModuleType) -> str:

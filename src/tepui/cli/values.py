@@ -10,7 +10,7 @@ from cyclopts import Parameter, Token
 
 from tepui.core.checks import one_of, require
 from tepui.core.grammar import Call, Word, parsed
-from tepui.core.names import PLACES
+from tepui.core.names import EXAMPLES, PLACES
 from tepui.core.spec import PATH
 
 TYPED = "cli"  # the source of what a person types, as cyclopts calls it
@@ -65,7 +65,9 @@ SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
     if isinstance(tree, Word | Call):
         name = text.name()
         if not PATH.fullmatch(name):
-            one_of(kind, name, PLACES.get(kind, ()))
+            rule = f"be a path, such as {EXAMPLES.get(kind)}"
+            require(kind in PLACES, kind, rule, name)
+            one_of(kind, name, PLACES[kind])
         rule = "be typed on the command line, since it is code of your own"
         require(typed or name in PLACES.get(kind, ()), kind, rule, name)
     return text

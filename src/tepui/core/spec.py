@@ -252,7 +252,8 @@ def _own_item(
         rule = (
             "be a function" if not bases else f"be a class derived from {_names(bases)}"
         )
-        require(functions and inspect.isfunction(item), argument, rule, path)
+        made = inspect.isfunction(item) or isinstance(item, partial)
+        require(functions and made, argument, rule, path)
     return item
 
 

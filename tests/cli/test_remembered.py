@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from tepui.cli.main import main
-from tepui.cli.remembered import remembered
+from tepui.cli.asked import remembered
 from tepui.core.storage import write_document
 from tepui.studies.recorded_options import FILE, KIND
 

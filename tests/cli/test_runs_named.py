@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tepui.cli.main import main
-from tepui.cli.runs_named import check_run, check_there, runs_below
+from tepui.cli.folders import check_run, check_there, runs_below
 
 
 @pytest.fixture

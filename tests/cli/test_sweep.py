@@ -6,7 +6,7 @@ import pytest
 
 from data_layouts import picture
 from tepui.cli.main import main
-from tepui.cli.sweep import document
+from tepui.cli.searching import document
 from tepui.data import Digits
 from tepui.methods import SAM
 from tepui.models import MLP

@@ -13,8 +13,7 @@ from torch.utils.data import Dataset
 
 from data_layouts import picture
 from tepui.cli.main import main
-from tepui.cli.same_source import same_source
-from tepui.cli.validation import validation_data
+from tepui.cli.datasets import same_source, validation_data
 from tepui.data import CIFAR10, CIFAR100, MRPC, ArrayFile, Digits, ImageFolder, Table
 from tepui.training.run_folder import RunFolder
 

@@ -1,18 +1,12 @@
 """``tepui sweep``: hyperparameters of a recipe, or of one's own job."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tepui.cli.console import console, table
 from tepui.cli.values import Data, Loss, Method, Model, Settings, Size, Whole, Words
 from tepui.core.checks import require
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from tepui.studies.specifications import Trial
-    from tepui.studies.sweep import Outcome, Row, Search
 
 EXAMPLES = (
     "tepui sweep --method SAM --data Digits --grid rho=0.05,0.1,0.2",
@@ -74,26 +68,21 @@ def sweep(
     """
     job: dict[str, Any] = {"data": data, "model": model, "method": method}
     job |= {"members": members, "epochs": epochs, "loss": loss}
-    from dataclasses import fields, replace
+    from dataclasses import replace
     from itertools import chain
 
+    from tepui.cli import searching
     from tepui.cli.further import read_settings
     from tepui.cli.plan import plan_table, progress_bar, workers_for
-    from tepui.cli.tracking import trackers_named
-    from tepui.core.counted import counted
-    from tepui.core.provenance import with_short_paths
+    from tepui.cli.training import trackers_named
     from tepui.core.replacing import check_writable
-    from tepui.core.storage import seal
     from tepui.papers.reproduce import check_needs, cost
-    from tepui.papers.writing import as_json, free_paths, write_files
-    from tepui.studies.describe import TITLE, describe
+    from tepui.papers.writing import free_paths, write_files
     from tepui.studies.executors import Processes
     from tepui.studies.jobs import merged
     from tepui.studies.store import IN_SILENCE, Store
     from tepui.studies.sweep import peeking, searches
     from tepui.studies.sweep import sweep as carry_out_all
-    from tepui.training import TrainingSpec
-    from tepui.training.described import environment_of
 
     further, values = read_settings("sweep", set), parsed_grid(grid or ())
     held_out, retries = further.pop("held_out", 0.1), further.pop("retries", 2)
@@ -102,45 +91,30 @@ def sweep(
     on_shelf = {
         name: further.pop(name) for name in ("device", "logits_in") if name in further
     }
-    if recipe is not None:
-        for name, value in {**job, **further}.items():
-            require(value is None, name, "be left out with a recipe", value)
-        trials = _of_recipe(recipe, size or "small")
-        name = f"{size or 'small'}/{recipe}"
-    elif data is None:
-        raise ValueError(
-            "the name of a figure or table must be given (tepui reproduce --list shows "
-            "all), or --data to sweep over your own"
-        )
-    else:
+    if recipe is None:
         require(size is None, "--size", "go with a recipe", size)
-        of_training = {field.name for field in fields(TrainingSpec)}
-        training = {n: further.pop(n) for n in {*further} & of_training}
-        trials = _own_trials(**job, ensembles=ensembles, training=training)
-        name = f"own/{'-'.join(describe(trials[0])[TITLE].partition('(')[0].split())}"
+        trials, name = searching.own_trials(**job, ensembles=ensembles, further=further)
+    else:
+        for option, value in {**job, **further}.items():
+            require(value is None, option, "be left out with a recipe", value)
+        trials = searching.trials_of(recipe, size or "small")
+        name = f"{size or 'small'}/{recipe}"
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
     execution = replace(IN_SILENCE, **further)
     shelf = Store(store, execution=execution, shared=shared, **on_shelf)
     whole = merged(chain.from_iterable(search.work for search in planned))
-    price = cost(whole, shelf)
-    searched = counted(len(planned), "search", "searches")
-    ensembles_in_words = counted(price.trials, "ensemble")
-    left = counted(price.member_epochs, "member-epoch")
-    console().print(
-        f"{searched}, {ensembles_in_words}, {price.trained} trained, {left} left"
-    )
     if peeks := peeking(trials, values):
         peeked = ", ".join(peeks)
         console().print(f"{peeked} left out: their unlabeled data are test data")
+    plans = {search.label: merged(search.work) for search in planned}
+    console().print(plan_table("search", {**plans, "all": whole}, shelf))
     if dry_run:
-        plans = {search.label: merged(search.work) for search in planned}
-        console().print(plan_table("search", {**plans, "all": whole}, shelf))
         return
     folder = out / name / "+".join(sorted(values))
     free_paths(folder, FILES, overwrite=overwrite)
     check_writable(store)
     check_needs(whole, shelf)
-    with progress_bar(price.steps) as advance:
+    with progress_bar(cost(whole, shelf).steps) as advance:
         outcomes = carry_out_all(
             planned,
             shelf,
@@ -149,28 +123,20 @@ def sweep(
             executor=trains,
             advance=advance,
         )
-    pairs = [*zip(planned, outcomes, strict=True)]
-    environment = environment_of(shelf.device)
-    environment["command"] = with_short_paths(environment["command"])
     about = {
         "recipe": recipe,
         "size": None if recipe is None else size or "small",
         "grid": values,
         "held_out": held_out,
         "ensembles": ensembles,
-        "rule": str(planned[0].criterion),
-        "environment": environment,
-        "searches": [document(*pair) for pair in pairs],
     }
-    contents = {
-        "sweep.json": as_json(seal("sweep", about)),
-        "table.md": "\n".join(_markdown(*pair) for pair in pairs).encode(),
-    }
-    write_files(folder, contents, overwrite=overwrite)
-    for pair in pairs:
-        console().print(_shown(*pair))
+    contents = searching.contents(about, planned, outcomes, shelf)
+    write_files(folder, dict(zip(FILES, contents, strict=True)), overwrite=overwrite)
+    for search, outcome in zip(planned, outcomes, strict=True):
+        headings, rows = searching.cells(search, outcome)
+        console().print(table(search.label, headings, rows, numbers=headings))
     console().print(f"written to {folder}")
-    console().print(f"next: tepui train or compare with {_best(outcomes)}")
+    console().print("next: tepui train or compare with the values that were chosen (*)")
 
 
 def parsed_grid(words: Sequence[str]) -> dict[str, list[Any]]:
@@ -190,124 +156,3 @@ def parsed_grid(words: Sequence[str]) -> dict[str, list[Any]]:
         require(name not in grid, "grid", "name each hyperparameter once", name)
         grid[name] = [plain_value(name, text) for text in texts]
     return grid
-
-
-def _of_recipe(recipe: str, size: Size) -> "list[Trial]":
-    """Return the trials of a recipe that are tested."""
-    from tepui.cli.items import admit_modules
-    from tepui.papers.recipe import Order, Recipe, look_up
-
-    admit_modules([recipe])
-    item, looked_up, panels = look_up(recipe)
-    if not isinstance(looked_up, Recipe):
-        raise ValueError(f"{item} has no methods to vary: it is {looked_up.title}")
-    jobs = looked_up.plan(Order(size, looked_up.panels_at(size, panels)))
-    trials = [job.trial for job in jobs if job.evaluations]
-    require(len(trials) > 0, "recipe", "train and test ensembles", recipe)
-    return trials
-
-
-def _own_trials(
-    data: Any,
-    model: Any,
-    method: Any,
-    members: int | None,
-    epochs: int | None,
-    loss: Any,
-    ensembles: int,
-    training: Mapping[str, Any],
-) -> "list[Trial]":
-    """Return one trial of one's own per repetition, which differ in their seeds."""
-    from tepui.cli.architecture import fitted
-    from tepui.cli.datasets import part
-    from tepui.cli.loss import loss_for
-    from tepui.losses import task_of
-    from tepui.methods import DeepEnsemble
-    from tepui.studies.specifications import Samples, Trial, contents_of, seeds
-    from tepui.training import TrainingSpec
-
-    chosen = DeepEnsemble() if method is None else method.read()
-    rule = "name a method that needs no unlabeled data"
-    require(not chosen.needs_unlabeled, "--method", rule, type(chosen).__name__)
-    train = part(data.read(), train=True)
-    spec = TrainingSpec(
-        method=chosen,
-        epochs=12 if epochs is None else epochs,
-        loss=loss_for(loss, train),
-        **training,
-    )
-    samples = Samples(data.read(), contents=contents_of(train))
-    architecture = None if model is None else model.read()
-    factory = fitted(architecture, train, task_of(spec.loss))
-    count = 3 if members is None else members
-    return [
-        Trial(samples, factory, spec, seeds(number, count))
-        for number in range(ensembles)
-    ]
-
-
-def document(planned: "Search", outcome: "Outcome") -> dict[str, Any]:
-    """Return a search and its outcome ready for JSON."""
-    from tepui.training.described import to_jsonable
-
-    chosen = outcome.chosen
-    return {
-        "label": planned.label,
-        "base": to_jsonable(planned.base),
-        "chosen": None if chosen is None else dict(chosen.values),
-        "cells": [
-            {
-                "values": dict(row.values),
-                "trials": [trial.digest for trial in tried.trials],
-                "diverged": row.diverged,
-                **{n: list(row.scores.get(n, ())) for n in planned.criterion.shown},
-            }
-            for tried, row in zip(planned.combinations, outcome.rows, strict=True)
-        ],
-    }
-
-
-def _best(outcomes: "Sequence[Outcome]") -> str:
-    """Return what searches have found, in words."""
-    rows = [outcome.chosen for outcome in outcomes if outcome.chosen is not None]
-    if len(rows) != 1:
-        return "the values that were chosen"
-    return ", ".join(f"{name} {value}" for name, value in dict(rows[0].values).items())
-
-
-def _headings(planned: "Search") -> list[str]:
-    names = planned.combinations[0].values
-    return [*names, *planned.criterion.shown, "n", "chosen"]
-
-
-def _cells(row: "Row", planned: "Search", outcome: "Outcome") -> list[str]:
-    shown = planned.criterion.shown
-    scores = [_score(row.scores.get(name, ())) for name in shown]
-    if row.diverged:
-        scores[0] = "diverged"
-    count = len(row.scores.get(shown[0], ()))
-    mark = "*" if row is outcome.chosen else ""
-    return [*map(str, row.values.values()), *scores, str(count), mark]
-
-
-def _score(values: Sequence[float | None]) -> str:
-    from tepui.studies import estimate
-
-    score = estimate(values)
-    if not score.count:
-        return ""
-    error = f" ± {score.error:.4f}" if score.count > 1 else ""
-    return f"{score.mean:.4f}{error}"
-
-
-def _markdown(planned: "Search", outcome: "Outcome") -> str:
-    from tepui.papers.writing import as_markdown
-
-    rows = [_cells(row, planned, outcome) for row in outcome.rows]
-    return f"## {planned.label}\n\n{as_markdown(_headings(planned), rows)}"
-
-
-def _shown(planned: "Search", outcome: "Outcome") -> "Table":
-    headings = _headings(planned)
-    rows = (_cells(row, planned, outcome) for row in outcome.rows)
-    return table(planned.label, headings, rows, numbers=headings)

@@ -190,7 +190,7 @@ def test_data_that_changed_are_trained_on_again(place, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["sweep", "--grid", "rho=1"], "the name of a figure or table must be given"),
+        (["sweep", "--grid", "rho=1"], "--data must be given, or the name of a figure"),
         (
             ["sweep", *GRID, "--data", "Digits"],
             "data must be left out with a recipe",

@@ -10,6 +10,7 @@ from tepui.core.checks import require
 
 if TYPE_CHECKING:
     from tepui.ensembles.ensemble import Ensemble
+    from tepui.metrics import Calibration
     from tepui.studies.calibration_gain import Gain
 
 EXAMPLES = (
@@ -88,7 +89,7 @@ def calibrate(
     alone = "stand alone, since it takes back what other options learn"
     require(not (remove and wanted), "--remove", alone, remove)
     learns = method != "none" or coverage is not None or detectors
-    rule = "go with --coverage or --detectors if it is none"
+    rule = "go with --coverage or --detectors if it is none (see --remove)"
     require(learns, "--method", rule, method)
     rule = "go with --coverage"
     require(score is None or coverage is not None, "--score", rule, score)
@@ -111,6 +112,11 @@ def calibrate(
     rule = f"be given for the task {str(task)!r}, to make intervals"
     require(bool(chosen or coverage or detectors), "--coverage", rule, coverage)
     how: dict[str, Any] = {"batch_size": further.batch_size, "workers": further.workers}
+    said = (
+        ["calibration of before dropped"] if ensemble.calibration and not chosen else []
+    )
+    if ensemble.conformity is not None and coverage is None:
+        said.append("conformal sets or intervals of before dropped")
     ensemble.calibration = None
     if held_out == "validation":
         unseen = datasets.held_out_part(named, run, ensemble.extractor)
@@ -118,13 +124,12 @@ def calibrate(
         unseen = datasets.tested_part(named, run)
     known = ensemble.preparation
     whole = held = for_sets = unseen if known is None else known.dataset(unseen)
-    said: list[str] = []
     if chosen is not None:
         if coverage is not None:
             held, for_sets = split(held, 0.5, seed=0)
-        ensemble.calibrate(held, chosen, rule=further.rule, **how)
+        fitted = ensemble.calibrate(held, chosen, rule=further.rule, **how)
         said.append(f"{chosen} calibration on {counted(length(held), 'sample')}")
-        said += _gained(gain_of(ensemble, held, further.rule, how))
+        said += _gained(gain_of(ensemble, held, further.rule, how), fitted)
     if coverage is not None:
         ensemble.conformal(for_sets, coverage, score, rule=further.rule, **how)
         said.append(f"coverage {coverage:g} on {counted(length(for_sets), 'sample')}")
@@ -143,7 +148,7 @@ def calibrate(
     console().print(f"next: tepui {then}{again}")
 
 
-def _gained(gain: "Gain") -> Iterator[str]:
+def _gained(gain: "Gain", fitted: "Calibration") -> Iterator[str]:
     """Yield the scores before and after, and whether a calibration does good.
 
     ECE over few samples is rough; what samples that were not fitted on say counts.
@@ -153,7 +158,9 @@ def _gained(gain: "Gain") -> Iterator[str]:
         f"{before.nll:.4f} → {after.nll:.4f}",
         f"{before.ece:.4f} → {after.ece:.4f}",
     )
-    yield f"NLL {nll}, ECE {ece} on these samples"
+    divisor = getattr(fitted, "divisor", None)
+    found = "" if divisor is None else f"temperature {float(divisor):.3g}: "
+    yield f"{found}NLL {nll}, ECE {ece} on these samples"
     ends = f"95 % interval {change.low:+.4f} to {change.high:+.4f}"
     if change.count > 1:
         yield f"NLL of samples not fitted on changes by {change.mean:+.4f}, {ends}"

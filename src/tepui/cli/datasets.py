@@ -74,7 +74,7 @@ def data_for(data: Data | None, run: Path) -> Data:
     if (extractor := extractor_of_comparison(run)) is not None:
         raise ValueError(
             f"RUN must be a whole ensemble, got {run}, whose members are heads alone: "
-            f"train what you want to use by --extractor {shlex.quote(extractor)}"
+            f"train what to use by tepui train --extractor {shlex.quote(extractor)}"
         )
     if data is not None:
         return data

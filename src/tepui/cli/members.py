@@ -112,7 +112,11 @@ def extractor_and_head(
     """Return the extractor, and what makes heads for its features."""
     run, architecture = _run_in(named)
     if run is not None and architecture is None:
-        split = split_last_layers(load(run).members[0])
+        try:
+            split = split_last_layers(load(run).members[0])
+        except ValueError as error:  # such as members of a class of their own
+            rule = f"be {named}:mypackage.Net to name the class of its members"
+            raise ValueError(f"--extractor must {rule}, or: {error}") from error
         front, chosen = split.extractor, model or partial(split.tail, fresh=True)
     else:
         front = frozen(front_named(named, data)().eval())

@@ -230,11 +230,14 @@ def _without(samples: ImageFiles, left_out: Collection[Path]) -> ImageFiles:
     return samples.subset(rows) if left_out else samples
 
 
-def unfamiliar_rows(shards: ShardedPredictions, level: float) -> list[str]:
-    """Return how many rows look unlike the training data, in words."""
+def unfamiliar_rows(shards: ShardedPredictions, level: float, run: Path) -> list[str]:
+    """Return how many rows look unlike the training data, or how to know, in words."""
     by = shards.unfamiliarity_by
     if not by:
-        return ["which rows look unlike the training data: tepui calibrate lets it say"]
+        what = "which rows look unlike the training data"
+        kept = datasets.recorded_training(run).get("validation") is not None
+        held_out = "" if kept else " --held-out test"
+        return [f"to learn {what}: tepui calibrate {run}{held_out}"]
     shares, objecting = [], torch.zeros(len(by), dtype=torch.long)
     for part in shards.shards():
         shares.append(part["unfamiliarity"].clone())

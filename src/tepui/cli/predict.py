@@ -127,7 +127,7 @@ def predict(
         level=level,
         overwrite=True,
     )
-    said += samples_of.unfamiliar_rows(shards, level)
+    said += samples_of.unfamiliar_rows(shards, level, run)
     shutil.rmtree(parts)
     of = " for the test data of the run" if inputs is None and data is None else ""
     console().print(f"{counted(shards.samples, 'prediction')}{of} written to {out}")

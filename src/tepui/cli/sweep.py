@@ -75,6 +75,7 @@ def sweep(
     from tepui.cli.further import read_settings
     from tepui.cli.plan import plan_table, progress_bar, workers_for
     from tepui.cli.training import trackers_named
+    from tepui.core.counted import counted
     from tepui.core.replacing import check_writable
     from tepui.papers.reproduce import check_needs, cost
     from tepui.papers.writing import free_paths, write_files
@@ -103,18 +104,24 @@ def sweep(
     execution = replace(IN_SILENCE, **further)
     shelf = Store(store, execution=execution, shared=shared, **on_shelf)
     whole = merged(chain.from_iterable(search.work for search in planned))
+    price = cost(whole, shelf)
+    console().print(
+        f"{counted(len(planned), 'search', 'searches')}, "
+        f"{counted(price.trials, 'ensemble')}, {price.trained} trained, "
+        f"{counted(price.member_epochs, 'member-epoch')} left"
+    )
     if peeks := peeking(trials, values):
         peeked = ", ".join(peeks)
         console().print(f"{peeked} left out: their unlabeled data are test data")
-    plans = {search.label: merged(search.work) for search in planned}
-    console().print(plan_table("search", {**plans, "all": whole}, shelf))
     if dry_run:
+        plans = {search.label: merged(search.work) for search in planned}
+        console().print(plan_table("search", {**plans, "all": whole}, shelf))
         return
     folder = out / name / "+".join(sorted(values))
     free_paths(folder, FILES, overwrite=overwrite)
     check_writable(store)
     check_needs(whole, shelf)
-    with progress_bar(cost(whole, shelf).steps) as advance:
+    with progress_bar(price.steps) as advance:
         outcomes = carry_out_all(
             planned,
             shelf,

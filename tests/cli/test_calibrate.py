@@ -35,7 +35,7 @@ def test_what_the_run_held_out_calibrates_it(run, tmp_path, capsys):
     before = tepui.load(run)
     main(["calibrate", str(run), "--coverage", "0.8", "--score", "aps"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "temperature calibration on 215 samples NLL" in said
+    assert "temperature calibration on 215 samples temperature " in said
     assert "coverage 0.8 on 216 samples" in said
     _, held = split(Digits(), 0.3, seed=0)
     for_calibration, for_sets = split(held, 0.5, seed=0)

@@ -360,7 +360,6 @@ def _a_run(tmp_path, monkeypatch):
 def test_features_have_no_corruptions(command, capsys):
     said = refused([*command, *FEATURES], capsys)
     assert "dataset must be images" in said
-    assert "corruptions=none" in said
 
 
 @pytest.mark.usefixtures("_a_run")
@@ -500,7 +499,6 @@ def test_a_run_stops_where_it_is_told_and_goes_on(tmp_path, capsys):
     main(["train", "--resume", *out])
     said = capsys.readouterr().out
     assert "trained 2 members" in said
-    assert re.search(r"time: \d+\.\d s: \w+ing \d+ %, ", said)
 
 
 @pytest.mark.slow

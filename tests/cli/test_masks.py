@@ -64,7 +64,7 @@ def test_methods_are_compared_on_pixels_without_sharpness(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "--model must be given for masks, such as mypackage.make_net, whose"),
+        ([], "--model must be given for what is no image"),
         (
             [*MODEL, "--augment", "HorizontalFlip", "RandomCrop"],
             "augment must leave pixels where they are, since targets of pixels do not "

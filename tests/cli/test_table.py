@@ -75,16 +75,6 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
     (table / "new.csv").write_text("age,city\n40,Oslo\n50,Rome\n")
     capsys.readouterr()
     main(["predict", "run", "new.csv", "--out", "out.csv"])
-    told = said(capsys)
-    assert (
-        "answers are in the target's unit; in its square: aleatoric and epistemic, "
-        "variances (std is the root of their sum)"
-    ) in told
-    assert (
-        "lower_0.9 and upper_0.9: 90 % by the noise that the members predict "
-        "conformal_lower_0.8 and conformal_upper_0.8: 80 % by the held-out data of "
-        "tepui calibrate"
-    ) in told
     for row, truth in zip(answers("out.csv"), (320_000, 350_000), strict=True):
         assert float(row["mean"]) == pytest.approx(truth, rel=0.05)
         assert float(row["lower_0.9"]) < float(row["mean"]) < float(row["upper_0.9"])
@@ -239,7 +229,7 @@ def test_a_comparison_needs_no_further_option(table, capsys):
         ),
         (
             "Table(path=my.csv, target=price, ignore=[name])",
-            "--loss must be given for numbers to predict: --loss MSE, --loss GaussianN",
+            "--loss must be given for numbers to predict, such as MSE or GaussianN",
         ),
     ],
 )

@@ -50,8 +50,6 @@ def test_sharpness_is_not_measured_on_a_table_of_other_rows(run, tmp_path, capsy
 def test_what_predict_says_to_type_works(run, capsys):
     main(["predict", run, "--out", "first.csv"])
     told = said(capsys)
-    variance = "epistemic, the variance over members (std is its root)"
-    assert f"answers are in the target's unit; in its square: {variance}" in told
     words = re.search(r"tepui (calibrate .*?) next:", told)[1]
     assert words == "calibrate run --coverage 0.9 --held-out test"
     main(shlex.split(words))
@@ -64,25 +62,6 @@ def test_detectors_of_numbers_are_refused(run, capsys):
         main(["calibrate", run, "--detectors", "--held-out", "test"])
     error = capsys.readouterr().err
     assert "must choose between classes for detectors of features" in error
-
-
-def test_the_way_to_detectors_works_for_a_run_that_held_nothing_out(run, capsys):
-    classes = ["--data", "Table(path=sold.csv, target=sold)"]
-    rows = [f"{30 + n},{'yn'[n % 2]}" for n in range(60)]
-    Path("sold.csv").write_text("\n".join(["size,sold", *rows]))
-    main(["train", *classes, *HOW[2:], "--out", "classes"])
-    main(["calibrate", "classes", "--held-out", "test"])
-    main(["predict", "classes", "--out", "first.csv"])
-    told = said(capsys)
-    words = re.search(r"far out too: tepui (calibrate .*? --detectors)", told)[1]
-    assert words == "calibrate classes --held-out test --detectors"
-    main(shlex.split(words))
-    said(capsys)
-    main(["predict", "classes", "--out", "second.csv"])
-    told = said(capsys)
-    assert "unlike the training data (level 0.99" in told
-    assert "--detectors" not in told
-    assert "next: look at unfamiliar rows and" in told
 
 
 @pytest.fixture
@@ -105,7 +84,7 @@ def test_another_table_is_a_shift_read_by_the_rows_of_the_run(run, elsewhere):
 
 def test_all_rows_of_another_table_are_tested_on(run, elsewhere, capsys):
     main(["evaluate", run, "--data", "Table(path=town.csv)"])
-    assert "tested on 10 samples, all of the table" in said(capsys)
+    assert "run: 10 samples" in said(capsys)
     expected = tepui.evaluate(tepui.load(run), elsewhere).clean
     assert found_in(run)["clean"]["rmse"] == expected.rmse
 
@@ -153,11 +132,10 @@ def test_a_comparison_of_tables_takes_another_as_a_shift(run, elsewhere, capsys)
 
 
 def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
-    Path("copy.csv").write_bytes(Path("flats.csv").read_bytes())
     few = ["--members", "2", "--epochs", "1", "--ensembles", "1", "--out", "out"]
     for words in (["evaluate", run], ["compare", *DATA, "--loss", "MSE", *few]):
         with pytest.raises(SystemExit):
-            main([*words, "--shifted", "own=Table(path=copy.csv)"])
+            main([*words, "--shifted", "own=Table(path=flats.csv)"])
         message = "--shifted own must be other data than members learn from, got"
         assert message in capsys.readouterr().err
 
@@ -194,14 +172,13 @@ def test_a_table_is_no_shift_of_other_data(elsewhere, capsys):
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare"])
-def test_noise_for_a_table_is_refused_with_what_can_be_named(run, command, capsys):
+def test_noise_for_a_table_is_refused(run, command, capsys):
     words = {"evaluate": [run], "compare": [*DATA, *HOW, "--out", "both"]}[command]
     with pytest.raises(SystemExit):
         main([command, *words, "--ood", "noise=UniformNoise"])
     error = capsys.readouterr().err
     rule = "--ood noise must be data in the form of the test data, which are no images"
-    assert f"{rule} (such as noise='ArrayFile(path=FILE.npz)', of which x_test" in error
-    assert "got 'UniformNoise'" in error
+    assert f"{rule}, got 'UniformNoise'" in error
 
 
 def test_rows_as_an_array_file_are_unfamiliar_data_of_a_table(run, capsys):

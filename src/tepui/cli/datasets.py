@@ -81,9 +81,9 @@ def data_for(data: Data | None, run: Path) -> Data:
     if (own := remembered(run, "data")) is not None:
         return own
     name = _recorded(run).get("class")
-    rule = f"be given, since {run} " + (
-        f"was trained on {name}" if name else "does not say what it was trained on"
-    )
+    why = f"{run} was trained on {name}"
+    why = why if name else "nothing says what members were trained on"
+    rule = f"be given, since {why}"
     require(name == datasets.Digits.__name__, DATA, rule, None)
     return datasets.Digits
 

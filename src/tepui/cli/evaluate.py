@@ -144,7 +144,6 @@ def evaluate(
                 Keeping(folder, Asked("evaluate", {"data": data})).keep()
     evaluation = asked.evaluated(functions, detectors, further, exchange)
     if exchange.writer:
-        terminal.print(f"{folder}: {evaluation}")
         for line in asked.keep(evaluation, before, changed, further.logits_in):
             terminal.print(line)
         terminal.print(f"next: tepui report {folder} --open")

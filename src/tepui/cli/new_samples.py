@@ -235,9 +235,13 @@ def unfamiliar_rows(shards: ShardedPredictions, level: float, run: Path) -> list
     by = shards.unfamiliarity_by
     if not by:
         what = "which rows look unlike the training data"
-        kept = datasets.recorded_training(run).get("validation") is not None
-        held_out = "" if kept else " --held-out test"
-        return [f"to learn {what}: tepui calibrate {run}{held_out}"]
+        numbers = shards.task not in ("classification", "multi_label")
+        if shards.task == "unknown" or (numbers and shards.members == 1):
+            return [f"{what} cannot be told"]
+        options = " --coverage 0.9" if numbers else ""
+        if datasets.recorded_training(run).get("validation") is None:
+            options += " --held-out test"
+        return [f"to learn {what}: tepui calibrate {run}{options}"]
     shares, objecting = [], torch.zeros(len(by), dtype=torch.long)
     for part in shards.shards():
         shares.append(part["unfamiliarity"].clone())

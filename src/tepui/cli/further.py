@@ -252,7 +252,7 @@ def read_settings(command: str, words: Sequence[Text] | None) -> dict[str, Any]:
             said = not_among("set", [name], known)
             raise ValueError(f"{said}; tepui settings explains them")
         require(bool(equals and text), name, "be given a value: --set NAME=VALUE", word)
-        plain = text in ("None", "none") or name not in KINDS
+        plain = text == "None" or name not in KINDS
         value = (
             plain_value(name, text)
             if plain

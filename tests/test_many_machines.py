@@ -78,7 +78,10 @@ def test_the_command_of_the_page_for_two_machines(tmp_path, numbered):
     words += BY_NUMBER if numbered else [*instead, "--local-addr=127.0.0.1"]
     trained = [*command.split(), *BRIEFLY]
     on_two_nodes([*words, "-m", "tepui", *trained], tmp_path)
-    main([*trained, "--out", str(tmp_path / "one"), "--set", "progress=none"])
+    alone = [
+        str(tmp_path / "one") if word == "runs/eight" else word for word in trained
+    ]
+    main([*alone, "--set", "progress=none"])
     runs = [tmp_path / "runs" / "eight", tmp_path / "one"]
     files = [run / "ensemble.safetensors" for run in runs]
     assert_same_bits(*(read_tensors(file, "ensemble")[0] for file in files))

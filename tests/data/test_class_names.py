@@ -129,11 +129,11 @@ def test_the_command_line_knows_the_classes_of_a_run(tmp_path, capsys):
         shutil.copytree(tmp_path / name / "train", tmp_path / name / "test")
 
     def of(name):
-        return ["--data", "ImageFolder", "--data.path", str(tmp_path / name)]
+        return ["--data", f"ImageFolder(path={tmp_path / name})"]
 
     out = tmp_path / "run"
-    how = ["--model", "MLP", "--model.in_features", "192", "--members", "2"]
-    how += ["--epochs", "1", "--quiet", "--out", str(out)]
+    how = ["--model", "MLP(in_features=192)", "--members", "2", "--epochs", "1"]
+    how += ["--out", str(out), "--set", "progress=none"]
     main(["train", *of("pets"), *how])
     config = json.loads((out / "run.json").read_text())["config"]
     assert config["data"]["classes"] == sorted(PETS)

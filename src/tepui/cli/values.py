@@ -62,7 +62,7 @@ def checked(written: str, kind: str, *, typed: bool = True) -> Text:
         >>> checked("SMA(rho=0.1)", "method")
         Traceback (most recent call last):
         ValueError: method must be one of A2D, DeepEnsemble, DivDis, GSAM, SAM, SED, \
-SharpBalance, got 'SMA' (did you mean 'SAM'?)
+SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
     """
     text = Text(written, kind, typed)
     tree = parsed(text, kind, own=typed)

@@ -345,7 +345,7 @@ def test_paths_are_shown_whole_only_where_asked(tmp_path, monkeypatch):
     assert str(tmp_path) not in short
     assert "private" not in short
     whole = write_report(shown(made), tmp_path, whole_paths=True).read_text()
-    assert command in whole
+    assert command in unescape(whole)
 
 
 def test_every_command_that_made_a_comparison_repeats_it():

@@ -210,6 +210,16 @@ start_at, got 'rh' (did you mean 'rho'?)
     return _of_kind(parsed(text, kind, own=own), kind, own)
 
 
+def read_argument(text: str, name: str) -> Any:
+    """Return what a text says of an argument of any kind, by the table alone.
+
+    Example:
+        >>> read_argument("(64, 'auto', [SAM(rho=0.1)])", "hidden")[0]
+        64
+    """
+    return _argument(parsed(text, name), name, None, own=False)
+
+
 def imported(path: str, argument: str) -> Any:
     """Import what a person named by its path, as ``python -m`` would find it.
 

@@ -80,7 +80,8 @@ def _told(words: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> list
 def _alike(value: Any) -> Any:
     """Return a value with what it deals to members in one order."""
     dealt = lists_of(value) if is_dataclass(value) else {}
-    return replace(value, **{n: tuple(sorted({*v})) for n, v in dealt.items()})
+    alike = {name: tuple(sorted({*values})) for name, values in dealt.items()}
+    return replace(value, **alike) if alike else value
 
 
 def _name(value: Any) -> str:

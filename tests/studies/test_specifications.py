@@ -43,6 +43,8 @@ CHANGES = {
     "keep": "best",
     "accumulate": 2,
     "clip_norm": 1.0,
+    "ema": 0.9,
+    "part_at": 1,
     "average": 0.25,
     "loss": CrossEntropy(label_smoothing=0.1),
     "prune": Prune(sparsity=0.5),
@@ -193,7 +195,7 @@ def test_a_script_and_its_workers_agree_on_names():
 def test_classes_of_tepui_keep_their_plain_names():
     about = document(TRIAL)
     assert about["class"] == "Trial"
-    assert about["data"]["dataset"] == "Digits"
+    assert about["data"]["dataset"] == {"class": "Digits"}
     assert about["model"]["class"] == "MLP"
 
 

@@ -85,4 +85,4 @@ def _alike(value: Any) -> Any:
 
 
 def _name(value: Any) -> str:
-    return written(value).partition("(")[0]
+    return written(value).partition("(")[0].rpartition(".")[2]

@@ -223,7 +223,7 @@ def test_a_short_result_is_not_of_its_size():
 
 
 # Names of all that these figures and tables train at small size, and of the tests, as
-# stores have them. They are digests of documents that hold every field and write a class
+# stores have them: digests of documents that hold every field and write a class
 # as ``{"class": name}``: another form of the document, or a new field, changes them.
 STORED = {
     "sharpbalance/figure5": "5ab4eba6fcef",

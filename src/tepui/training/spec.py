@@ -12,6 +12,7 @@ from typing import Any, Literal, final
 
 import torch
 
+from tepui.core.agreement import leaves
 from tepui.core.checks import require
 from tepui.core.members import for_member, lists_of
 from tepui.core.spec import document, written
@@ -133,8 +134,9 @@ class TrainingSpec:
         for name in ("accumulate", "virtual_shards"):
             value = getattr(self, name)
             require(value == 1 or not coupled, name, rule, value)
-        for name, value in vars(self).items():
-            _check_finite(name, document(value))
+        for name, value in leaves(document(self)):
+            finite = not isinstance(value, float) or math.isfinite(value)
+            require(finite, name, "be finite", value)
         self._check_augment()
 
     @property
@@ -299,18 +301,6 @@ def _takes_two(loss: Loss) -> bool:
     except ValueError:  # written in C
         return True
     return True
-
-
-def _check_finite(name: str, value: Any) -> None:
-    """Require every number that a run folder would record to be finite."""
-    if isinstance(value, float):
-        require(math.isfinite(value), name, "be finite", value)
-    elif isinstance(value, dict):
-        for inner, item in value.items():
-            _check_finite(inner, item)
-    elif isinstance(value, list):
-        for item in value:
-            _check_finite(name, item)
 
 
 def _called(method: object) -> str:

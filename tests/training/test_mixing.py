@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import tepui
+from tepui.core.spec import document
 from tepui.data import (
     Arrays,
     AugMix,
@@ -21,7 +22,6 @@ from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, jensen_shannon
 from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, DivDis, SharpBalance
 from tepui.training import TrainingSpec
 from tepui.training.batches import source_of
-from tepui.training.described import to_jsonable
 from tepui.training.slot_runner import SlotRunner
 from training.cases import (
     CLASSES,
@@ -409,6 +409,6 @@ def test_pixels_are_mixed_with_their_labels():
 
 def test_nothing_of_the_spec_changes_without_them():
     """What was described before they existed keeps its description."""
-    said = to_jsonable(TrainingSpec(method=SAM(), epochs=1, augment=[RandomCrop()]))
+    said = document(TrainingSpec(method=SAM(), epochs=1, augment=[RandomCrop()]))
     assert said["augment"] == [{"class": "RandomCrop", "padding": 4, "fill": 0.0}]
     assert "consistency" not in said["loss"]

@@ -11,12 +11,12 @@ from torch import nn
 import data_parallel_cases as cases
 import tepui
 from tepui.core.seeding import derive
+from tepui.core.spec import document
 from tepui.data.arrays import Arrays, Batch, Division
 from tepui.losses import cross_entropy
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.training import TrainingSpec
 from tepui.training.batches import BatchSplit
-from tepui.training.described import to_jsonable
 from tepui.training.passes import MemberPasses
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import member_step
@@ -241,7 +241,7 @@ def test_divided_batches_hold_both_kinds_for_every_shard():
 
 def test_one_shard_is_named_nowhere_and_others_are_by_all(tmp_path):
     def spec(**options):
-        return to_jsonable(TrainingSpec(method=SAM(), epochs=1, **options))
+        return document(TrainingSpec(method=SAM(), epochs=1, **options))
 
     new = {"virtual_shards", "perturbation", "batch_norm"}
     assert not new & spec().keys()

@@ -101,7 +101,7 @@ def evaluate(
     from tepui.cli.tested import check_unseen, learned_from, tested_data
     from tepui.core.replacing import check_writable
     from tepui.core.storage import read_document, write_document
-    from tepui.data.fingerprint import fingerprint, same_data
+    from tepui.data.identity import fingerprint, same_data
     from tepui.data.preparation import preparation_of
     from tepui.data.shifts import Shifts
     from tepui.evaluation.adding import (
@@ -296,7 +296,7 @@ def _changed(
 ) -> set[str]:
     """Return in what an earlier evaluation differs from the one that is asked for."""
     from tepui.core.agreement import differences
-    from tepui.training.described import data_identity
+    from tepui.data.identity import data_identity
 
     if before is None:
         return set()

@@ -93,7 +93,7 @@ def sweep(
     from tepui.studies.sweep import peeking, searches
     from tepui.studies.sweep import sweep as carry_out_all
     from tepui.training import TrainingSpec
-    from tepui.training.described import environment_of
+    from tepui.training.environment import environment_of
 
     further, values = read_settings("sweep", set), parsed_grid(grid or ())
     held_out, retries = further.pop("held_out", 0.1), further.pop("retries", 2)
@@ -248,12 +248,12 @@ def _own_trials(
 
 def document(planned: "Search", outcome: "Outcome") -> dict[str, Any]:
     """Return a search and its outcome ready for JSON."""
-    from tepui.training.described import to_jsonable
+    from tepui.core import spec
 
     chosen = outcome.chosen
     return {
         "label": planned.label,
-        "base": to_jsonable(planned.base),
+        "base": spec.document(planned.base),
         "chosen": None if chosen is None else dict(chosen.values),
         "cells": [
             {

@@ -12,9 +12,9 @@ from tepui.cli.remembered import kind_of, options_given, remembered
 from tepui.cli.same_source import same_source
 from tepui.core.checks import require
 from tepui.data import Table, prepared_like
+from tepui.data.identity import data_identity
 from tepui.data.loading import length
 from tepui.modules.features import cached_features
-from tepui.training.described import data_identity
 from tepui.training.inputs import divided
 from tepui.training.run_folder import RunFolder
 

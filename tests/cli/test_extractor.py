@@ -211,7 +211,7 @@ def test_heads_on_a_run_of_ones_own_model(guest, tmp_path, capsys):
     main(["evaluate", str(out), "--extractor", named, *FLAT])
     with pytest.raises(SystemExit):
         main(["train", "--extractor", str(guest), *SHORT, "--out", str(tmp_path / "x")])
-    assert f"--extractor must be written {guest}:" in capsys.readouterr().err
+    assert f"--extractor must be {guest}:mypackage.Net" in capsys.readouterr().err
 
 
 def _body():

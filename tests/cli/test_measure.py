@@ -147,7 +147,7 @@ def test_a_run_on_other_data_is_not_measured_on_digits(tmp_path, capsys):
     tepui.fit(ensemble, data, out=run, **how)
     with pytest.raises(SystemExit):
         measured(tmp_path / "out", run)
-    assert "was trained on Arrays, which lie in no file" in capsys.readouterr().err
+    assert "was trained on Arrays" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -170,7 +170,6 @@ def test_what_is_measured_of_a_run_stands_on_its_page(tmp_path, capsys):
     main(["measure", str(run), *data, *words, "--samples", "10"])
     said = " ".join(capsys.readouterr().out.split())
     assert "next: tepui report" in said
-    assert said.endswith("which shows these too")
     main(["measure", str(run), *data, "--what", "diversity"])
     found = read_document(run / "measure-001" / "measure.json", "measures")
     second = read_document(run / "measure-002" / "measure.json", "measures")
@@ -189,15 +188,3 @@ def test_what_is_measured_of_a_run_stands_on_its_page(tmp_path, capsys):
     assert f"disagreement {second['diversity']['disagreement']:.4g}" in seen
     nlls = [f"{nll:.4g}" for nll in second["diversity"]["member_nlls"]]
     assert f"member nlls {' '.join(nlls)}" in seen
-
-
-def test_measures_elsewhere_are_not_said_to_be_shown(tmp_path, capsys):
-    run = tmp_path / "run"
-    tepui.Ensemble.build(lambda: ConvNet(width=2), members=2).save(run)
-    data = ("--data", "Digits")
-    main(["evaluate", str(run), *data, "--corruptions", "none"])
-    measured(run / "mine", run, *data, "--what", "diversity")
-    said = " ".join(capsys.readouterr().out.split())
-    assert said.endswith("which shows what lies in its folders measure-*")
-    main(["report", str(run)])
-    assert ">Measures<" not in (run / "report.html").read_text()

@@ -127,7 +127,7 @@ def test_a_run_alone_predicts_its_own_test_data(run, tmp_path, monkeypatch, caps
         "360 predictions for the test data of the run written to predictions.csv "
         f"to learn which rows look unlike the training data: tepui calibrate {run} "
         "--held-out test "
-        "next: look at the rows of the lowest confidence in predictions.csv first"
+        "next: look at unfamiliar and uncertain rows in predictions.csv first"
     )
     labels = [int(row["prediction"]) for row in rows(tmp_path / "predictions.csv")]
     test = tepui.data.Digits(train=False)
@@ -277,10 +277,10 @@ def test_the_level_of_the_help_is_that_of_the_library():
     assert signature(predict).parameters["level"].default == LEVEL
 
 
-def test_the_table_of_an_evaluation_names_each_member(run, capsys):
+def test_an_evaluation_is_printed_with_each_member(run, capsys):
     main(["evaluate", str(run), "--corruptions", "none"])
     shown = capsys.readouterr().out
-    for text in ("accuracy, clean", "nll, clean", "mistakes"):
+    for text in ("member accuracies", "member nlls", "mistakes"):
         assert text in shown
 
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from PIL import Image
 
+from tepui.cli.asked import remembered
 from tepui.cli.main import main
-from tepui.cli.remembered import remembered
 from tepui.core.storage import write_document
 from tepui.studies.recorded_options import FILE, KIND
 
@@ -71,7 +71,7 @@ def test_data_are_remembered_with_their_options(photos, here, monkeypatch, capsy
     monkeypatch.chdir(here / "elsewhere")
     run = str(here / "run")
     main(["evaluate", run, "--corruptions", "none"])
-    assert "2 classes" in capsys.readouterr().out
+    assert "recall by class" in capsys.readouterr().out
     main(["calibrate", run, "--method", "none", "--coverage", "0.5"])
     main(["measure", run, "--what", "diversity", "--out", "measured"])
     recorded = json.loads((here / "run" / FILE).read_text())["options"]["data"]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tepui.cli.folders import check_run, check_there, runs_below
 from tepui.cli.main import main
-from tepui.cli.runs_named import check_run, check_there, runs_below
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def test_a_folder_of_runs_names_those_inside(command, runs, capsys):
     with pytest.raises(SystemExit):
         main([command, "runs/flat"])
     assert (
-        "runs/flat is not a run but holds 3 runs: runs/flat/a, runs/flat/b, "
-        "runs/flat/deep/c; name one of them"
+        "runs/flat is not a run but holds some: runs/flat/a, runs/flat/b, "
+        "runs/flat/deep/c"
     ) in capsys.readouterr().err
 
 

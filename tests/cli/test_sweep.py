@@ -6,7 +6,7 @@ import pytest
 
 from data_layouts import picture
 from tepui.cli.main import main
-from tepui.cli.sweep import document
+from tepui.cli.searching import document
 from tepui.data import Digits
 from tepui.methods import SAM
 from tepui.models import MLP
@@ -190,7 +190,7 @@ def test_data_that_changed_are_trained_on_again(place, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["sweep", "--grid", "rho=1"], "the name of a figure or table must be given"),
+        (["sweep", "--grid", "rho=1"], "--data must be given, or the name of a figure"),
         (
             ["sweep", *GRID, "--data", "Digits"],
             "data must be left out with a recipe",

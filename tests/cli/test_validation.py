@@ -1,8 +1,6 @@
 """Validation data that the command line names: a share, or data of their own."""
 
 import json
-import os
-import shutil
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,9 +10,8 @@ import torch
 from torch.utils.data import Dataset
 
 from data_layouts import picture
+from tepui.cli.datasets import same_source, validation_data
 from tepui.cli.main import main
-from tepui.cli.same_source import same_source
-from tepui.cli.validation import validation_data
 from tepui.data import CIFAR10, CIFAR100, MRPC, ArrayFile, Digits, ImageFolder, Table
 from tepui.training.run_folder import RunFolder
 
@@ -35,7 +32,6 @@ def tables(tmp_path, monkeypatch):
     """Two files of rows, the later ones of another mean."""
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "train.csv", 60, 0)
-    write_rows(tmp_path / "copy.csv", 60, 0)
     write_rows(tmp_path / "later.csv", 30, 0.5)
 
 
@@ -96,7 +92,6 @@ OTHER = "--validation must be other data than --data"
         ("1.5", "validation must be a share in (0, 1), got 1.5"),
         ("Table(path=train.csv, target=sold)", OTHER),
         ("Table(path=./train.csv, target=sold, ignore=[color])", OTHER),
-        ("Table(path=copy.csv, target=sold)", OTHER),
         (
             "Table(path=later.csv, target=sold, missing=fill)",
             "--validation: missing must be left out: columns are read as the run's own",
@@ -177,47 +172,6 @@ def test_a_part_of_a_folder_of_images_is_no_other_data(tmp_path):
         assert same_source(whole, inside)
     assert not same_source(partial(ImageFolder, path="photos/val"), whole)
     assert not same_source(inside, partial(ImageFolder, path="photos/train"))
-
-
-@pytest.mark.parametrize("way", [os.link, shutil.copyfile])
-def test_hard_links_and_copies_are_no_other_data(way, tmp_path):
-    for part in ("train", "test"):
-        for name in ("cat", "dog"):
-            picture(Path("photos", part, name, "1.png"), (9, len(part), len(name)))
-            Path("again", part, name).mkdir(parents=True)
-            file = Path(part, name, "1.png")
-            way(Path("photos", file), Path("again", file))
-    way("train.csv", "again.csv")
-    whole, table = partial(ImageFolder, path="photos"), partial(Table, path="train.csv")
-    for place in ("again", "again/train", "again/test"):
-        assert same_source(partial(ImageFolder, path=place), whole)
-    assert same_source(partial(Table, path="again.csv"), table)
-    inside = partial(ImageFolder, path="again/train")
-    assert not same_source(inside, partial(ImageFolder, path="photos/test"))
-    assert not same_source(partial(ArrayFile, path="again.csv"), table)
-
-
-def test_a_copy_with_more_or_fewer_files_is_no_other_data(tmp_path):
-    for number in range(3):
-        picture(Path("photos", "cat", f"{number}.png"), (9, number, 0))
-    shutil.copytree("photos", "again")
-    whole, again = (partial(ImageFolder, path=name) for name in ("photos", "again"))
-    for name in (".DS_Store", "cat/.hidden.png", "cat/Thumbs.db"):
-        Path("again", name).write_bytes(b"nothing to see")
-    assert same_source(again, whole)
-    Path("again/cat/1.png").unlink()
-    assert same_source(again, whole)
-    assert same_source(whole, again)
-    picture(Path("again/cat/2.png"), (9, 200, 0))
-    assert not same_source(again, whole)
-
-
-def test_files_of_one_size_are_told_apart_by_what_they_hold():
-    changed = bytearray(Path("train.csv").read_bytes())
-    changed[-1] ^= 1
-    Path("again.csv").write_bytes(changed)
-    table = partial(Table, path="train.csv")
-    assert not same_source(partial(Table, path="again.csv"), table)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """``tepui calibrate``: what held-out data say of a trained ensemble, kept with it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,6 +10,8 @@ from tepui.core.checks import require
 
 if TYPE_CHECKING:
     from tepui.ensembles.ensemble import Ensemble
+    from tepui.metrics import Calibration
+    from tepui.studies.calibration_gain import Gain
 
 EXAMPLES = (
     "tepui calibrate runs/sam --coverage 0.9 --detectors",
@@ -16,18 +19,6 @@ EXAMPLES = (
     "tepui calibrate runs/sam --remove",
 )
 PROBABILITIES = ("classification", "multi_label")
-DROPPED = (
-    "the sets or intervals of before are dropped, since they belong to other "
-    "probabilities; --coverage makes new ones"
-)
-UNCALIBRATED = (
-    "the calibration of before is dropped, since --method none leaves probabilities as "
-    "members give them"
-)
-ON_TEST = (
-    "scores on the test part are from now on of the samples that this was fitted on, "
-    "and say nothing of new ones"
-)
 
 
 def calibrate(
@@ -79,18 +70,10 @@ def calibrate(
     """
     import torch
 
-    from tepui.cli.calibration_gain import doubt_in_words, gain_in_words
-    from tepui.cli.datasets import (
-        data_for,
-        learned_part,
-        place_of,
-        run_part,
-        tested_part,
-    )
+    from tepui.cli import datasets
+    from tepui.cli.asked import said_again
     from tepui.cli.further import OfCalibrate, read_settings
     from tepui.cli.members import check_places, named_ensemble
-    from tepui.cli.remembered import said_again
-    from tepui.cli.validation import held_out_part
     from tepui.core.counted import counted
     from tepui.core.replacing import check_writable
     from tepui.data import split
@@ -102,28 +85,23 @@ def calibrate(
     from tepui.training.prepare import to_device
 
     further = OfCalibrate(**read_settings("calibrate", set))
-    given = {"--method": method, "--coverage": coverage, "--detectors": detectors}
-    wanted = [option for option, value in given.items() if value]
+    wanted = method or coverage is not None or detectors
     alone = "stand alone, since it takes back what other options learn"
-    require(not (remove and wanted), "--remove", alone, " ".join(wanted))
+    require(not (remove and wanted), "--remove", alone, remove)
     learns = method != "none" or coverage is not None or detectors
-    rule = (
-        "go with --coverage or --detectors if it is none, since nothing is learned "
-        "else (--remove takes back what was learned)"
-    )
+    rule = "go with --coverage or --detectors if it is none (see --remove)"
     require(learns, "--method", rule, method)
-    require(
-        score is None or coverage is not None, "--score", "go with --coverage", score
-    )
+    rule = "go with --coverage"
+    require(score is None or coverage is not None, "--score", rule, score)
     check_places([run])
     check_writable(run)
     if remove and model is None and extractor is None:
         _take_back(run, named_ensemble([run], None, None))
         return
-    named = data_for(None if data is None else data.read(), run)
-    seen = run_part(named, run, train=held_out == "validation" or detectors)
+    named = datasets.data_for(None if data is None else data.read(), run)
+    seen = datasets.run_part(named, run, train=held_out == "validation" or detectors)
     ensemble = named_ensemble([run], model, seen, extractor)
-    to_device(ensemble, torch.device(place_of(further.device)))
+    to_device(ensemble, torch.device(datasets.place_of(further.device)))
     if remove:  # models of one's own may be fitted to the data
         _take_back(run, ensemble)
         return
@@ -134,74 +112,63 @@ def calibrate(
     rule = f"be given for the task {str(task)!r}, to make intervals"
     require(bool(chosen or coverage or detectors), "--coverage", rule, coverage)
     how: dict[str, Any] = {"batch_size": further.batch_size, "workers": further.workers}
-    told: list[str] = []
-    if ensemble.calibration is not None and chosen is None:
-        told.append(UNCALIBRATED)
+    said = (
+        ["calibration of before dropped"] if ensemble.calibration and not chosen else []
+    )
     if ensemble.conformity is not None and coverage is None:
-        told.append(DROPPED)
+        said.append("conformal sets or intervals of before dropped")
     ensemble.calibration = None
     if held_out == "validation":
-        unseen = held_out_part(named, run, ensemble.extractor)
+        unseen = datasets.held_out_part(named, run, ensemble.extractor)
     else:
-        unseen = tested_part(named, run)
+        unseen = datasets.tested_part(named, run)
     known = ensemble.preparation
     whole = held = for_sets = unseen if known is None else known.dataset(unseen)
-    said: list[str] = []
-    without = _without(
-        {"coverage": coverage, "score": score, "held-out": held_out},
-        further.rule,
-        detectors=detectors or ensemble.detectors is not None,
-    )
-    worse = False
     if chosen is not None:
         if coverage is not None:
             held, for_sets = split(held, 0.5, seed=0)
         fitted = ensemble.calibrate(held, chosen, rule=further.rule, **how)
         said.append(f"{chosen} calibration on {counted(length(held), 'sample')}")
-        gain = gain_of(ensemble, held, further.rule, how)
-        worse = gain.effect == "hurts"
-        told += [gain_in_words(gain, fitted), doubt_in_words(gain, run, without)]
+        said += _gained(gain_of(ensemble, held, further.rule, how), fitted)
     if coverage is not None:
         ensemble.conformal(for_sets, coverage, score, rule=further.rule, **how)
         said.append(f"coverage {coverage:g} on {counted(length(for_sets), 'sample')}")
     if detectors:
-        training = learned_part(named, run)
+        training = datasets.learned_part(named, run)
         learned = FeatureDetectors.fit(ensemble, training, held_out=whole, **how)
         ensemble.detectors = learned
         said.append(f"detectors of features on {counted(length(training), 'sample')}")
     if chosen is not None or coverage is not None:
         ensemble.calibrated_on = fingerprint(unseen)  # all of it, even if divided
-        told += [ON_TEST] if held_out == "test" else []
     ensemble.save(run, overwrite=True)
-    terminal = console()
-    terminal.print(f"{', '.join(said)}; saved in {run}")
-    for line in filter(None, told):
-        terminal.print(line)
+    console().print("\n".join([*said, f"saved in {run}"]))
     outdated = _mark_outdated(run / EVALUATION, ensemble)
     then = f"evaluate {run}" if outdated else f"predict {run} FILES"
-    then = f"calibrate {run} {without}" if worse else then
-    tested = data if outdated or worse else None  # what is predicted are files
-    terminal.print(f"next: tepui {then}{said_again(data=tested, model=model)}")
+    again = said_again(data=data if outdated else None, model=model)
+    console().print(f"next: tepui {then}{again}")
 
 
-def _without(given: dict[str, Any], rule: str, *, detectors: bool) -> str:
-    """Return the options that make all but a calibration again, or take all back.
+def _gained(gain: "Gain", fitted: "Calibration") -> Iterator[str]:
+    """Yield the scores before and after, and whether a calibration does good.
 
-    Sets belong to the probabilities that they were made of, and are made anew.
-
-    Example:
-        >>> _without({"coverage": 0.9, "score": None}, "logit", detectors=True)
-        '--method none --coverage 0.9 --detectors --set rule=logit'
-        >>> _without({"coverage": None}, "logit", detectors=False)
-        '--remove'
+    ECE over few samples is rough; what samples that were not fitted on say counts.
     """
-    if given["coverage"] is None and not detectors:
-        return "--remove"
-    usual = (None, "validation")
-    words = [f"--{name} {value}" for name, value in given.items() if value not in usual]
-    words += ["--detectors"] if detectors else []
-    words += [] if rule == "probability" else [f"--set rule={rule}"]
-    return " ".join(["--method none", *words])
+    before, after, change = gain.before, gain.after, gain.change
+    nll, ece = (
+        f"{before.nll:.4f} → {after.nll:.4f}",
+        f"{before.ece:.4f} → {after.ece:.4f}",
+    )
+    divisor = getattr(fitted, "divisor", None)
+    found = "" if divisor is None else f"temperature {float(divisor):.3g}: "
+    yield f"{found}NLL {nll}, ECE {ece} on these samples"
+    ends = f"95 % interval {change.low:+.4f} to {change.high:+.4f}"
+    if change.count > 1:
+        yield f"NLL of samples not fitted on changes by {change.mean:+.4f}, {ends}"
+    if gain.effect in ("hurts", "unknown"):
+        worse = (
+            "makes probabilities worse" if gain.effect == "hurts" else "may not help"
+        )
+        yield f"calibration {worse}: hold out more samples, or take it back (--remove)"
 
 
 def _mark_outdated(file: Path, ensemble: "Ensemble") -> bool:

@@ -1,7 +1,6 @@
 """``tepui compare``: train several methods, print the table, write the report."""
 
 from pathlib import Path
-from typing import Any
 
 from tepui.cli.values import (
     Data,
@@ -70,29 +69,14 @@ def compare(
         set: Anything else, such as batch_size=32; tepui settings --of compare lists it.
     """
     options = dict(locals())
-    from dataclasses import replace
-
-    from tepui.cli.architecture import fitted, has_masks
+    from tepui.cli import datasets
     from tepui.cli.asked import Asked, Keeping, methods_with_earlier
     from tepui.cli.console import console
-    from tepui.cli.datasets import (
-        corrupted_images,
-        corruptions_for,
-        natural_shifts,
-        part,
-        unfamiliar,
-    )
-    from tepui.cli.extractor import extractor_and_head
     from tepui.cli.folders import folder_for, resumable
     from tepui.cli.further import read_settings
-    from tepui.cli.loss import loss_for
-    from tepui.cli.tested import check_unseen
-    from tepui.cli.tracking import trackers_named
-    from tepui.cli.validation import validation_data
+    from tepui.cli.members import has_masks
+    from tepui.cli.training import materials, trackers_named
     from tepui.core.replacing import check_writable
-    from tepui.core.seeding import SEED
-    from tepui.data.shifts import Shifts
-    from tepui.losses import task_of
     from tepui.report import printed_table, write_report
     from tepui.report.story import told
     from tepui.report.unfamiliar import unfamiliar_sentence
@@ -102,74 +86,50 @@ def compare(
     from tepui.training import exchange_here
 
     further = read_settings("compare", set)
-    named: dict[str, Any] = {
-        name: further.pop(name, default)
-        for name, default in (
-            ("corruptions", None),
-            ("extractor", None),
-            ("metrics", None),
-            ("sharpness", 100),
-            ("track", None),
-            ("unlabeled", None),
-        )
-    }
+    track, metrics = further.pop("track", None), further.pop("metrics", None)
+    front, beside = further.pop("extractor", None), further.pop("unlabeled", None)
+    asked_for, samples = further.pop("corruptions", None), further.pop("sharpness", 100)
     executor = further.pop("executor", None) or Processes()
     alone = isinstance(executor, Processes)
     at_once = further.pop("at_once", 1 if alone else None)
-    folder = folder_for("compare", out, resume)
-    check_writable(folder)
-    terminal = console()
-    made_by = data.read()
-    train, test = part(made_by, train=True), part(made_by, train=False)
-    minimized = loss_for(loss, train)
-    task = task_of(minimized)
-    natural = {name: text.read() for name, text in (shifted or {}).items()}
-    check_unseen(natural, made_by)
-    shifts = Shifts({}, natural_shifts(natural, test))
-    strength = corruptions_for(test, named["corruptions"])
-    if strength != "none":
-        shifts = replace(shifts, copies=corrupted_images(test, strength))
-    architecture = None if model is None else model.read()
-    if named["extractor"] is None:
-        front, factory = None, fitted(architecture, train, task)
-    else:
-        front, factory = extractor_and_head(
-            named["extractor"], architecture, train, task
-        )
-    unseen: Any = validation
-    if isinstance(validation, Text):
-        unseen = validation_data(validation.read(), made_by, train)
-    beside, drawn = named["unlabeled"], seeds or [SEED]
-    samples = {"num_samples": named["sharpness"]}
     progress = further.pop("progress", "auto")
+    folder, terminal = folder_for("compare", out, resume), console()
+    check_writable(folder)
+    made_by = data.read()
+    test = datasets.part(made_by, train=False)
+    copies = datasets.corrupted_copies(test, asked_for, None, made_by)
+    shifts = datasets.shifts_of(test, copies, shifted, made_by)
+    given = materials(data, model, loss, validation, front, beside, seeds)
+    measured = samples and not has_masks(given.data)
+    several = metrics if isinstance(metrics, list) else [metrics] if metrics else []
     asked = Asked("compare", options)
     kept = Keeping(folder, methods_with_earlier(asked, folder))
-    with resumable(folder, "compare", further.get("optimizer")):
+    with resumable(folder, "compare"):
         comparison = compare_methods(
             [text.read() for text in methods],
-            factory,
-            train,
+            given.factory,
+            given.data,
             test,
             shifted=shifts,
-            ood=unfamiliar({n: t.read() for n, t in (ood or {}).items()}, test),
-            validation=unseen,
-            unlabeled=None if beside is None else beside(),
-            metrics=_by_name(named["metrics"]),
+            ood=datasets.unfamiliar(ood, test),
+            validation=given.validation,
+            unlabeled=given.unlabeled,
+            metrics={metric.__name__: metric for metric in several},
             members=members,
             ensembles=ensembles,
-            seed=drawn[0] if len(drawn) == 1 else drawn,
+            seed=given.seed,
             epochs=epochs,
-            loss=minimized,
+            loss=given.loss,
             out=folder,
-            sharpness=samples if named["sharpness"] and not has_masks(train) else None,
-            extractor=front,
-            title=f"Ensembles on {type(train).__name__}",
+            sharpness={"num_samples": samples} if measured else None,
+            extractor=given.extractor,
+            title=f"Ensembles on {type(given.data).__name__}",
             resume=resume,
             at_once=at_once,
             executor=executor,
             announce=(lambda line: None) if progress == "none" else terminal.print,
             progress=progress,
-            callbacks=[kept, *trackers_named(named["track"])],
+            callbacks=[kept, *trackers_named(track)],
             **further,
         )
     if not exchange_here().writer:
@@ -183,9 +143,3 @@ def compare(
         terminal.print(told(group).claim)
     terminal.print(f"report: {write_report(loaded, folder)}")
     terminal.print(f"next: tepui report {folder} --open")
-
-
-def _by_name(metrics: Any) -> dict[str, Any]:
-    """Return metrics of one's own by their names."""
-    several = metrics if isinstance(metrics, list) else [metrics] if metrics else []
-    return {metric.__name__: metric for metric in several}

@@ -1,9 +1,7 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
-import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 from tepui.cli.values import (
     Data,
@@ -16,13 +14,6 @@ from tepui.cli.values import (
 )
 from tepui.core.checks import require
 
-if TYPE_CHECKING:
-    from torch.utils.data import Dataset
-
-    from tepui.ensembles.ensemble import Ensemble
-
-# What tepui calibrate changes of what an evaluation is of.
-CALIBRATED = {"calibration", "detectors"}
 EXAMPLES = (
     "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise",
     "tepui evaluate runs/sam --shifted 'sketch=ImageFolder(path=sketches)'",
@@ -80,53 +71,31 @@ def evaluate(
         set: Anything else, such as batch_size=32; tepui settings --of evaluate lists
             it.
     """
-    from dataclasses import replace
+    from torch import device
 
-    import torch
-
-    from tepui.cli.added_metrics import metric_table, new_metrics, with_metrics
+    from tepui.cli import datasets, evaluations
     from tepui.cli.asked import Asked, Keeping
     from tepui.cli.console import console
-    from tepui.cli.datasets import (
-        corrupted_copies,
-        corrupted_images,
-        corruptions_for,
-        natural_shifts,
-        place_of,
-        unfamiliar,
-    )
     from tepui.cli.further import OfEvaluate, read_settings
     from tepui.cli.members import check_places, is_saved, named_ensemble
-    from tepui.cli.score_tables import shown
-    from tepui.cli.tested import check_unseen, learned_from, tested_data
     from tepui.core.replacing import check_writable
     from tepui.core.storage import read_document, write_document
+<<<<<<< HEAD
     from tepui.data.identity import fingerprint, same_data
+=======
+>>>>>>> helper/cut
     from tepui.data.preparation import preparation_of
-    from tepui.data.shifts import Shifts
-    from tepui.evaluation.adding import (
-        COPIES,
-        added,
-        fitted_on_test,
-        is_on,
-        without_applied,
-    )
-    from tepui.evaluation.evaluate import evaluate as evaluate_ensemble
-    from tepui.evaluation.logit_identity import told_apart_by
-    from tepui.report.applied import of_fitted_samples
-    from tepui.studies.given import tested_on
+    from tepui.evaluation.adding import is_on, without_applied
     from tepui.studies.trained import EVALUATION, EVALUATION_KIND
     from tepui.training import LocalExchange, exchange_here
     from tepui.training.prepare import to_device
     from tepui.training.run_folder import RunFolder
 
     further = OfEvaluate(**read_settings("evaluate", set))
-    rule, classes = further.rule, further.classes
     exchange, terminal = exchange_here(), console()
-    alone = isinstance(exchange, LocalExchange)
     check_places(run)
-    trained = is_saved(run)
-    folder = _folder(run, trained, out)
+    trained, alone = is_saved(run), isinstance(exchange, LocalExchange)
+    folder = evaluations.folder_of(run, trained, out)
     either = "be left out with --copies"
     require(corruptions is None or copies is None, "--corruptions", either, corruptions)
     file = folder / EVALUATION
@@ -134,55 +103,50 @@ def evaluate(
     check_writable(folder)
     exchange.wait()  # from now on the file is ours
     functions = functions_named("--metrics", metrics)
-    natural = {name: text.read() for name, text in (shifted or {}).items()}
-    check_unseen(natural, learned_from(folder))
+    known = before.get("metrics", ()) if before and not overwrite else functions
+    new = {name: f for name, f in functions.items() if name not in known}
     made_by = None if data is None else data.read()
-    test, extent = tested_data(made_by, folder)
-    new = {} if overwrite else new_metrics(before, functions)
-    more = bool(natural or new or copies) or (before is not None and bool(ood))
-    strength = corruptions_for(test, corruptions or ("none" if more else None))
-    shifts = Shifts({}, natural_shifts(natural, test))
-    if copies is not None:
-        shifts = replace(shifts, copies=corrupted_copies(copies, test, made_by))
-    elif strength != "none":
-        shifts = replace(shifts, copies=corrupted_images(test, strength))
-    sets = unfamiliar({name: text.read() for name, text in (ood or {}).items()}, test)
-    asked = [*([COPIES] if shifts.copies else []), *shifts.natural, *(sets or {})]
+    test = datasets.tested_data(made_by, folder)
+    more = shifted or copies or new or (before and ood)
+    strength = corruptions or ("none" if more else None)
+    copied = datasets.corrupted_copies(test, strength, copies, made_by)
+    learned = datasets.learned_from(folder)
+    shifts = datasets.shifts_of(test, copied, shifted, learned)
+    sets = datasets.unfamiliar(ood, test) or {}
     ensemble = named_ensemble(run, model, test, extractor)
-    to_device(ensemble, torch.device(place_of(further.device)))
-    learned = ensemble.detectors if alone else None
-    computed_in = further.precision or RunFolder(folder).exam_precision()
+    to_device(ensemble, device(datasets.place_of(further.device)))
+    detectors = ensemble.detectors if alone else None
     of = {
-        **_digests(ensemble),
-        "classes": classes,
+        **evaluations.digests(ensemble),
+        "classes": further.classes,
         "metrics": [*functions],
-        "detectors": learned is not None,
-        "precision": computed_in,
-        "rule": rule,
+        "detectors": detectors is not None,
+        "precision": further.precision or RunFolder(folder).exam_precision(),
+        "rule": further.rule,
     }
-    about = tested_on(test, shifts, sets)
-    changed = _changed(before, of, test)
-    if before is not None and new and changed - CALIBRATED == {"metrics"}:
-        logits_of = told_apart_by(ensemble, test, classes, rule)
-        before = with_metrics(before, folder, new, logits_of)
-        if changed == {"metrics"} and is_on(before, about, asked):
-            if exchange.writer:
-                write_document(file, EVALUATION_KIND, before)
-                terminal.print(metric_table(before, [*new], f"added, {folder}"))
-                terminal.print(f"written to {file}, from stored logits")
-                terminal.print(f"next: tepui report {folder} --open")
-            return
-        changed = _changed(before, of, test)
-    if before is not None and not overwrite:
-        _check_free(file, before, changed, asked)
-    if before is not None and changed:
-        before = without_applied(before) if changed <= CALIBRATED else None
+    asked = evaluations.Examination(folder, ensemble, test, shifts, sets, of)
+    changed = asked.changes(before)
+    if before and not overwrite:
+        if new and changed - evaluations.CALIBRATED == {"metrics"}:
+            before = asked.with_metrics(before, new)
+            if changed == {"metrics"} and is_on(before, asked.about, asked.names):
+                if exchange.writer:
+                    write_document(file, EVALUATION_KIND, before)
+                    said = evaluations.values_in_words(before, new)
+                    terminal.print("\n".join([*said, f"written to {file}"]))
+                return
+            changed = asked.changes(before)
+        asked.check_free(before, changed)
+    if before and changed:
+        kept = changed <= evaluations.CALIBRATED
+        before = without_applied(before) if kept else None
     if not trained:
         ensemble.preparation = preparation_of(test)
         if exchange.writer:
             ensemble.save(folder, overwrite=overwrite)
             if data is not None:
                 Keeping(folder, Asked("evaluate", {"data": data})).keep()
+<<<<<<< HEAD
     evaluation = evaluate_ensemble(
         ensemble,
         test,
@@ -327,3 +291,11 @@ def _check_free(
         return
     replaced = "measure again what is asked for" if not changed else "replace all of it"
     raise FileExistsError(f"{file} exists and {why}; pass --overwrite to {replaced}")
+=======
+    evaluation = asked.evaluated(functions, detectors, further, exchange)
+    if exchange.writer:
+        terminal.print(f"{folder}: {evaluation}")
+        for line in asked.keep(evaluation, before, changed, further.logits_in):
+            terminal.print(line)
+        terminal.print(f"next: tepui report {folder} --open")
+>>>>>>> helper/cut

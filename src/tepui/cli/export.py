@@ -52,8 +52,8 @@ def export(
         overwrite: Replace an existing file.
     """
     from tepui.cli.datasets import tested_part
+    from tepui.cli.folders import check_replaced, check_run
     from tepui.cli.members import named_ensemble
-    from tepui.cli.runs_named import check_replaced, check_run
     from tepui.core.checks import require
     from tepui.ensembles.loading import preparation_in
     from tepui.export import export_ensemble

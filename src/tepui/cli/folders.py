@@ -1,20 +1,24 @@
-"""The folders that commands write to: names, what they hold, how to go on in them."""
+"""The folders that commands read and write: names, what they hold, how to go on."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
-from tepui.core.checks import require
+from tepui.core.checks import nearest, require
 from tepui.core.free_folder import is_free
 from tepui.core.place import place_of_environment
-from tepui.ensembles.loading import divergence_in
-from tepui.training import SGD, AdamW, RankLost, TrainingDiverged, exchange_here
-from tepui.training.member import DataNotFinite
+from tepui.ensembles.ensemble import FILE
+from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
+from tepui.studies.verifying import UNSEALED, verify
+from tepui.training import RankLost, TrainingDiverged, exchange_here
 from tepui.training.run_folder import options_in
 
 RUNS = Path("runs")
+DEPTH = 3  # of a comparison's folders, whose runs lie by method and ensemble
+SHOWN = 3
 
 
 def folder_for(
@@ -35,13 +39,8 @@ def folder_for(
 
 
 @contextmanager
-def resumable(
-    folder: Path, command: str, optimizer: SGD | AdamW | None = None
-) -> Iterator[None]:
-    """Say how to go on if the block is stopped by a signal or a lost rank.
-
-    If it diverges, its optimizer is advised again, with a lower rate.
-    """
+def resumable(folder: Path, command: str) -> Iterator[None]:
+    """Say how to go on if the block is stopped by a signal or a lost rank."""
     try:
         yield
     except (KeyboardInterrupt, SystemExit, RankLost) as stop:
@@ -49,31 +48,9 @@ def resumable(
             way = f"to continue: tepui {command} --resume --out {folder}"
             say(way, everywhere=isinstance(stop, RankLost))
         raise
-    except DataNotFinite as error:
-        raise DataNotFinite(
-            f"{error}, and begin another run in a new folder (--out)"
-        ) from error
     except TrainingDiverged as error:
-        raise TrainingDiverged(
-            f"{error}\nthe same run would diverge again: begin another in a new folder "
-            f"(--out), with a lower learning rate (such as {_lower(optimizer)}) or "
-            "with --set clip_norm=1"
-        ) from error
-
-
-def _lower(optimizer: SGD | AdamW | None) -> str:
-    """Return the options of the same optimizer with a rate that rarely diverges.
-
-    Example:
-        >>> _lower(AdamW(lr=1000))
-        "--optimizer 'AdamW(lr=0.001)'"
-        >>> _lower(SGD(lr=0.01))
-        "--optimizer 'SGD(lr=0.001)'"
-    """
-    used = SGD() if optimizer is None else optimizer
-    rates = used.lr if isinstance(used.lr, tuple) else (used.lr,)
-    rate = min(min(rates) / 10, 0.001 if isinstance(used, AdamW) else 0.01)
-    return f"--optimizer '{type(used).__name__}(lr={rate:g})'"
+        then = f"begin another run in a new folder (--out), {error.remedy}"
+        raise type(error)(f"{error}\n{then}") from error
 
 
 def say(line: str, *, everywhere: bool = False) -> None:
@@ -94,3 +71,69 @@ def require_free(folder: Path, resume: bool, kept: str, heads: Path) -> None:
             f"{folder} is not empty; pass --resume to continue the run in it, or "
             "choose another folder"
         )
+
+
+def check_there(place: Path) -> None:
+    """Raise unless a folder or file is there; the message names the nearest run."""
+    if place.exists():
+        return
+    # What lies beside it may be a whole disk: no further than its own folders.
+    beside = {place.parent: 1, RUNS: DEPTH}
+    near = dict.fromkeys(
+        str(run) for root, depth in beside.items() for run in runs_below(root, depth)
+    )
+    raise FileNotFoundError(f"no file or folder {place}{nearest(str(place), near)}")
+
+
+def check_run(place: Path) -> None:
+    """Raise unless a folder is that of one run; the message names those inside."""
+    check_there(place)
+    if not place.is_dir() or _is_run(place):
+        return
+    inside = [str(run) for run in runs_below(place, DEPTH)]
+    if inside:
+        some = ", ".join([*inside[:SHOWN], *(["…"] if len(inside) > SHOWN else [])])
+        raise FileNotFoundError(f"{place} is not a run but holds some: {some}")
+
+
+def check_replaced(out: Path, written: str | None, overwrite: bool) -> None:
+    """Raise if a file is there, unless it is to be replaced and no file of a run.
+
+    Args:
+        out: The file to write.
+        written: What files of its kind say that they hold, if they are sealed.
+        overwrite: Whether it is to be replaced.
+
+    Raises:
+        FileExistsError: If it is there and may not be replaced.
+        ValueError: If it is another file of tepui's, such as the weights of a run.
+    """
+    if not out.exists():
+        return
+    if not overwrite:
+        raise FileExistsError(f"{out} exists; pass --overwrite to replace it")
+    kinds = [finding.kind for finding in verify(out)] if out.is_file() else []
+    rule = "not be a file of a run, which would be lost"
+    require({*kinds} <= {UNSEALED, written}, "--out", rule, str(out))
+
+
+def runs_below(folder: Path, depth: int) -> Iterator[Path]:
+    """Yield the runs in a folder, in the order of their names, at most so deep.
+
+    Folders that may not be read hold none.
+    """
+    if depth == 0:
+        return
+    _, names, _ = next(os.walk(folder), ("", [], []))
+    for inside in (folder / name for name in sorted(names)):
+        if _is_run(inside):
+            yield inside
+        else:
+            yield from runs_below(inside, depth - 1)
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        return any((folder / name).is_file() for name in (FILE, RUN, DIVERGED))
+    except PermissionError:
+        return False

@@ -1,6 +1,5 @@
 """``tepui measure``: sharpness, diversity and OOD detection, of foreign weights too."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from inspect import signature
@@ -25,7 +24,6 @@ from tepui.core.checks import require
 
 if TYPE_CHECKING:
     from tepui.evaluation.measure import EnsembleMeasurement
-    from tepui.evaluation.scores import Scores
 
 NEAR = ("worst_case", "average_case")  # of a neighborhood, of one size or more
 ALWAYS = (*NEAR, "fisher_rao", "relative_flatness", "fisher_trace", "hessian_trace")
@@ -80,12 +78,11 @@ def measure(
         set: The rule or the device, such as device=cpu; tepui settings --of measure
             explains them.
     """
-    from tepui.cli.datasets import data_for, place_of, run_part, unfamiliar
+    from tepui.cli import datasets
+    from tepui.cli.asked import said_again
     from tepui.cli.folders import RUNS, folder_for
     from tepui.cli.further import OfMeasure, read_settings
     from tepui.cli.members import check_places, is_saved, named_ensemble
-    from tepui.cli.remembered import said_again
-    from tepui.cli.score_tables import detection_table
     from tepui.core.free_folder import is_free
     from tepui.core.replacing import check_writable, write_bytes
     from tepui.core.storage import write_document
@@ -96,6 +93,7 @@ def measure(
     from tepui.report.drawing import as_png
     from tepui.report.measurements import disagreement_of_pairs, sharpness_of_members
     from tepui.studies.stored_measures import FILE, KIND
+    from tepui.studies.trained import EVALUATION
     from tepui.training.run_folder import RunFolder
 
     further = OfMeasure(**read_settings("measure", set))
@@ -107,24 +105,23 @@ def measure(
     require(not functions or "sharpness" in what, "--what", "hold sharpness", what)
     check_places(checkpoints)
     run = checkpoints[0]
-    source = data_for(None if data is None else data.read(), run)
+    source = datasets.data_for(None if data is None else data.read(), run)
     within = run if is_saved(checkpoints) else RUNS
     folder = folder_for("measure", out, resume=False, within=within)
     if not is_free(folder):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
     check_writable(folder)
-    train = run_part(source, run, train=True) if "sharpness" in what else None
-    test = run_part(source, run, train=False) if {*what} - {"sharpness"} else None
+    part = partial(datasets.run_part, source, run)
+    train = part(train=True) if "sharpness" in what else None
+    test = part(train=False) if {*what} - {"sharpness"} else None
     known = train if test is None else test
     ensemble = named_ensemble(checkpoints, model, known, extractor)
-    ensemble = ensemble.to(place_of(further.device))
+    ensemble = ensemble.to(datasets.place_of(further.device))
     if ensemble.preparation is not None and known is not None:
         ensemble.preparation.check_table(known)
     settings = {"data": type(known).__name__, "rule": further.rule, "seed": seed}
-    document: dict[str, Any] = {
-        "checkpoints": [str(path) for path in checkpoints],
-        "settings": settings,
-    }
+    document: dict[str, Any] = {"checkpoints": [*map(str, checkpoints)]}
+    document["settings"] = settings
     terminal = console()
     if train is not None:
         with terminal.status("measuring sharpness"):
@@ -133,49 +130,32 @@ def measure(
             )
         sharpness = _by_radius(taken, rho)
         document["sharpness"] = {n: m.document() for n, m in sharpness.items()}
-        drawn = as_png(sharpness_of_members(sharpness))
-        write_bytes(folder / "sharpness.png", drawn)
+        write_bytes(folder / "sharpness.png", as_png(sharpness_of_members(sharpness)))
         terminal.print(_sharpness_table(sharpness))
     if test is not None:
-        sets = {name: text.read() for name, text in (ood or {}).items()}
         evaluation = evaluate(
             ensemble,
             test,
-            ood=unfamiliar(sets, test),
+            ood=datasets.unfamiliar(ood, test),
             rule=further.rule,
             precision=RunFolder(run).exam_precision(),
             out=folder,
         )
+        terminal.print(str(evaluation))
     if "diversity" in what:
         document["diversity"] = evaluation.clean.document()
         if len(ensemble) > 1:
             pairs = pairwise_disagreement(read_logits(folder).clean[0])
             drawn = as_png(disagreement_of_pairs(pairs))
             write_bytes(folder / "disagreement.png", drawn)
-        terminal.print(_diversity_table(evaluation.clean))
     if "ood" in what:
         document["ood"] = evaluation.document()["ood"]
-        terminal.print(detection_table(evaluation))
     write_document(folder / FILE, KIND, document)
     terminal.print(f"written to {folder}")
-    again = said_again(data=data, model=model)
-    terminal.print(f"next: {_next(checkpoints, folder, again)}")
-
-
-def _next(checkpoints: Sequence[Path], folder: Path, again: str) -> str:
-    """Return what to type after a measurement, with options that it needs again."""
-    from tepui.cli.members import is_saved
-    from tepui.studies.stored_measures import FOLDERS
-    from tepui.studies.trained import EVALUATION
-
-    places = " ".join(map(str, checkpoints))
-    if not is_saved(checkpoints):
-        return f"tepui evaluate {places}, with the same --model"
-    if not (checkpoints[0] / EVALUATION).exists():
-        return f"tepui evaluate {places}{again}"
-    there = folder.resolve() in checkpoints[0].resolve().glob(FOLDERS)
-    what = "these too" if there else f"what lies in its folders {FOLDERS}"
-    return f"tepui report {places} --open, which shows {what}"
+    then = "report" if (run / EVALUATION).exists() else "evaluate"
+    again = said_again(data=data, model=model) if then == "evaluate" else ""
+    again += "" if is_saved(checkpoints) else ", with the same --model"
+    terminal.print(f"next: tepui {then} {' '.join(map(str, checkpoints))}{again}")
 
 
 def _measures(
@@ -217,16 +197,3 @@ def _sharpness_table(sharpness: Mapping[str, "EnsembleMeasurement"]) -> Table:
         rows.append((name, *cells, mean))
     title = "sharpness, on training data"
     return table(title, ("measure", *numbers), rows, numbers=numbers)
-
-
-def _diversity_table(scores: "Scores") -> Table:
-    from tepui.report.measures import shown_name
-
-    rows = [
-        (shown_name(name), f"{value:.4f}" if math.isfinite(value) else "undefined")
-        for name, value in scores.values().items()
-    ]
-    for number, accuracy in enumerate(scores.member_accuracies):
-        rows.append((f"accuracy of member {number + 1}", f"{accuracy:.4f}"))
-    title = "accuracy and diversity, on test data"
-    return table(title, ("score", "value"), rows, numbers=["value"])

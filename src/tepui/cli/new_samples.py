@@ -1,18 +1,23 @@
-"""The samples that ``tepui predict`` is asked about, as members see them."""
+"""The samples that ``tepui predict`` is asked about, as members see them.
 
+Images that cannot be read are left out of a prediction, and named.
+"""
+
+import shutil
+import sys
+from collections.abc import Callable, Collection
 from copy import copy
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.cli.datasets import DATA, Data, built, normalized_for, tested_part
-from tepui.cli.other_rows import check_read_alike, rows_like
-from tepui.cli.remembered import kind_of, options_given, remembered
-from tepui.cli.tested import is_other
+from tepui.cli import datasets
+from tepui.cli.asked import kind_of, options_given, remembered
 from tepui.core.checks import require
+from tepui.core.storage import read_document, write_document
 from tepui.core.task import CLASSIFICATION, Task
 from tepui.data import Arrays, ImageFiles, Table
 from tepui.data.arrays import Inputs
@@ -20,18 +25,25 @@ from tepui.data.class_names import class_names
 from tepui.data.files.numpy_files import rows_in
 from tepui.data.files.origins import require_file
 from tepui.data.files.table_rows import read_table
+from tepui.data.image_files import UnreadableImageError, naming_all, unreadable
 from tepui.data.loading import length, targets_of
 from tepui.data.numbered_as import numbered_as
 from tepui.data.preparation import NO_LABEL, Preparation
 from tepui.ensembles.inputs import files_of
 from tepui.ensembles.loading import preparation_in, task_in
+from tepui.evaluation.shards import PLAN, ShardedPredictions
+from tepui.metrics.held_out_scores import in_words, objections, too_few, unfamiliar_at
 
 REMEDY = "name a data set that prepares them, --data mypackage.MyData"
 FOREIGN = "labels are left out: they number other classes than the run's"
+LEFT_OUT = "left_out.json"
+KIND = "images left out"
+# The exit status where some inputs have no prediction.
+INCOMPLETE = 1
 
 
 def new_samples(
-    inputs: Path | None, data: Data | None, run: Path
+    inputs: Path | None, data: datasets.Data | None, run: Path
 ) -> tuple[Dataset[Any], list[str]]:
     """Return samples for a run, and in words what is missing of them.
 
@@ -40,7 +52,7 @@ def new_samples(
         data: What makes a data set instead; by default that of the run.
         run: The folder of the run.
     """
-    if data is not None and kind_of(data) is Table and is_other(data, run):
+    if data is not None and kind_of(data) is Table and datasets.is_other(data, run):
         rows = _labeled_rows(data, run)
         if rows is not None:
             return rows, [*rows.gaps.words]
@@ -50,9 +62,11 @@ def new_samples(
         return _read(inputs, prepared, run)
     known = prepared or Preparation()
     if data is None:
-        samples = tested_part(None, run)
+        samples = datasets.tested_part(None, run)
     else:
-        samples = numbered_as(normalized_for(run, built(data)), known.classes)
+        samples = numbered_as(
+            datasets.normalized_for(run, datasets.built(data)), known.classes
+        )
     foreign = foreign_classes(samples, known.classes, task_in(run))
     said = [*samples.gaps.words] if isinstance(samples, Table) else []
     samples = samples if prepared is None else prepared.dataset(samples)
@@ -61,16 +75,18 @@ def new_samples(
     return (unlabeled(samples), [*said, FOREIGN]) if foreign else (samples, said)
 
 
-def _labeled_rows(data: Data, run: Path) -> Table | None:
+def _labeled_rows(data: datasets.Data, run: Path) -> Table | None:
     """Return all rows of another table with their targets; None if it has none."""
     learned = remembered(run, "data")
     if kind_of(learned) is not Table:
         return None
     given, own = options_given(data), options_given(learned)
-    check_read_alike(own["target"], given, own, DATA)
+    datasets.check_read_alike(own["target"], given, own, datasets.DATA)
     if own["target"] not in read_table(Path(given["path"])).cells:
         return None
-    return rows_like(tested_part(None, run), given, own, DATA)
+    return datasets.rows_like(
+        datasets.tested_part(None, run), given, own, datasets.DATA
+    )
 
 
 def _read(
@@ -131,3 +147,103 @@ class _Unlabeled(Dataset[Any]):
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
         return self.dataset[index][0], NO_LABEL
+
+
+class Predicted(NamedTuple):
+    """What was predicted, for which samples, and what was left out for which reason."""
+
+    shards: ShardedPredictions
+    samples: Dataset[Any]
+    left_out: dict[Path, str]
+
+
+def check_ours(parts: Path) -> None:
+    """Refuse a folder of other files, since it would be removed at the end."""
+    names = [file.name for file in parts.iterdir()] if parts.is_dir() else []
+    ours = any(name.lstrip(".").startswith((PLAN, LEFT_OUT)) for name in names)
+    if names and not ours:
+        raise FileExistsError(
+            f"{parts}, where parts are kept until all are done, holds other files; "
+            "name another --out"
+        )
+
+
+def predict_readable(
+    samples: Dataset[Any],
+    parts: Path,
+    predict: Callable[[Dataset[Any]], ShardedPredictions],
+) -> Predicted:
+    """Predict all samples; if images among them cannot be read, the others.
+
+    All images are looked through only once one could not be read. Which ones were left
+    out is written down beside the parts, so that the same command goes on.
+    """
+    if not isinstance(samples, ImageFiles):
+        return Predicted(predict(samples), samples, {})
+    left_out = _left_out_before(samples, parts)
+    readable = _without(samples, left_out)
+    try:
+        with naming_all(samples):
+            return Predicted(predict(readable), readable, left_out)
+    except UnreadableImageError as error:
+        own = {*samples.files}
+        left_out = {file: why for file, why in error.reasons.items() if file in own}
+        if len(left_out) in (0, len(samples)):
+            raise
+        shutil.rmtree(parts, ignore_errors=True)
+        names = {"files": [str(file) for file in left_out]}
+        write_document(parts / LEFT_OUT, KIND, names)
+    readable = _without(samples, left_out)
+    return Predicted(predict(readable), readable, left_out)
+
+
+def end_if_left_out(left_out: dict[Path, str], count: int) -> None:
+    """Name what has no prediction on standard error, and end with a status for it."""
+    if not left_out:
+        return
+    total = count + len(left_out)
+    sys.stderr.write(
+        f"tepui: {len(left_out)} of {total} images cannot be read and have no "
+        "prediction:\n"
+    )
+    sys.stderr.writelines(f"  {reason}\n" for reason in left_out.values())
+    raise SystemExit(INCOMPLETE)
+
+
+def _left_out_before(samples: ImageFiles, parts: Path) -> dict[Path, str]:
+    """Return what a killed command left out, if it still cannot be read."""
+    if not (parts / LEFT_OUT).is_file():
+        return {}
+    names = {*read_document(parts / LEFT_OUT, KIND)["files"]}
+    files = [file for file in samples.files if str(file) in names]
+    found = unreadable(files, samples.frame, samples.gray)
+    if len(found) < len(names):
+        shutil.rmtree(parts)
+        return {}
+    return found
+
+
+def _without(samples: ImageFiles, left_out: Collection[Path]) -> ImageFiles:
+    """Return the images that are not left out."""
+    rows = [n for n, file in enumerate(samples.files) if file not in left_out]
+    require(len(rows) > 0, "inputs", "hold an image that can be read", "none")
+    return samples.subset(rows) if left_out else samples
+
+
+def unfamiliar_rows(shards: ShardedPredictions, level: float, run: Path) -> list[str]:
+    """Return how many rows look unlike the training data, or how to know, in words."""
+    by = shards.unfamiliarity_by
+    if not by:
+        what = "which rows look unlike the training data"
+        kept = datasets.recorded_training(run).get("validation") is not None
+        held_out = "" if kept else " --held-out test"
+        return [f"to learn {what}: tepui calibrate {run}{held_out}"]
+    shares, objecting = [], torch.zeros(len(by), dtype=torch.long)
+    for part in shards.shards():
+        shares.append(part["unfamiliarity"].clone())
+        called = unfamiliar_at(level, shares[-1], shards.held_out)
+        objecting += objections(level, part["surprises"], called).sum(0)
+    counts = dict(zip(by, objecting.tolist(), strict=True))
+    few = too_few(level, shards.held_out)
+    said = in_words(level, torch.cat(shares), counts, shards.held_out)
+    return said if few is None else [*said, few]

@@ -70,12 +70,10 @@ def predict(
 
     import torch
 
+    from tepui.cli import new_samples as samples_of
     from tepui.cli.datasets import place_of
+    from tepui.cli.folders import check_replaced, check_run
     from tepui.cli.members import named_ensemble
-    from tepui.cli.new_samples import new_samples
-    from tepui.cli.runs_named import check_replaced, check_run
-    from tepui.cli.second_look import second_look
-    from tepui.cli.unreadable import check_ours, end_if_left_out, predict_readable
     from tepui.core.checks import require
     from tepui.core.counted import counted
     from tepui.data import ImageFiles
@@ -95,8 +93,9 @@ def predict(
     check_run(run)
     check_replaced(out, KIND, overwrite)
     parts = out.with_name(f"{out.name}.parts")
-    check_ours(parts)
-    samples, said = new_samples(inputs, None if data is None else data.read(), run)
+    samples_of.check_ours(parts)
+    made_by = None if data is None else data.read()
+    samples, said = samples_of.new_samples(inputs, made_by, run)
     ensemble = named_ensemble([run], model, samples, extractor)
     to_device(ensemble, torch.device(place_of(further.device)))
     predicting = partial(
@@ -111,12 +110,12 @@ def predict(
         logits_in="float32" if probabilities else "none",
     )
     try:
-        found = predict_readable(samples, parts, predicting)
+        found = samples_of.predict_readable(samples, parts, predicting)
     except BegunOtherwiseError:
         if not overwrite:
             raise
         shutil.rmtree(parts)
-        found = predict_readable(samples, parts, predicting)
+        found = samples_of.predict_readable(samples, parts, predicting)
     shards, samples, left_out = found
     known = preparation_in(run) or Preparation()
     write_predictions(
@@ -128,10 +127,10 @@ def predict(
         level=level,
         overwrite=True,
     )
-    said += second_look(shards, ensemble, level, run, out)
+    said += samples_of.unfamiliar_rows(shards, level, run)
     shutil.rmtree(parts)
     of = " for the test data of the run" if inputs is None and data is None else ""
     console().print(f"{counted(shards.samples, 'prediction')}{of} written to {out}")
-    for line in said:
-        console().print(line)
-    end_if_left_out(left_out, shards.samples)
+    then = f"next: look at unfamiliar and uncertain rows in {out} first"
+    console().print("\n".join([*said, then]))
+    samples_of.end_if_left_out(left_out, shards.samples)

@@ -36,8 +36,7 @@ def report(
         whole_paths: Show commands and folders with absolute paths, not for others.
         open: Show the page in a browser.
     """
-    from tepui.cli.folders import folder_for
-    from tepui.cli.runs_named import check_there
+    from tepui.cli.folders import check_there, folder_for
     from tepui.core.replacing import check_writable
     from tepui.report import printed_table, write_report
     from tepui.report.page import PAGE

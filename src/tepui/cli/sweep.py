@@ -1,18 +1,12 @@
 """``tepui sweep``: hyperparameters of a recipe, or of one's own job."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tepui.cli.console import console, table
 from tepui.cli.values import Data, Loss, Method, Model, Settings, Size, Whole, Words
 from tepui.core.checks import require
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from tepui.studies.specifications import Trial
-    from tepui.studies.sweep import Outcome, Row, Search
 
 EXAMPLES = (
     "tepui sweep --method SAM --data Digits --grid rho=0.05,0.1,0.2",
@@ -74,26 +68,27 @@ def sweep(
     """
     job: dict[str, Any] = {"data": data, "model": model, "method": method}
     job |= {"members": members, "epochs": epochs, "loss": loss}
-    from dataclasses import fields, replace
+    from dataclasses import replace
     from itertools import chain
 
+    from tepui.cli import searching
     from tepui.cli.further import read_settings
     from tepui.cli.plan import plan_table, progress_bar, workers_for
-    from tepui.cli.tracking import trackers_named
+    from tepui.cli.training import trackers_named
     from tepui.core.counted import counted
-    from tepui.core.provenance import with_short_paths
     from tepui.core.replacing import check_writable
-    from tepui.core.storage import seal
     from tepui.papers.reproduce import check_needs, cost
-    from tepui.papers.writing import as_json, free_paths, write_files
-    from tepui.studies.describe import TITLE, describe
+    from tepui.papers.writing import free_paths, write_files
     from tepui.studies.executors import Processes
     from tepui.studies.jobs import merged
     from tepui.studies.store import IN_SILENCE, Store
     from tepui.studies.sweep import peeking, searches
     from tepui.studies.sweep import sweep as carry_out_all
+<<<<<<< HEAD
     from tepui.training import TrainingSpec
     from tepui.training.environment import environment_of
+=======
+>>>>>>> helper/cut
 
     further, values = read_settings("sweep", set), parsed_grid(grid or ())
     held_out, retries = further.pop("held_out", 0.1), further.pop("retries", 2)
@@ -102,32 +97,23 @@ def sweep(
     on_shelf = {
         name: further.pop(name) for name in ("device", "logits_in") if name in further
     }
-    if recipe is not None:
-        for name, value in {**job, **further}.items():
-            require(value is None, name, "be left out with a recipe", value)
-        trials = _of_recipe(recipe, size or "small")
-        name = f"{size or 'small'}/{recipe}"
-    elif data is None:
-        raise ValueError(
-            "the name of a figure or table must be given (tepui reproduce --list shows "
-            "all), or --data to sweep over your own"
-        )
-    else:
+    if recipe is None:
         require(size is None, "--size", "go with a recipe", size)
-        of_training = {field.name for field in fields(TrainingSpec)}
-        training = {n: further.pop(n) for n in {*further} & of_training}
-        trials = _own_trials(**job, ensembles=ensembles, training=training)
-        name = f"own/{'-'.join(describe(trials[0])[TITLE].partition('(')[0].split())}"
+        trials, name = searching.own_trials(**job, ensembles=ensembles, further=further)
+    else:
+        for option, value in {**job, **further}.items():
+            require(value is None, option, "be left out with a recipe", value)
+        trials = searching.trials_of(recipe, size or "small")
+        name = f"{size or 'small'}/{recipe}"
     planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
     execution = replace(IN_SILENCE, **further)
     shelf = Store(store, execution=execution, shared=shared, **on_shelf)
     whole = merged(chain.from_iterable(search.work for search in planned))
     price = cost(whole, shelf)
-    searched = counted(len(planned), "search", "searches")
-    ensembles_in_words = counted(price.trials, "ensemble")
-    left = counted(price.member_epochs, "member-epoch")
     console().print(
-        f"{searched}, {ensembles_in_words}, {price.trained} trained, {left} left"
+        f"{counted(len(planned), 'search', 'searches')}, "
+        f"{counted(price.trials, 'ensemble')}, {price.trained} trained, "
+        f"{counted(price.member_epochs, 'member-epoch')} left"
     )
     if peeks := peeking(trials, values):
         peeked = ", ".join(peeks)
@@ -149,28 +135,20 @@ def sweep(
             executor=trains,
             advance=advance,
         )
-    pairs = [*zip(planned, outcomes, strict=True)]
-    environment = environment_of(shelf.device)
-    environment["command"] = with_short_paths(environment["command"])
     about = {
         "recipe": recipe,
         "size": None if recipe is None else size or "small",
         "grid": values,
         "held_out": held_out,
         "ensembles": ensembles,
-        "rule": str(planned[0].criterion),
-        "environment": environment,
-        "searches": [document(*pair) for pair in pairs],
     }
-    contents = {
-        "sweep.json": as_json(seal("sweep", about)),
-        "table.md": "\n".join(_markdown(*pair) for pair in pairs).encode(),
-    }
-    write_files(folder, contents, overwrite=overwrite)
-    for pair in pairs:
-        console().print(_shown(*pair))
+    contents = searching.contents(about, planned, outcomes, shelf)
+    write_files(folder, dict(zip(FILES, contents, strict=True)), overwrite=overwrite)
+    for search, outcome in zip(planned, outcomes, strict=True):
+        headings, rows = searching.cells(search, outcome)
+        console().print(table(search.label, headings, rows, numbers=headings))
     console().print(f"written to {folder}")
-    console().print(f"next: tepui train or compare with {_best(outcomes)}")
+    console().print("next: tepui train or compare with the values that were chosen (*)")
 
 
 def parsed_grid(words: Sequence[str]) -> dict[str, list[Any]]:
@@ -190,6 +168,7 @@ def parsed_grid(words: Sequence[str]) -> dict[str, list[Any]]:
         require(name not in grid, "grid", "name each hyperparameter once", name)
         grid[name] = [plain_value(name, text) for text in texts]
     return grid
+<<<<<<< HEAD
 
 
 def _of_recipe(recipe: str, size: Size) -> "list[Trial]":
@@ -311,3 +290,5 @@ def _shown(planned: "Search", outcome: "Outcome") -> "Table":
     headings = _headings(planned)
     rows = (_cells(row, planned, outcome) for row in outcome.rows)
     return table(planned.label, headings, rows, numbers=headings)
+=======
+>>>>>>> helper/cut

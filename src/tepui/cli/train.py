@@ -1,7 +1,6 @@
 """``tepui train``: train one ensemble into a run folder."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from tepui.cli.values import (
     Augmentations,
@@ -17,9 +16,6 @@ from tepui.cli.values import (
     Whole,
     Wholes,
 )
-
-if TYPE_CHECKING:
-    from tepui.training.run import Run
 
 EXAMPLES = (
     "tepui train --method SAM --members 3 --out runs/sam",
@@ -77,78 +73,58 @@ def train(
     options = dict(locals())
     from torch.utils.data import Dataset
 
-    from tepui.cli.architecture import fitted
-    from tepui.cli.asked import Asked, Keeping
+    from tepui.cli import datasets
+    from tepui.cli.asked import Asked, Keeping, said_again
     from tepui.cli.console import console
-    from tepui.cli.datasets import FEATURES, HEADS, part, place_of
-    from tepui.cli.extractor import extractor_and_head
     from tepui.cli.folders import folder_for, require_free, resumable
     from tepui.cli.further import read_settings
-    from tepui.cli.loss import loss_for
-    from tepui.cli.remembered import said_again
-    from tepui.cli.tracking import trackers_named
-    from tepui.cli.validation import validation_data
+    from tepui.cli.training import materials, trackers_named
     from tepui.core.checks import require
     from tepui.core.counted import counted
     from tepui.core.replacing import check_writable
-    from tepui.core.seeding import SEED
     from tepui.core.task import Task
     from tepui.data.preparation import preparation_of
     from tepui.ensembles.ensemble import Ensemble
-    from tepui.losses import task_of
     from tepui.studies.extracted import FeatureCache
     from tepui.training import exchange_here, fit
     from tepui.training.progress import Style
-    from tepui.training.timeline import in_words
 
     further = read_settings("train", set)
     branch_from, track = further.pop("branch_from", None), further.pop("track", None)
-    beside = further.pop("unlabeled", None)
-    progress = further.pop("progress", "auto")
-    folder = folder_for("train", out, resume)
+    beside, progress = further.pop("unlabeled", None), further.pop("progress", "auto")
+    folder, exchange = folder_for("train", out, resume), exchange_here()
     check_writable(folder)
-    drawn = seeds or [SEED]
-    count = (len(drawn) if len(drawn) > 1 else 3) if members is None else members
-    heads = Path() if extractor is None else Path(HEADS)  # where the run is kept
-    learned = part(data.read(), train=True)
-    beside = None if beside is None else beside()
-    minimized = loss_for(loss, learned)
-    task = task_of(minimized)
-    unseen: Any = validation
-    if isinstance(validation, Text):
-        unseen = validation_data(validation.read(), data.read(), learned)
-    architecture = None if model is None else model.read()
-    seed = drawn[0] if len(drawn) == 1 else drawn
-    policies = [text.read() for text in augment or ()]
-    if extractor is None:
-        factory = fitted(architecture, learned, task)
-        ensemble = Ensemble.build(factory, count, seed)
-    else:
-        exchange = exchange_here()
-        require_free(folder, resume, FEATURES, heads)
-        exchange.wait()  # from now on the folder is ours
+    heads = Path() if extractor is None else Path(datasets.HEADS)  # where the run is
+    if extractor is not None:
         require(not augment, "--augment", "be left out with --extractor", augment)
-        front, head = extractor_and_head(extractor, architecture, learned, task)
-        front = front.to(place_of(further.get("device")))
-        ensemble = Ensemble.on_features(front, head, count, seed)
+        require_free(folder, resume, datasets.FEATURES, heads)
+        exchange.wait()  # from now on the folder is ours
+    several = len(seeds) if seeds and len(seeds) > 1 else 3
+    count = several if members is None else members
+    given = materials(data, model, loss, validation, extractor, beside, seeds)
+    learned, beside, unseen = given.data, given.unlabeled, given.validation
+    if given.extractor is None:
+        ensemble = Ensemble.build(given.factory, count, given.seed)
+    else:
+        front = given.extractor.to(datasets.place_of(further.get("device")))
+        ensemble = Ensemble.on_features(front, given.factory, count, given.seed)
         shown: Style = progress if exchange.writer else "none"
-        cache = FeatureCache(front, folder / FEATURES, shown)
+        cache = FeatureCache(front, folder / datasets.FEATURES, shown)
         ensemble.preparation = preparation_of(learned)
         with exchange.writer_first():
             learned = cache.read(learned)
             beside = None if beside is None else cache.read(beside)
             unseen = cache.read(unseen) if isinstance(unseen, Dataset) else unseen
-    chosen = optimizer.read()
     kept = Keeping(folder, Asked("train", options))
-    with resumable(folder, "train", chosen):
+    with resumable(folder, "train"):
         run = fit(
             ensemble.heads,
             learned,
             method=method.read(),
             epochs=epochs,
-            loss=minimized,
-            optimizer=chosen,
-            augment=policies,
+            loss=given.loss,
+            optimizer=optimizer.read(),
+            augment=[text.read() for text in augment or ()],
             validation=unseen,
             unlabeled=beside,
             callbacks=[kept, *trackers_named(track)],
@@ -158,28 +134,18 @@ def train(
             progress=progress,
             **further,
         )
+    terminal = console()
     done = f"stopped after {len(run.history)} of {counted(epochs, 'epoch')}"
     if len(run.history) < epochs and run.stopped_by is None:
-        console().print(f"{done}; continue: tepui train --resume --out {folder}")
+        terminal.print(f"{done}; continue: tepui train --resume --out {folder}")
         return
-    if extractor is not None and exchange_here().writer:
+    if extractor is not None and exchange.writer:
         ensemble.save(folder, overwrite=True)
     if run.stopped_by is not None:
-        console().print(f"{done} by {run.stopped_by}")
-    console().print(f"trained {counted(count, 'member')} ({_losses(run)}) in {folder}")
-    if run.timeline:
-        console().print(f"time: {in_words(run.timeline)}")
-    chooses = task == Task("classification")
-    then = "calibrate" if chooses and validation is not None else "evaluate"
-    console().print(f"next: tepui {then} {folder}{said_again(data=data, model=model)}")
-
-
-def _losses(run: "Run") -> str:
-    """Return the losses of the epochs whose weights were kept, and which these are."""
-    kept = run.end.kept
-    losses = run.kept_losses() if kept else run.history[-1].loss
+        terminal.print(f"{done} by {run.stopped_by}")
+    losses = run.kept_losses() if run.end.kept else run.history[-1].loss
     said = ", ".join(f"{loss:.4f}" for loss in losses if loss is not None)
-    if not kept:
-        return f"loss {said}"
-    epochs = ", ".join(map(str, kept))
-    return f"loss {said} in epochs {epochs}, whose weights are kept as the best"
+    terminal.print(f"trained {counted(count, 'member')} (loss {said}) in {folder}")
+    chooses = given.task == Task("classification")
+    then = "calibrate" if chooses and validation is not None else "evaluate"
+    terminal.print(f"next: tepui {then} {folder}{said_again(data=data, model=model)}")

@@ -29,7 +29,7 @@ def verify(path: str, /, *, root: Path | None = None) -> None:
         root: The data folder, if a data set is named; the one TEPUI_DATA names by
             default.
     """
-    from tepui.cli.runs_named import check_there
+    from tepui.cli.folders import check_there
     from tepui.data.files.installing import located
     from tepui.data.files.record import RECORD
     from tepui.studies.verifying import verify as findings_in

@@ -80,10 +80,6 @@ def evaluate(
     from tepui.cli.members import check_places, is_saved, named_ensemble
     from tepui.core.replacing import check_writable
     from tepui.core.storage import read_document, write_document
-<<<<<<< HEAD
-    from tepui.data.identity import fingerprint, same_data
-=======
->>>>>>> helper/cut
     from tepui.data.preparation import preparation_of
     from tepui.evaluation.adding import is_on, without_applied
     from tepui.studies.trained import EVALUATION, EVALUATION_KIND
@@ -146,156 +142,9 @@ def evaluate(
             ensemble.save(folder, overwrite=overwrite)
             if data is not None:
                 Keeping(folder, Asked("evaluate", {"data": data})).keep()
-<<<<<<< HEAD
-    evaluation = evaluate_ensemble(
-        ensemble,
-        test,
-        shifted=shifts,
-        ood=sets,
-        detectors=learned,
-        classes=classes,
-        metrics=functions,
-        rule=rule,
-        batch_size=further.batch_size,
-        workers=further.workers,
-        precision=computed_in,
-        out=folder,
-        overwrite=True,
-        logits_in=further.logits_in,
-        exchange=None if alone else exchange,
-    )
-    if not exchange.writer:
-        return
-    kept = [] if before is None else [n for n in before["ood"] if n not in asked]
-    _write_for_report(folder, ensemble, test, sets or {}, kept, further.logits_in)
-    seen = evaluation.applied is not None and same_data(
-        ensemble.calibrated_on, fingerprint(test)
-    )
-    found = evaluation.document()
-    found = fitted_on_test(found) if seen else found
-    document = {"about": about, "of": of, **found}
-    if before is not None:
-        document = added(before, document)
-    write_document(file, EVALUATION_KIND, document)
-    for each in shown(evaluation, str(folder)):
-        terminal.print(each)
-    known = preparation_of(test)
-    if known is not None and known.units is not None:
-        (unit,) = known.units.std
-        own = f"1 is {unit:.4g} of the table's own unit"
-        terminal.print(f"numbers to predict are standardized: {own}")
-    if seen:
-        terminal.print(of_fitted_samples("the ensemble"))
-    terminal.print(extent)
-    terminal.print(f"written to {file}{_beside(document, asked, changed)}")
-    terminal.print(f"next: tepui report {folder} --open")
-
-
-def _folder(run: Sequence[Path], trained: bool, out: Path | None) -> Path:
-    """Return where an evaluation goes: to its run's own folder, or to one of no run."""
-    from tepui.cli.folders import folder_for
-    from tepui.training.run_folder import RunFolder
-
-    if trained:
-        own = "be left out for a run, which is evaluated in its own folder"
-        require(out is None, "--out", own, out)
-        return run[0]
-    folder = folder_for("evaluate", out, resume=False)
-    replaced = "be another folder than a run's, whose weights would be lost"
-    require(not RunFolder(folder).started, "--out", replaced, str(folder))
-    return folder
-
-
-def _write_for_report(
-    folder: Path,
-    ensemble: "Ensemble",
-    test: "Dataset[Any]",
-    sets: Mapping[str, "Dataset[Any]"],
-    kept: Sequence[str],
-    logits_in: str,
-) -> None:
-    """Write what a report shows beside scores: samples, and a prediction's cost."""
-    from tepui.core.storage import write_document
-    from tepui.evaluation.cost import prediction_cost
-    from tepui.studies.gallery import FILE, write_gallery
-    from tepui.studies.trained import COST, COST_KIND
-
-    if logits_in == "none":
-        (folder / FILE).unlink(missing_ok=True)
-    else:
-        write_gallery(folder, test, sets, kept)
-    cost = prediction_cost(ensemble, test).document()
-    write_document(folder / COST, COST_KIND, cost)
-
-
-def _beside(
-    document: Mapping[str, Any], asked: Sequence[str], changed: set[str]
-) -> str:
-    """Return what an evaluation holds from before, in words."""
-    from tepui.evaluation.adding import sets_in
-
-    others = ", ".join(name for name in sets_in(document) if name not in asked)
-    said = f", beside {others} from before" if others else ""
-    if not others or not changed:
-        return said
-    return (
-        f"{said}. tepui calibrate has changed the run since then: of {others} only the "
-        "scores without calibration are kept; evaluate on them again (--overwrite) for "
-        "those with it"
-    )
-
-
-def _digests(ensemble: "Ensemble") -> dict[str, Any]:
-    """Return what tells weights apart, and beside them what is done to outputs."""
-    from tepui.ensembles.digests import weights_digest
-    from tepui.evaluation.ensemble_digest import calibration_digest
-
-    calibrated = calibration_digest(ensemble)
-    known = {} if calibrated is None else {"calibration": calibrated}
-    return {"ensemble": weights_digest(ensemble), **known}
-
-
-def _changed(
-    before: Mapping[str, Any] | None, of: Mapping[str, Any], test: "Dataset[Any]"
-) -> set[str]:
-    """Return in what an earlier evaluation differs from the one that is asked for."""
-    from tepui.core.agreement import differences
-    from tepui.data.identity import data_identity
-
-    if before is None:
-        return set()
-    known = {**before.get("of", {}), "test": before.get("about", {}).get("test")}
-    asked = json.loads(json.dumps({**of, "test": data_identity(test)}))
-    return {name.partition(".")[0] for name in differences(known, asked)}
-
-
-def _check_free(
-    file: Path, before: Mapping[str, Any], changed: set[str], asked: Sequence[str]
-) -> None:
-    """Raise if an earlier evaluation has what is asked for, or does not go with it."""
-    from tepui.evaluation.adding import sets_in
-
-    if changed and changed <= CALIBRATED:
-        return
-    names = ", ".join("test data" if n == "test" else n for n in sorted(changed))
-    again = [name for name in sets_in(before) if name in asked]
-    if "of" not in before:
-        why = "is that of a comparison, to which tepui compare --resume adds"
-    elif changed == {"metrics"}:
-        why = f"has metrics of yours ({', '.join(before['metrics'])}): name them too"
-    elif changed:
-        why = f"differs in {names}; to keep it, evaluate a copy of its folder"
-    elif again or not asked:
-        why = f"is on {', '.join(again or sets_in(before) or ['clean data'])}"
-    else:
-        return
-    replaced = "measure again what is asked for" if not changed else "replace all of it"
-    raise FileExistsError(f"{file} exists and {why}; pass --overwrite to {replaced}")
-=======
     evaluation = asked.evaluated(functions, detectors, further, exchange)
     if exchange.writer:
         terminal.print(f"{folder}: {evaluation}")
         for line in asked.keep(evaluation, before, changed, further.logits_in):
             terminal.print(line)
         terminal.print(f"next: tepui report {folder} --open")
->>>>>>> helper/cut

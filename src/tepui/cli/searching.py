@@ -7,9 +7,9 @@ from typing import Any
 from tepui.cli.items import admit_modules
 from tepui.cli.training import materials
 from tepui.cli.values import Size
+from tepui.core import spec
 from tepui.core.checks import require
 from tepui.core.provenance import with_short_paths
-from tepui.core.spec import document
 from tepui.core.storage import seal
 from tepui.methods import DeepEnsemble
 from tepui.papers.recipe import Order, Recipe, look_up
@@ -77,7 +77,7 @@ def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
     chosen = outcome.chosen
     return {
         "label": planned.label,
-        "base": document(planned.base),
+        "base": spec.document(planned.base),
         "chosen": None if chosen is None else dict(chosen.values),
         "cells": [
             {

@@ -79,7 +79,9 @@ def _told(words: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> list
 
 def _alike(value: Any) -> Any:
     """Return a value with what it deals to members in one order."""
-    dealt = lists_of(value) if is_dataclass(value) else {}
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    dealt = lists_of(value)
     alike = {name: tuple(sorted({*values})) for name, values in dealt.items()}
     return replace(value, **alike) if alike else value
 

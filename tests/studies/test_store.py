@@ -238,7 +238,7 @@ def test_values_of_local_classes_are_refused(filled):
         pass
 
     exam = EvaluationSpec(EXAM.test, ood=(("noise", Local(20)),))
-    with pytest.raises(ValueError, match="evaluation.ood.0.1 must be a class"):
+    with pytest.raises(ValueError, match=r"evaluation\.ood\.0\.1 must be a class"):
         filled.evaluation(TRIAL, exam)
 
 

@@ -6,7 +6,6 @@ import torch.nn.functional as F
 from torch import nn
 
 import tepui
-from tepui.core.spec import document
 from tepui.data import (
     Arrays,
     AugMix,
@@ -405,10 +404,3 @@ def test_pixels_are_mixed_with_their_labels():
     factory = lambda: nn.Conv2d(1, CLASSES, 1)  # noqa: E731
     mixed = fitted(data, factory, augment=[Mixup()])
     assert_different(mixed, fitted(data, factory))
-
-
-def test_nothing_of_the_spec_changes_without_them():
-    """What was described before they existed keeps its description."""
-    said = document(TrainingSpec(method=SAM(), epochs=1, augment=[RandomCrop()]))
-    assert said["augment"] == [{"class": "RandomCrop", "padding": 4, "fill": 0.0}]
-    assert "consistency" not in said["loss"]

@@ -79,11 +79,10 @@ def _told(words: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> list
 
 def _alike(value: Any) -> Any:
     """Return a value with what it deals to members in one order."""
-    if not is_dataclass(value) or isinstance(value, type):
+    if isinstance(value, type) or not is_dataclass(value):
         return value
-    dealt = lists_of(value)
-    alike = {name: tuple(sorted({*values})) for name, values in dealt.items()}
-    return replace(value, **alike) if alike else value
+    dealt = lists_of(value).items()
+    return replace(value, **{name: tuple(sorted({*each})) for name, each in dealt})
 
 
 def _name(value: Any) -> str:

@@ -1,15 +1,20 @@
 """Options from files: what a person writes, and what a run keeps of its command."""
 
 import json
+import pickle
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 import yaml
 
 import tepui
+from tepui.cli.asked import Asked
 from tepui.cli.config import DEEPEST, LIMIT
+from tepui.cli.further import read_settings
 from tepui.cli.main import main
+from tepui.cli.values import Text
 from tepui.core.provenance import MASK
 
 QUIET = ["--set", "progress=none"]
@@ -71,6 +76,50 @@ def test_places_are_kept_so_that_they_are_found_from_anywhere(tmp_path, monkeypa
     main(["train", *words, "--members", "1", "--out", "run"])
     path = tmp_path / "own.csv"
     assert asked_in(tmp_path / "run")["data"] == f"Table(path='{path}', target='b')"
+
+
+def test_what_was_typed_without_quotes_is_read_again(tmp_path):
+    out = ["--out", str(tmp_path / "run")]
+    words = ["--method", "SharpBalance(select=random)", "--epochs", "2", *out]
+    words += ["--loss", "CrossEntropy(class_weights=[1,2,1,1,1,1,1,1,1,1])"]
+    rule = "early_stopping=EarlyStopping(monitor=loss, patience=3)"
+    main(["train", *SMALL, *words, *QUIET, "stop_after=1", rule])
+    main(["train", "--resume", *out, *QUIET])
+    config = config_of(tmp_path / "run")
+    assert config["method"]["select"] == "random"
+    assert config["early_stopping"]["monitor"] == "loss"
+
+
+def test_settings_are_kept_as_a_file_holds_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "body").mkdir()
+    words = ["unlabeled=UnlabeledFolder(path=more)", "extractor=body", "prune=none"]
+    words += ["augment=[RandomCrop(padding=1), HorizontalFlip]", "track=[mlflow]"]
+    words += ["batch_size=8", "batch_size=9", "progress=none"]
+    asked = Asked("compare", {"set": [Text(word, "set") for word in words]})
+    assert asked.document()["options"]["set"] == {
+        "unlabeled": f"UnlabeledFolder(path='{tmp_path / 'more'}')",
+        "extractor": str(tmp_path / "body"),
+        "prune": "none",
+        "augment": "[RandomCrop(padding=1), HorizontalFlip()]",
+        "track": "[mlflow]",
+        "batch_size": "9",
+    }
+
+
+def test_own_code_in_the_settings_of_a_run_is_typed_again(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mine", ModuleType("mine"))
+    kept = Text("metrics=mine.gone", "set", typed=False)
+    with pytest.raises(ValueError, match="type the path of your own code"):
+        read_settings("compare", [kept])
+    again = Text("metrics=tepui.metrics.aurc", "set")
+    assert read_settings("compare", [kept, again]) == {"metrics": tepui.metrics.aurc}
+
+
+def test_a_value_is_the_same_in_another_process():
+    text = Text("SAM(rho=0.1)", "method", typed=False)
+    again = pickle.loads(pickle.dumps(text))
+    assert (again, again.kind, again.typed) == (text, "method", False)
 
 
 def test_a_comparison_goes_on_with_all_of_its_methods(tmp_path):

@@ -20,11 +20,11 @@ from tepui import sharpness
 from tepui.cli.further import read_settings
 from tepui.cli.main import build, main
 from tepui.cli.values import Text
+from tepui.core.spec import document
 from tepui.data import CIFAR100, CORRUPTIONS
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import SharpBalance
 from tepui.models import MLP
-from tepui.training.described import to_jsonable
 from tepui.training.run_folder import RunFolder
 
 pytestmark = pytest.mark.slow
@@ -141,7 +141,7 @@ def test_training_commands_train_as_the_released_code(name, ran):
 def test_sharpbalance_runs_by_the_released_rule(ran):
     config = json.loads((ran / "runs/sharpbalance/run.json").read_text())["config"]
     released = SharpBalance.released("cifar100", rho=0.2, switch_at=0)
-    assert config["method"] == to_jsonable(released)
+    assert config["method"] == document(released)
     assert RunFolder(ran / "runs/sharpbalance").outcome()[1]
 
 

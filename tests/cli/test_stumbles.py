@@ -14,12 +14,12 @@ import tepui
 from data_layouts import picture
 from tepui.cli import items
 from tepui.cli.main import main
+from tepui.core.spec import document
 from tepui.methods import SAM, SharpBalance
 from tepui.report import printed_table
 from tepui.studies import Record, Results
 from tepui.studies.comparison import Comparison
 from tepui.studies.method_result import MethodResult, differing
-from tepui.training.described import to_jsonable
 
 QUIET = ["--set", "progress=none"]
 TWO = ["--model", "MLP(hidden=[8])", "--members", "2", *QUIET]
@@ -255,7 +255,7 @@ def test_a_resumed_comparison_keeps_its_methods(tmp_path, capsys):
 
 def test_a_table_says_which_hyperparameters_differ():
     kinds = {"SAM": SAM(rho=0.1), "SharpBalance": SharpBalance(rho=0.3)}
-    methods = [MethodResult(n, to_jsonable(m), ()) for n, m in kinds.items()]
+    methods = [MethodResult(n, document(m), ()) for n, m in kinds.items()]
     assert differing(methods) == {"rho": {"SAM": 0.1, "SharpBalance": 0.3}}
     assert differing(methods[:1]) == {}
 
@@ -265,7 +265,7 @@ def test_the_caption_of_a_table_names_them(monkeypatch):
     monkeypatch.setattr(rows, lambda comparison: ())
     monkeypatch.setattr("tepui.report.tables.measures_of", lambda comparison: ())
     kinds = {"SAM": SAM(rho=0.1), "SharpBalance": SharpBalance(rho=0.3)}
-    methods = tuple(MethodResult(n, to_jsonable(m), ()) for n, m in kinds.items())
+    methods = tuple(MethodResult(n, document(m), ()) for n, m in kinds.items())
     table = printed_table(Comparison("both", {}, {}, methods))
     assert str(table.caption) == "methods differ in rho: SAM 0.1, SharpBalance 0.3"
 

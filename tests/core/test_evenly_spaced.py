@@ -8,7 +8,7 @@ import torch
 from torch.utils.data import Dataset
 
 from tepui.core.evenly_spaced import evenly_spaced
-from tepui.data.fingerprint import fingerprint
+from tepui.data.identity import fingerprint
 
 # float32 counts to this and no further.
 COUNTED = 2**24

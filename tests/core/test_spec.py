@@ -3,12 +3,14 @@
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -21,9 +23,13 @@ from tepui.core.spec import (
     digest,
     document,
     from_document,
+    path_of,
     read,
+    read_argument,
     written,
 )
+from tepui.methods import GSAM, SAM, SharpBalance
+from tepui.models import MLP
 
 NAMES = [(kind, name) for kind, places in PLACES.items() for name in places]
 BUILT = [known(kind, name) for kind, name in NAMES if kind not in LATER]
@@ -280,3 +286,70 @@ def test_documents_of_methods_are_of_json_and_complete():
         "at": str(Path("a/b")),
         "types": [1, None],
     }
+
+
+ANY = st.recursive(
+    st.one_of(*PLAIN.values(), *map(made, BUILT[:5])),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.integers(0, 9) | PLAIN[str], inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=60)
+@given(ANY)
+def test_an_argument_of_any_kind_is_read_as_it_was_written(value):
+    found = read_argument(written(value), "parameter")
+    assert found == value
+    assert repr(found) == repr(value)
+
+
+def test_numbers_of_other_libraries_are_written_as_numbers():
+    several = {np.int64(1): np.float32(0.5), np.str_("a"): torch.tensor(True)}
+    assert written(several) == "{1: 0.5, 'a': True}"
+    with pytest.raises(ValueError, match="must be of tepui's own"):
+        read_argument("os.system", "parameter")
+
+
+def test_hidden_arguments_are_left_out_at_any_depth():
+    value = [SharpBalance(rho=0.2, base=GSAM(rho=0.2, alpha=0.3))]
+    assert written(value, hidden=["rho"]) == "[SharpBalance(base=GSAM(alpha=0.3))]"
+    assert written(value, hidden=["base"]) == "[SharpBalance(rho=0.2)]"
+
+
+def test_a_position_is_a_name_in_text_and_document():
+    first, named = partial(MLP, 5, norm=True), partial(MLP, in_features=5, norm=True)
+    assert written(first) == written(named) == "MLP(in_features=5, norm=True)"
+    assert document(first) == document(named)
+    assert from_document(document(first)).keywords == named.keywords
+
+
+def test_a_document_has_what_tells_values_apart_and_nothing_else():
+    @dataclass(frozen=True)
+    class Told:
+        counts: int
+        derived: int = field(init=False)
+        seen: int = field(default=0, compare=False)
+        usual: int = 7
+
+        def __post_init__(self):
+            object.__setattr__(self, "derived", 2 * self.counts)
+
+    about = document(Told(3, seen=1))
+    assert about.pop("class").endswith("Told")
+    assert about == {"counts": 3, "derived": 6, "usual": 7}
+    assert document([SAM, len]) == [{"class": "SAM"}, "builtins.len"]
+
+
+class Doubling:
+    """What is called without being a function."""
+
+    def __call__(self, value):
+        return 2 * value
+
+
+def test_what_is_called_has_the_name_of_its_class():
+    assert document(Doubling()) == written(Doubling()) == path_of(Doubling)

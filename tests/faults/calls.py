@@ -128,6 +128,7 @@ def new_folder() -> Path:
 # Valid arguments by their names, and for one callable where they differ.
 ARGUMENTS: dict[str, Callable[[], Any]] = {
     "logits": logits,
+    "views": logits,
     "labels": lambda: torch.arange(8) % 4,
     "outputs": lambda: logits()[0],
     "targets": lambda: torch.arange(8) % 4,

@@ -15,6 +15,7 @@ from torch import nn
 import tepui
 from tepui import methods
 from tepui.core.members import for_member
+from tepui.core.spec import document
 from tepui.data.arrays import Batch
 from tepui.methods import (
     A2D,
@@ -33,7 +34,6 @@ from tepui.methods import (
 from tepui.testing import check_method
 from tepui.testing.captures import WarmedRunner, check_shapes
 from tepui.testing.expecting import Subject
-from tepui.training.described import to_jsonable
 from tepui.training.slot_runner import SlotRunner
 from training.cases import (
     CLASSES,
@@ -180,7 +180,7 @@ def test_coupled_members_bring_a_batch(kind):
 
 
 def test_descriptions_differ_where_methods_do():
-    shown = [json.dumps(to_jsonable(case.method)) for case in ALL]
+    shown = [json.dumps(document(case.method)) for case in ALL]
     assert len(set(shown)) == len(ALL)
 
 

@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from html import unescape
 
 import pytest
 from rich.console import Console
@@ -336,14 +337,15 @@ def test_sets_are_shown_where_a_method_has_them():
 
 def test_paths_are_shown_whole_only_where_asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    command = f"tepui compare --out {tmp_path}/runs/x --data.path /srv/private/photos"
+    data = "--data 'ImageFolder(path=/srv/private/photos)'"
+    command = f"tepui compare --out {tmp_path}/runs/x {data}"
     made = replace(comparison(), environment={"command": command, "torch": "2"})
     short = write_report(shown(made), tmp_path).read_text()
-    assert "tepui compare --out runs/x --data.path .../photos" in short
+    assert "--out runs/x --data 'ImageFolder(path=.../photos)'" in unescape(short)
     assert str(tmp_path) not in short
     assert "private" not in short
     whole = write_report(shown(made), tmp_path, whole_paths=True).read_text()
-    assert command in whole
+    assert command in unescape(whole)
 
 
 def test_every_command_that_made_a_comparison_repeats_it():

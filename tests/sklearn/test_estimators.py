@@ -353,7 +353,7 @@ def rewritten(folder, change):
 
 
 def name_another_class(document):
-    document["parameters"]["method"] = {"class": "os.system", "fields": {}}
+    document["parameters"]["method"] = "os.system"
 
 
 def name_another_attribute(document):

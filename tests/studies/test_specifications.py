@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from study_cases import EXAM, MEASURE, TRIAL
+from tepui.core.spec import document
 from tepui.data import Digits, HorizontalFlip
 from tepui.losses import CrossEntropy
 from tepui.methods import SAM
@@ -28,7 +29,6 @@ from tepui.studies.specifications import (
 from tepui.studies.store import Store
 from tepui.studies.sweep import HoldOut
 from tepui.training import SGD, Constant, EarlyStopping, TrainingSpec
-from tepui.training.described import to_jsonable
 
 CHANGES = {
     "data": Samples(Digits, count=63),
@@ -43,6 +43,8 @@ CHANGES = {
     "keep": "best",
     "accumulate": 2,
     "clip_norm": 1.0,
+    "ema": 0.9,
+    "part_at": 1,
     "average": 0.25,
     "loss": CrossEntropy(label_smoothing=0.1),
     "prune": Prune(sparsity=0.5),
@@ -191,9 +193,9 @@ def test_a_script_and_its_workers_agree_on_names():
 
 
 def test_classes_of_tepui_keep_their_plain_names():
-    about = to_jsonable(TRIAL)
+    about = document(TRIAL)
     assert about["class"] == "Trial"
-    assert about["data"]["dataset"] == "Digits"
+    assert about["data"]["dataset"] == {"class": "Digits"}
     assert about["model"]["class"] == "MLP"
 
 

@@ -204,7 +204,7 @@ def local_augmentation():
         (replace(TRIAL, data=Samples(local())), "trial.data.dataset"),
         (
             TRIAL.trained_with(augment=(local_augmentation(),)),
-            r"trial.training.augment\[0\]",
+            "trial.training.augment.0",
         ),
     ],
 )
@@ -226,7 +226,7 @@ def test_requests_that_cannot_be_told_apart_are_refused(filled):
     with pytest.raises(ValueError, match=f"evaluation.test.dataset {rule}"):
         filled.evaluation(TRIAL, EvaluationSpec(Samples(lambda train: Digits())))
     noise = (("noise", Samples(local())),)
-    with pytest.raises(ValueError, match=rf"evaluation.ood\[0\]\[1\].dataset {rule}"):
+    with pytest.raises(ValueError, match=f"evaluation.ood.0.1.dataset {rule}"):
         filled.logits(TRIAL, EvaluationSpec(EXAM.test, ood=noise))
     with pytest.raises(ValueError, match=f"measure.function {rule}"):
         filled.measured(TRIAL, SharpnessSpec(lambda *_: worst_case))
@@ -238,7 +238,7 @@ def test_values_of_local_classes_are_refused(filled):
         pass
 
     exam = EvaluationSpec(EXAM.test, ood=(("noise", Local(20)),))
-    with pytest.raises(ValueError, match=r"evaluation.ood\[0\]\[1\] must be a class"):
+    with pytest.raises(ValueError, match=r"evaluation\.ood\.0\.1 must be a class"):
         filled.evaluation(TRIAL, exam)
 
 

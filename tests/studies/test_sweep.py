@@ -262,7 +262,7 @@ DIFFERENCES = {
     "sparsity=0.8": {"prune": Prune(sparsity=0.8)},
     "members=3": {"seeds": (0, 1, 2)},
     "weight_decay=0.25": {"optimizer": SGD(weight_decay=0.25)},
-    "augment=[HorizontalFlip()]": {"augment": (HorizontalFlip(),)},
+    "augment=(HorizontalFlip(),)": {"augment": (HorizontalFlip(),)},
     "data=Samples(dataset=Digits, count=70)": {"data": Samples(Digits, count=70)},
 }
 

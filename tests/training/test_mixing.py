@@ -21,7 +21,6 @@ from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, jensen_shannon
 from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, DivDis, SharpBalance
 from tepui.training import TrainingSpec
 from tepui.training.batches import source_of
-from tepui.training.described import to_jsonable
 from tepui.training.slot_runner import SlotRunner
 from training.cases import (
     CLASSES,
@@ -405,10 +404,3 @@ def test_pixels_are_mixed_with_their_labels():
     factory = lambda: nn.Conv2d(1, CLASSES, 1)  # noqa: E731
     mixed = fitted(data, factory, augment=[Mixup()])
     assert_different(mixed, fitted(data, factory))
-
-
-def test_nothing_of_the_spec_changes_without_them():
-    """What was described before they existed keeps its description."""
-    said = to_jsonable(TrainingSpec(method=SAM(), epochs=1, augment=[RandomCrop()]))
-    assert said["augment"] == [{"class": "RandomCrop", "padding": 4, "fill": 0.0}]
-    assert "consistency" not in said["loss"]

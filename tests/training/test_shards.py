@@ -14,9 +14,7 @@ from tepui.core.seeding import derive
 from tepui.data.arrays import Arrays, Batch, Division
 from tepui.losses import cross_entropy
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
-from tepui.training import TrainingSpec
 from tepui.training.batches import BatchSplit
-from tepui.training.described import to_jsonable
 from tepui.training.passes import MemberPasses
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import member_step
@@ -239,14 +237,7 @@ def test_divided_batches_hold_both_kinds_for_every_shard():
     assert BatchSplit.of(torch.arange(100) < 9, 32, shards=4).rows == 8
 
 
-def test_one_shard_is_named_nowhere_and_others_are_by_all(tmp_path):
-    def spec(**options):
-        return to_jsonable(TrainingSpec(method=SAM(), epochs=1, **options))
-
-    new = {"virtual_shards", "perturbation", "batch_norm"}
-    assert not new & spec().keys()
-    named = spec(virtual_shards=4, perturbation="shard")
-    assert new & named.keys() == {"virtual_shards", "perturbation"}
+def test_a_run_is_resumed_with_the_shards_it_had(tmp_path):
     out = tmp_path / "run"
     cases.trained(method=SAM(), virtual_shards=2, epochs=1, out=out)
     config = RunFolder(out).recorded()["config"]

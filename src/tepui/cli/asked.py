@@ -14,7 +14,7 @@ from typing import Any, final
 from torch.utils.data import Dataset
 
 from tepui.cli.config import OF_ONE_COMMAND
-from tepui.cli.further import ANEW
+from tepui.cli.further import ANEW, KINDS, last_of_each
 from tepui.cli.values import Text
 from tepui.core.names import PLACES as NAMES
 from tepui.core.provenance import masked
@@ -44,8 +44,8 @@ class Asked:
             if name not in OF_ONE_COMMAND and value not in (None, [], {})
         }
         if "set" in kept:
-            pairs = (word.partition("=")[::2] for word in kept["set"])
-            kept["set"] = {name: text for name, text in pairs if name not in ANEW}
+            words = last_of_each(self.options["set"])
+            kept["set"] = {n: _setting(n, t) for n, t in words.items() if n not in ANEW}
         return {"command": self.command, "options": masked(kept)}
 
 
@@ -93,11 +93,18 @@ def _kept(value: Any) -> Any:
     return value
 
 
+def _setting(name: str, text: Text) -> str:
+    """Return the value of a setting as a file holds it."""
+    if text in ("None", "none") or name not in KINDS:
+        return str(_kept(text) if name in ("extractor", "branch_from") else text)
+    return placed(Text(text, KINDS[name], text.typed))
+
+
 def placed(text: Text) -> str:
-    """Return a value whose files and folders are found from anywhere."""
+    """Return a value as a file holds it: quoted, and found from anywhere."""
     value = text.read()
     if not isinstance(value, partial):
-        return str(text)
+        return written(value) if "(" in text else str(text)
     given = {
         name: str(Path(item).expanduser().absolute()) if name in PLACES else item
         for name, item in value.keywords.items()

@@ -77,7 +77,7 @@ def calibrate(
     from tepui.core.counted import counted
     from tepui.core.replacing import check_writable
     from tepui.data import split
-    from tepui.data.fingerprint import fingerprint
+    from tepui.data.identity import fingerprint
     from tepui.data.loading import length
     from tepui.ensembles.feature_detectors import FeatureDetectors
     from tepui.studies.calibration_gain import gain_of

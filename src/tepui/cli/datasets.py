@@ -27,6 +27,7 @@ from tepui.data.files.corrupted_files import CorruptedFiles
 from tepui.data.files.image_folder import part_folders
 from tepui.data.files.installing import located
 from tepui.data.files.origins import Origin
+from tepui.data.identity import data_identity
 from tepui.data.image_files import ImageFiles
 from tepui.data.loading import length
 from tepui.data.numbered_as import numbered_as
@@ -35,7 +36,6 @@ from tepui.data.shifts import Shifts
 from tepui.ensembles.loading import preparation_in
 from tepui.modules.features import cached_features
 from tepui.studies.recorded_options import extractor_of_comparison, recorded_options
-from tepui.training.described import data_identity
 from tepui.training.inputs import divided
 from tepui.training.run_folder import RunFolder
 

@@ -14,7 +14,7 @@ from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.storage import tensors_document, write_document
 from tepui.core.task import CLASSIFICATION
-from tepui.data.fingerprint import fingerprint, same_data
+from tepui.data.identity import data_identity, fingerprint, same_data
 from tepui.data.preparation import preparation_of
 from tepui.data.shifts import NATURAL, Shifts
 from tepui.ensembles.digests import weights_digest
@@ -33,7 +33,6 @@ from tepui.studies.gallery import FILE, write_gallery
 from tepui.studies.given import tested_on
 from tepui.studies.trained import COST, COST_KIND, EVALUATION, EVALUATION_KIND
 from tepui.training import Exchange, LocalExchange
-from tepui.training.described import data_identity
 from tepui.training.run_folder import RunFolder
 
 # What tepui calibrate changes of what an evaluation is of.

@@ -246,25 +246,30 @@ def read_settings(command: str, words: Sequence[Text] | None) -> dict[str, Any]:
     from tepui.core.types import check_types
 
     known, given = settings_of(command), {}
-    for word in words or ():
-        name, equals, text = word.partition("=")
+    for name, text in last_of_each(words).items():
         if name not in known:
             said = not_among("set", [name], known)
             raise ValueError(f"{said}; tepui settings explains them")
-        require(bool(equals and text), name, "be given a value: --set NAME=VALUE", word)
-        plain = text in ("None", "none") or name not in KINDS
+        require(bool(text), name, "be given a value: --set NAME=VALUE", name)
+        plain = text == "None" or name not in KINDS
         value = (
             plain_value(name, text)
             if plain
-            else read(text, KINDS[name], own=word.typed)
+            else read(text, KINDS[name], own=text.typed)
         )
         if name == "extractor":
-            value = Text(text, "extractor", word.typed)
+            value = text
         if Path in get_args(_hint(known[name].owner, name)):
             value = Path(value)
         check_types(known[name].owner, {name: value})
         given[name] = value
     return given
+
+
+def last_of_each(words: Sequence[Text] | None) -> dict[str, Text]:
+    """Return the values of settings by name, of which what comes later counts."""
+    pairs = ((word.partition("=")[::2], word.typed) for word in words or ())
+    return {name: Text(text, "extractor", typed) for (name, text), typed in pairs}
 
 
 def _hint(owner: type, name: str) -> Any:

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
@@ -35,9 +34,6 @@ from tepui.cli.console import plain_warnings
 from tepui.core.checks import require
 from tepui.core.place import place_of_environment
 from tepui.core.version import __version__
-
-if TYPE_CHECKING:
-    from rich.text import Text as RichText
 
 GREETING = """\
 tepui trains deep ensembles whose members are flat and different from each other,
@@ -86,7 +82,6 @@ def build() -> App:
         result_action="return_value",
         suppress_keyboard_interrupt=False,
         config=config.from_files,
-        error_formatter=_said,
     )
     for number, (title, modules) in enumerate(GROUPS.items()):
         group = Group(title, sort_key=number)
@@ -106,11 +101,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _check_ranks(words[0])
         with plain_warnings():
-            build()(words)
-    except (ValueError, OSError, ImportError, RuntimeError) as error:
+            build()(words, exit_on_error=False, print_error=False)
+    except (CycloptsError, ValueError, OSError, ImportError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not _is_ours(error):
             raise
-        sys.stderr.write(f"{_speaker()}: {error}\n")
+        said = _said(error) if isinstance(error, CycloptsError) else error
+        sys.stderr.write(f"{_speaker()}: {said}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
         way = "; run the same command again to continue" if words[0] in GO_ON else ""
@@ -124,15 +120,12 @@ def _is_ours(error: RuntimeError) -> bool:
     return type(error).__module__.partition(".")[0] == "tepui"
 
 
-def _said(error: CycloptsError) -> "RichText":
-    """Return what was typed wrong, and where help is; the terminal breaks the line."""
-    from rich.text import Text as RichText
-
+def _said(error: CycloptsError) -> str:
+    """Return what was typed wrong, and where help is."""
     chain = error.command_chain or ()
     where = " ".join(("tepui", *chain))
     said = str(error).strip()
-    lines = f"{_speaker()}: {said}\n{where} --help shows all options"
-    return RichText(lines, no_wrap=True, overflow="ignore")
+    return f"{said}\n{where} --help shows all options"
 
 
 def _examples(module: ModuleType) -> str:

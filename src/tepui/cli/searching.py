@@ -7,6 +7,7 @@ from typing import Any
 from tepui.cli.items import admit_modules
 from tepui.cli.training import materials
 from tepui.cli.values import Size
+from tepui.core import spec
 from tepui.core.checks import require
 from tepui.core.provenance import with_short_paths
 from tepui.core.storage import seal
@@ -19,7 +20,7 @@ from tepui.studies.specifications import Samples, Trial, contents_of, seeds
 from tepui.studies.store import Store
 from tepui.studies.sweep import Outcome, Search
 from tepui.training import TrainingSpec
-from tepui.training.described import environment_of, to_jsonable
+from tepui.training.environment import environment_of
 
 
 def trials_of(recipe: str, size: Size) -> list[Trial]:
@@ -76,7 +77,7 @@ def document(planned: Search, outcome: Outcome) -> dict[str, Any]:
     chosen = outcome.chosen
     return {
         "label": planned.label,
-        "base": to_jsonable(planned.base),
+        "base": spec.document(planned.base),
         "chosen": None if chosen is None else dict(chosen.values),
         "cells": [
             {

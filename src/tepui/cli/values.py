@@ -33,6 +33,10 @@ class Text(str):
         made.kind, made.typed = kind, typed
         return made
 
+    def __getnewargs__(self) -> tuple[str, str, bool]:  # type: ignore[override]
+        """Return what it is made of in another process."""
+        return str(self), self.kind, self.typed
+
     def read(self) -> Any:
         """Return the value, or what makes it."""
         from tepui.core import spec

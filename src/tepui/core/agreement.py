@@ -33,7 +33,7 @@ def differences(
         >>> differences(one, other)
         {'method.rho': (1, 3)}
     """
-    ones, others = dict(_leaves(first)), dict(_leaves(second))
+    ones, others = dict(leaves(first)), dict(leaves(second))
     return {
         name: (ones.get(name), others.get(name))
         for name in [*ones, *(others.keys() - ones.keys())]
@@ -68,7 +68,7 @@ def _of_mappings(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(v, Mapping) for v in value)
 
 
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Yield what a document holds, named by the way to it."""
     if isinstance(value, list | tuple):
         value = dict(enumerate(value))
@@ -76,4 +76,4 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, value
         return
     for key, item in value.items():
-        yield from _leaves(item, f"{name}.{key}" if name else str(key))
+        yield from leaves(item, f"{name}.{key}" if name else str(key))

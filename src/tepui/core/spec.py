@@ -36,8 +36,12 @@ ADDED = ("train",)
 PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+|.+\.py:[^\W\d]\w*")
 
 
-def written(value: Any) -> str:
+def written(value: Any, hidden: Collection[str] = ()) -> str:
     """Return the text of a value, without arguments that have their defaults.
+
+    Args:
+        value: The value.
+        hidden: Names of arguments that are left out at any depth.
 
     Example:
         >>> from tepui.methods import SAM, DeepEnsemble
@@ -47,42 +51,55 @@ def written(value: Any) -> str:
         >>> written(partial(MLP, hidden=[8])), written(MLP)
         ('MLP(hidden=[8])', 'MLP')
     """
+    text = partial(written, hidden=hidden)
+    if getattr(value, "shape", None) == ():  # a number of numpy's or torch's
+        value = value.item()
     if isinstance(value, tuple):
-        inside = ", ".join(map(written, value))
+        inside = ", ".join(map(text, value))
         return f"({inside},)" if len(value) == 1 else f"({inside})"
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return f"[{', '.join(map(written, value))}]"
+        return f"[{', '.join(map(text, value))}]"
     if isinstance(value, Mapping):
-        pairs = (f"{written(key)}: {written(item)}" for key, item in value.items())
+        pairs = (f"{text(key)}: {text(item)}" for key, item in value.items())
         return f"{{{', '.join(pairs)}}}"
     if (given := arguments_of(value)) is not None:
         usual = {} if isinstance(value, partial) else _defaults(type(value))
-        listed = map(written, given.pop(_rest(_made_by(value)), ()))
+        listed = map(text, given.pop(_rest(_made_by(value)), ()))
         named = (
-            f"{name}={written(item)}"
+            f"{name}={text(item)}"
             for name, item in given.items()
-            if name not in usual or not _same(item, usual[name])
+            if name not in hidden
+            and (name not in usual or not _same(item, usual[name]))
         )
         shown = ", ".join([*listed, *named])
         return f"{path_of(_made_by(value))}({shown})"
     if isinstance(value, PLAIN):
         return repr(value)
-    if hasattr(value, "__qualname__"):
-        return path_of(value)
-    return repr(str(value))
+    return path_of(value) if callable(value) else repr(str(value))
 
 
-def arguments_of(value: Any) -> dict[str, Any] | None:
-    """Return what a value was made with, by name; None if it is no call."""
+def arguments_of(value: Any, kept: str = "init") -> dict[str, Any] | None:
+    """Return what a value was made with, by name; None if it is no call.
+
+    Args:
+        value: The value.
+        kept: Which fields: those it is made with (``"init"``), or those that tell it
+            from others (``"compare"``).
+    """
     if isinstance(value, partial):
-        return dict(value.keywords)
+        if not value.args:
+            return dict(value.keywords)
+        first = inspect.signature(value.func).bind_partial(*value.args)
+        return {**first.arguments, **value.keywords}
     if not is_dataclass(value) or isinstance(value, type):
         return None
-    return {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+    return {f.name: getattr(value, f.name) for f in fields(value) if getattr(f, kept)}
 
 
 def path_of(item: Any) -> str:
     """Return the name of a class or function: its path, if it is not tepui's.
+
+    What has no name, as an object that is called, has that of its class.
 
     Example:
         >>> import collections
@@ -90,6 +107,7 @@ def path_of(item: Any) -> str:
         >>> path_of(SAM), path_of(collections.Counter)
         ('SAM', 'collections.Counter')
     """
+    item = item if hasattr(item, "__qualname__") else type(item)
     module, name = item.__module__ or "", str(item.__qualname__)
     if module.partition(".")[0] in ("", "tepui"):
         return name
@@ -116,14 +134,14 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def document(value: Any) -> Any:
-    """Return a value as JSON holds it, with all of its arguments.
+    """Return a value as JSON holds it, with all that tells it from others.
 
     Example:
         >>> from tepui.methods import SAM
         >>> document(SAM(rho=0.2))["class"], from_document(document(SAM(rho=0.2))).rho
         ('SAM', 0.2)
     """
-    if (given := arguments_of(value)) is not None:
+    if (given := arguments_of(value, "compare")) is not None:
         named = {name: document(item) for name, item in given.items()}
         return {"class": path_of(_made_by(value)), **named}
     if isinstance(value, type):
@@ -134,9 +152,7 @@ def document(value: Any) -> Any:
         return {str(name): document(item) for name, item in value.items()}
     if isinstance(value, Sequence):
         return [document(item) for item in value]
-    if callable(value):
-        return path_of(value if hasattr(value, "__qualname__") else type(value))
-    return str(value)
+    return path_of(value) if callable(value) else str(value)
 
 
 def from_document(stored: Any) -> Any:
@@ -192,6 +208,16 @@ def read(text: str, kind: str, *, own: bool = False) -> Any:
 start_at, got 'rh' (did you mean 'rho'?)
     """
     return _of_kind(parsed(text, kind, own=own), kind, own)
+
+
+def read_argument(text: str, name: str) -> Any:
+    """Return what a text says of an argument of any kind, by the table alone.
+
+    Example:
+        >>> read_argument("(64, 'auto', [SAM(rho=0.1)])", "hidden")[0]
+        64
+    """
+    return _argument(parsed(text, name), name, None, own=False)
 
 
 def imported(path: str, argument: str) -> Any:

@@ -36,8 +36,6 @@ PLAIN = {
     torch.Tensor: "a tensor",
     torch.nn.Module: "a module",
 }
-# Metadata of a field that came after runs and studies were stored without it.
-NEWER = {"newer": True}
 # The longest value that a message shows whole.
 SHOWN = 200
 

@@ -1,6 +1,5 @@
 """Several data sets as one: domains of one task, parts that came in several files."""
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
@@ -10,9 +9,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.core.storage import raw_bytes
 from tepui.data.arrays import Arrays, Inputs
 from tepui.data.files.table import Table
+from tepui.data.identity import samples_hash
 from tepui.data.image_files import ImageFiles
 from tepui.data.loading import as_arrays
 from tepui.data.stored import StoredData, StoredRows
@@ -125,7 +124,8 @@ class JoinedData(StoredRows):
             What each part is known by, and a hash of the rows taken and their targets.
         """
         parts = [
-            _digest(p) if isinstance(p, Arrays) else p.identity() for p in self.parts
+            samples_hash(p.inputs, p.targets) if isinstance(p, Arrays) else p.identity()
+            for p in self.parts
         ]
         return {"parts": parts, "rows": self._chosen()}
 
@@ -136,7 +136,8 @@ class JoinedData(StoredRows):
             Where each part lies, and a hash of the rows taken and their targets.
         """
         parts = [
-            _digest(p) if isinstance(p, Arrays) else p.location() for p in self.parts
+            samples_hash(p.inputs, p.targets) if isinstance(p, Arrays) else p.location()
+            for p in self.parts
         ]
         return {"parts": parts, "rows": self._chosen()}
 
@@ -150,9 +151,7 @@ class JoinedData(StoredRows):
         return {file: why for p in stored for file, why in p.unreadable().items()}
 
     def _chosen(self) -> str:
-        digest = hashlib.sha256(raw_bytes(self._rows).numpy().data)
-        digest.update(raw_bytes(self.targets).numpy().data)
-        return digest.hexdigest()
+        return samples_hash(self._rows, self.targets)
 
 
 def _read_as(dataset: Dataset[Any]) -> object:
@@ -222,13 +221,3 @@ def _tensors(parts: Sequence[Tensor]) -> Tensor:
     rule = "hold inputs of one type and shape (tepui.data.prepared_like brings images"
     require(len({*forms}) == 1, "datasets", f"{rule} to one form)", forms)
     return torch.cat([*parts])
-
-
-def _digest(part: Arrays) -> str:
-    """Return a hash of what lies in memory."""
-    digest = hashlib.sha256()
-    named = part.inputs if not isinstance(part.inputs, Tensor) else {"": part.inputs}
-    for name, tensor in sorted(named.items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(raw_bytes(tensor).numpy().data)
-    return digest.hexdigest()

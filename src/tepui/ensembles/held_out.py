@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import UNLABELED, one_of, require
 from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.core.warning import warn
-from tepui.data.fingerprint import fingerprint, same_data
+from tepui.data.identity import fingerprint, same_data
 from tepui.data.loading import in_order
 from tepui.ensembles.conforming import conformal_parts
 from tepui.ensembles.predicted import calibrated, prediction_of, settled

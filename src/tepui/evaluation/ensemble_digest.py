@@ -1,6 +1,6 @@
 """Hashes by which an ensemble is known again, with what is done to its outputs."""
 
-from tepui.ensembles.digests import tensors_hash
+from tepui.data.identity import tensors_hash
 from tepui.ensembles.ensemble import Ensemble
 
 

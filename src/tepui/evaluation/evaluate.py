@@ -23,6 +23,7 @@ from tepui.core.replacing import check_writable
 from tepui.core.task import Task
 from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
+from tepui.data.identity import data_digest
 from tepui.data.loading import length
 from tepui.data.numbered_as import numbered_as
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
@@ -45,7 +46,6 @@ from tepui.evaluation.logit_identity import told_apart_by, written
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.scores import Scores
-from tepui.evaluation.shards import data_digest
 from tepui.evaluation.shared_batches import Processes, shared_logit_batches
 from tepui.evaluation.stored_logits import LOGITS, LogitType, storing_logits
 from tepui.evaluation.task_examiner import KINDS, TaskExaminer

@@ -5,10 +5,10 @@ from typing import Any
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.data.identity import data_digest
 from tepui.ensembles.digests import weights_digest
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.dataset_logits import Classes
-from tepui.evaluation.shards import data_digest
 from tepui.metrics import Rule
 
 

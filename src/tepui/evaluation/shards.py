@@ -6,7 +6,6 @@ writer that was killed goes on with the first shard that is missing, and several
 share the shards by their numbers alone.
 """
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -30,9 +29,8 @@ from tepui.core.storage import (
 )
 from tepui.core.task import Task
 from tepui.core.types import check_types
-from tepui.data.loading import as_arrays, length
-from tepui.data.stored import StoredData
-from tepui.ensembles.digests import tensors_hash
+from tepui.data.identity import data_digest, tensors_hash
+from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors, joined_scores
 from tepui.ensembles.predicted import calibrated, prediction_of
@@ -386,16 +384,3 @@ def _begin(plan: ShardedPredictions) -> None:
                 "go on there; to begin anew, remove that folder (tepui predict: "
                 f"--overwrite), got {value!r}"
             )
-
-
-def data_digest(dataset: Dataset[Any]) -> str:
-    """Return a hash of data, as far as they are held or say what they are."""
-    arrays = as_arrays(dataset)
-    if arrays is not None:
-        inputs = arrays.inputs
-        named = {"inputs": inputs} if isinstance(inputs, Tensor) else dict(inputs)
-        return tensors_hash({**named, "targets": arrays.targets})
-    identity: object = type(dataset).__qualname__
-    if isinstance(dataset, StoredData):
-        identity = dataset.identity()
-    return hashlib.sha256(repr(identity).encode()).hexdigest()

@@ -1,6 +1,6 @@
 """Cross-entropy of classes, of samples or of their pixels."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal, final
 
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ from torch import Tensor
 from tepui.core.checks import UNLABELED, require
 from tepui.core.members import per_member, require_each
 from tepui.core.task import CLASSIFICATION, Task
-from tepui.core.types import NEWER, check_fields
+from tepui.core.types import check_fields
 from tepui.losses.base import check_outputs, numbers_like
 
 BALANCED = "balanced"
@@ -97,8 +97,8 @@ class CrossEntropy:
     """
 
     label_smoothing: float | tuple[float, ...] = per_member(0.0)
-    class_weights: ClassWeights | None = field(default=None, metadata=NEWER)
-    consistency: float = field(default=0.0, metadata=NEWER)
+    class_weights: ClassWeights | None = None
+    consistency: float = 0.0
     task: ClassVar[Task] = CLASSIFICATION
 
     def __post_init__(self) -> None:

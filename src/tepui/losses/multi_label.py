@@ -1,6 +1,6 @@
 """Cross-entropy of labels that hold or not, each on its own."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, final
 
 import torch.nn.functional as F
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.task import MULTI_LABEL, Task
-from tepui.core.types import NEWER, check_fields
+from tepui.core.types import check_fields
 from tepui.losses.base import like_outputs, mean_per_sample, numbers_like
 
 
@@ -59,7 +59,7 @@ class BinaryCrossEntropy:
             for rare ones; none by default.
     """
 
-    positive_weights: tuple[float, ...] | None = field(default=None, metadata=NEWER)
+    positive_weights: tuple[float, ...] | None = None
     task: ClassVar[Task] = MULTI_LABEL
 
     def __post_init__(self) -> None:

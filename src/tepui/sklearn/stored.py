@@ -1,11 +1,10 @@
 """A fitted estimator as a folder: its ensemble, and a JSON document of all else.
 
-Values such as ``SAM(rho=0.1)`` are written by name and fields, and only names of a
-fixed list are read; code of your own is given again when an estimator is loaded.
+Parameters are written as everywhere, such as ``SAM(rho=0.1)``, and read by the table of
+tepui's classes; code of your own is given again when an estimator is loaded.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -15,29 +14,16 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from tepui import losses, methods
 from tepui.core.checks import one_of, require
+from tepui.core.spec import read_argument, written
 from tepui.core.storage import read_document, reading, tensors_digest, write_document
 from tepui.ensembles.ensemble import FILE as ENSEMBLE
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.loading import load
 from tepui.sklearn.rows import Rows, read_rows, write_rows
-from tepui.training import SGD, AdamW, Constant, Cosine, EarlyStopping, MultiStep
 
 FILE = "estimator.json"
 KIND = "estimator"
-OWN = "own"  # marks what is code of the user's
-PAIRS = "pairs"  # marks a dict, whose keys JSON would turn into texts
-
-KNOWN: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (
-        *(getattr(methods, name) for name in methods.__all__),
-        *(losses.CrossEntropy, losses.MSE, losses.GaussianNLL, losses.Quantiles),
-        *(SGD, AdamW, Constant, Cosine, MultiStep, EarlyStopping),
-    )
-    if isinstance(kind, type) and is_dataclass(kind)
-}
 # What fit learns beside the ensemble, where there is some.
 LEARNED = ("classes_", "feature_names_in_", "target_mean_", "target_scale_")
 
@@ -69,7 +55,7 @@ def write_estimator(estimator: Storable, folder: Path) -> Path:
     write_rows(estimator.rows_, folder, digest)
     document = {
         "estimator": type(estimator).__name__,
-        "parameters": {name: described(value) for name, value in parameters.items()},
+        "parameters": {name: _text(value) for name, value in parameters.items()},
         "ensemble": digest,
         "wide": estimator.ensemble_.dtype == torch.float64,
         "features": estimator.n_features_in_,
@@ -97,8 +83,8 @@ def read_estimator(
         require(name == kind.__name__, str(file), f"hold {kind.__name__}", name)
         stored = document["parameters"]
         parameters = {
-            name: restored(name, value, file)
-            for name, value in stored.items()
+            name: _value(name, text, file)
+            for name, text in stored.items()
             if name not in given
         }
         estimator = kind(**parameters, **given)
@@ -118,47 +104,21 @@ def read_estimator(
     return estimator
 
 
-def described(value: Any) -> Any:
-    """Return a parameter for JSON: plain, by name and fields, or as the user's own.
-
-    Example:
-        >>> from tepui.methods import DeepEnsemble
-        >>> described(DeepEnsemble()), described((64, 64))
-        ({'class': 'DeepEnsemble', 'fields': {}}, [64, 64])
-    """
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, torch.device):
-        return str(value)
-    if isinstance(value, list | tuple):
-        return [described(item) for item in value]
-    if isinstance(value, dict):
-        pairs = value.items()
-        return {PAIRS: [[described(key), described(item)] for key, item in pairs]}
-    kind = type(value)
-    if KNOWN.get(kind.__name__) is not kind:
-        return {OWN: f"{kind.__module__}.{kind.__qualname__}"}
-    values = {
-        field.name: described(getattr(value, field.name)) for field in fields(kind)
-    }
-    return {"class": kind.__name__, "fields": values}
+def _text(value: Any) -> str | None:
+    """Return the text of a parameter; None of what is not read back from it."""
+    plain = str(value) if isinstance(value, torch.device) else value
+    text = written(plain)
+    try:
+        found = read_argument(text, "parameter")
+    except ValueError:
+        return None
+    return text if isinstance(plain, str) or not isinstance(found, str) else None
 
 
-def restored(argument: str, value: Any, file: Path) -> Any:
-    """Return the parameter that :func:`described` was given."""
-    if isinstance(value, list):
-        return tuple(restored(argument, item, file) for item in value)
-    if not isinstance(value, dict):
-        return value
-    if PAIRS in value:
-        return dict(restored(argument, pair, file) for pair in value[PAIRS])
+def _value(name: str, text: str | None, file: Path) -> Any:
     rule = f"be given: {file} does not hold code of your own"
-    require(OWN not in value, argument, rule, value.get(OWN))
-    one_of(f"{argument} in {file}", value["class"], KNOWN)
-    values = {name: restored(argument, v, file) for name, v in value["fields"].items()}
-    return KNOWN[value["class"]](**values)
+    require(text is not None, name, rule, text)
+    return read_argument(str(text), f"{name} in {file}")
 
 
 def _array(values: list[Any], kind: str, file: Path) -> NDArray[Any]:

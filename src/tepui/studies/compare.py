@@ -19,8 +19,10 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.free_folder import is_free
 from tepui.core.seeding import SEED, member_seeds
+from tepui.core.spec import document
 from tepui.core.storage import write_document
 from tepui.data import Corrupted
+from tepui.data.identity import data_identity
 from tepui.data.shifts import Cell, Shifts
 from tepui.evaluation.custom_metrics import Metric
 from tepui.evaluation.stored_logits import LOGITS, LogitType
@@ -55,7 +57,7 @@ from tepui.studies.named_store import NamedStore
 from tepui.studies.store import Store, device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import LocalExchange, exchange_here
-from tepui.training.described import data_identity, environment_of, to_jsonable
+from tepui.training.environment import environment_of
 from tepui.training.progress import Style, counting
 from tepui.training.run_folder import RunFolder
 from tepui.training.time_left import expected_seconds, in_words
@@ -231,7 +233,7 @@ def compare(
             took[place_in_plan] = time.monotonic() - begun
         trained.setdefault(label, []).append(_read(job, store))
     for (label, rows), method in zip(trained.items(), methods, strict=True):
-        results[label] = MethodResult(label, to_jsonable(method), tuple(rows))
+        results[label] = MethodResult(label, document(method), tuple(rows))
     first = next(iter(results.values())).ensembles[0].folder
     settings["threads"] = RunFolder(folder / first).threads()
     found = tuple(results.values())
@@ -253,7 +255,7 @@ def _remarks(methods: Sequence[Method], members: int) -> Iterator[str]:
 def _shown(argument: Any) -> Any:
     """Return an argument as a comparison records it; of data, what identifies them."""
     data = isinstance(argument, Dataset)
-    return data_identity(argument) if data else to_jsonable(argument)
+    return data_identity(argument) if data else document(argument)
 
 
 def _require_free(folder: Path, resume: bool) -> None:

@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
+from tepui.core.spec import written
 from tepui.data import prepared_like
 from tepui.data.shifts import Shifts
 from tepui.evaluation.custom_metrics import Metric, check_metrics
@@ -23,7 +24,6 @@ from tepui.evaluation.ood import check_ood
 from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import Method
 from tepui.sharpness import worst_case
-from tepui.studies.describe import as_written
 from tepui.studies.given import Given, GivenTest, Named, tested_on
 from tepui.studies.job import Job
 from tepui.studies.named_store import NamedStore
@@ -55,7 +55,7 @@ def labels(methods: Sequence[Method]) -> list[str]:
     names = [type(method).__name__ for method in methods]
     counts = Counter(names)
     shown = [
-        as_written(method) if counts[name] > 1 else name
+        written(method) if counts[name] > 1 else name
         for name, method in zip(names, methods, strict=True)
     ]
     for label, times in Counter(shown).items():

@@ -15,6 +15,7 @@ from torch.utils.data import ConcatDataset, Dataset
 
 from tepui.core.checks import require
 from tepui.core.lease import LEASE, leased
+from tepui.core.spec import document
 from tepui.core.storage import read_tensors
 from tepui.core.tensor_stream import writing_tensors
 from tepui.data import (
@@ -31,7 +32,6 @@ from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import Reading, feature_batches
 from tepui.studies.specifications import DataSource, DataStore, Trial
-from tepui.training.described import to_jsonable
 
 FOLDER = "features"
 HELD = 2**30  # bytes of one set
@@ -73,7 +73,7 @@ class Features(DataSource):
         """Compute the features, batch after batch into the file."""
         front, images = self._extractor(store)
         samples, start = length(images), 0
-        about = {"about": to_jsonable(self)}
+        about = {"about": document(self)}
         with writing_tensors(file, "data", ["features", "targets"], about) as stream:
             for features, targets in feature_batches(front, images, Reading()):
                 parts = {"features": features, "targets": targets}

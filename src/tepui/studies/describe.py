@@ -5,16 +5,15 @@ repetition share: trials with the same words are repetitions of each other.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import MISSING, fields
-from functools import partial
+from dataclasses import is_dataclass, replace
 from typing import Any
 
 from tepui.core.members import lists_of
-from tepui.core.spec import arguments_of
+from tepui.core.spec import arguments_of, written
 from tepui.studies.specifications import Trial, samples_in
 
 TITLE = "title"
-_SEEDS = ("seed", "seeds")
+_REPEATED = ("seed", "seeds", "start")
 _PARTS = ("model", "optimizer", "loss", "prune")
 
 
@@ -32,24 +31,25 @@ def describe(trial: Trial, hidden: Collection[str] = ()) -> dict[str, str]:
         >>> describe(trial)["title"], describe(trial, ["rho"])["title"]
         ('Digits ConvNet SAM(rho=0.2)', 'Digits ConvNet SAM()')
     """
+    hidden = {*hidden, *_REPEATED}
     samples = next(samples_in(trial.data), None)
     data = type(trial.data) if samples is None else samples.dataset
-    method = as_written(trial.training.method, {*hidden, *_SEEDS})
+    method = written(_alike(trial.training.method), hidden)
     words = {TITLE: f"{_name(data)} {_name(trial.model)} {method}"}
     words["members"] = str(len(trial.seeds))
-    for name, value in {**_fields(trial), **_fields(trial.training)}.items():
-        if name in _PARTS:
-            words[name] = "None" if value is None else _name(value)
-            for argument, given in (_arguments(value) or {}).items():
-                if argument not in hidden and (name, argument) != ("model", "start"):
-                    words[f"{name}.{argument}"] = as_written(given)
+    parts = {**(arguments_of(trial) or {}), **(arguments_of(trial.training) or {})}
+    for name, value in parts.items():
+        given = arguments_of(_alike(value)) if name in _PARTS else None
+        if given is not None:
+            words[name] = _name(value)
+            words |= {
+                f"{name}.{argument}": written(inner, _REPEATED)
+                for argument, inner in given.items()
+                if argument not in hidden
+            }
         elif name not in ("seeds", "training", "method"):
-            words[name] = as_written(value)
+            words[name] = written(value, _REPEATED)
     return words
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def labels(described: Sequence[Mapping[str, str]]) -> list[str]:
@@ -77,44 +77,13 @@ def _told(words: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> list
     ]
 
 
-def as_written(value: Any, hidden: Collection[str] = _SEEDS) -> str:
-    """Return a value as it is written, without fields that have their defaults."""
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(as_written, value))}]"
-    given = _arguments(value)
-    if given is None:
-        return _name(value) if callable(value) else repr(value)
-    usual = _defaults(value)
-    # The radius of a method counts, that of its base does not.
-    of_base = {*_SEEDS, "rho"} if "rho" in given else _SEEDS
-    shown = ", ".join(
-        f"{name}={as_written(argument, of_base if name == 'base' else _SEEDS)}"
-        for name, argument in given.items()
-        if name not in hidden and (name not in usual or argument != usual[name])
-    )
-    return f"{_name(value)}({shown})"
-
-
-def _arguments(value: Any) -> dict[str, Any] | None:
-    """Return what a dataclass or a ``partial`` was made with; None for other values."""
-    given = arguments_of(value)
-    if given is None or isinstance(value, partial):
-        return given
-    dealt = {name: sorted({*values}) for name, values in lists_of(value).items()}
-    return given | dealt
-
-
-def _defaults(value: Any) -> dict[str, Any]:
-    if isinstance(value, partial):
-        return {}
-    return {
-        field.name: field.default
-        if field.default_factory is MISSING
-        else field.default_factory()
-        for field in fields(value)
-    }
+def _alike(value: Any) -> Any:
+    """Return a value with what it deals to members in one order."""
+    if isinstance(value, type) or not is_dataclass(value):
+        return value
+    dealt = lists_of(value).items()
+    return replace(value, **{name: tuple(sorted({*each})) for name, each in dealt})
 
 
 def _name(value: Any) -> str:
-    inner = value.func if isinstance(value, partial) else value
-    return str(getattr(inner, "__name__", type(inner).__name__))
+    return written(value).partition("(")[0].rpartition(".")[2]

@@ -10,6 +10,7 @@ from typing import Any, Self, final
 from torch.utils.data import Dataset
 
 from tepui.data import Corrupted
+from tepui.data.identity import data_identity
 from tepui.data.shifts import Cell, Shifts
 from tepui.evaluation.custom_metrics import Metric
 from tepui.metrics import Rule
@@ -20,7 +21,6 @@ from tepui.studies.specifications import (
     EvaluationSpec,
     SharpnessSpec,
 )
-from tepui.training.described import data_identity
 
 Copies = Mapping[Cell, Dataset[Any]]
 Named = Mapping[str, Dataset[Any]]

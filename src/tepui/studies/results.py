@@ -20,7 +20,7 @@ from tepui.core.storage import read_document, write_document
 from tepui.studies.real_data import real_data
 from tepui.studies.specifications import Trial, digest
 from tepui.studies.statistics import estimate, t_interval
-from tepui.training.described import environment_of
+from tepui.training.environment import environment_of
 
 FILE = "results.json"
 KIND = "results"

@@ -6,8 +6,6 @@ Each has a digest, by which a :class:`~tepui.studies.store.Store` knows what it 
 """
 
 import functools
-import hashlib
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,14 +16,15 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
+from tepui.core import spec
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
-from tepui.core.types import NEWER, check_fields, check_types
+from tepui.core.types import check_fields, check_types
 from tepui.data import Arrays, split
+from tepui.data.identity import data_digest
 from tepui.evaluation.stored_logits import LogitType
 from tepui.metrics import Rule
 from tepui.training import Run, TrainingSpec
-from tepui.training.described import data_identity, to_jsonable
 
 SamplesPart = Literal["train", "held_out", "test"]
 # Raised when the same description begins to mean something else.
@@ -34,13 +33,12 @@ GENERATION = 1
 
 def digest(value: object) -> str:
     """Return a short name for a description, the same on every machine."""
-    text = json.dumps([GENERATION, to_jsonable(value)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return spec.digest([GENERATION, value])[:12]
 
 
 def contents_of(dataset: Dataset[Any]) -> str:
     """Return a short name for what a data set holds."""
-    return digest(data_identity(dataset))
+    return data_digest(dataset)[:12]
 
 
 class Named:
@@ -58,8 +56,8 @@ class Described(Named):
     @property
     def about(self) -> Mapping[str, Any]:
         """All fields, ready for JSON."""
-        described: dict[str, Any] = to_jsonable(self)
-        return described
+        fields: dict[str, Any] = spec.document(self)
+        return fields
 
     @property
     def logits_read(self) -> bool:
@@ -126,7 +124,7 @@ class Samples(DataSource):
     held_out: float = 0.0
     count: int | None = None
     seed: int = 0
-    contents: str | None = field(default=None, metadata=NEWER)
+    contents: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -216,9 +214,9 @@ class EvaluationSpec(Described):
     severities: tuple[int, ...] = (1, 2, 3, 4, 5)
     strength: str = "cifar"
     ood: tuple[tuple[str, DataSource], ...] = ()
-    rule: Rule = field(default="probability", metadata=NEWER)
-    released: Callable[..., Any] | None = field(default=None, metadata=NEWER)
-    logits_in: LogitType = field(default="float32", metadata=NEWER)
+    rule: Rule = "probability"
+    released: Callable[..., Any] | None = None
+    logits_in: LogitType = "float32"
     logits_read: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:

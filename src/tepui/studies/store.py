@@ -7,8 +7,7 @@ one loses no finished epoch.
 What a digest cannot identify, such as a lambda, is refused.
 """
 
-import dataclasses
-import functools
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,8 +17,10 @@ from typing import Any, get_args
 import torch
 from torch.utils.data import Dataset
 
+from tepui.core.agreement import leaves
 from tepui.core.checks import one_of, require
 from tepui.core.lease import LEASE, STALE_AFTER, leased
+from tepui.core.spec import document
 from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_types
 from tepui.data import Arrays
@@ -423,28 +424,6 @@ functools.partial of one), since a store knows it by its path, got '<lambda>'
         "be a class or function at the top of a module (or functools.partial of one), "
         "since a store knows it by its path"
     )
-    for place, item in _callables(argument, value):
-        name = str(getattr(item, "__qualname__", type(item).__qualname__))
-        nameless = "<lambda>" in name or "<locals>" in name
-        require(not nameless, place, rule, name)
-
-
-def _callables(place: str, value: Any) -> Iterator[tuple[str, object]]:
-    """Yield the classes and functions that a description names, and where."""
-    inner: dict[str, Any] = {}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        yield place, type(value)
-        fields = [field.name for field in dataclasses.fields(value) if field.compare]
-        inner = {f"{place}.{name}": getattr(value, name) for name in fields}
-    elif isinstance(value, functools.partial):
-        yield from _callables(place, value.func)
-        inner = {f"{place}.{name}": item for name, item in value.keywords.items()}
-        inner |= {f"{place}[{n}]": item for n, item in enumerate(value.args)}
-    elif isinstance(value, Mapping):
-        inner = {f"{place}[{name!r}]": item for name, item in value.items()}
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        inner = {f"{place}[{n}]": item for n, item in enumerate(value)}
-    elif callable(value):
-        yield place, value
-    for where, item in inner.items():
-        yield from _callables(where, item)
+    for place, leaf in leaves({argument: document(value)}):
+        nameless = re.search(r"<(lambda|locals)>", str(leaf))
+        require(nameless is None, place.removesuffix(".class"), rule, leaf)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from tepui.core.members import for_member
+from tepui.core.spec import document
 from tepui.core.storage import same_bits
 from tepui.ensembles import Ensemble
 from tepui.methods import CoupledMethod, ExchangingMethod, MemberMethod, Method
@@ -34,7 +35,6 @@ from tepui.testing.steps import (
     check_start,
 )
 from tepui.training import EpochRecord
-from tepui.training.described import to_jsonable
 
 
 def check_method(method: Method) -> None:
@@ -102,7 +102,7 @@ def _check_value(checked: Subject, method: Method) -> None:
         "be equal to a method with its hyperparameters", same, "different ones"
     )
     with checked.must_manage("have hyperparameters that JSON can hold"):
-        described = to_jsonable(method)
+        described = document(method)
         text = json.dumps(described)
         same = json.loads(text) == described
     fields = {field.name for field in dataclasses.fields(method)} | {"class"}

@@ -1,16 +1,15 @@
 """Whether all processes of a run were told the same, compared before it begins."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.core.agreement import check_same
-from tepui.core.storage import raw_bytes
 from tepui.core.version import __version__
+from tepui.data.identity import tensors_hash
 from tepui.data.loading import as_arrays
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import Ensemble
@@ -41,10 +40,6 @@ def check_agreement(
 def _hashes(member: nn.Module) -> dict[str, str]:
     """Return shape and hash of a member's tensors, the same on any machine."""
     return {
-        name: f"{tuple(tensor.shape)}, sha256 {_hash(tensor)}"
+        name: f"{tuple(tensor.shape)}, sha256 {tensors_hash({name: tensor})[:16]}"
         for name, tensor in tensor_state(member).items()
     }
-
-
-def _hash(tensor: Tensor) -> str:
-    return hashlib.sha256(raw_bytes(tensor).numpy().data).hexdigest()[:16]

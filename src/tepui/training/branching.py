@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from tepui.core.checks import require
+from tepui.core.spec import document
 from tepui.ensembles.ensemble import Ensemble
 from tepui.modules.state import weights_norm
 from tepui.training.batches import steps_per_epoch
 from tepui.training.checkpoint import Checkpoint
-from tepui.training.described import to_jsonable
 from tepui.training.run_folder import RunFolder
 from tepui.training.spec import TrainingSpec
 
@@ -85,7 +85,7 @@ def _check_prefix(
     trained: dict[str, Any], epochs: int, spec: TrainingSpec, folder: str | Path
 ) -> None:
     method, alike = spec.method.prefix(spec.epochs)
-    begins = json.loads(json.dumps(to_jsonable(method)))
+    begins = json.loads(json.dumps(document(method)))
     rule = f"begin like the run in {folder} ({trained}), but it begins like {begins}"
     require(begins == trained, "method", rule, spec.method)
     rule = (

@@ -11,6 +11,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import class_indices, require
 from tepui.core.new_gradients import is_sharded
 from tepui.core.probabilities import warn_of_probabilities
+from tepui.core.spec import document
 from tepui.core.warning import warn
 from tepui.data.arrays import Arrays, Batch, Inputs
 from tepui.data.augment import (
@@ -31,6 +32,7 @@ from tepui.data.augmentation_policies import (
 from tepui.data.checked_targets import checked_targets
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table import Table
+from tepui.data.identity import data_identity
 from tepui.data.loading import as_arrays, at_rows, length
 from tepui.data.mixing import CutMix, Mixing
 from tepui.data.policy import PerMember
@@ -44,7 +46,6 @@ from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import description, structure_digest
-from tepui.training.described import data_identity, to_jsonable
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import Numerics
 from tepui.training.shards import FEWEST_SAMPLES
@@ -404,7 +405,7 @@ def run_config(
     numerics: Numerics,
 ) -> dict[str, Any]:
     """Return what was asked for, as a run folder records it."""
-    config: dict[str, Any] = to_jsonable(spec)
+    config: dict[str, Any] = document(spec)
     del config["class"]
     config |= {
         "seeds": list(ensemble.seeds),

@@ -26,7 +26,7 @@ from tepui.core.storage import (
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
 from tepui.training.checkpoint import Checkpoint, named_stop, timeline_in
-from tepui.training.described import environment_of
+from tepui.training.environment import environment_of
 from tepui.training.member import TrainingDiverged
 from tepui.training.run import EpochRecord
 from tepui.training.run_end import RunEnd
@@ -37,7 +37,6 @@ from tepui.training.timeline import Span
 TRACKING = "tracking.json"
 # By which data, model and extractor a command trained the run, and by which options.
 OPTIONS = "options.json"
-KEPT_OPTIONS = "options.yaml"
 
 
 class RunFolder:
@@ -278,7 +277,7 @@ class RunFolder:
 def options_in(folder: Path) -> tuple[str, ...]:
     """Return what files a command left of its options, none if they are of others."""
     file = folder / OPTIONS
-    return (KEPT_OPTIONS, OPTIONS) if file.is_file() and is_sealed(file) else ()
+    return (OPTIONS,) if file.is_file() and is_sealed(file) else ()
 
 
 def _line(record: EpochRecord) -> str:

@@ -12,10 +12,11 @@ from typing import Any, Literal, final
 
 import torch
 
+from tepui.core.agreement import leaves
 from tepui.core.checks import require
 from tepui.core.members import for_member, lists_of
-from tepui.core.spec import written
-from tepui.core.types import NEWER, check_fields
+from tepui.core.spec import document, written
+from tepui.core.types import check_fields
 from tepui.data.augment import Augmentation
 from tepui.data.mixing import Mixing
 from tepui.data.policy import PerMember, policy_of
@@ -25,7 +26,6 @@ from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune
 from tepui.optim import Perturbation
 from tepui.training.course import Course
-from tepui.training.described import to_jsonable
 from tepui.training.early_stopping import EarlyStopping
 from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, AdamW, Optimizer
@@ -88,13 +88,13 @@ class TrainingSpec:
     clip_norm: float | None = None
     prune: Prune | None = None
     average: float | None = None
-    ema: float | None = field(default=None, metadata=NEWER)
-    part_at: int | None = field(default=None, metadata=NEWER)
-    virtual_shards: int = field(default=1, metadata=NEWER)
-    perturbation: Perturbation = field(default="global", metadata=NEWER)
-    batch_norm: BatchNormPolicy = field(default="shard", metadata=NEWER)
-    precision: Precision = field(default="auto", metadata=NEWER)
-    early_stopping: EarlyStopping | None = field(default=None, metadata=NEWER)
+    ema: float | None = None
+    part_at: int | None = None
+    virtual_shards: int = 1
+    perturbation: Perturbation = "global"
+    batch_norm: BatchNormPolicy = "shard"
+    precision: Precision = "auto"
+    early_stopping: EarlyStopping | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "schedule", as_schedule(self.schedule))
@@ -134,8 +134,9 @@ class TrainingSpec:
         for name in ("accumulate", "virtual_shards"):
             value = getattr(self, name)
             require(value == 1 or not coupled, name, rule, value)
-        for name, value in vars(self).items():
-            _check_finite(name, to_jsonable(value))
+        for name, value in leaves(document(self)):
+            finite = not isinstance(value, float) or math.isfinite(value)
+            require(finite, name, "be finite", value)
         self._check_augment()
 
     @property
@@ -300,18 +301,6 @@ def _takes_two(loss: Loss) -> bool:
     except ValueError:  # written in C
         return True
     return True
-
-
-def _check_finite(name: str, value: Any) -> None:
-    """Require every number that a run folder would record to be finite."""
-    if isinstance(value, float):
-        require(math.isfinite(value), name, "be finite", value)
-    elif isinstance(value, dict):
-        for inner, item in value.items():
-            _check_finite(inner, item)
-    elif isinstance(value, list):
-        for item in value:
-            _check_finite(name, item)
 
 
 def _called(method: object) -> str:

@@ -17,7 +17,7 @@ from tepui.core.provenance import masked
 from tepui.core.task import UNKNOWN
 from tepui.data.arrays import Batch
 from tepui.data.class_names import class_names
-from tepui.data.fingerprint import fingerprint
+from tepui.data.identity import fingerprint
 from tepui.data.loading import in_order, targets_of
 from tepui.data.mixing import Mixing
 from tepui.data.preparation import preparation_of

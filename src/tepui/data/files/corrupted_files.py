@@ -28,7 +28,8 @@ from tepui.data.corruptions.apply import CORRUPTIONS
 from tepui.data.corruptions.copies import SEVERITIES, Copies
 from tepui.data.files.numpy_files import opened_array
 from tepui.data.files.origins import require_file
-from tepui.data.files.write_corrupted import KIND, MANIFEST, digest, numbered_classes
+from tepui.data.files.write_corrupted import KIND, MANIFEST, numbered_classes
+from tepui.data.identity import samples_hash
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
 
 
@@ -232,7 +233,7 @@ def _check_manifest(folder: Path, like: Arrays | ImageFiles) -> None:
     if not manifest.is_file() or held is None or not isinstance(held.inputs, Tensor):
         return
     made_of = read_document(manifest, KIND).get("images")
-    expected = digest(held.inputs, held.targets)
+    expected = samples_hash(held.inputs, held.targets)
     rule = f"hold copies of the test set, whose images have the hash {expected}"
     require(made_of == expected, str(folder), rule, made_of)
 

@@ -5,7 +5,6 @@
 those written.
 """
 
-import hashlib
 import io
 import shutil
 from collections.abc import Callable, Mapping
@@ -31,6 +30,7 @@ from tepui.core.types import check_types
 from tepui.data.arrays import Arrays
 from tepui.data.corruptions.copies import SEVERITIES, Corrupted
 from tepui.data.files.record import write_record
+from tepui.data.identity import samples_hash, tensors_hash
 
 Layout = Literal["arrays", "folders"]
 Done = Callable[[tuple[str, int]], None]
@@ -87,22 +87,14 @@ def _about(copies: Corrupted) -> dict[str, Any]:
     """Return what identifies these copies, as JSON."""
     dataset = copies.dataset
     assert isinstance(dataset.inputs, Tensor)
+    textures = {f"{n}": texture for n, texture in enumerate(copies.textures or ())}
     return {
         "strength": copies.strength,
         "seed": copies.seed,
         "samples": len(dataset),
-        "images": digest(dataset.inputs, dataset.targets),
-        "frost": digest(*copies.textures) if copies.textures else "procedural",
+        "images": samples_hash(dataset.inputs, dataset.targets),
+        "frost": tensors_hash(textures) if textures else "procedural",
     }
-
-
-def digest(*tensors: Tensor) -> str:
-    """Return a hash of tensors' types, shapes and values."""
-    digests = hashlib.sha256()
-    for tensor in tensors:
-        digests.update(str((tensor.dtype, tuple(tensor.shape))).encode())
-        digests.update(tensor.detach().cpu().contiguous().numpy().data)
-    return digests.hexdigest()
 
 
 def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
-from tepui.core.rounding import rounded
 from tepui.core.storage import finite_or_none, seal
 from tepui.papers.claims.base import DECIDED, LEVEL, Claim, Outcome
 from tepui.papers.claims.judging import CLAIMS, Verdict, ends
+from tepui.papers.claims.rounding import rounded
 from tepui.papers.recipe import PAPERS
 from tepui.papers.writing import as_markdown
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from tepui.core.spec import document
 from tepui.data import (
     CIFAR10,
     CIFAR10C,
@@ -48,7 +49,6 @@ from tepui.studies import (
 )
 from tepui.studies.augmented_copies import Augmented
 from tepui.training import SGD, Constant, Cosine, Schedule, TrainingSpec
-from tepui.training.described import to_jsonable
 from tepui.training.numerics import Precision
 
 RHO = 0.05
@@ -304,18 +304,18 @@ def study_of(order: Order, dataset: str, architecture: str) -> ControlStudy:
 def settings(order: Order, dataset: str, architecture: str) -> dict[str, Any]:
     """Return how a table is made, for its results."""
     study = study_of(order, dataset, architecture)
-    document: dict[str, Any] = {
+    about: dict[str, Any] = {
         "trained on": study.dataset.__name__,
         "training samples": study.train or "all",
         "test samples": study.test or "all",
-        "model": to_jsonable(study.model),
+        "model": document(study.model),
         "seeds": list(seeds(0, study.members)),
         "epochs": study.epochs,
         "batch size": study.batch_size,
         "learning rate": study.rate,
         "precision": study.precision,
-        "schedule": to_jsonable(study.schedule),
-        "augmentation": to_jsonable(study.augment),
+        "schedule": document(study.schedule),
+        "augmentation": document(study.augment),
         "weight decay": WEIGHT_DECAY,
         "rho": RHO,
         "corruptions": list(study.types),
@@ -328,8 +328,8 @@ def settings(order: Order, dataset: str, architecture: str) -> dict[str, Any]:
         "differs": _differences(order, dataset, architecture),
     }
     if dataset == "tiny_imagenet":
-        document["note"] = IDENTICAL
-    return document
+        about["note"] = IDENTICAL
+    return about
 
 
 def _differences(order: Order, dataset: str, architecture: str) -> list[Departure]:
@@ -370,7 +370,7 @@ def _lengths(order: Order, study: ControlStudy, paper: ControlStudy) -> Iterator
 def _of_paper(study: ControlStudy, architecture: str) -> Iterator[Departure]:
     """Yield what the paper leaves open, or has otherwise at every size."""
     if architecture == "vit":
-        what = f"the vision transformer is {to_jsonable(study.model)}"
+        what = f"the vision transformer is {document(study.model)}"
         yield Departure(what, "the paper names no size")
     if study.schedule == Cosine():
         what = "the learning rate falls at every step, not once an epoch"

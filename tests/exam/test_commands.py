@@ -458,7 +458,7 @@ def test_options_of_training_arrive(do, capsys, plain, name):
      ("--members 4", {"members": 4}), ("--model 'MLP(hidden=[9])'", {"hidden": 9})],
 )  # fmt: skip
 def test_members_and_seeds_arrive(do, capsys, plain, words, options):
-    out = f"seeded/{len(words)}"
+    out = f"seeded/{''.join(filter(str.isalnum, words))}"
     done = run(capsys, *shlex.split(train(f"{words} --out {out}")))
     assert done.status == 0, done.err
     trained = public("load")(out).state_dict()

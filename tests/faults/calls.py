@@ -381,7 +381,7 @@ LEFT_OUT = {
     "tepui.models.WideResNet40x2",
     "tepui.core.derive",
     "tepui.core.one_of",
-    "tepui.core.members",
+    "tepui.core.per_member",
     "tepui.core.require",
     "tepui.core.seeded",
     "tepui.data.HuggingFace",

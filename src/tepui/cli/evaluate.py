@@ -283,8 +283,8 @@ def _beside(
 
 def _digests(ensemble: "Ensemble") -> dict[str, Any]:
     """Return what tells weights apart, and beside them what is done to outputs."""
-    from tepui.ensembles.digests import weights_digest
     from tepui.evaluation.ensemble_digest import calibration_digest
+    from tepui.modules.state import weights_digest
 
     calibrated = calibration_digest(ensemble)
     known = {} if calibrated is None else {"calibration": calibrated}

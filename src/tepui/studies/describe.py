@@ -79,7 +79,7 @@ def _told(words: Mapping[str, str], others: Sequence[Mapping[str, str]]) -> list
 
 def _alike(value: Any) -> Any:
     """Return a value with what it deals to members in one order."""
-    if isinstance(value, type) or not is_dataclass(value):
+    if not is_dataclass(value) or isinstance(value, type):
         return value
     dealt = lists_of(value).items()
     return replace(value, **{name: tuple(sorted({*each})) for name, each in dealt})

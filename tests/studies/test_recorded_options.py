@@ -6,7 +6,8 @@ from tepui.studies.recorded_options import data_in_words
 
 
 def said(**given):
-    return data_in_words({"data": {"class_path": "mine.Data", "init_args": given}})
+    arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    return data_in_words({"data": f"mine.Data({arguments})"})
 
 
 @pytest.mark.parametrize("path", [None, 3, ["a.csv", "b.csv"]])

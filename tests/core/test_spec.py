@@ -321,8 +321,11 @@ def test_hidden_arguments_are_left_out_at_any_depth():
 
 
 def test_a_position_is_a_name_in_text_and_document():
-    first, named = partial(MLP, 5, norm=True), partial(MLP, in_features=5, norm=True)
-    assert written(first) == written(named) == "MLP(in_features=5, norm=True)"
+    first, named = (
+        partial(MLP, 5, num_classes=3),
+        partial(MLP, in_features=5, num_classes=3),
+    )
+    assert written(first) == written(named) == "MLP(in_features=5, num_classes=3)"
     assert document(first) == document(named)
     assert from_document(document(first)).keywords == named.keywords
 

@@ -17,7 +17,6 @@ from tepui.core.task import CLASSIFICATION
 from tepui.data.identity import data_identity, fingerprint, same_data
 from tepui.data.preparation import preparation_of
 from tepui.data.shifts import NATURAL, Shifts
-from tepui.ensembles.digests import weights_digest
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.evaluation import adding
@@ -28,6 +27,7 @@ from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.logit_identity import told_apart_by
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.stored_logits import LOGITS, read_logits
+from tepui.modules.state import weights_digest
 from tepui.report.applied import of_fitted_samples
 from tepui.studies.gallery import FILE, write_gallery
 from tepui.studies.given import tested_on

@@ -18,7 +18,6 @@ from tepui.core.evenly_spaced import evenly_spaced
 from tepui.core.precision import computing_in
 from tepui.data.loading import at_rows, in_order, length
 from tepui.ensembles.base import EnsembleBase
-from tepui.ensembles.digests import weights_digest
 from tepui.ensembles.predicted import prediction_of, require_classes
 from tepui.ensembles.uncertainty import JUDGING as JUDGING_OUTPUTS
 from tepui.metrics import (
@@ -30,6 +29,7 @@ from tepui.metrics import (
 )
 from tepui.modules.last_linear import classifier_of
 from tepui.modules.running import device_of, evaluating
+from tepui.modules.state import weights_digest
 
 HELD_OUT = "held_out"  # marks what held-out samples scored, in a file
 # How far out a feature lies, and in which direction; ViM has no third thing to say.

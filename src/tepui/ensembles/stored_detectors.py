@@ -7,9 +7,9 @@ from torch import nn
 from tepui.core.checks import require
 from tepui.core.storage import read_tensors, reading, write_tensors
 from tepui.core.warning import warn
-from tepui.ensembles.digests import weights_digest
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.modules.running import device_of
+from tepui.modules.state import weights_digest
 
 DETECTORS = "detectors.safetensors"
 KIND = "detectors"

@@ -6,10 +6,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.data.identity import data_digest
-from tepui.ensembles.digests import weights_digest
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.dataset_logits import Classes
 from tepui.metrics import Rule
+from tepui.modules.state import weights_digest
 
 
 def told_apart_by(

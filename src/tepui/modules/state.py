@@ -16,6 +16,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from tepui import models
 from tepui.core.checks import one_of, require
+from tepui.data.identity import tensors_hash
 from tepui.models.base import Composed, Model
 from tepui.models.from_huggingface import HuggingFaceClassifier
 from tepui.models.split import Frozen
@@ -84,6 +85,11 @@ def structure_digest(module: nn.Module) -> str:
     layers = _NO_WORD_OF_BIAS.sub(r"\1, bias=\2", layers)
     trained = [name for name, p in module.named_parameters() if p.requires_grad]
     return hashlib.sha256("\n".join([layers, *trained]).encode()).hexdigest()[:16]
+
+
+def weights_digest(module: nn.Module) -> str:
+    """Return a hash of all weights and buffers."""
+    return tensors_hash(dict(module.state_dict()))
 
 
 def weights_norm(module: nn.Module) -> float:

@@ -56,8 +56,7 @@ class Described(Named):
     @property
     def about(self) -> Mapping[str, Any]:
         """All fields, ready for JSON."""
-        fields: dict[str, Any] = spec.document(self)
-        return fields
+        return dict(spec.document(self))
 
     @property
     def logits_read(self) -> bool:

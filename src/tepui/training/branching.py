@@ -85,7 +85,7 @@ def _check_prefix(
     trained: dict[str, Any], epochs: int, spec: TrainingSpec, folder: str | Path
 ) -> None:
     method, alike = spec.method.prefix(spec.epochs)
-    begins = json.loads(json.dumps(document(method)))
+    begins = document(method)
     rule = f"begin like the run in {folder} ({trained}), but it begins like {begins}"
     require(begins == trained, "method", rule, spec.method)
     rule = (

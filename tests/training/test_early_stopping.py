@@ -119,13 +119,6 @@ def test_the_rule_is_recorded_and_asked_for_again(tmp_path):
         fitted(images(), resume=True, **how)
 
 
-def test_a_run_without_the_rule_is_recorded_as_before(tmp_path):
-    fitted(images(), out=tmp_path)
-    config = json.loads((tmp_path / "run.json").read_text())["config"]
-    assert "early_stopping" not in config
-    assert "class_weights" not in config["loss"]
-
-
 def test_of_numbers_the_error_is_watched():
     x = numbers().inputs
     data = Arrays(x, x.sum(1, keepdim=True))

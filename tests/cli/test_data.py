@@ -78,7 +78,14 @@ def test_train_and_evaluate_by_name(name, root, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_compare_takes_real_sets_too(root, tmp_path, capsys):
-    chosen = ["--methods", "DeepEnsemble", "--ensembles", "1", "--corruptions", "none"]
+    chosen = [
+        "--methods",
+        "DeepEnsemble",
+        "--ensembles",
+        "1",
+        "--set",
+        "corruptions=none",
+    ]
     out = ["--out", str(tmp_path / "run")]
     main(["compare", *options("CIFAR10", root), *SMALL, *chosen, *out])
     assert "Ensembles on CIFAR10" in capsys.readouterr().out
@@ -337,6 +344,6 @@ def test_data_of_an_ensemble_that_does_not_name_them_must_be_named(
     before = {file: file.read_bytes() for file in saved.iterdir()}
     with pytest.raises(SystemExit):
         main([command, str(saved)])
-    message = f"--data must be given, since {saved} does not say what it was trained on"
+    message = "--data must be given, since nothing says what members were trained on"
     assert message in capsys.readouterr().err
     assert {file: file.read_bytes() for file in saved.iterdir()} == before

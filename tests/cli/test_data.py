@@ -78,7 +78,14 @@ def test_train_and_evaluate_by_name(name, root, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_compare_takes_real_sets_too(root, tmp_path, capsys):
-    chosen = ["--methods", "DeepEnsemble", "--ensembles", "1", "--corruptions", "none"]
+    chosen = [
+        "--methods",
+        "DeepEnsemble",
+        "--ensembles",
+        "1",
+        "--set",
+        "corruptions=none",
+    ]
     out = ["--out", str(tmp_path / "run")]
     main(["compare", *options("CIFAR10", root), *SMALL, *chosen, *out])
     assert "Ensembles on CIFAR10" in capsys.readouterr().out

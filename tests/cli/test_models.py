@@ -130,9 +130,7 @@ def test_the_text_run(tmp_path, capsys):
     out = tmp_path / "run"
     with pytest.raises(SystemExit):
         main(["train", *data, *SHORT, "--out", str(out)])
-    assert (
-        "--model must be given for samples that are neither" in capsys.readouterr().err
-    )
+    assert "--model must be given for what is no image" in capsys.readouterr().err
     words = [*data, *model, *method, *optimizer, *SHORT, "batch_size=512"]
     main(["train", *words, "--out", str(out)])
     assert configs(out)[0]["num_classes"] == 2

@@ -39,7 +39,7 @@ def test_evaluate_finds_unfamiliar_samples(trained, pictures, capsys):
     sets = ["--ood", FEW, f"folder=UnlabeledFolder(path={pictures})"]
     main(["evaluate", str(trained), *options, *sets, "--ood", "same=Digits"])
     shown = capsys.readouterr().out
-    assert "AUPR" in shown
+    assert "found by (AUROC)" in shown
     assert "mistakes" in shown
     assert "mutual information" in shown
     document = json.loads((trained / "evaluation.json").read_text())

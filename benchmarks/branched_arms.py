@@ -32,9 +32,9 @@ from decision_runs import (
 )
 
 import tepui
+from tepui.core.spec import document
 from tepui.core.storage import write_json
 from tepui.data import Arrays
-from tepui.training.described import to_jsonable
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def examine(
             "block": job.block,
             "width": arguments.width,
             "epochs": job.epochs,
-            "described": to_jsonable(METHODS[job.arm]),
+            "described": document(METHODS[job.arm]),
             "branched_from": None if job.arm == job.family else job.family,
             **found_of(run, held_out, arguments, **how),
         }

@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 import tepui
+from tepui.core.spec import document
 from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.models import ResNet18
 from tepui.sharpness import sample_fisher_trace
-from tepui.training.described import to_jsonable
 
 RHO = 0.2  # the paper's for CIFAR-10
 RULES = {
@@ -104,7 +104,7 @@ def main() -> None:
     print(f"evaluated in {time.perf_counter() - started:.0f} s", flush=True)
     found = {
         "name": arguments.rule,
-        "method": to_jsonable(method),
+        "method": document(method),
         "epochs": arguments.epochs,
         "members": arguments.members,
         "seed": arguments.seed,

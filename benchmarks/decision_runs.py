@@ -32,7 +32,7 @@ from tepui.methods import Method
 from tepui.metrics import auroc, ood_scores, temperature
 from tepui.models import ResNet18
 from tepui.modules.state import load_tensor_state
-from tepui.training.described import environment_of
+from tepui.training.environment import environment_of
 from tepui.training.run_folder import RunFolder
 
 MEMBERS = 3

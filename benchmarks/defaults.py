@@ -42,7 +42,7 @@ from tepui.methods import (
 )
 from tepui.models import MLP, ResNet18, split_last_layers
 from tepui.studies.compare import compare, labels
-from tepui.training.described import environment_of
+from tepui.training.environment import environment_of
 
 SEVERITY = 3
 # What methods were before this was decided, called without arguments.

@@ -36,7 +36,7 @@ from tepui.methods import DeepEnsemble, Method, SharpBalance
 from tepui.models import ResNet18
 from tepui.training import Span
 from tepui.training.batches import steps_per_epoch
-from tepui.training.described import environment_of
+from tepui.training.environment import environment_of
 from tepui.training.numerics import numerics_of
 from tepui.training.prepare import compiles
 

@@ -24,9 +24,9 @@ from decision_runs import (
 )
 
 import tepui
+from tepui.core.spec import document
 from tepui.core.storage import write_json
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
-from tepui.training.described import to_jsonable
 
 RHO = 0.05
 BLOCKS = (7, 8, 9, 10, 11)
@@ -83,7 +83,7 @@ def examine(
         "width": arguments.width,
         "epochs": arguments.epochs,
         "begins": begins(ARMS[arm], arguments.epochs),
-        "described": to_jsonable(ARMS[arm]),
+        "described": document(ARMS[arm]),
         **found_of(run, held_out, arguments),
     }
     write_json(result_of(arguments.out, arguments.block, arm), found)

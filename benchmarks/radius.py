@@ -36,9 +36,9 @@ from decision_runs import (
     training_and_held_out,
 )
 
+from tepui.core.spec import document
 from tepui.core.storage import write_json
 from tepui.methods import SAM, DeepEnsemble, Method, SharpBalance
-from tepui.training.described import to_jsonable
 
 RADII, ADAPTIVE_RADII = (0.05, 0.1, 0.2, 0.3), (0.5, 1.0, 2.0)
 BOTH = ("sam", "sharpbalance")
@@ -92,7 +92,7 @@ def train(arguments: argparse.Namespace) -> None:
                 "block": cell.block,
                 "width": cell.width,
                 "epochs": arguments.epochs,
-                "described": to_jsonable(method),
+                "described": document(method),
                 "branched_from": None if name == first else first,
                 **recorded(run),
                 **examined(logits_of(run.ensemble, exam)),

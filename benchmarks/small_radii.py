@@ -13,7 +13,7 @@ from tepui.papers.recipe import Order
 from tepui.papers.sharpbalance.protocol import DATASETS, protocol_of
 from tepui.studies import Store
 from tepui.studies.sweep import Outcome, Search, searches, sweep
-from tepui.training.described import environment_of
+from tepui.training.environment import environment_of
 
 RADII = (0.01, 0.02, 0.05, 0.1, 0.2)
 ENSEMBLES = 10

@@ -143,3 +143,16 @@ def test_the_text_run(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["evaluate", str(out), *data, "--corruptions", "cifar", "--overwrite"])
     assert "dataset must hold images" in capsys.readouterr().err
+
+
+def test_an_argument_that_does_not_follow_from_the_data_is_asked_for(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "narrow.py").write_text(
+        "from torch import nn\n\nclass Net(nn.Linear):\n"
+        "    def __init__(self, inputs):\n        super().__init__(inputs, 10)\n"
+    )
+    with pytest.raises(SystemExit, match="2"):
+        main(["train", "--model", "narrow.py:Net", *SHORT, "--out", "run"])
+    assert "Net: missing a required argument: 'inputs'" in capsys.readouterr().err

@@ -386,3 +386,13 @@ def test_a_folder_of_other_files_is_never_removed(more, run, tmp_path, capsys):
         )
     assert "a.csv.parts, where parts are kept until all are" in capsys.readouterr().err
     assert [*mine.parent.iterdir()] == [mine]
+
+
+def test_the_inputs_are_not_overwritten_by_the_answers(tmp_path, capsys):
+    run, rows = tmp_path / "run", tmp_path / "rows.csv"
+    tepui.Ensemble.build(tepui.models.MLP, members=1).save(run)
+    rows.write_text("a\n1\n")
+    with pytest.raises(SystemExit, match="2"):
+        main(["predict", str(run), str(rows), "--out", str(rows), "--overwrite"])
+    assert "out must be another file than the inputs" in capsys.readouterr().err
+    assert rows.read_text() == "a\n1\n"

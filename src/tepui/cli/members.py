@@ -72,6 +72,10 @@ def fitted_to(facts: Mapping[str, int], model: Callable[..., nn.Module]) -> Fact
     taken = inspect.signature(model).parameters
     written = model.keywords if isinstance(model, partial) else {}
     free = {n: value for n, value in facts.items() if n in taken and n not in written}
+    try:
+        inspect.signature(model).bind(**free)
+    except TypeError as error:  # which names the argument
+        raise ValueError(f"{getattr(model, '__name__', model)}: {error}") from error
     return partial(model, **free)
 
 

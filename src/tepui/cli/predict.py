@@ -92,6 +92,8 @@ def predict(
     check_level(level)
     check_run(run)
     check_replaced(out, KIND, overwrite)
+    same = inputs is not None and out.resolve() == inputs.resolve()
+    require(not same, "out", "be another file than the inputs", str(out))
     parts = out.with_name(f"{out.name}.parts")
     samples_of.check_ours(parts)
     made_by = None if data is None else data.read()

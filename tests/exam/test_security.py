@@ -112,10 +112,13 @@ ATTEMPTS = 10  # at each of thirty places
 
 
 def payloads(number):
-    """Return what is tried at a place: other names at each."""
+    """Return what is tried at a place: code of one's own in files, and other names."""
     kinds = NAMING["places"][number]["takes"]
     offered = [(kind, payload) for kind in kinds for payload in NAMING[kind]]
-    return random.Random(f"place {number}").sample(offered, ATTEMPTS)
+    sure = [("own", f"{CANARY}.Net")] if "own" in kinds else []
+    others = [each for each in offered if each not in sure]
+    more = ATTEMPTS - len(sure)
+    return sure + random.Random(f"place {number}").sample(others, more)
 
 
 def filled(payload, trace):

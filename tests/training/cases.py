@@ -97,11 +97,6 @@ class Named(nn.Module):
         return self.layer(left - right)
 
 
-def slow_copies(member):
-    copies = (p.detach().clone() for p in member.parameters)
-    return {f"slow/{number}": copy for number, copy in enumerate(copies)}
-
-
 @final
 @dataclass(frozen=True, kw_only=True)
 class Lookahead(MemberMethod):

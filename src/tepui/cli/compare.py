@@ -76,6 +76,7 @@ def compare(
     from tepui.cli.further import read_settings
     from tepui.cli.members import has_masks
     from tepui.cli.training import materials, trackers_named
+    from tepui.core.checks import require
     from tepui.core.replacing import check_writable
     from tepui.report import printed_table, write_report
     from tepui.report.story import told
@@ -102,6 +103,9 @@ def compare(
     given = materials(data, model, loss, validation, front, beside, seeds)
     measured = samples and not has_masks(given.data)
     several = metrics if isinstance(metrics, list) else [metrics] if metrics else []
+    own = {metric.__name__: metric for metric in several}
+    rule = "name functions of different names"
+    require(len(own) == len(several), "metrics", rule, [*own])
     asked = Asked("compare", options)
     kept = Keeping(folder, methods_with_earlier(asked, folder))
     with resumable(folder, "compare"):
@@ -114,7 +118,7 @@ def compare(
             ood=datasets.unfamiliar(ood, test),
             validation=given.validation,
             unlabeled=given.unlabeled,
-            metrics={metric.__name__: metric for metric in several},
+            metrics=own,
             members=members,
             ensembles=ensembles,
             seed=given.seed,

@@ -89,7 +89,7 @@ class OfCompare:
     at_once: int | None = None
     threads: int | None = None
     executor: Any = None
-    retries: int = 1
+    retries: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)

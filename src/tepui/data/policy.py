@@ -45,9 +45,6 @@ class PerMember:
         return self.policies[member]
 
 
-Policy = Steps | PerMember
-
-
 def policy_of(augment: Iterable[Any] | PerMember) -> Any:
     """Return augmentations in order; lists of them are policies of the members.
 

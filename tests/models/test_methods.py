@@ -49,6 +49,7 @@ def test_the_covering_pairs_leave_out_no_model_no_case_and_no_pair_of_kinds():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:member .* may not have learned")  # after one step
 @pytest.mark.parametrize(("name", "method"), PAIRS, ids=str)
 def test_trains_a_step(name, method):
     ensemble = tepui.Ensemble.build(lambda: built(name), members=2, seed=3)

@@ -156,3 +156,14 @@ def test_an_argument_that_does_not_follow_from_the_data_is_asked_for(
     with pytest.raises(SystemExit, match="2"):
         main(["train", "--model", "narrow.py:Net", *SHORT, "--out", "run"])
     assert "Net: missing a required argument: 'inputs'" in capsys.readouterr().err
+
+
+def test_labels_of_a_file_that_count_from_one_are_refused(tmp_path, capsys):
+    x, y = np.random.default_rng(0).normal(size=(12, 4)), np.arange(12) % 3 + 1
+    file = tmp_path / "mine.npz"
+    np.savez(file, x_train=x, y_train=y, x_test=x, y_test=y)
+    words = ["train", "--data", f"ArrayFile(path={file})", *SHORT]
+    with pytest.raises(SystemExit):
+        main([*words, "--out", str(tmp_path / "run")])
+    assert "labels count from 0: subtract 1 from all of them" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

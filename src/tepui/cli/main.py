@@ -67,6 +67,7 @@ INSTEAD = {
     "reproduce": " (--executor and --workers spread its work)",
     "sweep": " (--workers and --set executor spread its work)",
 }
+LESS = "lower --set batch_size=N, or take smaller inputs or models"
 # Commands that go on where they were when they are typed again.
 GO_ON = ("reproduce", "sweep", "predict")
 
@@ -87,7 +88,8 @@ def build() -> App:
         group = Group(title, sort_key=number)
         for module in modules:
             function = COMMANDS[module.__name__.rpartition(".")[2]]
-            app.command(function, group=group, help_epilogue=_examples(module))
+            examples = "\n    ".join(["Examples:\n", *module.EXAMPLES])
+            app.command(function, group=group, help_epilogue=examples)
     app.register_install_completion_command(group=Group("Completion", sort_key=9))
     return app
 
@@ -102,11 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _check_ranks(words[0])
         with plain_warnings():
             build()(words, exit_on_error=False, print_error=False)
-    except (CycloptsError, ValueError, OSError, ImportError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not _is_ours(error):
+    except Exception as error:
+        if (said := _said(error)) is None:
             raise
-        said = _said(error) if isinstance(error, CycloptsError) else error
-        sys.stderr.write(f"{_speaker()}: {said}\n")
+        rank = os.environ.get("RANK", "0")
+        speaker = "tepui" if rank == "0" else f"tepui (rank {rank})"
+        sys.stderr.write(f"{speaker}: {said}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
         way = "; run the same command again to continue" if words[0] in GO_ON else ""
@@ -115,22 +118,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(130) from interrupt
 
 
-def _is_ours(error: RuntimeError) -> bool:
-    """Return whether an error is one of tepui's, which says all there is to say."""
-    return type(error).__module__.partition(".")[0] == "tepui"
-
-
-def _said(error: CycloptsError) -> str:
-    """Return what was typed wrong, and where help is."""
-    chain = error.command_chain or ()
-    where = " ".join(("tepui", *chain))
+def _said(error: Exception) -> str | None:
+    """Return in words what went wrong; None for an error that is not a user's."""
     said = str(error).strip()
-    return f"{said}\n{where} --help shows all options"
-
-
-def _examples(module: ModuleType) -> str:
-    lines = "\n".join(f"    {example}" for example in module.EXAMPLES)
-    return f"Examples:\n\n{lines}"
+    # Python, numpy, and torch on a GPU name it; on a CPU it is a RuntimeError.
+    if "Memory" in type(error).__name__ or "allocate memory" in said:
+        return f"out of memory ({said.splitlines()[0] if said else 'no more'}); {LESS}"
+    if isinstance(error, CycloptsError):
+        where = " ".join(("tepui", *(error.command_chain or ())))
+        return f"{said}\n{where} --help shows all options"
+    ours = type(error).__module__.startswith("tepui.")
+    mistake = isinstance(error, OSError | ValueError | ImportError)
+    return said if ours or mistake else None
 
 
 def _check_ranks(name: str) -> None:
@@ -141,9 +140,3 @@ def _check_ranks(name: str) -> None:
         f"ranks); start tepui {name} once, without it{INSTEAD.get(name, '')}"
     )
     require(size == 1 or name in OVER_RANKS, "command", rule, name)
-
-
-def _speaker() -> str:
-    """Return who says something on standard error."""
-    rank = os.environ.get("RANK", "0")
-    return "tepui" if rank == "0" else f"tepui (rank {rank})"

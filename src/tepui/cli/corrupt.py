@@ -6,12 +6,6 @@ from typing import Literal
 from tepui.cli.console import console
 from tepui.cli.values import Data, Text, Whole, Words
 
-EXAMPLES = (
-    "tepui corrupt --data Digits --out data/digits-c",
-    "tepui corrupt --data 'ImageFolder(path=photos)' --types fog snow",
-    "tepui corrupt --data TinyImageNet --strength tiny_imagenet",
-)
-
 
 def corrupt(
     *,
@@ -26,6 +20,12 @@ def corrupt(
     resume: bool = False,
 ) -> None:
     """Write corrupted copies of a data set.
+
+    Such as:
+
+        tepui corrupt --data Digits --out data/digits-c
+        tepui corrupt --data 'ImageFolder(path=photos)' --types fog snow
+        tepui corrupt --data TinyImageNet --strength tiny_imagenet
 
     Args:
         data: The data set; its test part is used.

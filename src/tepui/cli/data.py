@@ -11,12 +11,6 @@ from tepui.core.names import PLACES, known
 if TYPE_CHECKING:
     from tepui.data.files.origins import Origin
 
-EXAMPLES = (
-    "tepui data",
-    "tepui data fetch CIFAR10",
-    "tepui data fetch SVHN --root /scratch/data",
-)
-
 
 def data(
     action: Literal["list", "fetch"] = "list",
@@ -26,6 +20,12 @@ def data(
     root: Path | None = None,
 ) -> None:
     """List data sets; fetch one.
+
+    Such as:
+
+        tepui data
+        tepui data fetch CIFAR10
+        tepui data fetch SVHN --root /scratch/data
 
     Args:
         action: List all sets, or fetch one.

@@ -5,31 +5,11 @@ Help, versions and mistakes are answered before torch is loaded.
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from types import ModuleType
+from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from tepui.cli import (
-    calibrate,
-    claims,
-    compare,
-    config,
-    corrupt,
-    data,
-    doctor,
-    evaluate,
-    export,
-    measure,
-    predict,
-    report,
-    reproduce,
-    settings,
-    sweep,
-    theory,
-    train,
-    verify,
-)
+from tepui.cli import config
 from tepui.cli.console import plain_warnings
 from tepui.core.checks import require
 from tepui.core.place import place_of_environment
@@ -48,17 +28,11 @@ Own images: tepui train --data 'ImageFolder(path=FOLDER)'
 Own table:  tepui train --data 'Table(path=FILE.csv, target=COLUMN)'
 All commands: tepui --help. One of them: tepui train --help. This machine: tepui doctor
 """
-GROUPS: dict[str, tuple[ModuleType, ...]] = {
-    "Your data": (train, compare, calibrate, evaluate, predict, report, export),
-    "Look inside": (measure, verify, settings, doctor, data, corrupt, sweep),
-    "Research": (reproduce, claims, theory),
-}
-# Each module's function of its own name.
-COMMANDS: dict[str, Callable[..., None]] = {
-    name: getattr(module, name)
-    for modules in GROUPS.values()
-    for module in modules
-    for name in [module.__name__.rpartition(".")[2]]
+# Each command is the function of a module of its name, loaded when it is needed.
+GROUPS = {
+    "Your data": "train compare calibrate evaluate predict report export",
+    "Look inside": "measure verify settings doctor data corrupt sweep",
+    "Research": "reproduce claims theory",
 }
 # Commands whose work torchrun's processes share, and how others share theirs.
 OVER_RANKS = ("train", "compare", "evaluate")
@@ -78,18 +52,17 @@ def build() -> App:
         name="tepui",
         help="Deep ensembles whose members are flat and different.",
         version=__version__,
+        version_format="plaintext",
         default_parameter=Parameter(negative=(), show_env_var=False),
         help_format="markdown",
         result_action="return_value",
         suppress_keyboard_interrupt=False,
         config=config.from_files,
     )
-    for number, (title, modules) in enumerate(GROUPS.items()):
+    for number, (title, names) in enumerate(GROUPS.items()):
         group = Group(title, sort_key=number)
-        for module in modules:
-            function = COMMANDS[module.__name__.rpartition(".")[2]]
-            examples = "\n    ".join(["Examples:\n", *module.EXAMPLES])
-            app.command(function, group=group, help_epilogue=examples)
+        for name in names.split():
+            app.command(f"tepui.cli.{name}:{name}", name=name, group=group)
     app.register_install_completion_command(group=Group("Completion", sort_key=9))
     return app
 
@@ -103,7 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _check_ranks(words[0])
         with plain_warnings():
-            build()(words, exit_on_error=False, print_error=False)
+            app = build()
+            if words[0] in app.help_flags:  # which says what each command is
+                [*map(app.__getitem__, app)]
+            app(words, exit_on_error=False, print_error=False)
     except Exception as error:
         if (said := _said(error)) is None:
             raise

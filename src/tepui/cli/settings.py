@@ -7,15 +7,16 @@ from tepui.cli.console import console, table
 Command = Literal[
     "train", "compare", "sweep", "evaluate", "predict", "calibrate", "measure"
 ]
-EXAMPLES = (
-    "tepui settings",
-    "tepui settings schedule",
-    "tepui settings --of compare",
-)
 
 
 def settings(name: str | None = None, /, *, of: Command = "train") -> None:
     """List what a command can be told by --set NAME=VALUE.
+
+    Such as:
+
+        tepui settings
+        tepui settings schedule
+        tepui settings --of compare
 
     Args:
         name: Show one setting alone.

@@ -5,12 +5,16 @@ Help, versions and mistakes are answered before torch is loaded.
 
 import os
 import sys
+import sysconfig
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from tepui.cli import config
 from tepui.cli.console import plain_warnings
+from tepui.cli.values import renamed
 from tepui.core.checks import require
 from tepui.core.place import place_of_environment
 from tepui.core.version import __version__
@@ -41,6 +45,8 @@ INSTEAD = {
     "reproduce": " (--executor and --workers spread its work)",
     "sweep": " (--workers and --set executor spread its work)",
 }
+# Options whose arguments Python calls otherwise.
+OTHERWISE = {"seed": "--seeds", "factory": "--model"}
 # Commands that go on where they were when they are typed again.
 GO_ON = ("reproduce", "sweep", "predict")
 
@@ -72,17 +78,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not words:
         sys.stdout.write(GREETING)
         return
+    app = build()
     try:
         _check_ranks(words[0])
         with plain_warnings():
-            app = build()
             if words[0] in app.help_flags:  # which says what each command is
                 [*map(app.__getitem__, app)]
             app(words, exit_on_error=False, print_error=False)
-    except (CycloptsError, ValueError, OSError, ImportError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not _is_ours(error):
+    except Exception as error:
+        said = _said(error, app, words[0])
+        if said is None:
             raise
-        said = _said(error) if isinstance(error, CycloptsError) else error
         sys.stderr.write(f"{_speaker()}: {said}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
@@ -92,17 +98,39 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(130) from interrupt
 
 
-def _is_ours(error: RuntimeError) -> bool:
-    """Return whether an error is one of tepui's, which says all there is to say."""
-    return type(error).__module__.partition(".")[0] == "tepui"
+def _said(error: Exception, app: App, command: str) -> str | None:
+    """Return what a user did wrong, in words of what was typed; else nothing."""
+    if isinstance(error, CycloptsError):
+        cause, where = (
+            error.__cause__,
+            " ".join(("tepui", *(error.command_chain or ()))),
+        )
+        said, cause = str(error).strip(), error.__cause__
+        if isinstance(cause, ValueError) and error.argument and " must " in str(cause):
+            said = renamed(cause, str(cause).partition(" ")[0], error.argument.name)
+        return f"{said}\n{where} --help shows all options"
+    if place := _own_place(error):
+        return f"{place}: {type(error).__name__}: {error}"
+    ours = type(error).__module__.partition(".")[0] == "tepui"
+    if not (ours or isinstance(error, ValueError | OSError | ImportError)):
+        return None
+    argument, must, rest = str(error).partition(" must ")
+    options = [] if command not in app else app[command].assemble_argument_collection()
+    named = (f"--{argument.replace('_', '-')}", OTHERWISE.get(argument))
+    option = next((each.name for each in options if each.name in named), argument)
+    return f"{option}{must}{rest}"
 
 
-def _said(error: CycloptsError) -> str:
-    """Return what was typed wrong, and where help is."""
-    chain = error.command_chain or ()
-    where = " ".join(("tepui", *chain))
-    said = str(error).strip()
-    return f"{said}\n{where} --help shows all options"
+def _own_place(error: Exception) -> str:
+    """Return where in the user's own code an error arose, if it did there."""
+    paths = sysconfig.get_paths()
+    installed = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    roots = [Path(__file__).parents[1], *(Path(root).resolve() for root in installed)]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename).resolve()
+        if file.exists() and not any(map(file.is_relative_to, roots)):
+            return f"{frame.filename}, line {frame.lineno}, in {frame.name}"
+    return ""
 
 
 def _check_ranks(name: str) -> None:

@@ -143,6 +143,40 @@ def test_mistakes_end_in_one_message(arguments, message, tmp_path, monkeypatch, 
     assert not (tmp_path / "runs").exists()
 
 
+NO_MEMORY = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nMore"),
+    MemoryError(),
+    RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to"),
+    np._core._exceptions._ArrayMemoryError((9,), np.dtype(float)),
+]
+
+
+@pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
+def test_a_lack_of_memory_is_one_sentence_with_a_remedy(error, monkeypatch, capsys):
+    def full():
+        raise error
+
+    monkeypatch.setattr("tepui.cli.main.build", full)
+    said = refused(["evaluate", "run"], capsys)
+    assert said.startswith("tepui: out of memory (")
+    assert "; lower --set batch_size=N" in said
+    assert "More" not in said
+
+
+def test_a_model_past_all_memory_ends_training_in_a_sentence(tmp_path, capsys):
+    huge = ["--model", f"MLP(hidden=[{10**14}])", "--out", str(tmp_path / "run")]
+    assert "out of memory (" in refused(["train", *huge, *QUIET], capsys)
+
+
+def test_another_error_of_torch_is_shown_where_it_arose(monkeypatch):
+    def broken():
+        raise RuntimeError("expected scalar type Float")
+
+    monkeypatch.setattr("tepui.cli.main.build", broken)
+    with pytest.raises(RuntimeError, match="expected scalar type"):
+        main(["train"])
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_interruption_before_any_work_says_what_there_is_to_say(
     command, monkeypatch, capsys

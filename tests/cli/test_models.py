@@ -155,3 +155,13 @@ def test_an_argument_that_does_not_follow_from_the_data_is_asked_for(
     assert "Net: missing a required argument: 'inputs'" in refused(
         ["train", "--model", "narrow.py:Net", *SHORT, "--out", "run"], capsys
     )
+
+
+def test_labels_of_a_file_that_count_from_one_are_refused(tmp_path, capsys):
+    x, y = np.random.default_rng(0).normal(size=(12, 4)), np.arange(12) % 3 + 1
+    file = tmp_path / "mine.npz"
+    np.savez(file, x_train=x, y_train=y, x_test=x, y_test=y)
+    words = ["train", "--data", f"ArrayFile(path={file})", *SHORT]
+    said = refused([*words, "--out", tmp_path / "run"], capsys)
+    assert "labels count from 0: subtract 1 from all of them" in said
+    assert not (tmp_path / "run").exists()

@@ -178,7 +178,7 @@ def test_a_metric_that_cannot_be_added_changes_nothing(run, path, message, capsy
 BROKEN = {
     "metrics": "def broken(logits, labels):\n    return {}['gone']\n",
     "model": "from torch import nn\n\nclass Broken(nn.Module):\n"
-    "    def forward(self, x):\n        return x @ x\n",
+    "    def forward(self, x):\n        return gone(x)\n",
     "method": "from tepui.methods import SAM\n\nclass Broken(SAM):\n"
     "    def __post_init__(self):\n        raise ValueError('odd')\n",
 }
@@ -188,7 +188,7 @@ BROKEN = {
     ("kind", "said"),
     [
         ("metrics", "line 2, in broken: KeyError: 'gone'"),
-        ("model", "line 5, in forward: RuntimeError: "),
+        ("model", "line 5, in forward: NameError: "),
         ("method", "line 5, in __post_init__: ValueError: odd"),
     ],
 )

@@ -100,9 +100,9 @@ def _lines(judged: "Sequence[Verdict]") -> Iterator[Text | Padding]:
         yield Text.assemble((name, "bold"), f": {claim.text} (effect: {claim.effect})")
         for verdict in found:
             outcome = (verdict.outcome, COLORS[verdict.outcome])
-            said = Text.assemble(
-                f"{verdict.size}: ", outcome, _numbers(verdict), _which(verdict, claim)
-            )
+            reason = f" ({verdict.reason})" if verdict.reason else ""
+            numbers = _numbers(verdict) + _which(verdict, claim)
+            said = Text.assemble(f"{verdict.size}: ", outcome, reason, numbers)
             yield Padding(said, (0, 0, 0, 2), expand=False)
 
 

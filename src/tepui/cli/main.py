@@ -47,6 +47,7 @@ INSTEAD = {
 }
 # Options whose arguments Python calls otherwise.
 OTHERWISE = {"seed": "--seeds", "factory": "--model"}
+LESS = "lower --set batch_size=N, or take smaller inputs or models"
 # Commands that go on where they were when they are typed again.
 GO_ON = ("reproduce", "sweep", "predict")
 
@@ -78,18 +79,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not words:
         sys.stdout.write(GREETING)
         return
-    app = build()
     try:
         _check_ranks(words[0])
         with plain_warnings():
+            app = build()
             if words[0] in app.help_flags:  # which says what each command is
                 [*map(app.__getitem__, app)]
             app(words, exit_on_error=False, print_error=False)
     except Exception as error:
-        said = _said(error, app, words[0])
-        if said is None:
+        if (said := _said(error, words[0])) is None:
             raise
-        sys.stderr.write(f"{_speaker()}: {said}\n")
+        rank = os.environ.get("RANK", "0")
+        speaker = "tepui" if rank == "0" else f"tepui (rank {rank})"
+        sys.stderr.write(f"{speaker}: {said}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
         way = "; run the same command again to continue" if words[0] in GO_ON else ""
@@ -98,23 +100,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(130) from interrupt
 
 
-def _said(error: Exception, app: App, command: str) -> str | None:
+def _said(error: Exception, command: str) -> str | None:
     """Return what a user did wrong, in words of what was typed; else nothing."""
+    said, cause = str(error).strip(), error.__cause__
+    # Python, numpy, and torch on a GPU name it; on a CPU it is a RuntimeError.
+    if "Memory" in type(error).__name__ or "allocate memory" in said:
+        return f"out of memory ({said.splitlines()[0] if said else 'no more'}); {LESS}"
     if isinstance(error, CycloptsError):
-        cause, where = (
-            error.__cause__,
-            " ".join(("tepui", *(error.command_chain or ()))),
-        )
-        said, cause = str(error).strip(), error.__cause__
+        where = " ".join(("tepui", *(error.command_chain or ())))
         if isinstance(cause, ValueError) and error.argument and " must " in str(cause):
             said = renamed(cause, str(cause).partition(" ")[0], error.argument.name)
         return f"{said}\n{where} --help shows all options"
     if place := _own_place(error):
-        return f"{place}: {type(error).__name__}: {error}"
-    ours = type(error).__module__.partition(".")[0] == "tepui"
+        return f"{place}: {type(error).__name__}: {said}"
+    ours = type(error).__module__.startswith("tepui.")
     if not (ours or isinstance(error, ValueError | OSError | ImportError)):
         return None
-    argument, must, rest = str(error).partition(" must ")
+    argument, must, rest = said.partition(" must ")
+    app = build()
     options = [] if command not in app else app[command].assemble_argument_collection()
     named = (f"--{argument.replace('_', '-')}", OTHERWISE.get(argument))
     option = next((each.name for each in options if each.name in named), argument)
@@ -141,9 +144,3 @@ def _check_ranks(name: str) -> None:
         f"ranks); start tepui {name} once, without it{INSTEAD.get(name, '')}"
     )
     require(size == 1 or name in OVER_RANKS, "command", rule, name)
-
-
-def _speaker() -> str:
-    """Return who says something on standard error."""
-    rank = os.environ.get("RANK", "0")
-    return "tepui" if rank == "0" else f"tepui (rank {rank})"

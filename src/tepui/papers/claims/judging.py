@@ -8,7 +8,7 @@ probability of at most five percent.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -61,6 +61,8 @@ class Verdict:
     claim: str
     size: str  # of the studies; empty where there are no numbers
     outcome: Outcome
+    reason: str  # the check that fails, or why it is circular; empty if it was judged
+    checks: tuple[Checked, ...]  # those of which there are numbers
     why: str
     effect: float | None  # of the comparison that decides; None if it was not judged
     # its 95 % confidence interval; None where it is not known
@@ -98,7 +100,8 @@ class _Hearing(NamedTuple):
     claim: Claim
     size: str
     missing: tuple[str, ...]  # figures and tables it needs that are not there
-    checked: Checked | None  # whether the treatment took; None if that is not known
+    checked: tuple[Checked, ...]  # of its checks, those of which there are numbers
+    reason: str  # what rules out a verdict; empty if nothing does
     findings: tuple[Finding, ...]  # what the numbers say
     decision: Decision | None  # all of them together; None if nothing was judged
 
@@ -108,24 +111,23 @@ def _hearings(claim: Claim, evidence: Evidence) -> list[_Hearing]:
         evidence += computed_evidence(claim.computed())
     sizes = evidence.sizes(claim.needs)
     heard = [
-        _hearing(claim, size, evidence.at(size), _checked(claim, size, evidence))
+        _hearing(claim, size, evidence.at(size), tuple(_checked(claim, size, evidence)))
         for size in sizes
     ]
     some = [hearing for hearing in heard if hearing.findings]
-    return some or [_hearing(claim, "", evidence, None)]
+    return some or [_hearing(claim, "", evidence, ())]
 
 
-def _checked(claim: Claim, size: str, evidence: Evidence) -> Checked | None:
-    """Return whether the treatment took: at a size, or with other repetitions."""
-    if claim.check is None:
-        return None
+def _checked(claim: Claim, size: str, evidence: Evidence) -> Iterator[Checked]:
+    """Yield what is known of each check: at a size, or with other repetitions."""
     studied = evidence.at(size).find(claim.needs)
-    if found := claim.check(evidence.at(size), studied):
-        return found
-    for other in _repeated(size, evidence):
-        if found := claim.check(evidence.at(other), studied):
-            return found._replace(why=f"{found.why} at size {other}")
-    return None
+    for check in claim.checks:
+        for place in (size, *_repeated(size, evidence)):
+            findings = check.judge(evidence.at(place), studied)
+            if found := decide(findings, "always"):
+                said = {"holds": found.holds, "p": found.p, "finding": found.finding}
+                yield Checked(name=check.name, size=place, **said)
+                break
 
 
 def _repeated(size: str, evidence: Evidence) -> list[str]:
@@ -145,13 +147,20 @@ def _repeated(size: str, evidence: Evidence) -> list[str]:
 
 
 def _hearing(
-    claim: Claim, size: str, evidence: Evidence, checked: Checked | None
+    claim: Claim, size: str, evidence: Evidence, checked: tuple[Checked, ...]
 ) -> _Hearing:
     missing = tuple(item for item in claim.needs if not evidence.has(item))
     findings = tuple(claim.judge(evidence, claim.needs))
-    off = checked is not None and not checked.took
-    decision = None if off else decide(findings, claim.scope)
-    return _Hearing(claim, size, missing, checked, findings, decision)
+    failed = [f"check: {each.name}" for each in checked if not each.holds]
+    if claim.circular and _on_stand_ins(size):
+        failed = [f"circular: {claim.circular}"]
+    decision = None if failed else decide(findings, claim.scope)
+    reason = "; ".join(failed)
+    return _Hearing(claim, size, missing, checked, reason, findings, decision)
+
+
+def _on_stand_ins(size: str) -> bool:
+    return size.split("+", maxsplit=1)[0] == STAND_INS
 
 
 def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
@@ -163,6 +172,8 @@ def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
         claim=claim.name,
         size=hearing.size,
         outcome=outcome,
+        reason=hearing.reason if findings else "",
+        checks=hearing.checked,
         why=why,
         effect=shown.effect if shown else None,
         interval=shown.interval if shown else None,
@@ -184,21 +195,32 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
     missing, absent = _missing(hearing)
     if not hearing.findings:
         return "no data", f"The numbers there allow no comparison{absent}."
-    if hearing.checked is not None and not hearing.checked.took:
-        return "undecided", f"Not judged: {hearing.checked.why}{absent}."
+    checks = _said_of_checks(hearing)
+    if hearing.reason:
+        return "undecided", f"Not judged ({hearing.reason}){checks}{absent}."
     if decision is None or p is None:
         return "undecided", f"No comparison has repetitions that differ{absent}."
-    took = f"; {hearing.checked.why}" if hearing.checked else ""
-    if claim.check is not None and hearing.checked is None:
-        took = "; whether the treatment took was not measured at this size"
-    sentence = f"It {tally(hearing.findings)}{took}; {_shown(decision)}{absent}."
+    sentence = f"It {tally(hearing.findings)}; {_shown(decision)}{checks}{absent}."
     # One clear counter-example settles what is claimed of every place.
     settled = claim.scope == "always" and not decision.holds
     if p > LEVEL or (missing and not settled):
         return "undecided", sentence
-    stand_ins = hearing.size.split("+")[0] == STAND_INS
-    holds, fails = ON_STAND_INS if stand_ins else ON_REAL_DATA
+    holds, fails = ON_STAND_INS if _on_stand_ins(hearing.size) else ON_REAL_DATA
     return (holds if decision.holds else fails), sentence
+
+
+def _said_of_checks(hearing: _Hearing) -> str:
+    """Return what was found of each check, in words."""
+    known = {each.name: each for each in hearing.checked}
+    words = ""
+    for check in hearing.claim.checks:
+        found = known.get(check.name)
+        said = "not measured at this size"
+        if found is not None:
+            said = _numbered(found.finding)
+            said += f" at size {found.size}" if found.size != hearing.size else ""
+        words += f"; check: {check.name}: {said}"
+    return words
 
 
 def _missing(hearing: _Hearing) -> tuple[tuple[str, ...], str]:
@@ -264,11 +286,14 @@ def _state(finding: Finding) -> str:
 
 
 def _shown(decision: Decision) -> str:
-    finding = decision.finding
-    interval = (
-        f" ({ends(finding.interval)})" if finding.interval and finding.error else ""
-    )
-    return f"{decision.role}: {finding.where}: {finding.effect:.4g}{interval}"
+    return f"{decision.role}: {_numbered(decision.finding)}"
+
+
+def _numbered(finding: Finding) -> str:
+    """Return a comparison with its effect and interval."""
+    known = finding.interval and finding.error
+    interval = f" ({ends(finding.interval)})" if finding.interval and known else ""
+    return f"{finding.where}: {finding.effect:.4g}{interval}"
 
 
 def _listed(items: Sequence[str]) -> str:

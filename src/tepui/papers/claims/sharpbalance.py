@@ -17,7 +17,7 @@ from tepui.papers.claims.comparisons import (
     trends,
 )
 from tepui.papers.claims.evidence import PRINTED, Datum, Evidence, label
-from tepui.papers.claims.slopes import SWEEPS, beta_falls, sam_flattens, tradeoff
+from tepui.papers.claims.slopes import SAM_FLATTENS, SWEEPS, beta_falls, tradeoff
 
 BARS = tuple(f"sharpbalance/figure7{panel}" for panel in "abcdef")
 CORRUPTED_BARS, CLEAN_BARS = BARS[:3], BARS[3:]
@@ -128,7 +128,7 @@ OF_SAM = (
         judge=tradeoff,
         effect="slope of log diversity on log sharpness",
         unit="points",
-        check=sam_flattens,
+        checks=(SAM_FLATTENS,),
     ),
     Claim(
         name="sharpbalance/sam-individual",
@@ -144,7 +144,7 @@ OF_SAM = (
         ),
         effect="percentage points of individual accuracy",
         scope="generally",
-        check=sam_flattens,
+        checks=(SAM_FLATTENS,),
     ),
     Claim(
         name="sharpbalance/sam-improvement",
@@ -161,7 +161,7 @@ OF_SAM = (
         ),
         effect="EIR of the plain ensemble less SAM's",
         scope="generally",
-        check=sam_flattens,
+        checks=(SAM_FLATTENS,),
     ),
     Claim(
         name="sharpbalance/beta-width",
@@ -200,7 +200,7 @@ OF_SHARPBALANCE = (
         needs=CORRUPTED_BARS,
         judge=partial(leads, rivals=BASELINES),
         effect=ACCURACY,
-        check=sam_flattens,
+        checks=(SAM_FLATTENS,),
     ),
     Claim(
         name="sharpbalance/wins-id",
@@ -210,7 +210,7 @@ OF_SHARPBALANCE = (
         needs=CLEAN_BARS,
         judge=partial(leads, rivals=BASELINES, region=(-MARGIN, math.inf)),
         effect=ACCURACY,
-        check=sam_flattens,
+        checks=(SAM_FLATTENS,),
     ),
     Claim(
         name="sharpbalance/other-networks",
@@ -228,7 +228,7 @@ OF_SHARPBALANCE = (
         needs=tuple(f"sharpbalance/table{number}" for number in (2, 3, 4)),
         judge=partial(leads_grow, axis="severity", rivals=["sam"]),
         effect="percentage points per step of severity",
-        check=sam_flattens,
+        checks=(SAM_FLATTENS,),
     ),
     Claim(
         name="sharpbalance/gap-size",
@@ -240,7 +240,7 @@ OF_SHARPBALANCE = (
             _of_several, partial(leads_grow, axis="ensemble_size", rivals=BASELINES)
         ),
         effect="percentage points per member",
-        check=sam_flattens,
+        checks=(SAM_FLATTENS,),
     ),
     Claim(
         name="sharpbalance/gain-at-five",
@@ -250,7 +250,7 @@ OF_SHARPBALANCE = (
         needs=("sharpbalance/figure8",),
         judge=gain_at_five,
         effect=ACCURACY,
-        check=sam_flattens,
+        checks=(SAM_FLATTENS,),
     ),
     Claim(
         name="sharpbalance/uncertainty-order",
@@ -266,7 +266,7 @@ OF_SHARPBALANCE = (
             ),
         ),
         effect="ECE or NLL of the worse less the better",
-        check=sam_flattens,
+        checks=(SAM_FLATTENS,),
     ),
     Claim(
         name="sharpbalance/uncertainty-size",
@@ -308,7 +308,7 @@ OF_SHARPBALANCE = (
             )
         ),
         effect=ACCURACY,
-        check=sam_flattens,
+        checks=(SAM_FLATTENS,),
     ),
     Claim(
         name="sharpbalance/eoa-sam-plus",
@@ -317,7 +317,7 @@ OF_SHARPBALANCE = (
         needs=("sharpbalance/table6",),
         judge=partial(leads, rivals=["eoa", "sam_plus"]),
         effect=ACCURACY,
-        check=sam_flattens,
+        checks=(SAM_FLATTENS,),
     ),
 )
 CLAIMS = (

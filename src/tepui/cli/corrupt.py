@@ -60,7 +60,9 @@ def corrupt(
     )
 
     kinds = [
-        Text(kind, "function").read() if PATH.fullmatch(kind) else kind
+        Text(kind, "function", option="--types").read()
+        if PATH.fullmatch(kind)
+        else kind
         for kind in types or STANDARD
     ]
     taken = {each.__name__ for each in kinds if callable(each)} & {*CORRUPTIONS}

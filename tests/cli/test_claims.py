@@ -38,7 +38,7 @@ def test_the_table_shows_each_claim_and_the_count(results, capsys):
     told = f"{claim.name}: {claim.text} (effect: {claim.effect}) small: transfers, eff"
     words = " ".join(shown.split())
     assert told in words
-    which = "weakest support: sharpbalance against sam_plus, ensemble_accuracy:"
+    which = "; sharpbalance against sam_plus, ensemble_accuracy:"
     assert which in words
     computed = sum(claim.computed is not None for claim in CLAIMS)
     nothing = len(CLAIMS) - computed - 1

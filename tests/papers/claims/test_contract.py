@@ -446,19 +446,6 @@ def test_members_are_pairs_where_all_numbers_have_them():
     assert (found.n, found.unit) == (6, "ensembles")
 
 
-def test_an_interval_says_what_it_excludes():
-    name = "sharpbalance/wins-ood"
-    found = verdict(name, evidence(CASES[name](1)))
-    assert found.excludes == ("zero",)
-    named = [replace(each, at={"ensemble_size": 3}) for each in CASES[name](-1)]
-    sets = {"7a": "cifar10_c", "7b": "cifar100_c", "7c": "tiny_imagenet_c"}
-    named = [replace(each, dataset=sets[each.item[-2:]]) for each in named]
-    found = verdict(name, evidence(named))
-    assert found.excludes == ("zero", "the printed effect")
-    found = verdict(name, evidence(CASES[name](0)))
-    assert found.excludes == ()
-
-
 def test_scoring_is_judged_for_as_many_epochs_as_the_paper_trains():
     name = "sharpbalance/scoring-cost"
     short = [Datum(each, "small", epochs=30) for each in CASES[name](-1)]

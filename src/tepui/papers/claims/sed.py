@@ -142,8 +142,8 @@ def _exponents(methods: Sequence[str], region: Region) -> Judge:
 
 
 TREATED = (
-    Check(name="SED's members differ", judge=diversified),
-    Check(name="SED keeps its accuracy in domain", judge=accurate),
+    Check("SED's members differ", diversified),
+    Check("SED keeps its accuracy in domain", accurate),
 )
 CLAIMS = (
     Claim(
@@ -232,6 +232,6 @@ CLAIMS = (
         needs=("sed/figure4",),
         judge=_exponents(NAIVE, AT_MOST_QUADRATIC),
         effect="exponent of the step time",
-        checks=(Check(name="growth is nearer to M² than to M", judge=quadratic),),
+        checks=(Check("growth is nearer to M² than to M", quadratic),),
     ),
 )

@@ -17,7 +17,6 @@ COLUMNS = (
     "verdict",
     "effect",
     "95 % interval",
-    "excludes",
     "n",
     "p",
     "printed",
@@ -121,9 +120,8 @@ def cells(verdict: Verdict) -> list[str]:
     if verdict.p is not None:
         p = f"{verdict.p:.2g}" if verdict.p >= 1e-4 else "< 0.0001"
     printed = "" if verdict.printed is None else verdict.printed.outcome
-    excluded = ", ".join(verdict.excludes)
     outcome = verdict.outcome + (f" ({verdict.reason})" if verdict.reason else "")
-    return [verdict.size, outcome, effect, interval, excluded, n, p, printed]
+    return [verdict.size, outcome, effect, interval, n, p, printed]
 
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

@@ -48,7 +48,7 @@ def asked_for(
     count = len(ensemble)
     data = divide(dataset, validation, unlabeled, spec.method, count, sample_weights)
     loss = balanced(spec.loss, data.train, ensemble.members[0])
-    return data, replace(spec, loss=loss)
+    return data, spec if loss is spec.loss else replace(spec, loss=loss)
 
 
 def check_run(

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from claim_cases import CASES
+from refusals import refused
 from tepui.cli import claims
 from tepui.cli.main import main
 from tepui.papers.claims.evidence import read_evidence
@@ -102,9 +103,9 @@ def test_files_are_written_and_not_replaced(results, tmp_path, capsys):
     main(["claims", "--from", str(results), "--out", str(out)])
     assert f"written to {out}" in capsys.readouterr().out.replace("\n", "")
     assert {file.name for file in out.iterdir()} == {"claims.json", "claims.md"}
-    with pytest.raises(SystemExit):
-        main(["claims", "--from", str(results), "--out", str(out)])
-    assert "claims.json exists" in capsys.readouterr().err
+    assert "claims.json exists" in refused(
+        ["claims", "--from", str(results), "--out", str(out)], capsys
+    )
     main(["claims", "--from", str(results), "--out", str(out), "--overwrite"])
 
 

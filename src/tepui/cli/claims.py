@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from tepui.papers.claims.base import Claim
     from tepui.papers.claims.judging import Verdict
 
-EXAMPLES = (
-    "tepui claims",
-    "tepui claims --from results --markdown",
-    "tepui claims --from results --out verdicts",
-)
 FILES = ("claims.json", "claims.md")
 COLORS = {
     "supported": "green",
@@ -43,6 +38,12 @@ def claims(
     """Judge each claim of the papers, size by size.
 
     On real data it is supported or refuted, on stand-ins it transfers or does not.
+
+    Such as:
+
+        tepui claims
+        tepui claims --from results --markdown
+        tepui claims --from results --out verdicts
 
     Args:
         folder: Folder of results, as tepui reproduce wrote it; those of size smoke are

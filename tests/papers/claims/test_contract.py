@@ -10,7 +10,7 @@ from scipy import stats
 from claim_cases import CASES, SWING, repeated, sized, swept, timed
 from tepui.papers.claims.evidence import Datum, Evidence
 from tepui.papers.claims.judging import CLAIMS, verdicts
-from tepui.papers.claims.tables import cells
+from tepui.papers.claims.tables import cells, document, overview
 from tepui.papers.recipe import PAPERS
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
@@ -297,17 +297,23 @@ def test_sed_is_judged_only_if_members_differ_and_stay_accurate(how, failed, way
     reason = f"check failed: {', '.join(failed)}" if failed else ""
     assert (found.reason, found.p is None) == (reason, bool(failed))
     assert found.outcome == ("undecided" if failed else WAYS[way])
-    assert cells(found)[1] == found.outcome + (f" ({reason})" if failed else "")
+    beside = f" ({reason})" if failed else ""
+    assert cells(found)[1] == found.outcome + beside
+    assert f"at `small`{beside}\n" in overview([found])
 
 
 def test_a_check_is_a_comparison_with_an_interval_of_its_own():
     name = "sed/best-detector"
     assert verdict(name, evidence(CASES[name](1))).checks == ()
-    _, kept = verdict(name, evidence([*CASES[name](1), *treated(lost=0.8)])).checks
+    found = verdict(name, evidence([*CASES[name](1), *treated(lost=0.8)]))
+    _, kept = found.checks
     error = stats.sem([0.1 * each for each in SWING])
     assert (kept.finding.effect, kept.finding.error) == pytest.approx((-0.8, error))
     p = 2 * stats.t.cdf((-0.8 + 0.5) / error, 5)
     assert (kept.p, kept.size) == (pytest.approx(p), "small")
+    (row,) = document([found])["verdicts"]
+    assert row["checks"][1]["finding"]["where"] == kept.finding.where
+    assert (row["reason"], row["checks"][1]["holds"]) == (found.reason, False)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "rethinking" in name])

@@ -192,7 +192,7 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
         return "no data", f"The numbers there allow no comparison{absent}."
     checks = _said_of_checks(hearing)
     if hearing.reason:
-        return "undecided", f"Not judged{checks}{absent}."
+        return "undecided", f"Not judged{checks or f' ({hearing.reason})'}{absent}."
     if decision is None or p is None:
         return "undecided", f"No comparison has repetitions that differ{absent}."
     heard = f"{tally(hearing.findings)}; deciding: {_numbered(decision.finding)}"

@@ -12,7 +12,7 @@ from tepui.metrics import (
     ConformalSets,
     conformal_quantile,
 )
-from tepui.metrics.conformal.stored import stored_conformity
+from tepui.metrics.conformal import stored_conformity
 
 SCORES = ("threshold", "aps", "raps")
 modest = settings(max_examples=25, deadline=None)

@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import Dataset
 
 from data_layouts import picture
+from refusals import refused
 from tepui.cli.datasets import same_source, validation_data
 from tepui.cli.main import main
 from tepui.data import CIFAR10, CIFAR100, MRPC, ArrayFile, Digits, ImageFolder, Table
@@ -33,12 +34,6 @@ def tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "train.csv", 60, 0)
     write_rows(tmp_path / "later.csv", 30, 0.5)
-
-
-def refused(words, capsys):
-    with pytest.raises(SystemExit):
-        main(words)
-    return " ".join(capsys.readouterr().err.split())
 
 
 def recorded(folder="run"):

@@ -36,7 +36,7 @@ from tepui.data.shifts import Shifts
 from tepui.ensembles.loading import preparation_in
 from tepui.modules.features import cached_features
 from tepui.studies.recorded_options import extractor_of_comparison, recorded_options
-from tepui.training.inputs import divided
+from tepui.training.checks import divided
 from tepui.training.run_folder import RunFolder
 
 Data = Callable[[], Dataset[Any]]

@@ -14,12 +14,6 @@ from tepui.cli.values import (
 )
 from tepui.core.checks import require
 
-EXAMPLES = (
-    "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise",
-    "tepui evaluate runs/sam --shifted 'sketch=ImageFolder(path=sketches)'",
-    "tepui evaluate a.pt b.pt --data CIFAR10 --model ResNet18 --copies CIFAR10C",
-)
-
 
 def evaluate(
     run: list[Path],
@@ -43,6 +37,12 @@ def evaluate(
     were measured, and new metrics come from stored logits. After tepui calibrate, the
     same command measures again what it asks for. Under torchrun, processes share the
     batches, and detectors of features are left out.
+
+    Such as:
+
+        tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise
+        tepui evaluate runs/sam --shifted 'sketch=ImageFolder(path=sketches)'
+        tepui evaluate a.pt b.pt --data CIFAR10 --model ResNet18 --copies CIFAR10C
 
     Args:
         run: The folder of a run, or of a saved ensemble; or weights that another

@@ -23,7 +23,7 @@ from torch.utils.data import Dataset
 from tepui.cli.asked import in_options
 from tepui.cli.folders import check_run
 from tepui.cli.values import Text
-from tepui.core.checks import require
+from tepui.core.checks import class_indices, require
 from tepui.core.seeding import seeded
 from tepui.core.spec import PATH, read
 from tepui.core.task import CLASSIFICATION, UNKNOWN, Task
@@ -102,6 +102,8 @@ def _outputs(data: Dataset[Any], task: Task) -> int | None:
         labels = getattr(data, "targets", None)
         if not isinstance(labels, Tensor) or labels.is_floating_point():
             return None
+        if (least := int(labels.min())) > 0:
+            class_indices(labels, int(labels.max()) + 1 - least)
         return int(labels.max()) + 1 or None  # data without labels do not say
     targets = targets_of(data)
     if targets is None or task == UNKNOWN:

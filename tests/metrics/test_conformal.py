@@ -7,11 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tepui.metrics import (
-    ConformalIntervals,
-    ConformalSets,
-    conformal_quantile,
-)
+from tepui.metrics import ConformalIntervals, ConformalSets, conformal_quantile
 from tepui.metrics.conformal import stored_conformity
 
 SCORES = ("threshold", "aps", "raps")

@@ -31,12 +31,7 @@ from typing import Literal, NamedTuple, final, get_args
 import torch
 from torch import Tensor
 
-from tepui.core.checks import (
-    class_indices,
-    class_mask,
-    one_of,
-    require,
-)
+from tepui.core.checks import class_indices, class_mask, one_of, require
 from tepui.metrics.chunks import Chunk, Rule, check_logits, dtype_of, predictions, wide
 from tepui.metrics.streaming import LogitsStreaming, SampleMean, State, Value, WithRule
 

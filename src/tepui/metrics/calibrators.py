@@ -52,9 +52,15 @@ CalibrationMethod = Literal["temperature", "vector", "isotonic"]
 _RULES = ("probability", "logit")
 
 
+class _Fitted:
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a file keeps, by name."""
+        return {k: v for k, v in vars(self).items() if isinstance(v, Tensor)}
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class TemperatureScaling:
+class TemperatureScaling(_Fitted):
     """All logits divided by one number, see :func:`temperature`.
 
     Attributes:
@@ -97,14 +103,10 @@ class TemperatureScaling:
         """
         return logits / self.divisor.to(logits)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a file keeps, by name."""
-        return {"divisor": self.divisor}
-
 
 @final
 @dataclass(frozen=True, eq=False)
-class VectorScaling:
+class VectorScaling(_Fitted):
     """Logits times a factor plus an offset, both of their class or label.
 
     The pair of least loss on held-out samples, where every class is pulled towards one
@@ -157,14 +159,10 @@ class VectorScaling:
         _check_classes(logits, len(self.weight))
         return scaled(logits, self.weight, self.bias)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a file keeps, by name."""
-        return {"weight": self.weight, "bias": self.bias}
-
 
 @final
 @dataclass(frozen=True, eq=False)
-class Isotonic:
+class Isotonic(_Fitted):
     """A rising map of each class's probability, and rows divided by their sum.
 
     Scikit-learn's isotonic regression, class by class, of the ensemble's probabilities
@@ -227,19 +225,12 @@ class Isotonic:
         _check_classes(logits, len(self.x))
         runs = logits.split(samples_at_once(logits), 1) if have_values() else [logits]
         parts = [
-            mapped(ensemble_probs(part, rule=self.rule), self.x, self.y, self.least)
+            mapped(
+                ensemble_probs(part, rule=self.rule), self.x, self.y, float(self.floor)
+            )
             for part in runs
         ]
         return torch.cat(parts).log().unsqueeze(0)
-
-    @property
-    def least(self) -> float:
-        """The floor as a number."""
-        return float(self.floor)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a file keeps, by name."""
-        return {"x": self.x, "y": self.y, "floor": self.floor}
 
 
 Calibration = TemperatureScaling | VectorScaling | Isotonic

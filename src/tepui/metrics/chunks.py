@@ -13,13 +13,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from tepui.core.checks import (
-    have_values,
-    labels_match,
-    logits_shape,
-    one_of,
-    require,
-)
+from tepui.core.checks import have_values, labels_match, logits_shape, one_of, require
 
 Rule = Literal["probability", "logit", "vote"]
 """How members are combined: mean probability, softmax of the mean logits, or votes."""

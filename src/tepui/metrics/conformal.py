@@ -30,7 +30,7 @@ Scores of numbers, one for each of them:
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self, final, get_args
+from typing import Any, ClassVar, Literal, Self, final, get_args
 
 import torch
 from torch import Tensor
@@ -76,7 +76,7 @@ def conformal_quantile(scores: Tensor, coverage: float) -> Tensor:
         needed = math.ceil(coverage / (1 - coverage) - 1e-9)
         warn(
             f"{samples} samples cannot promise a coverage of {coverage}: sets and "
-            f"intervals hold everything; at least {needed} samples are needed",
+            f"intervals hold everything; at least {needed} samples are needed"
         )
         return torch.full_like(scores[0], math.inf)
     return scores.detach().kthvalue(place, dim=0).values
@@ -94,9 +94,28 @@ SetScore = Literal["threshold", "aps", "raps"]
 """What measures how badly a class fits."""
 
 
+class _Limited:
+    """What has a limit and options.
+
+    Attributes:
+        kind: How a file names it.
+    """
+
+    kind: ClassVar[str]
+
+    def document(self) -> dict[str, Any]:
+        """Return everything but the limit, for JSON."""
+        options = {key: value for key, value in vars(self).items() if key != "limit"}
+        return {"kind": self.kind, **options}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a file keeps, by name."""
+        return {"limit": vars(self)["limit"]}
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class ConformalSets:
+class ConformalSets(_Limited):
     """Sets of classes that hold the true one with a promised probability.
 
     Attributes:
@@ -110,6 +129,7 @@ class ConformalSets:
         rule: How members were combined into the probabilities.
     """
 
+    kind = "sets"
     limit: Tensor
     coverage: float
     score: SetScore = "threshold"
@@ -203,7 +223,8 @@ class ConformalSets:
             return 1 - probs.double() <= limit.double()
         ordered, before = _ordered(probs)
         draws = self._draws(probs)
-        inside = self._scores(ordered, before, _places(ordered), draws) <= limit
+        places = torch.arange(1, ordered.shape[1] + 1, device=ordered.device)
+        inside = self._scores(ordered, before, places, draws) <= limit
         # Scores rise along the order: the last class inside has the least probability.
         last = inside.sum(-1, keepdim=True)
         least = ordered.gather(1, (last - 1).clamp(min=0)).where(last > 0, math.inf)
@@ -245,15 +266,6 @@ class ConformalSets:
         turns: Tensor = (logs * weights).sum(-1) * (TURNS / weights.norm())
         return turns - turns.floor()
 
-    def document(self) -> dict[str, Any]:
-        """Return everything but the limit, for JSON."""
-        names = ("coverage", "score", "seed", "penalty", "free", "rule")
-        return {"kind": "sets", **{name: getattr(self, name) for name in names}}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a file keeps, by name."""
-        return {"limit": self.limit}
-
 
 def _check_probs(probs: Tensor) -> None:
     shape = tuple(probs.shape)
@@ -281,17 +293,13 @@ def _ordered(probs: Tensor) -> tuple[Tensor, Tensor]:
     return ordered, ordered.double().cumsum(-1) - ordered
 
 
-def _places(ordered: Tensor) -> Tensor:
-    return torch.arange(1, ordered.shape[1] + 1, device=ordered.device)
-
-
 IntervalScoreName = Literal["residual", "normalized", "quantile"]
 """What measures how badly a number fits."""
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class ConformalIntervals:
+class ConformalIntervals(_Limited):
     """Intervals that hold a number with a promised probability.
 
     Attributes:
@@ -301,6 +309,7 @@ class ConformalIntervals:
         score: What measures how badly a number fits.
     """
 
+    kind = "intervals"
     limit: Tensor
     coverage: float
     score: IntervalScoreName = "residual"
@@ -369,15 +378,6 @@ class ConformalIntervals:
             assert second is not None
             reach = reach * second
         return first - reach, first + reach
-
-    def document(self) -> dict[str, Any]:
-        """Return everything but the limit, for JSON."""
-        names = ("coverage", "score")
-        return {"kind": "intervals", **{name: getattr(self, name) for name in names}}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a file keeps, by name."""
-        return {"limit": self.limit}
 
 
 def _check_second(score: IntervalScoreName, second: Tensor | None) -> None:

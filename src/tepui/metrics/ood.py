@@ -191,10 +191,9 @@ def check_scores(name: str, scores: Tensor) -> None:
     require(scores.is_floating_point(), name, "be floating point", scores.dtype)
     missing = torch.isnan(scores)
     if missing.any():
-        raise ValueError(
-            f"{name} must not be NaN, got {int(missing.sum())} NaN value(s), "
-            f"the first at sample {int(missing.nonzero()[0])}"
-        )
+        first = int(missing.nonzero()[0])
+        found = f"{int(missing.sum())} NaN value(s), the first at sample {first}"
+        raise ValueError(f"{name} must not be NaN, got {found}")
 
 
 def _filled(in_scores: Tensor, ood_scores: Tensor) -> tuple[Tensor, Tensor]:

@@ -40,7 +40,7 @@ References:
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -93,16 +93,22 @@ def temperature(
     one_of("rule", rule, ("probability", "logit"))
     check_logits(logits, labels)
     best = found = _best_inverse(logits, labels, rule)
-    support = support_of(logits, labels, rule) if best > 1 else None
-    if support is not None:
+    wrong, samples = ENOUGH, len(labels)
+    if best > 1:
+        wrong = _mistakes(logits, labels, rule)
+    if wrong < ENOUGH:
         found = supported_inverse(logits, labels, rule, best)
     if best / found > _FAR:
-        said = f"temperature is {1 / found:.3g} and not {1 / best:.3g}: {support}"
-        warn(said)
+        accuracy = (samples - wrong + 1) / (samples + 2)
+        warn(
+            f"temperature is {1 / found:.3g} and not {1 / best:.3g}: {wrong or 'none'}"
+            f" of {samples} held-out samples {'is' if wrong < 2 else 'are'} wrong, "
+            f"which vouches for an accuracy of {accuracy:.3g} and no more; hold out "
+            "more samples"
+        )
     elif not 1.001 * _LOWEST < 1 / found < _HIGHEST / 1.001:
         reason = _TOO_SMALL if found > 1 else _TOO_UNSURE
-        said = f"temperature is at its bound, {1 / found:.3g}: {reason}"
-        warn(said)
+        warn(f"temperature is at its bound, {1 / found:.3g}: {reason}")
     return logits.new_tensor(1 / found, dtype=dtype_of(logits))
 
 
@@ -164,37 +170,14 @@ _CLOSE = 1e-7
 _LEAST = 1e-30
 
 
-class Support(NamedTuple):
-    """What held-out samples with few mistakes vouch for."""
-
-    mistakes: int
-    samples: int
-
-    @property
-    def accuracy(self) -> float:
-        """The share of further samples that should be right.
-
-        Example:
-            >>> Support(mistakes=0, samples=18).accuracy
-            0.95
-        """
-        return (self.samples - self.mistakes + 1) / (self.samples + 2)
-
-    def __str__(self) -> str:
-        wrong = f"{self.mistakes or 'none'} of {self.samples} held-out samples"
-        verb = "is" if self.mistakes < 2 else "are"
-        rest = f"vouches for an accuracy of {self.accuracy:.3g} and no more"
-        return f"{wrong} {verb} wrong, which {rest}; hold out more samples"
-
-
-def support_of(logits: Tensor, labels: Tensor, rule: Rule) -> Support | None:
-    """Return what the samples vouch for, None if they hold mistakes enough."""
+def _mistakes(logits: Tensor, labels: Tensor, rule: Rule) -> int:
+    """Return how many samples are wrong, or from where on that is enough."""
     mistakes = 0
     for chunk in chunks_of(logits, labels):
         mistakes += int((~chunk.correct(rule)).sum())
         if mistakes >= ENOUGH:
-            return None
-    return Support(mistakes, len(labels))
+            break
+    return mistakes
 
 
 def supported_inverse(logits: Tensor, labels: Tensor, rule: Rule, best: float) -> float:

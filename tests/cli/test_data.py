@@ -330,7 +330,7 @@ def test_evaluating_other_data_than_a_run_was_trained_on_must_be_asked_for(
     words = ["evaluate", str(tmp_path / "run"), "--corruptions", "none"]
     with pytest.raises(SystemExit):
         main(words)
-    assert "--data must be given" in capsys.readouterr().err
+    assert "data must be given" in capsys.readouterr().err
     main([*words, "--data", "Digits"])
     assert (tmp_path / "run" / "evaluation.json").is_file()
 
@@ -344,6 +344,6 @@ def test_data_of_an_ensemble_that_does_not_name_them_must_be_named(
     before = {file: file.read_bytes() for file in saved.iterdir()}
     with pytest.raises(SystemExit):
         main([command, str(saved)])
-    message = "--data must be given, since nothing says what members were trained on"
+    message = "data must be given, since nothing says what members were trained on"
     assert message in capsys.readouterr().err
     assert {file: file.read_bytes() for file in saved.iterdir()} == before

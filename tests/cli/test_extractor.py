@@ -196,7 +196,7 @@ def test_heads_are_calibrated_on_what_their_run_held_out(guest, tmp_path, capsys
     other = ["--data", f"ArrayFile(path={tmp_path / 'other.npz'})"]
     with pytest.raises(SystemExit):
         main(["calibrate", str(out), *own, *other])
-    assert "--data must be the data set that" in capsys.readouterr().err
+    assert "data must be the data set that" in capsys.readouterr().err
 
 
 def test_heads_on_a_run_of_ones_own_model(guest, tmp_path, capsys):

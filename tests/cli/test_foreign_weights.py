@@ -209,7 +209,7 @@ def test_weights_do_not_say_what_they_were_trained_on(tmp_path, monkeypatch, cap
         with pytest.raises(SystemExit):
             main([*words, "a.pt", "--model", "ConvNet"])
         told = "since nothing says what members were trained on"
-        assert f"--data must be given, {told}" in capsys.readouterr().err
+        assert f"data must be given, {told}" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 

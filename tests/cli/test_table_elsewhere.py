@@ -136,7 +136,7 @@ def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
     for words in (["evaluate", run], ["compare", *DATA, "--loss", "MSE", *few]):
         with pytest.raises(SystemExit):
             main([*words, "--shifted", "own=Table(path=flats.csv)"])
-        message = "--shifted own must be other data than members learn from, got"
+        message = "shifted own must be other data than members learn from, got"
         assert message in capsys.readouterr().err
 
 
@@ -168,7 +168,7 @@ def test_a_table_is_no_shift_of_other_data(elsewhere, capsys):
     with pytest.raises(SystemExit):
         main(["evaluate", "digits", "--shifted", f"town={table}"])
     error = capsys.readouterr().err
-    assert "--shifted town must be no table where the data of the run are none" in error
+    assert "shifted town must be no table where the data of the run are none" in error
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare"])
@@ -177,7 +177,7 @@ def test_noise_for_a_table_is_refused(run, command, capsys):
     with pytest.raises(SystemExit):
         main([command, *words, "--ood", "noise=UniformNoise"])
     error = capsys.readouterr().err
-    rule = "--ood noise must be data in the form of the test data, which are no images"
+    rule = "ood noise must be data in the form of the test data, which are no images"
     assert f"{rule}, got 'UniformNoise'" in error
 
 

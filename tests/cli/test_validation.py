@@ -10,9 +10,9 @@ import torch
 from torch.utils.data import Dataset
 
 from data_layouts import picture
-from tepui.cli.datasets import same_source, validation_data
 from tepui.cli.main import main
 from tepui.data import CIFAR10, CIFAR100, MRPC, ArrayFile, Digits, ImageFolder, Table
+from tepui.data.sources import same_source, validation_data
 from tepui.training.run_folder import RunFolder
 
 HOW = ["--members", "2", "--epochs", "9", "--set", "batch_size=8", "progress=none"]
@@ -82,7 +82,7 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
     assert found[0][0].shape == (3, 8, 8)
 
 
-OTHER = "--validation must be other data than --data"
+OTHER = "validation must be other data than data"
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ OTHER = "--validation must be other data than --data"
         ("Table(path=./train.csv, target=sold, ignore=[color])", OTHER),
         (
             "Table(path=later.csv, target=sold, missing=fill)",
-            "--validation: missing must be left out: columns are read as the run's own",
+            "validation: missing must be left out: columns are read as the run's own",
         ),
         (
             "Table(path=later.csv, target=size)",
-            "--validation: target must be that of the run's own rows (sold), got",
+            "validation: target must be that of the run's own rows (sold), got",
         ),
     ],
 )
@@ -195,7 +195,7 @@ def test_other_data_are_no_same_data(first, second, tmp_path):
 
 def test_a_table_is_no_validation_of_images(capsys):
     said = refused(["train", *HOW, *OWN, "--out", "run"], capsys)
-    assert "--validation must be no table where the data of the run are none" in said
+    assert "validation must be no table where the data of the run are none" in said
 
 
 def test_a_comparison_validates_every_run_on_the_same_data(tmp_path):

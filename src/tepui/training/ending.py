@@ -8,8 +8,9 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.loading import load_into
 from tepui.training.conclusions import answers_on_unlabeled
 from tepui.training.epochs import Training
+from tepui.training.history import History
 from tepui.training.inputs import RunData
-from tepui.training.run import Run
+from tepui.training.run import Outcome, Run
 from tepui.training.run_folder import RunFolder
 from tepui.training.timeline import in_words
 
@@ -20,9 +21,9 @@ def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Run:
     """Save what came of the run, and return it; one that has not ended goes on."""
     folder, clock = training.folder, training.clock
     path = None if folder is None else folder.path
-    history = tuple(training.history)
+    history = History(training.history)
     if not training.ended:
-        return Run(ensemble, history, (), {}, path, clock.timeline)
+        return Run(path, ensemble, Outcome(history, timeline=clock.timeline))
     if folder is not None and training.exchange.writer:
         folder.check_there()
         # Before anything of the method's can fail: hours of training are in it.
@@ -37,8 +38,8 @@ def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Run:
     training.exchange.wait()  # a run is over for all or for none
     if training.interruption.requested:
         training.interruption.leave()
-    outcome = best_epochs, summary, path, timeline, training.stopped_by
-    return Run(ensemble, history, *outcome)
+    outcome = Outcome(history, best_epochs, summary, timeline, training.stopped_by)
+    return Run(path, ensemble, outcome)
 
 
 def _outcome(training: Training) -> tuple[tuple[int, ...], dict[str, Any]]:
@@ -53,8 +54,4 @@ def _outcome(training: Training) -> tuple[tuple[int, ...], dict[str, Any]]:
 def finished(ensemble: Ensemble, folder: RunFolder) -> Run:
     """Return a run that ended before, its weights put into ``ensemble``."""
     load_into(ensemble, folder.path)
-    saved = folder.load_checkpoint()
-    assert saved is not None, f"{folder.path} holds an ensemble but no checkpoint"
-    best_epochs, summary = folder.outcome()
-    outcome = best_epochs, summary, folder.path, folder.timeline(), saved.stopped_by
-    return Run(ensemble, saved.history, *outcome)
+    return Run(folder.path, ensemble)

@@ -190,7 +190,7 @@ def test_what_was_learned_can_be_taken_back(run, tmp_path, capsys):
     ("words", "message"),
     [
         (["--remove", "--coverage", "0.9"], "--remove must stand alone"),
-        (["--score", "aps"], "score must go with coverage"),
+        (["--score", "aps"], "--score must go with coverage"),
         (["--coverage", "1.5"], "coverage must lie in (0, 1), got 1.5"),
         (["--method", "platt"], "platt"),
     ],
@@ -210,7 +210,7 @@ def test_nothing_to_learn_takes_nothing_back(run, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["calibrate", str(run), "--method", "none"])
     said = " ".join(capsys.readouterr().err.split())
-    assert "method must go with coverage or detectors if it is none" in said
+    assert "--method must go with coverage or detectors if it is none" in said
     assert (run / "ensemble.safetensors").read_bytes() == before
 
 
@@ -218,7 +218,7 @@ def test_a_run_that_held_nothing_out_says_so(tmp_path, capsys):
     main(["train", *SMALL, "--epochs", "1", "--out", str(tmp_path)])
     with pytest.raises(SystemExit):
         main(["calibrate", str(tmp_path)])
-    assert "held_out must be test, since" in capsys.readouterr().err
+    assert "--held-out must be test, since" in capsys.readouterr().err
     main(["calibrate", str(tmp_path), "--held-out", "test"])
     assert tepui.load(tmp_path).calibration is not None
 
@@ -284,7 +284,7 @@ def test_other_data_than_those_of_the_run_are_refused(run, tmp_path, capsys):
     data = ["--data", f"ArrayFile(path={tmp_path / 'mine.npz'})"]
     with pytest.raises(SystemExit):
         main(["calibrate", str(run), *data])
-    assert "data must be the data set that" in capsys.readouterr().err
+    assert "--data must be the data set that" in capsys.readouterr().err
 
 
 def test_help_shows_an_example(capsys):

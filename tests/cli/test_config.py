@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 import tepui
+from refusals import refused
 from tepui.cli.asked import Asked
 from tepui.cli.config import DEEPEST, LIMIT
 from tepui.cli.further import read_settings
@@ -23,14 +24,6 @@ SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", *QUIET]
 
 def config_of(run):
     return json.loads((run / "run.json").read_text())["config"]
-
-
-def refused(words, capsys):
-    """Return what is said of words that are not carried out, in one line."""
-    with pytest.raises(SystemExit) as stop:
-        main(words)
-    assert stop.value.code == 2
-    return " ".join(capsys.readouterr().err.split())
 
 
 def asked_in(run):

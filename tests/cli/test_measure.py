@@ -122,7 +122,7 @@ def test_unfamiliar_sets_are_detected_as_by_evaluate(files, tmp_path, capsys):
         (["--rho", "0.1", "0.1", *MODEL], "--rho must be different numbers"),
         (["--data", "Digits"], "--model must be given to read files of weights"),
         (["--data", "Digits", "--model", "MLP"], "must fit MLP"),
-        (["--model", "MLP"], "data must be given, since "),
+        (["--model", "MLP"], "--data must be given, since "),
     ],
 )
 def test_bad_words(files, tmp_path, capsys, words, message):

@@ -72,7 +72,7 @@ def test_arrays_in_memory_are_asked_for_with_what_to_type(arrays, capsys):
     trained(arrays)
     for command in ("evaluate", "export", "calibrate", "measure", "predict"):
         said = refused(capsys, command, "run")
-        assert "data must be given, since run was trained on Arrays" in said
+        assert "--data must be given, since run was trained on Arrays" in said
 
 
 def test_data_sets_by_name_are_asked_for_by_it(arrays, capsys):
@@ -163,7 +163,7 @@ def test_validation_data_of_python_are_asked_for_as_a_test_part(arrays, capsys):
     with pytest.raises(SystemExit):
         main(["calibrate", "run", *FILE])
     said = " ".join(capsys.readouterr().err.split())
-    assert "held_out must be test, since run was validated on data that it" in said
+    assert "--held-out must be test, since run was validated on data that it" in said
     assert "with these 80 samples as its test part" in said
     main(["calibrate", "run", "--held-out", "test", *FILE])
 

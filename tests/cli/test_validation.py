@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import Dataset
 
 from data_layouts import picture
+from refusals import refused
 from tepui.cli.main import main
 from tepui.data import CIFAR10, CIFAR100, MRPC, ArrayFile, Digits, ImageFolder, Table
 from tepui.data.sources import same_source, validation_data
@@ -33,12 +34,6 @@ def tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "train.csv", 60, 0)
     write_rows(tmp_path / "later.csv", 30, 0.5)
-
-
-def refused(words, capsys):
-    with pytest.raises(SystemExit):
-        main(words)
-    return " ".join(capsys.readouterr().err.split())
 
 
 def recorded(folder="run"):
@@ -82,7 +77,7 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
     assert found[0][0].shape == (3, 8, 8)
 
 
-OTHER = "validation must be other data than data"
+OTHER = "--validation must be other data than data"
 
 
 @pytest.mark.parametrize(
@@ -195,7 +190,7 @@ def test_other_data_are_no_same_data(first, second, tmp_path):
 
 def test_a_table_is_no_validation_of_images(capsys):
     said = refused(["train", *HOW, *OWN, "--out", "run"], capsys)
-    assert "validation must be no table where the data of the run are none" in said
+    assert "--validation must be no table where the data of the run are none" in said
 
 
 def test_a_comparison_validates_every_run_on_the_same_data(tmp_path):

@@ -141,5 +141,5 @@ def test_the_command_line_knows_the_classes_of_a_run(tmp_path, capsys):
     main(["evaluate", str(out), *of("pets"), *options])
     with pytest.raises(SystemExit):
         main(["evaluate", str(out), *of("farm"), *options])
-    expected = f"data must have the classes of {out} (2 is 'dog'), got 'cow'"
+    expected = f"--data must have the classes of {out} (2 is 'dog'), got 'cow'"
     assert expected in capsys.readouterr().err

@@ -14,8 +14,8 @@ from tepui.sharpness import (
     hessian_eigenvalues,
     hessian_trace,
 )
-from tepui.sharpness.hessian_eigenvalues import hessian_product
-from tepui.sharpness.selection import select
+from tepui.sharpness.hessian import hessian_product
+from tepui.sharpness.measurement import select
 from tepui.sharpness.weights import WeightVector
 
 

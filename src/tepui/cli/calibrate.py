@@ -12,12 +12,6 @@ if TYPE_CHECKING:
     from tepui.metrics import Calibration
     from tepui.studies.calibration_gain import Gain
 
-EXAMPLES = (
-    "tepui calibrate runs/sam --coverage 0.9 --detectors",
-    "tepui calibrate runs/sam --held-out test --method vector",
-    "tepui calibrate runs/sam --remove",
-)
-
 
 def calibrate(
     run: Path,
@@ -40,6 +34,12 @@ def calibrate(
     What is learned is saved with the ensemble, in the place of what was there: tepui
     predict, export and evaluate use it. What the data score is saved too, so that tepui
     predict says which rows look unlike them.
+
+    Such as:
+
+        tepui calibrate runs/sam --coverage 0.9 --detectors
+        tepui calibrate runs/sam --held-out test --method vector
+        tepui calibrate runs/sam --remove
 
     Args:
         run: The folder of a run, or of a saved ensemble.

@@ -15,11 +15,6 @@ from tepui.cli.values import (
     Wholes,
 )
 
-EXAMPLES = (
-    "tepui compare --methods DeepEnsemble 'SharpBalance(rho=0.05)' --ensembles 3",
-    "tepui compare --data 'ImageFolder(path=photos)' --shifted 'b=ImageFolder(path=b)'",
-    "tepui compare --set 'optimizer=AdamW(lr=0.001)' device=cuda",
-)
 METHODS = [Text(name, "method") for name in ("DeepEnsemble", "SAM", "SharpBalance")]
 
 
@@ -42,6 +37,12 @@ def compare(
     set: Settings | None = None,
 ) -> None:
     """Train several methods on one data set and compare them.
+
+    Such as:
+
+        tepui compare --methods DeepEnsemble 'SharpBalance(rho=0.05)' --ensembles 3
+        tepui compare --data 'ImageFolder(path=old)' --shifted 'b=ImageFolder(path=b)'
+        tepui compare --set 'optimizer=AdamW(lr=0.001)' device=cuda
 
     Args:
         data: The data set.

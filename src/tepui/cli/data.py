@@ -2,33 +2,34 @@
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tepui.cli.console import console, table
+from tepui.cli.settings import arguments_table
 from tepui.core.checks import one_of, require
 from tepui.core.names import PLACES, known
 
 if TYPE_CHECKING:
     from tepui.data.files.origins import Origin
 
-EXAMPLES = (
-    "tepui data",
-    "tepui data fetch CIFAR10",
-    "tepui data fetch SVHN --root /scratch/data",
-)
-
 
 def data(
-    action: Literal["list", "fetch"] = "list",
+    action: str = "list",
     name: str | None = None,
     /,
     *,
     root: Path | None = None,
 ) -> None:
-    """List data sets; fetch one.
+    """List data sets; explain or fetch one.
+
+    Such as:
+
+        tepui data
+        tepui data fetch CIFAR10
+        tepui data ImageFolder
 
     Args:
-        action: List all sets, or fetch one.
+        action: List all sets, fetch one, or the name of one, whose arguments it shows.
         name: Which one to fetch.
         root: The data folder; the one TEPUI_DATA names by default.
     """
@@ -36,6 +37,10 @@ def data(
     from tepui.data.files.origins import data_folder
 
     sets = in_files()
+    one_of("action", action, ["list", "fetch", *PLACES["data"]])
+    if action in PLACES["data"]:
+        console().print(arguments_table(known("data", action)))
+        return
     if action == "list":
         require(name is None, "action", "be fetch with a name", action)
         rows = [(n, _about(s), *_presence(s.origin, root)) for n, s in sets.items()]

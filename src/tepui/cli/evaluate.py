@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from tepui.evaluation import Evaluation
     from tepui.evaluation.examination import Examination
 
-EXAMPLES = (
-    "tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise",
-    "tepui evaluate runs/sam --shifted 'sketch=ImageFolder(path=sketches)'",
-    "tepui evaluate a.pt b.pt --data CIFAR10 --model ResNet18 --copies CIFAR10C",
-)
-
 
 def evaluate(
     run: list[Path],
@@ -48,6 +42,12 @@ def evaluate(
     were measured, and new metrics come from stored logits. After tepui calibrate, the
     same command measures again what it asks for. Under torchrun, processes share the
     batches, and detectors of features are left out.
+
+    Such as:
+
+        tepui evaluate runs/sam --corruptions imagenet --ood noise=UniformNoise
+        tepui evaluate runs/sam --shifted 'sketch=ImageFolder(path=sketches)'
+        tepui evaluate a.pt b.pt --data CIFAR10 --model ResNet18 --copies CIFAR10C
 
     Args:
         run: The folder of a run, or of a saved ensemble; or weights that another

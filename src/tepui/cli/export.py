@@ -7,12 +7,6 @@ from tepui.cli.console import console
 from tepui.cli.further import Rule
 from tepui.cli.values import Data, Extractor, Models
 
-EXAMPLES = (
-    "tepui export runs/sam --to onnx --out sam.onnx",
-    "tepui export runs/sam --out sam.pt2 --precision float16",
-    "tepui export runs/mine --model mypackage.Net",
-)
-
 
 def export(
     run: Path,
@@ -30,6 +24,12 @@ def export(
     overwrite: bool = False,
 ) -> None:
     """Write a trained ensemble as one graph for onnxruntime or torch, without tepui.
+
+    Such as:
+
+        tepui export runs/sam --to onnx --out sam.onnx
+        tepui export runs/sam --out sam.pt2 --precision float16
+        tepui export runs/mine --model mypackage.Net
 
     Args:
         run: The folder of a run, or of a saved ensemble.

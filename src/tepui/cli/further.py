@@ -227,7 +227,7 @@ def described(owner: type) -> dict[str, str]:
     """Return what the docstring of a class says of its attributes."""
     from docstring_parser import parse
 
-    said = parse(owner.__doc__ or "").params
+    said = parse((owner.__doc__ or "").replace("``", "")).params
     return {each.arg_name: " ".join((each.description or "").split()) for each in said}
 
 
@@ -242,7 +242,6 @@ def read_settings(command: str, words: Sequence[Text] | None) -> dict[str, Any]:
         >>> read_settings("train", given)
         {'batch_size': 32, 'schedule': Constant(warmup=0.0)}
     """
-    from tepui.core.spec import read
     from tepui.core.types import check_types
 
     known, given = settings_of(command), {}
@@ -255,7 +254,7 @@ def read_settings(command: str, words: Sequence[Text] | None) -> dict[str, Any]:
         value = (
             plain_value(name, text)
             if plain
-            else read(text, KINDS[name], own=text.typed)
+            else Text(text, KINDS[name], text.typed, name).read()
         )
         if name == "extractor":
             value = text

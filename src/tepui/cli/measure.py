@@ -29,11 +29,6 @@ NEAR = ("worst_case", "average_case")  # of a neighborhood, of one size or more
 ALWAYS = (*NEAR, "fisher_rao", "relative_flatness", "fisher_trace", "hessian_trace")
 Kind = Literal["sharpness", "diversity", "ood"]
 SEVERAL = Parameter(consume_multiple=True)
-EXAMPLES = (
-    "tepui measure runs/sam",
-    "tepui measure a.pt b.pt --model ResNet18 --data CIFAR10 --what diversity",
-    "tepui measure runs/sam --what sharpness --rho 0.05 0.1 0.2",
-)
 
 
 def measure(
@@ -53,6 +48,12 @@ def measure(
     set: Settings | None = None,
 ) -> None:
     """Measure sharpness and diversity of trained models.
+
+    Such as:
+
+        tepui measure runs/sam
+        tepui measure a.pt b.pt --model ResNet18 --data CIFAR10 --what diversity
+        tepui measure runs/sam --what sharpness --rho 0.05 0.1 0.2
 
     Args:
         checkpoints: Files with weights (of torch.save or Lightning, .safetensors) or

@@ -23,14 +23,14 @@ from torch.utils.data import Dataset
 from tepui.cli.asked import in_options
 from tepui.cli.folders import check_run
 from tepui.cli.values import Text
-from tepui.core.checks import require
+from tepui.core.checks import class_indices, require
 from tepui.core.seeding import seeded
 from tepui.core.spec import PATH, read
 from tepui.core.task import CLASSIFICATION, UNKNOWN, Task
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows, targets_of
 from tepui.data.prepared_like import image_shape
-from tepui.ensembles.ensemble import FILE
+from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.foreign_weights import ensemble_of
 from tepui.ensembles.loading import RUN, check_ended, load, task_in
 from tepui.models import MLP, ConvNet, split_last_layers, without_classifier
@@ -103,6 +103,8 @@ def _outputs(data: Dataset[Any], task: Task) -> int | None:
         labels = getattr(data, "targets", None)
         if not isinstance(labels, Tensor) or labels.is_floating_point():
             return None
+        if (least := int(labels.min())) > 0:
+            class_indices(labels, int(labels.max()) + 1 - least)
         return int(labels.max()) + 1 or None  # data without labels do not say
     targets = targets_of(data)
     if targets is None or task == UNKNOWN:

@@ -6,12 +6,6 @@ from tepui.cli.console import console
 from tepui.cli.further import OfPredict, read_settings
 from tepui.cli.values import Data, Extractor, Models, Settings
 
-EXAMPLES = (
-    "tepui predict runs/sam photos --out predictions.csv",
-    "tepui predict runs/flats new_flats.csv --probabilities",
-    "tepui predict runs/sam --data CIFAR10 --set rule=vote batch_size=32",
-)
-
 
 def predict(
     run: Path,
@@ -31,6 +25,12 @@ def predict(
 
     Calibration, conformal sets and detectors of features that tepui calibrate saved
     with the ensemble are applied.
+
+    Such as:
+
+        tepui predict runs/sam photos --out predictions.csv
+        tepui predict runs/flats new_flats.csv --probabilities
+        tepui predict runs/sam --data CIFAR10 --set rule=vote batch_size=32
 
     Args:
         run: The folder of a run, or of a saved ensemble.

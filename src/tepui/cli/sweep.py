@@ -8,11 +8,6 @@ from tepui.cli.console import console, table
 from tepui.cli.values import Data, Loss, Method, Model, Settings, Size, Whole, Words
 from tepui.core.checks import require
 
-EXAMPLES = (
-    "tepui sweep --method SAM --data Digits --grid rho=0.05,0.1,0.2",
-    "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4",
-    "tepui sweep --data 'ImageFolder(path=photos)' --grid lr=0.1,0.2 --dry-run",
-)
 FILES = ("sweep.json", "table.md")
 _WRITTEN = "be written NAME=VALUE,VALUE,…"
 
@@ -42,6 +37,12 @@ def sweep(
     Of a recipe, every method that has all names of the grid is trained at each
     combination; without one, --method on --data. What is trained already is not trained
     again. Test data are not read.
+
+    Such as:
+
+        tepui sweep --method SAM --data Digits --grid rho=0.05,0.1,0.2
+        tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4
+        tepui sweep --data 'ImageFolder(path=photos)' --grid lr=0.1,0.2 --dry-run
 
     Args:
         recipe: Name such as sharpbalance/figure7, or with one panel.

@@ -17,12 +17,6 @@ from tepui.cli.values import (
     Wholes,
 )
 
-EXAMPLES = (
-    "tepui train --method SAM --members 3 --out runs/sam",
-    "tepui train --data 'ImageFolder(path=photos)' --validation 0.2",
-    "tepui train --data 'Table(path=flats.csv, target=price)' --loss MSE",
-)
-
 
 def train(
     *,
@@ -43,6 +37,12 @@ def train(
     set: Settings | None = None,
 ) -> None:
     """Train one ensemble into a run folder.
+
+    Such as:
+
+        tepui train --method SAM --members 3 --out runs/sam
+        tepui train --data 'ImageFolder(path=photos)' --validation 0.2
+        tepui train --data 'Table(path=flats.csv, target=price)' --loss MSE
 
     Args:
         data: The data set; its training part is used.

@@ -302,7 +302,7 @@ def _bound(item: Any, call: Call, own: bool) -> dict[str, Any]:
     """Return the arguments of a call by name, each with its value."""
     parameters = inspect.signature(item).parameters
     free = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-    names = [n for n, p in parameters.items() if p.kind not in _SEVERAL]
+    names = [n for n, p in parameters.items() if p.kind not in SEVERAL]
     rule, rest = f"have at most {len(names)} arguments", _rest(item)
     fits = bool(rest) or len(call.positional) <= len(names)
     require(fits, call.name, rule, len(call.positional))
@@ -346,7 +346,7 @@ def _argument(tree: Any, name: str, hint: Any, own: bool) -> Any:
     return _called(item, name, _bound(item, call, own))
 
 
-_SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _rest(item: Any) -> str:
@@ -361,7 +361,7 @@ def _required(item: Any) -> list[str]:
     return [
         name
         for name, p in parameters
-        if p.default is p.empty and p.kind not in _SEVERAL and name not in ADDED
+        if p.default is p.empty and p.kind not in SEVERAL and name not in ADDED
     ]
 
 

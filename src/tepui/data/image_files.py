@@ -353,7 +353,9 @@ def class_folders(folder: Path) -> list[Path]:
         raise FileNotFoundError(f"{folder} must be a folder with one folder per class")
     visible = (path for path in folder.iterdir() if not path.name.startswith("."))
     folders = sorted(path for path in visible if path.is_dir())
-    require(len(folders) > 0, str(folder), "hold one folder per class", "none")
+    got = "none" if folders or not images_in(folder) else "images without one"
+    rule = f"hold one folder per class ({folder.name}/cat, {folder.name}/dog)"
+    require(len(folders) > 0, str(folder), rule, got)
     return folders
 
 

@@ -25,7 +25,7 @@ from tepui.losses import (
     task_of,
 )
 from tepui.sharpness import Measurement, fisher_rao, relative_flatness, worst_case
-from tepui.sharpness.selection import Data
+from tepui.sharpness.measurement import Data
 
 Measure = Callable[..., Measurement | tuple[Measurement, ...]]
 Measures = Measure | Sequence[Measure] | Mapping[str, Measure]

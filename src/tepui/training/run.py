@@ -55,8 +55,8 @@ from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.results import Evaluation
 from tepui.modules.features import cached_features
 from tepui.modules.state import maker_of
+from tepui.training.checks import divided
 from tepui.training.history import EpochRecord, History
-from tepui.training.inputs import divided
 from tepui.training.prepare import place_of, to_device
 from tepui.training.progress import Style
 from tepui.training.run_end import RunEnd
@@ -740,11 +740,9 @@ class Run(ShownInNotebooks):
             if other is not None:
                 found = validation_data(other, self._source(data), learned)
                 validation = found
-        made_by = self._factory or [
-            maker_of(each, self._there) for each in config["models"]
-        ]
-        members = len(config["seeds"])
-        ensemble = Ensemble.build(made_by, members, seed=config["seeds"])
+        models, seeds = config["models"], config["seeds"]
+        makers = self._factory or [maker_of(each, self._there) for each in models]
+        ensemble = Ensemble.build(makers, len(seeds), seed=seeds)
         names = ("device", "runner", "compile", "deterministic", "cpu_kernels")
         how = {name: config[name] for name in names} | {"progress": progress}
         return train(

@@ -30,7 +30,7 @@ from tepui.training.environment import environment_of
 from tepui.training.history import EpochRecord, History
 from tepui.training.member import TrainingDiverged
 from tepui.training.run_end import RunEnd
-from tepui.training.same_settings import check_settings
+from tepui.training.settings import check_settings
 from tepui.training.timeline import Span
 
 # What trackers call the run.

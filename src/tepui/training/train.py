@@ -25,24 +25,14 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import task_of
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
-from tepui.training.absent_classes import absent_remark
-from tepui.training.agreement import check_agreement
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
 from tepui.training.callbacks import Callbacks, Told
 from tepui.training.checkpoint import Checkpoint
-from tepui.training.conclusions import (
-    guessing_remark,
-    last_losses,
-    warn_of_members,
-)
-from tepui.training.ending import concluded, finished
+from tepui.training.checks import RunData, absent_remark, asked_for, check_run
+from tepui.training.end import concluded, finished, say_of_members
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
-from tepui.training.inputs import (
-    RunData,
-    run_config,
-)
 from tepui.training.interrupt import Interruption, Stopping
 from tepui.training.member import TrainingMember
 from tepui.training.member_state import checkpoint_bytes
@@ -50,10 +40,10 @@ from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
 from tepui.training.progress import remark, showing
 from tepui.training.ranks import exchange_here
-from tepui.training.refusals import asked_for, check_run
 from tepui.training.run import Run
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Plan
+from tepui.training.settings import check_agreement, run_config
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 from tepui.training.timeline import Clock
 
@@ -162,10 +152,7 @@ def train(
             with told.told_of_errors():
                 told.end(run)
     if exchange.writer and run.history:
-        last = last_losses(run, data, spec)
-        warn_of_members(run, spec, last)
-        if (text := guessing_remark(run, spec, last)) is not None:
-            remark(execution.progress, text)
+        say_of_members(run, data, spec, execution.progress)
     return run
 
 

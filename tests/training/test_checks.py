@@ -2,6 +2,7 @@
 
 import math
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import tepui
+from tepui.core.checks import class_indices
 from tepui.core.storage import read_json
 from tepui.data import Arrays, AugMix, HorizontalFlip, Normalize, TrivialAugment
 from tepui.losses import BinaryCrossEntropy, binary_cross_entropy
@@ -24,7 +26,8 @@ from tepui.methods import (
     MemberMethod,
     SharpBalance,
 )
-from tepui.training.inputs import few_of
+from tepui.methods.base import Method
+from tepui.training.checks import absent_remark, few_of
 from training.cases import (
     CLASSES,
     Plain,
@@ -81,22 +84,13 @@ def mean_loss(outputs, targets):
     ("how", "message"),
     [
         ({"epochs": 0}, "epochs must be positive, got 0"),
-        ({"batch_size": 0}, "batch_size must be positive, got 0"),
-        ({"accumulate": 0}, "accumulate must be positive, got 0"),
-        ({"checkpoint_every": 0}, "checkpoint_every must be positive, got 0"),
         ({"epochs": "3"}, "epochs must be an integer, got '3'"),
-        ({"batch_size": 8.5}, "batch_size must be an integer, got 8.5"),
         ({"workers": -1}, "workers must be non-negative, got -1"),
         ({"optimizer": "SGD"}, r"optimizer must be SGD\(\.\.\.\), .*, got 'SGD'"),
         ({"optimizer": BUILT}, r"optimizer must be SGD\(.* got SGD \("),
         ({"schedule": float}, r"schedule must be a schedule, such as Cosine\(\)"),
-        ({"loss": "mse"}, "loss must be callable, got 'mse'"),
         ({"runner": "graph", "offload": True}, "offload must be False with runner"),
-        ({"clip_norm": 0.0}, "clip_norm must be positive, got 0.0"),
-        ({"clip_norm": -1.0}, "clip_norm must be positive, got -1.0"),
         ({"clip_norm": math.inf}, "clip_norm must be a finite number or None, got inf"),
-        ({"clip_norm": math.nan}, "clip_norm must be a finite number or None, got nan"),
-        ({"clip_norm": "1"}, "clip_norm must be a finite number or None, got '1'"),
         ({"augment": [1]}, r"augment must be a sequence \(each of type Augmentation\)"),
         ({"prune": 0.9}, "prune must be of type Prune or None, got 0.9"),
         ({"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
@@ -123,7 +117,6 @@ def mean_loss(outputs, targets):
             'runner must be "auto" or "eager", since .* got',
         ),
         ({"progress": "bars"}, "progress must be one of .*did you mean 'bar'"),
-        ({"keep": "first"}, "keep must be one of last, best, got 'first'"),
         (
             {"method": SAM(rho=(0.1, 0.2, 0.3))},
             r"rho must have one value per member \(2\), got 3",
@@ -146,16 +139,13 @@ def test_wrong_arguments_are_named_and_leave_no_folder(how, message, tmp_path):
         (lambda: tepui.SGD(lr=math.inf), "lr must be a finite number .*, got inf"),
         (lambda: tepui.SGD(lr=(0.1, math.nan)), r"lr must .*, got \(0.1, nan\)"),
         (lambda: tepui.SGD(lr=()), r"lr must hold a value for each member, got \(\)"),
-        (lambda: tepui.SGD(momentum="0.9"), "momentum must be a finite number, got '0"),
         (lambda: tepui.SGD(momentum=0, nesterov=True), "momentum must be positive for"),
         (lambda: tepui.AdamW(betas=(0.9, 1.0)), r"betas must lie in \[0, 1\), got"),
         (lambda: tepui.AdamW(betas=0.9), "betas must be a sequence of 2 .* got 0.9"),
-        (lambda: tepui.AdamW(eps=-1e-8), "eps must be non-negative, got -1e-08"),
         (lambda: tepui.Cosine(warmup=math.inf), "warmup must be a finite number, got"),
         (lambda: tepui.Cosine(final=True), "final must be a finite number, got True"),
         (lambda: tepui.MultiStep(milestones=0.5), "milestones must be a sequence"),
         (lambda: Scaled(factor=math.nan), "factor must be a finite number, got nan"),
-        (lambda: SAM(rho="0.1"), "rho must be a finite number or a sequence .* '0.1'"),
         (lambda: SAM(adaptive=1), "adaptive must be True or False, got 1"),
         (lambda: SharpBalance(switch_at=1.0), "switch_at must be a share below 1"),
         (lambda: SharpBalance(base=DeepEnsemble()), "base must be of type SAM or of"),
@@ -198,35 +188,48 @@ def test_nonsense_is_refused_where_it_is_written(build, message):
             r"labels must lie in \[0, 2\] for 3 outputs, got 'values from 0 to 3'",
         ),
     ],
-    ids=[
-        "iterable",
-        "iterable with length",
-        "iterator",
-        "loader",
-        "two tensors",
-        "a tensor",
-        "empty",
-        "no tensors",
-        "tensors",
-        "items",
-    ],
 )
 def test_wrong_data_are_named(data, message):
     with pytest.raises(ValueError, match=message):
         fitted(data, linear)
 
 
-def test_wrong_labels_leave_no_folder(tmp_path):
-    bad = Arrays(torch.zeros(2, 4), torch.tensor([0, CLASSES]))
-    with pytest.raises(ValueError, match="labels must lie in"):
-        fitted(bad, linear, out=tmp_path / "run")
-    assert fitted(numbers(), linear, out=tmp_path / "run").path.exists()
+@pytest.mark.parametrize(
+    ("classes", "got"), [((), "1"), (("cat", "dog", "cow"), "dog")]
+)
+def test_one_class_is_refused_before_a_folder_is(classes, got, tmp_path):
+    one = Arrays(torch.randn(6, 4), torch.ones(6).long(), classes=classes)
+    rule = f"labels must be of two classes at least, .* got 'only class {got}'"
+    with pytest.raises(ValueError, match=rule):
+        fitted(one, linear, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
-def test_dict_inputs_cannot_be_augmented():
-    data = Arrays({"input": numbers().inputs}, numbers().targets)
-    with pytest.raises(ValueError, match="augment must be empty for dict inputs with"):
-        fitted(data, linear, augment=[HorizontalFlip()])
+def test_one_class_that_only_loading_tells_is_trained_on():
+    one = Plain(Arrays(torch.randn(6, 4), torch.ones(6).long()))
+    assert fitted(one, linear).history
+
+
+def test_a_method_without_a_step_is_refused_with_what_to_derive_from(tmp_path):
+    class Nothing(Method):
+        pass
+
+    rule = r"derive from MemberMethod and define gradient\(self, member, batch\)"
+    with pytest.raises(ValueError, match=rule):
+        fitted(numbers(), linear, method=Nothing(), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("change", [torch.Tensor.double, torch.Tensor.half, list])
+def test_features_of_any_type_train_as_they_are_predicted(change):
+    data = numbers()
+    inputs = (4 * data.inputs).round()
+    plain = fitted(Arrays(inputs, data.targets), mlp)
+    given = change(inputs) if change is not list else inputs.long()
+    run = fitted(Arrays(given, data.targets), mlp)
+    assert run.history[-1].loss == plain.history[-1].loss
+    expected = plain.ensemble.predict(inputs[:3]).probs
+    assert torch.equal(run.ensemble.predict(given[:3]).probs, expected)
 
 
 def test_a_loss_must_return_one_value_per_sample():
@@ -314,17 +317,6 @@ def test_policies_are_for_images():
         fitted(table, linear, augment=[TrivialAugment()])
 
 
-@pytest.mark.parametrize("change", [torch.Tensor.float, lambda labels: labels[:, None]])
-def test_labels_of_another_type_or_shape_are_refused_before_a_folder_is(
-    change, tmp_path
-):
-    data = numbers()
-    wrong = TensorDataset(data.inputs, change(data.targets))
-    with pytest.raises(ValueError, match=r"labels must be integers of shape \(samples"):
-        fitted(wrong, mlp, out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
 def several_hot(labels):
     return (nn.functional.one_hot(labels, 3) + nn.functional.one_hot(0 * labels, 3)) > 0
 
@@ -337,20 +329,19 @@ def several_hot(labels):
             lambda y: several_hot(y).long(),
             "BinaryCrossEntropy fits several labels of each",
         ),
-        (
-            lambda y: several_hot(y).float(),
-            "BinaryCrossEntropy fits several labels of each",
-        ),
         (lambda y: y[:, None], r"one class per sample, such as targets\[:, 0\]"),
         (lambda y: y.float(), r"such as targets.long\(\); tepui.losses.MSE, Gau"),
         (lambda y: y + 0.5, r"\(tepui.losses.MSE, GaussianNLL or Quantiles fit num"),
         (lambda y: torch.stack([y + 0.5, -y], 1), "MSE fits numbers to predict"),
     ],
 )
-def test_targets_that_do_not_fit_are_refused_with_the_loss_that_would(change, message):
+def test_targets_that_do_not_fit_are_refused_with_the_loss_that_would(
+    change, message, tmp_path
+):
     data = Arrays(numbers().inputs, change(numbers().targets))
     with pytest.raises(ValueError, match=f"labels must be integers.*{message}"):
-        fitted(data, mlp)
+        fitted(data, mlp, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_soft_labels_are_probabilities():
@@ -358,21 +349,6 @@ def test_soft_labels_are_probabilities():
     assert fitted(Arrays(numbers().inputs, soft), mlp).history
     with pytest.raises(ValueError, match="labels must be integers"):
         fitted(Arrays(numbers().inputs, soft - 0.1), mlp)
-
-
-def test_arrays_of_numpy_train_like_tensors():
-    data = numbers()
-    inputs, targets = data.inputs.double().numpy(), data.targets.numpy()
-    given = fitted(Arrays(inputs, targets), mlp)
-    assert given.history[-1].loss == fitted(data, mlp).history[-1].loss
-
-
-def test_the_width_of_what_is_predicted_is_named():
-    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
-    with pytest.raises(ValueError, match=r"model must accept samples of shape \(5,\)"):
-        ensemble.predict(torch.zeros(2, 5))
-    with pytest.raises(ValueError, match=r"inputs must be a tensor, .* list of int"):
-        ensemble.predict([1, 2])
 
 
 @pytest.mark.parametrize(
@@ -463,3 +439,64 @@ class Endless(Dataset):
 
 def test_two_samples_are_read_of_a_data_set_of_any_length():
     assert few_of(Endless(), []).inputs.tolist() == [[0.0] * 3, [1.0] * 3]
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "said"),
+    [
+        ([0, 1, 2], (), None),
+        ([1, 2, 3], (), "labels are 1 to 3, but labels count from 0: subtract 1"),
+        ([2, 3, 4], (), "labels are 2 to 4, but labels count from 0: subtract 2"),
+        ([1, 2], ("cat", "dog", "cow"), "has class 0 ('cat'): members cannot learn it"),
+        ([0, 2, 4], (), "has classes 1, 3: members cannot learn them"),
+        ([0, 20], (), "8, 9, 10 and 9 more: members"),
+    ],
+)
+def test_classes_without_samples_are_named(labels, names, said):
+    found = absent_remark(torch.tensor(labels), 30, names)
+    assert (found is None) == (said is None)
+    assert said is None or said in found
+
+
+@pytest.mark.parametrize("targets", [None, torch.zeros(2, 3)])
+def test_what_has_no_classes_is_not_remarked_on(targets):
+    assert absent_remark(targets, 4) is None
+    assert absent_remark(torch.tensor([1, 2]), None) is None
+
+
+@pytest.mark.parametrize(("progress", "count"), [("lines", 1), ("none", 0)])
+def test_a_run_says_it_beside_the_progress(progress, count, capsys):
+    data = Arrays(torch.randn(12, 4), torch.arange(12) % 3 + 1)
+    ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 4), members=1)
+    tepui.fit(ensemble, data, method=SAM(), epochs=1, progress=progress)
+    assert capsys.readouterr().err.count("no training sample has class 0") == count
+
+
+@pytest.mark.parametrize(
+    ("labels", "hint"),
+    [
+        ([-1, 0, 1], "labels count from 0, and -1 is that of a sample without a label"),
+        ([1, 2], "labels count from 0: subtract 1 from all of them"),
+    ],
+)
+def test_labels_that_do_not_count_from_zero_are_told_to(labels, hint):
+    with pytest.raises(ValueError, match=hint):
+        class_indices(torch.tensor(labels), 2)
+    with pytest.raises(ValueError, match=r"got 'values from 0 to 2'$"):
+        class_indices(torch.tensor([0, 2]), 2)
+
+
+def test_outputs_beyond_the_classes_are_told():
+    def trained(outputs, classes):
+        x, y = torch.randn(6, 4), torch.arange(6) % 3
+        data = tepui.data.Arrays(x, y, classes=classes)
+        ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, outputs), members=1)
+        tepui.fit(ensemble, data, method=SAM(), epochs=1, progress="none")
+
+    names = ("cat", "cow", "dog")
+    with pytest.warns(UserWarning, match=r"members have 9 outputs and the data 3 cl"):
+        trained(9, names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trained(3, names)
+        trained(9, ())

@@ -1,4 +1,4 @@
-"""Whether a run is resumed with what it was started with, and if not, what differs.
+"""What a run was told: recorded, and compared when it is resumed or shared by ranks.
 
 Digests tell layers and data from others, and tell a person nothing: where something
 else differs it alone is shown, and else that contents do.
@@ -10,7 +10,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tepui.core.agreement import apart
+import torch
+from torch import nn
+from torch.utils.data import Dataset
+
+from tepui.core.agreement import apart, check_same
+from tepui.core.spec import document
+from tepui.core.version import __version__
+from tepui.data.arrays import Arrays
+from tepui.data.class_names import class_names
+from tepui.data.identity import data_identity, tensors_hash
+from tepui.data.loading import as_arrays
+from tepui.data.stored import StoredData
+from tepui.ensembles.ensemble import Ensemble
+from tepui.modules.state import description, structure_digest, tensor_state
+from tepui.training.checks import RunData
+from tepui.training.exchange import Exchange
+from tepui.training.numerics import Numerics
+from tepui.training.spec import ExecutionSpec, TrainingSpec
 
 # How values are shown in messages: not longer than one can read.
 SHOWN = reprlib.Repr()
@@ -20,6 +37,42 @@ MEMBERS = "members"
 LAYERS = "layers"  # of a model, their digest
 REMEDY = "give it what it had, or begin another run in a new folder"
 _DIGEST = re.compile(r"[0-9a-f]{16,}")
+
+
+def run_config(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    data: RunData,
+    spec: TrainingSpec,
+    execution: ExecutionSpec,
+    numerics: Numerics,
+) -> dict[str, Any]:
+    """Return what was asked for, as a run folder records it."""
+    config: dict[str, Any] = document(spec)
+    del config["class"]
+    config |= {
+        "seeds": list(ensemble.seeds),
+        "runner": execution.runner,
+        "compile": execution.compile,
+        "device": numerics.device.type,
+        "precision": numerics.precision,
+        "deterministic": execution.deterministic,
+        "cpu_kernels": execution.cpu_kernels,
+        "threads": numerics.threads,
+    }
+    config["models"] = [
+        description(member) | {"layers": structure_digest(member)}
+        for member in ensemble.members
+    ]
+    config["data"] = data_identity(data.train) | {
+        "class": type(dataset).__qualname__,
+        "classes": list(class_names(data.train)),
+    }
+    for name, part in (("unlabeled", data.unlabeled), ("validation", data.held_out)):
+        config[name] = None if part is None else data_identity(part)
+    if data.weights is not None:
+        config["sample_weights"] = data_identity(Arrays(data.weights, data.weights))
+    return config
 
 
 def check_settings(
@@ -93,3 +146,31 @@ def _in_words(then: Any, now: Any) -> tuple[str, str]:
 
 def _is_digest(value: object) -> bool:
     return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
+
+
+def check_agreement(
+    exchange: Exchange,
+    config: Mapping[str, Any],
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+) -> None:
+    """Raise on every rank alike unless all were told and have the same.
+
+    Every rank writes its own members into one folder: ranks that differ would make a
+    run which is none of theirs.
+    """
+    data, members = dict(config["data"]), [_hashes(m) for m in ensemble.members]
+    if as_arrays(dataset) is None and not isinstance(dataset, StoredData):
+        data["hashes"] = ensemble.trained_on  # nothing else tells their order
+    versions = {"torch": torch.__version__, "tepui": __version__}
+    check_same(
+        exchange.everywhere({**versions, **config, "data": data, "members": members})
+    )
+
+
+def _hashes(member: nn.Module) -> dict[str, str]:
+    """Return shape and hash of a member's tensors, the same on any machine."""
+    return {
+        name: f"{tuple(tensor.shape)}, sha256 {tensors_hash({name: tensor})[:16]}"
+        for name, tensor in tensor_state(member).items()
+    }

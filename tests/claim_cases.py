@@ -373,7 +373,6 @@ OF_SHARPBALANCE = (
     "gain-at-five",
     "uncertainty-order",
     "uncertainty-size",
-    "scoring-cost",
     "gsam",
     "eoa-sam-plus",
 )

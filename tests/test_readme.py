@@ -113,6 +113,6 @@ def test_ten_lines_are_ten():
 
 def test_pictures_are_there_for_light_and_dark():
     found = re.findall(r'(?:src|srcset)="([^"]*)"', README)
-    assert found == ["docs/images/effect-dark.svg", "docs/images/effect.svg"]
+    assert found == ["docs/images/price-dark.svg", "docs/images/price.svg"]
     for name in found:
         assert (ROOT / name).read_text().startswith("<svg")

@@ -38,7 +38,7 @@ def test_the_table_shows_each_claim_and_the_count(results, capsys):
     told = f"{claim.name}: {claim.text} (effect: {claim.effect}) small: transfers, eff"
     words = " ".join(shown.split())
     assert told in words
-    which = "weakest support: sharpbalance against sam_plus, ensemble_accuracy:"
+    which = "; sharpbalance against sam_plus, ensemble_accuracy:"
     assert which in words
     computed = sum(claim.computed is not None for claim in CLAIMS)
     nothing = len(CLAIMS) - computed - 1
@@ -57,6 +57,7 @@ def test_sentences_fit_the_width_of_a_screen(monkeypatch, capsys):
     assert max(map(len, shown.splitlines())) <= 80
     assert "SAM makes single members more accurate." in shown
     assert "  medium: refuted, effect " in shown
+    assert "  small: undecided (check failed: SAM raises accuracy)\n" in shown
 
 
 def test_json_and_markdown_can_be_read_by_programs(results, capsys):

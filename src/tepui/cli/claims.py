@@ -113,7 +113,7 @@ def _which(verdict: "Verdict", claim: "Claim") -> str:
     decision = decide(verdict.findings, claim.scope)
     if verdict.effect is None or decision is None or len(verdict.findings) == 1:
         return ""
-    return f"; {decision.role}: {decision.finding.where}"
+    return f"; {decision.finding.where}"
 
 
 def _numbers(verdict: "Verdict") -> str:

@@ -50,9 +50,6 @@ ON_STAND_INS: tuple[Outcome, Outcome] = ("transfers", "does not transfer")
 DECIDED = (*ON_REAL_DATA, *ON_STAND_INS)
 Scope = Literal["always", "generally"]
 LEVEL = 0.05
-# What the finding that decides against a claim is: one that is open, one that fails.
-AGAINST_ALWAYS = ("furthest from support", "clearest failure")
-AGAINST_GENERALLY = ("nearest to support", "mildest failure")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +138,7 @@ class Claim:
 Judge = Callable[["Evidence", Sequence[str]], Iterable[Finding]]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Check:
     """A comparison that must hold before a verdict on a treatment counts."""
 
@@ -150,7 +147,7 @@ class Check:
     judge: "Callable[[Evidence, Sequence[Datum]], Iterable[Finding]]"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Checked:
     """What numbers say of a check."""
 
@@ -167,7 +164,6 @@ class Decision(NamedTuple):
     holds: bool  # whether they speak for the claim rather than against it
     p: float
     finding: Finding  # the one that decides
-    role: str  # what it is among the findings
 
 
 def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
@@ -183,10 +179,8 @@ def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
     else:
         failing, against = doubt[-1], doubt[-1].p_against
     if against < for_it:
-        fails = 2 * failing.p_against <= LEVEL
-        roles = AGAINST_ALWAYS if scope == "always" else AGAINST_GENERALLY
-        return Decision(False, min(1.0, 2 * against), failing, roles[fails])
-    return Decision(True, min(1.0, 2 * for_it), holding, "weakest support")
+        return Decision(False, min(1.0, 2 * against), failing)
+    return Decision(True, min(1.0, 2 * for_it), holding)
 
 
 def quantile(freedom: float) -> float:

@@ -7,6 +7,7 @@ at one size are corrected together (Holm), so that one wrong verdict among them 
 probability of at most five percent.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -69,8 +70,6 @@ class Verdict:
     interval: tuple[float, float] | None
     n: int  # its repetitions, members, or points of a fit
     unit: str  # what n counts
-    # what the interval does not cover: "zero", "the printed effect"
-    excludes: tuple[str, ...]
     # of the claim, corrected for the paper's claims; None if it was not judged
     p: float | None
     commands: tuple[str, ...]  # what makes the numbers again
@@ -125,8 +124,7 @@ def _checked(claim: Claim, size: str, evidence: Evidence) -> Iterator[Checked]:
         for place in (size, *_repeated(size, evidence)):
             findings = check.judge(evidence.at(place), studied)
             if found := decide(findings, "always"):
-                said = {"holds": found.holds, "p": found.p, "finding": found.finding}
-                yield Checked(name=check.name, size=place, **said)
+                yield Checked(check.name, place, *found)
                 break
 
 
@@ -138,11 +136,9 @@ def _repeated(size: str, evidence: Evidence) -> list[str]:
     base, *changed = size.split("+")
     if not all(word.startswith(("ensembles=", "rho=")) for word in changed):
         return []
-    repeats = {base: 0}
-    for datum in evidence.data:
-        words = datum.size.removeprefix(f"{base}+ensembles=")
-        if words.isdigit():
-            repeats[datum.size] = int(words)
+    alike = re.compile(rf"{base}(?:\+ensembles=(\d+))?")
+    matches = map(alike.fullmatch, {datum.size for datum in evidence.data})
+    repeats = {match[0]: int(match[1] or 0) for match in matches if match}
     return sorted(repeats, key=lambda other: -repeats[other])
 
 
@@ -151,11 +147,11 @@ def _hearing(
 ) -> _Hearing:
     missing = tuple(item for item in claim.needs if not evidence.has(item))
     findings = tuple(claim.judge(evidence, claim.needs))
-    failed = [f"check: {each.name}" for each in checked if not each.holds]
+    failed = ", ".join(each.name for each in checked if not each.holds)
+    reason = f"check failed: {failed}" if failed else ""
     if claim.circular and _on_stand_ins(size):
-        failed = [f"circular: {claim.circular}"]
-    decision = None if failed else decide(findings, claim.scope)
-    reason = "; ".join(failed)
+        reason = f"circular: {claim.circular}"
+    decision = None if reason else decide(findings, claim.scope)
     return _Hearing(claim, size, missing, checked, reason, findings, decision)
 
 
@@ -172,14 +168,13 @@ def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
         claim=claim.name,
         size=hearing.size,
         outcome=outcome,
-        reason=hearing.reason if findings else "",
+        reason=hearing.reason,
         checks=hearing.checked,
         why=why,
         effect=shown.effect if shown else None,
         interval=shown.interval if shown else None,
         n=shown.n if shown else 0,
         unit=(shown.unit or claim.unit) if shown else "",
-        excludes=_excluded(claim, shown) if shown else (),
         p=p,
         commands=tuple(dict.fromkeys(commands)),
         printed=_printed(claim),
@@ -197,10 +192,11 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
         return "no data", f"The numbers there allow no comparison{absent}."
     checks = _said_of_checks(hearing)
     if hearing.reason:
-        return "undecided", f"Not judged ({hearing.reason}){checks}{absent}."
+        return "undecided", f"Not judged{checks or f' ({hearing.reason})'}{absent}."
     if decision is None or p is None:
         return "undecided", f"No comparison has repetitions that differ{absent}."
-    sentence = f"It {tally(hearing.findings)}; {_shown(decision)}{checks}{absent}."
+    heard = f"{tally(hearing.findings)}; deciding: {_numbered(decision.finding)}"
+    sentence = f"It {heard}{checks}{absent}."
     # One clear counter-example settles what is claimed of every place.
     settled = claim.scope == "always" and not decision.holds
     if p > LEVEL or (missing and not settled):
@@ -211,16 +207,10 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
 
 def _said_of_checks(hearing: _Hearing) -> str:
     """Return what was found of each check, in words."""
-    known = {each.name: each for each in hearing.checked}
-    words = ""
-    for check in hearing.claim.checks:
-        found = known.get(check.name)
-        said = "not measured at this size"
-        if found is not None:
-            said = _numbered(found.finding)
-            said += f" at size {found.size}" if found.size != hearing.size else ""
-        words += f"; check: {check.name}: {said}"
-    return words
+    said = {check.name: "not measured at this size" for check in hearing.claim.checks}
+    for each in hearing.checked:
+        said[each.name] = f"{_numbered(each.finding)} at size {each.size}"
+    return "".join(f"; check: {name}: {found}" for name, found in said.items())
 
 
 def _missing(hearing: _Hearing) -> tuple[tuple[str, ...], str]:
@@ -234,34 +224,15 @@ def _missing(hearing: _Hearing) -> tuple[tuple[str, ...], str]:
     return missing, words
 
 
-def _excluded(claim: Claim, finding: Finding) -> tuple[str, ...]:
-    """Return which of zero and the printed effect it leaves out."""
-    if finding.interval is None or not finding.error:
-        return ()
-    low, high = finding.interval
-    printed = printed_effects(claim).get(finding.where)
-    marks = {"zero": 0.0, "the printed effect": printed}
-    return tuple(
-        name
-        for name, mark in marks.items()
-        if mark is not None and not low <= mark <= high
-    )
-
-
-@cache
-def printed_effects(claim: Claim) -> dict[str, float]:
-    """Return what the paper's own numbers give for each comparison."""
-    findings = claim.judge(printed_evidence(), claim.needs)
-    return {finding.where: finding.effect for finding in findings}
-
-
 @cache
 def _printed(claim: Claim) -> Printed | None:
     findings = tuple(claim.judge(printed_evidence(), claim.needs))
     decision = decide(findings, claim.scope)
     if decision is None:
         return None
-    sentence = f"As printed it {tally(findings)}; {_shown(decision)}."
+    sentence = (
+        f"As printed it {tally(findings)}; deciding: {_numbered(decision.finding)}."
+    )
     if decision.p > LEVEL:
         return Printed("undecided", sentence)
     return Printed("supported" if decision.holds else "refuted", sentence)
@@ -283,10 +254,6 @@ def _state(finding: Finding) -> str:
     if 2 * finding.p_for <= LEVEL:
         return "holds"
     return "fails" if 2 * finding.p_against <= LEVEL else "is open"
-
-
-def _shown(decision: Decision) -> str:
-    return f"{decision.role}: {_numbered(decision.finding)}"
 
 
 def _numbered(finding: Finding) -> str:

@@ -140,15 +140,6 @@ def _against_baseline(
             yield difference(datum, controls[BASELINE], place, sign=sign)
 
 
-def accuracy_rises(name: str, control: str, items: Sequence[str]) -> Check:
-    """Return the check that a control is more accurate than the baseline."""
-
-    def judge(evidence: Evidence, studied: Sequence[Datum]) -> Iterator[Finding]:
-        return duels(evidence, items, "accuracy", control, [BASELINE])
-
-    return Check(name=f"{name} raises accuracy", judge=judge)
-
-
 def _place(datum: Datum) -> str:
     """Return where a number stands, the same for clean and corrupted data."""
     names = {**datum.names, "dataset": datum.record.dataset.removesuffix("_c")}
@@ -159,7 +150,9 @@ def _place(datum: Datum) -> str:
 def _claim(
     name: str, text: str, judge: Judge, effect: str, needs: tuple[str, ...] = TABLES
 ) -> Claim:
-    treatment = ("SAM", "baseline_sam"), ("augmentation", "augmentation")
+    of_sam = "SAM", "baseline_sam"
+    treatment, control = of_sam if name[:3] == "sam" else ["augmentation"] * 2
+    rises = partial(duels, metric="accuracy", winner=control, rivals=[BASELINE])
     tables = "tables 1 and 2" if needs == IN_TEXT else "tables 1, 2, 4, 5, 7 and 8"
     return Claim(
         name=f"rethinking/{name}",
@@ -169,7 +162,7 @@ def _claim(
         judge=judge,
         effect=effect,
         unit="networks",
-        checks=(accuracy_rises(*treatment[not name.startswith("sam")], needs),),
+        checks=(Check(f"{treatment} raises accuracy", lambda e, _: rises(e, needs)),),
     )
 
 

@@ -112,9 +112,9 @@ def diversified(evidence: Evidence, studied: Sequence[Datum]) -> Iterator[Findin
 
 def accurate(evidence: Evidence, studied: Sequence[Datum]) -> Iterator[Finding]:
     """SED's five members lose next to nothing in domain, as the paper's do."""
-    names = {"dataset": CLEAN, "ensemble_size": 5, "region": (-SHORT, math.inf)}
-    rival = ["deep_ensemble"]
-    yield from duels(evidence, ["sed/table2"], "accuracy", SED, rival, **names)
+    judge = partial(duels, metric="accuracy", winner=SED, rivals=["deep_ensemble"])
+    at = partial(judge, dataset=CLEAN, ensemble_size=5, region=(-SHORT, math.inf))
+    yield from at(evidence, ["sed/table2"])
 
 
 def quadratic(evidence: Evidence, studied: Sequence[Datum]) -> Iterator[Finding]:
@@ -142,8 +142,8 @@ def _exponents(methods: Sequence[str], region: Region) -> Judge:
 
 
 TREATED = (
-    Check(name="SED's members differ", judge=diversified),
-    Check(name="SED keeps its accuracy in domain", judge=accurate),
+    Check("SED's members differ", diversified),
+    Check("SED keeps its accuracy in domain", accurate),
 )
 CLAIMS = (
     Claim(
@@ -232,6 +232,6 @@ CLAIMS = (
         needs=("sed/figure4",),
         judge=_exponents(NAIVE, AT_MOST_QUADRATIC),
         effect="exponent of the step time",
-        checks=(Check(name="growth is nearer to M² than to M", judge=quadratic),),
+        checks=(Check("growth is nearer to M² than to M", quadratic),),
     ),
 )

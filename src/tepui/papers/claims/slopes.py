@@ -93,7 +93,7 @@ def _fall(values: Sequence[float]) -> float:
     return 1 - values[1] / values[0]
 
 
-SAM_FLATTENS = Check(name="SAM lowers sharpness by a tenth", judge=flattening)
+SAM_FLATTENS = Check("SAM lowers sharpness by a tenth", flattening)
 
 
 def radii_of(studied: Sequence[Datum]) -> dict[str, float]:

@@ -134,7 +134,7 @@ def test_help_names_every_command_and_the_greeting_four(capsys):
         (["train", "--members", "0"], "members must be positive, got 0"),
         (["compare", "--seeds", "1", "2", "3", "4"], "one seed per member (3)"),
         (["compare", "--ood", "UniformNoise"], "be written NAME=DATASET"),
-        (["train", "--config", "no.yaml"], "no.yaml"),
+        (["train", "--config", "no.yaml"], "tepui: No such file or directory: no.yaml"),
     ],
 )
 def test_mistakes_end_in_one_message(arguments, message, tmp_path, monkeypatch, capsys):

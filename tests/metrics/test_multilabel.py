@@ -7,9 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
-from torchmetrics.functional.classification import (
-    multilabel_average_precision,
-)
+from torchmetrics.functional.classification import multilabel_average_precision
 
 from strategies import close, modest
 from tepui.metrics import label_auroc, label_ece, mean_average_precision

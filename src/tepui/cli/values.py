@@ -55,7 +55,10 @@ class Text(str):
         try:
             return spec.read(self, self.kind, own=self.typed)
         except ValueError as error:
-            raise ValueError(renamed(error, self.kind, self.option)) from error
+            said = renamed(error, self.kind, self.option)
+            if said == str(error):
+                raise
+            raise ValueError(said) from error
 
     def is_known(self) -> bool:
         """Return whether it is a class of tepui's."""

@@ -20,7 +20,7 @@ from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.stored_detectors import DETECTORS, read_detectors
 from tepui.metrics import HeldOutScores
 from tepui.metrics.calibrators import stored_calibration
-from tepui.metrics.conformal.stored import stored_conformity
+from tepui.metrics.conformal import stored_conformity
 from tepui.models.split import frozen
 from tepui.modules.state import (
     load_tensor_state,

@@ -190,8 +190,11 @@ class TensorSource(BatchSource):
 
     def cut(self, index: Tensor, draws: Tensor) -> Batch:
         """Return some samples, augmented and normalized."""
-        raw = Batch(self.arrays.raw(index), self.arrays.targets[index], index)
-        return self.finished(raw, draws)
+        targets = self.arrays.targets.index_select(0, index)
+        inputs = self.arrays.raw(index)
+        if not self.augmentations:
+            return Batch(self.prepare(inputs), targets, index)
+        return self.finished(Batch(inputs, targets, index), draws)
 
     def prepare(self, inputs: Inputs) -> Inputs:
         """Return augmented inputs as a model sees them."""

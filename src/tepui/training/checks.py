@@ -94,7 +94,8 @@ def asked_for(
     if isinstance(spec.method, CoupledMethod):
         spec.method.check_members(len(ensemble))
     data = _divide(dataset, validation, unlabeled, sample_weights)
-    return data, replace(spec, loss=_balanced(spec.loss, data.train, ensemble))
+    loss = _balanced(spec.loss, data.train, ensemble)
+    return data, spec if loss is spec.loss else replace(spec, loss=loss)
 
 
 def _check_settings(

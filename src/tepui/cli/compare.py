@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tepui.cli.values import (
-    Data,
     DataSets,
+    Learned,
     Loss,
     Methods,
     Model,
@@ -20,7 +20,7 @@ METHODS = [Text(name, "method") for name in ("DeepEnsemble", "SAM", "SharpBalanc
 
 def compare(
     *,
-    data: Data = Text("Digits", "data"),  # noqa: B008 - a frozen value
+    data: Learned = Text("Digits", "data"),  # noqa: B008 - a frozen value
     model: Model | None = None,
     methods: Methods = METHODS,
     members: Whole = 3,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tepui.cli.values import (
     Augmentations,
-    Data,
     Extractor,
+    Learned,
     Loss,
     Method,
     Model,
@@ -20,7 +20,7 @@ from tepui.cli.values import (
 
 def train(
     *,
-    data: Data = Text("Digits", "data"),  # noqa: B008 - a frozen value
+    data: Learned = Text("Digits", "data"),  # noqa: B008 - a frozen value
     model: Model | None = None,
     method: Method = Text("DeepEnsemble", "method"),  # noqa: B008
     members: Whole | None = None,

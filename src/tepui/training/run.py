@@ -18,29 +18,14 @@ from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.precision import Precision
 from tepui.core.spec import from_document, read
 from tepui.core.storage import read_document, write_document
-from tepui.data import Digits, ImageFiles, Table, split
+from tepui.data import Digits, ImageFiles, Table, sources, split
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table_rows import read_table
 from tepui.data.identity import data_identity, fingerprint
 from tepui.data.loading import length, targets_of
 from tepui.data.preparation import Preparation
 from tepui.data.shifts import NATURAL
-from tepui.data.sources import (
-    Factory,
-    Source,
-    built,
-    corrupted_copies,
-    kind_of,
-    named,
-    options_given,
-    part,
-    read_like,
-    same_source,
-    shifts_of,
-    training_part,
-    unfamiliar,
-    validation_data,
-)
+from tepui.data.sources import Factory, Source, kind_of, named, options_given
 from tepui.data.unlabeled import unlabeled
 from tepui.ensembles.building import Factory as Maker
 from tepui.ensembles.ensemble import FILE, Ensemble
@@ -335,7 +320,7 @@ class Run(ShownInNotebooks):
         whole = self.part(source, train=True)
         if (other := self._named("validation")) is not None:
             made_by = self._source(source)
-            unseen: Any = validation_data(other, made_by, whole)
+            unseen: Any = sources.validation_data(other, made_by, whole)
             same = data_identity(self._seen(unseen)) == expected
             rule = f"be test, since the data that {path} was validated on were changed"
             require(same, "held_out", rule, "validation")
@@ -379,7 +364,7 @@ class Run(ShownInNotebooks):
         require(not whole or told, "part", rule, "all")
         every = whole or kind_of(made_by) is Table
         if every and self._is_other(made_by):
-            found = read_like(made_by, self.preparation, "data")
+            found = sources.read_like(made_by, self.preparation, "data")
             same_classes("data", class_names(found), self._classes, str(self.path))
             return found
         return self.part(source, train=False)
@@ -394,7 +379,7 @@ class Run(ShownInNotebooks):
         key = source, train
         if isinstance(source, str | None) and key in self._parts:
             return self._parts[key]
-        found = self._applied(part(self._source(source), train=train))
+        found = self._applied(sources.part(self._source(source), train=train))
         same_classes("data", class_names(found), self._classes, str(self.path))
         if isinstance(source, str | None):  # which are named again and again
             self._parts[key] = found
@@ -423,12 +408,12 @@ class Run(ShownInNotebooks):
         if made_by is None:
             data = self.tested()
         elif kind_of(made_by) is Table and self._is_other(made_by):
-            data = read_like(made_by, known, "data", targets=False)
+            data = sources.read_like(made_by, known, "data", targets=False)
             rows = read_table(Path(options_given(made_by)["path"]))
             assert known is not None
             return data, [*known.gaps(rows).words]
         else:
-            data = self._applied(built(made_by))
+            data = self._applied(sources.built(made_by))
         said = [*data.gaps.words] if isinstance(data, Table) else []
         data = data.in_batches() if isinstance(data, ImageFiles) else data
         if not self._has_other_classes(data):
@@ -486,15 +471,17 @@ class Run(ShownInNotebooks):
     def _says_its_data(self) -> bool:
         """Whether the run says what it learned, and chose, by, in known classes."""
         told = recorded_options(self._there)
-        sources = [told[name] for name in ("data", "validation") if name in told]
-        return bool(sources) and all(map(_is_known, sources))
+        named = [told[name] for name in ("data", "validation") if name in told]
+        return bool(named) and all(map(_is_known, named))
 
     def _is_other(self, source: Source) -> bool:
         """Return whether the run is known to have learned by other data."""
         if not self._says_its_data:
             return False
-        seen = [training_part(self._named("data")), self._named("validation")]
-        return not any(same_source(source, each) for each in seen if each is not None)
+        seen = [sources.training_part(self._named("data")), self._named("validation")]
+        return not any(
+            sources.same_source(source, each) for each in seen if each is not None
+        )
 
     # What one does with it.
 
@@ -532,12 +519,12 @@ class Run(ShownInNotebooks):
         more = shifted or copies or new or (before and ood)
         strength = corruptions or ("none" if more else None)
         root = options_given(None if data is None else named(data)).get("root")
-        copied = corrupted_copies(test, strength, copies, root)
+        copied = sources.corrupted_copies(test, strength, copies, root)
         learned = self._named("data") if self._says_its_data else None
         return Examination(
             folder=folder,
-            shifts=shifts_of(test, copied, shifted, learned),
-            sets=unfamiliar(ood, test),
+            shifts=sources.shifts_of(test, copied, shifted, learned),
+            sets=sources.unfamiliar(ood, test),
             ensemble=self._placed(device),
             test=test,
             metrics=metrics or {},
@@ -622,46 +609,39 @@ class Run(ShownInNotebooks):
         needed = f"be given for the task {str(task)!r}, to make intervals"
         require(bool(chosen or coverage or detectors), "coverage", needed, coverage)
         how: dict[str, Any] = {"batch_size": batch_size, "workers": workers}
-        held: Dataset[Any] | None = whole
-        promised = whole if coverage is not None else None
-        if chosen is None:
-            held = None
-        elif coverage is not None:
+        held = promised = whole
+        if chosen is not None and coverage is not None:
             held, promised = split(whole, 0.5, seed=0)
-        dropped = {
-            "calibration": ensemble.calibration is not None and held is None,
-            "conformal sets or intervals": ensemble.conformity is not None
-            and promised is None,
-        }
-        ensemble.calibration = None
-        if held is not None and chosen is not None:
+        before, ensemble.calibration = _said_of(ensemble), None
+        if chosen is not None:
             ensemble.calibrate(held, chosen, rule=rule, **how)
-        if promised is not None and coverage is not None:
+        if coverage is not None:
             ensemble.conformal(promised, coverage, score, rule=rule, **how)
         trained = self._learned(self.part(data, train=True)) if detectors else None
         if trained is not None:
-            learned = FeatureDetectors.fit(ensemble, trained, held_out=whole, **how)
-            ensemble.detectors = learned
-        if held is not None or promised is not None:
+            fitted = FeatureDetectors.fit(ensemble, trained, held_out=whole, **how)
+            ensemble.detectors = fitted
+        if chosen is not None or coverage is not None:
             ensemble.calibrated_on = fingerprint(whole)  # all of it, even if divided
         ensemble.save(self._there, overwrite=True)
-        gone = tuple(name for name, was in dropped.items() if was)
-        return Calibrated(held, promised, trained, gone, self._mark_outdated())
+        return Calibrated(
+            None if chosen is None else held,
+            None if coverage is None else promised,
+            trained,
+            tuple(name for name in before if name not in _said_of(ensemble)),
+            self._mark_outdated(),
+        )
 
     def uncalibrate(self) -> list[str]:
         """Take back what held-out data said; return what there was."""
         ensemble, file = self.ensemble, self._there / EVALUATION
-        kept = {
-            "calibration": ensemble.calibration is not None,
-            "conformal sets or intervals": ensemble.conformity is not None,
-            "detectors": ensemble.detectors is not None,
-        }
+        kept = _said_of(ensemble)
         if file.exists():
             document = read_document(file, EVALUATION_KIND)
             write_document(file, EVALUATION_KIND, without_applied(document))
         ensemble.calibration = ensemble.conformity = ensemble.detectors = None
         ensemble.save(self._there, overwrite=True)
-        return [name for name, there in kept.items() if there]
+        return kept
 
     def _mark_outdated(self) -> bool:
         """Let the evaluation say that what the ensemble gives has changed, if so."""
@@ -732,13 +712,14 @@ class Run(ShownInNotebooks):
         alone = self._folder.path == self.path
         rule = "train members, not heads, which tepui train --resume goes on with"
         require(alone, str(self.path), rule, HEADS)
-        learned, config = part(self._source(data), train=True), self.config
+        learned = sources.part(self._source(data), train=True)
+        config = self.config
         held = config.get("validation")
         if held is not None and validation is None:
             other = self._named("validation")
             validation = held["samples"] / length(learned)
             if other is not None:
-                found = validation_data(other, self._source(data), learned)
+                found = sources.validation_data(other, self._source(data), learned)
                 validation = found
         models, seeds = config["models"], config["seeds"]
         makers = self._factory or [maker_of(each, self._there) for each in models]
@@ -798,6 +779,16 @@ class Run(ShownInNotebooks):
         if self.path is not None:
             facts["folder"] = str(self.path)
         return facts
+
+
+def _said_of(ensemble: Ensemble) -> list[str]:
+    """Return what held-out data said of an ensemble."""
+    said = {
+        "calibration": ensemble.calibration,
+        "conformal sets or intervals": ensemble.conformity,
+        "detectors": ensemble.detectors,
+    }
+    return [name for name, each in said.items() if each is not None]
 
 
 def _is_known(text: Any) -> bool:

@@ -7,10 +7,22 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_iris
-from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_iris,
+    load_wine,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    cross_val_score,
+    train_test_split,
+)
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from torch import nn
 
 import tepui
@@ -38,6 +50,33 @@ def patients():
 @pytest.fixture(scope="module")
 def classifier(irises):
     return EnsembleClassifier(**SHORT, batch_size=8).fit(irises[0], irises[2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "load", [load_breast_cancer, load_wine, load_digits, load_iris]
+)
+def test_defaults_do_not_lose_to_a_logistic_regression(load):
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+    ours, theirs = (
+        cross_val_score(model, *load(return_X_y=True), cv=folds, scoring="neg_log_loss")
+        for model in (EnsembleClassifier(random_state=0), linear)
+    )
+    assert ours.mean() > theirs.mean() - 0.01
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"hidden": 5}, r"hidden must be a sequence \(each an integer\), got 5"),
+        ({"batch_size": "x"}, "batch_size must be an integer, got 'x'"),
+    ],
+)
+@pytest.mark.parametrize("kind", [EnsembleClassifier, EnsembleRegressor])
+def test_settings_of_other_types_are_refused(patients, kind, given, said):
+    with pytest.raises(ValueError, match=said):
+        kind(**given).fit(patients[0], patients[2] > 100)
 
 
 def own_network(features, outputs):

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import Loss
@@ -26,13 +27,15 @@ from tepui.models import MLP
 from tepui.sklearn.rows import Rows
 from tepui.sklearn.stored import read_estimator, write_estimator
 from tepui.sklearn.words import words_named
-from tepui.training import AdamW, Cosine, EarlyStopping, fit
+from tepui.training import SGD, Cosine, EarlyStopping, fit
 from tepui.training.optimizer import Optimizer
 from tepui.training.schedule import Schedule
 
 Array = NDArray[Any]
 ModelFactory = Callable[[int, int], nn.Module]
 
+# Rows from which on the decay of weights falls as one over their number.
+ENOUGH = 400
 # In both, X is computed in as it comes; other types become the first.
 FLOATS = (np.float64, np.float32)
 
@@ -44,6 +47,8 @@ class EnsembleEstimator(BaseEstimator, ABC):
     ensemble_: Ensemble
     rows_: Rows | None
     _flat: bool = True  # whether targets had one axis
+    _rate: ClassVar[float]  # of SGD, unless another optimizer is given
+    _decay: ClassVar[float]  # of its weights, for few rows
 
     def __init__(
         self,
@@ -164,6 +169,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
         self, X: Array, targets: Tensor, weights: Array | None, loss: Loss
     ) -> Self:
         """Let a new ensemble learn from checked data."""
+        check_types(type(self).__init__, self.get_params(deep=False))
         inputs = torch.tensor(X)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         factory = partial(self._member, inputs.dtype)
@@ -178,7 +184,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
             loss=loss,
             sample_weights=_factors(weights),
             **self._ending,
-            optimizer=AdamW(lr=0.005) if self.optimizer is None else self.optimizer,
+            **self._steps(len(X) if weights is None else float(weights.sum())),
             schedule=Cosine() if self.schedule is None else self.schedule,
             device=self.device,
             precision="float32",
@@ -189,13 +195,17 @@ class EnsembleEstimator(BaseEstimator, ABC):
         self.rows_ = Rows.fit(self._prepared(inputs))
         return self
 
+    def _steps(self, samples: float) -> dict[str, Any]:
+        """What ``fit`` is told of steps; a prior on weights counts less beside more."""
+        if self.optimizer is not None:
+            return {"optimizer": self.optimizer}
+        decay = self._decay * min(1.0, ENOUGH / samples)
+        return {"optimizer": SGD(lr=self._rate, weight_decay=decay), "clip_norm": 1.0}
+
     @property
     def _ending(self) -> dict[str, Any]:
         """What ``fit`` is told of a run that may end before its last epoch."""
         given = self.early_stopping
-        known = isinstance(given, bool | np.bool_ | EarlyStopping)
-        rule = "be True, False or a tepui.EarlyStopping"
-        require(known, "early_stopping", rule, given)
         if not given:
             return {}
         share, rule = self.validation_fraction, "lie in (0, 1)"

@@ -47,7 +47,8 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         epochs: Passes through the data.
         batch_size: Samples per step.
         loss: Of classes; None is ``CrossEntropy()``.
-        optimizer: None is ``AdamW(lr=0.005)``.
+        optimizer: None is ``SGD(lr=0.1, weight_decay=0.01)``, whose decay falls
+            as one over the number of rows from 400 on; gradients are then clipped to 1.
         schedule: Learning rate over time; None is ``Cosine()``.
         class_weight: How much classes count: ``"balanced"``, so that all count the same
             in sum, or a dict of classes to numbers, where those left out have 1.
@@ -77,6 +78,7 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
     """
 
     classes_: Array
+    _rate, _decay = 0.1, 0.01
 
     def __init__(
         self,

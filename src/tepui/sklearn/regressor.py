@@ -45,7 +45,8 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
         loss: None is ``MSE()``. ``GaussianNLL()`` teaches networks the noise of the
             targets, too, for which they have two outputs per number; ``Quantiles(...)``
             has one per level.
-        optimizer: None is ``AdamW(lr=0.005)``.
+        optimizer: None is ``SGD(lr=0.03, weight_decay=0.05)``, whose decay falls
+            as one over the number of rows from 400 on; gradients are then clipped to 1.
         schedule: Learning rate over time; None is ``Cosine()``.
         early_stopping: Hold out rows and end once five epochs in a row did not lower
             the loss on them, or as a :class:`tepui.EarlyStopping` says; every network
@@ -74,6 +75,7 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
     """
 
     target_mean_: Array
+    _rate, _decay = 0.03, 0.05
     target_scale_: Array
 
     def __sklearn_tags__(self) -> Any:

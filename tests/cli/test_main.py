@@ -373,10 +373,9 @@ def features(tmp_path, monkeypatch):
 
 @pytest.fixture
 def _a_run(tmp_path, monkeypatch):
-    """A folder that looks like a run's."""
+    """The folder of an ensemble."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "ensemble.safetensors").touch()
+    tepui.Ensemble.build(tepui.models.MLP, members=1).save("run")
 
 
 @pytest.mark.usefixtures("_a_run", "features")

@@ -313,11 +313,11 @@ class Run(ShownInNotebooks):
         Raises:
             ValueError: If nothing was held out, or the data were changed since.
         """
+        whole = self.part(source, train=True)
         expected, path = self.config.get("validation"), self.path
         rule = f"be test, since {path} has held out nothing (tepui train --validation"
         require(expected is not None, "held_out", f"{rule} 0.2)", "validation")
         assert expected is not None
-        whole = self.part(source, train=True)
         if (other := self._named("validation")) is not None:
             made_by = self._source(source)
             unseen: Any = sources.validation_data(other, made_by, whole)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -34,8 +34,6 @@ from tepui.training.schedule import Schedule
 Array = NDArray[Any]
 ModelFactory = Callable[[int, int], nn.Module]
 
-# Rows from which on the decay of weights falls as one over their number.
-ENOUGH = 400
 # In both, X is computed in as it comes; other types become the first.
 FLOATS = (np.float64, np.float32)
 
@@ -47,8 +45,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
     ensemble_: Ensemble
     rows_: Rows | None
     _flat: bool = True  # whether targets had one axis
-    _rate: ClassVar[float]  # of SGD, unless another optimizer is given
-    _decay: ClassVar[float]  # of its weights, for few rows
+    _rate, _decay = 0.1, 0.01  # of SGD, and of its weights for 400 rows or fewer
 
     def __init__(
         self,
@@ -184,7 +181,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
             loss=loss,
             sample_weights=_factors(weights),
             **self._ending,
-            **self._steps(len(X) if weights is None else float(weights.sum())),
+            **self._steps(len(X)),
             schedule=Cosine() if self.schedule is None else self.schedule,
             device=self.device,
             precision="float32",
@@ -195,11 +192,11 @@ class EnsembleEstimator(BaseEstimator, ABC):
         self.rows_ = Rows.fit(self._prepared(inputs))
         return self
 
-    def _steps(self, samples: float) -> dict[str, Any]:
+    def _steps(self, samples: int) -> dict[str, Any]:
         """What ``fit`` is told of steps; a prior on weights counts less beside more."""
         if self.optimizer is not None:
             return {"optimizer": self.optimizer}
-        decay = self._decay * min(1.0, ENOUGH / samples)
+        decay = self._decay * min(1.0, 400 / samples)
         return {"optimizer": SGD(lr=self._rate, weight_decay=decay), "clip_norm": 1.0}
 
     @property

@@ -78,7 +78,6 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
     """
 
     classes_: Array
-    _rate, _decay = 0.1, 0.01
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from torch.utils.data import Subset
 
 import tepui
 from data_layouts import picture
+from tepui import tasks
 from tepui.cli.main import main
 from tepui.cli.new_samples import foreign_classes, unlabeled
 from tepui.cli.predict import predict
@@ -317,7 +318,7 @@ def test_any_data_set_can_be_without_its_labels(held):
     inputs = Arrays(test.inputs[:3], torch.tensor([11, 12, 13]))
     named = Named(inputs)
     assert foreign_classes(named, test.classes, None)
-    assert not foreign_classes(named, test.classes, tepui.Task("regression"))
+    assert not foreign_classes(named, test.classes, tasks.Numbers())
     assert not foreign_classes(test, test.classes, None)
     assert not foreign_classes(inputs, test.classes, None)
     found = unlabeled(inputs if held else named)

@@ -18,7 +18,6 @@ EXAMPLES = (
     "tepui calibrate runs/sam --held-out test --method vector",
     "tepui calibrate runs/sam --remove",
 )
-PROBABILITIES = ("classification", "multi_label")
 
 
 def calibrate(
@@ -107,7 +106,7 @@ def calibrate(
         return
     task = ensemble.task
     chosen: Any = None if method == "none" else method
-    if method is None and (task is None or task.name in PROBABILITIES):
+    if method is None and (task is None or task.calibrations):
         chosen = "temperature"
     rule = f"be given for the task {str(task)!r}, to make intervals"
     require(bool(chosen or coverage or detectors), "--coverage", rule, coverage)

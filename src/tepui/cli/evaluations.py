@@ -13,7 +13,6 @@ from tepui.cli.further import OfEvaluate
 from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.storage import tensors_document, write_document
-from tepui.core.task import CLASSIFICATION
 from tepui.data.identity import data_identity, fingerprint, same_data
 from tepui.data.preparation import preparation_of
 from tepui.data.shifts import NATURAL, Shifts
@@ -191,7 +190,7 @@ class Examination:
 
         A report shows samples and a prediction's cost too.
         """
-        what = "classes" if found.task == CLASSIFICATION else "outputs"
+        what = "classes" if found.task.chooses else "outputs"
         yield f"{found.classes} {what}, {self.folder}: {found}"
         kept = [n for n in before["ood"] if n not in self.names] if before else []
         if logits_in == "none":

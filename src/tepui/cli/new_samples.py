@@ -18,7 +18,6 @@ from tepui.cli import datasets
 from tepui.cli.asked import kind_of, options_given, remembered
 from tepui.core.checks import require
 from tepui.core.storage import read_document, write_document
-from tepui.core.task import CLASSIFICATION, Task
 from tepui.data import Arrays, ImageFiles, Table
 from tepui.data.arrays import Inputs
 from tepui.data.class_names import class_names
@@ -33,6 +32,8 @@ from tepui.ensembles.inputs import files_of
 from tepui.ensembles.loading import preparation_in, task_in
 from tepui.evaluation.shards import PLAN, ShardedPredictions
 from tepui.metrics.held_out_scores import in_words, objections, too_few, unfamiliar_at
+from tepui.tasks.base import Task
+from tepui.tasks.named import read_task
 
 REMEDY = "name a data set that prepares them, --data mypackage.MyData"
 FOREIGN = "labels are left out: they number other classes than the run's"
@@ -119,7 +120,7 @@ def foreign_classes(
     """
     names, targets = class_names(dataset), targets_of(dataset)
     of_samples = targets is None or targets.ndim == 1
-    choice = task in (None, CLASSIFICATION) and of_samples
+    choice = (task is None or bool(task.chooses)) and of_samples
     return choice and bool(names and classes) and names != classes
 
 
@@ -235,10 +236,10 @@ def unfamiliar_rows(shards: ShardedPredictions, level: float, run: Path) -> list
     by = shards.unfamiliarity_by
     if not by:
         what = "which rows look unlike the training data"
-        numbers = shards.task not in ("classification", "multi_label")
-        if shards.task == "unknown" or (numbers and shards.members == 1):
+        task = read_task(shards.task)
+        if not task.judging(shards.members):
             return [f"{what} cannot be told"]
-        options = " --coverage 0.9" if numbers else ""
+        options = "" if task.calibrations else " --coverage 0.9"
         if datasets.recorded_training(run).get("validation") is None:
             options += " --held-out test"
         return [f"to learn {what}: tepui calibrate {run}{options}"]

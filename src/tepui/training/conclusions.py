@@ -13,16 +13,16 @@ from tepui.evaluation.answers import (
     warn_of_silent,
 )
 from tepui.evaluation.dead_members import (
-    Losses,
     all_dead,
     only_guess,
     only_guess_in_words,
     warn_of_all_dead,
     warn_of_dead_members,
 )
-from tepui.evaluation.guessing import losses_beside_guessing
 from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
+from tepui.tasks import task_of
+from tepui.tasks.base import Losses
 from tepui.training.inputs import RunData, few_of, output_width
 from tepui.training.run import Run
 from tepui.training.spec import TrainingSpec
@@ -75,7 +75,8 @@ def last_losses(run: Run, data: RunData, spec: TrainingSpec) -> LastLosses:
     def beside(losses: list[float] | None) -> Losses | None:
         if losses is None:
             return None
-        return losses_beside_guessing(losses, targets, outputs, spec.loss)
+        given = losses, targets, outputs, spec.loss
+        return task_of(spec.loss).beside_guessing(*given)
 
     return LastLosses(*map(beside, several))
 

@@ -41,11 +41,12 @@ from tepui.data.splits import split, split_rows
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.some_members import check_seeds
-from tepui.losses import CrossEntropy, Loss, task_of
+from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import ExchangingMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import description, structure_digest
+from tepui.tasks import task_of
 from tepui.training.exchange import Exchange
 from tepui.training.numerics import Numerics
 from tepui.training.shards import FEWEST_SAMPLES
@@ -273,7 +274,7 @@ def check_task(spec: TrainingSpec) -> None:
     """Refuse a method that compares classes where outputs are known to be none."""
     task = task_of(spec.loss)
     compares = isinstance(spec.method, CoupledMethod) and spec.method.compares_classes
-    fits = task.name in ("classification", "unknown") or not compares
+    fits = task.chooses is not False or not compares
     name = type(spec.method).__name__
     rule = f"be one of classes (CrossEntropy) for {name}, whose members compare them"
     require(fits, "loss", rule, f"{type(spec.loss).__name__} ({task})")

@@ -1,13 +1,13 @@
 """A training step on a CPU: `fit` against loops that one writes by hand.
 
-Two models: a small ResNet, whose convolutions take nearly all of the time, and an MLP
-whose step takes about a millisecond, so that whatever `fit` does beside it shows. Two
-loops: over a `DataLoader`, as in most scripts, and over a permutation that cuts batches
-out of the tensors, the least that a loop can do. Everything is timed from the call to
-the trained weights, also with torch's own kernels in place of oneDNN's. All run
-in one process and in turn (A B C A B C ...); a ratio is the median over the rounds of
-the ratios within a round, so that other work on the machine, which disturbs neighbors
-alike, cancels. Needs torch and rich only:
+Three models: a small ResNet, whose convolutions take nearly all of the time, and two
+MLPs whose step takes a millisecond or less, so that whatever `fit` does beside it
+shows; the smaller one also in short runs. Two loops: over a `DataLoader`, as in most
+scripts, and over a permutation that cuts batches out of the tensors, the least that a
+loop can do. Everything is timed from the call to the trained weights, also with torch's
+own kernels in place of oneDNN's. All run in one process and in turn (A B C A B C ...);
+a ratio is the median over the rounds of the ratios within a round, so that other work
+on the machine, which disturbs neighbors alike, cancels. Needs torch and rich only:
 
     OMP_NUM_THREADS=1 PYTHONPATH=src python3 benchmarks/cpu_step.py
 """
@@ -47,17 +47,25 @@ class Case:
     steps: int  # per epoch
     epochs: int
     batch: int = 128
+    classes: int = 10
 
     def data(self) -> TensorDataset:
         """Return as many random samples as an epoch has steps for."""
         stream, samples = torch.Generator().manual_seed(0), self.batch * self.steps
         inputs = torch.randn(samples, *self.shape, generator=stream)
-        return TensorDataset(inputs, torch.randint(10, (samples,), generator=stream))
+        targets = torch.randint(self.classes, (samples,), generator=stream)
+        return TensorDataset(inputs, targets)
+
+
+def small() -> nn.Module:
+    return MLP(12, (32,), 3)
 
 
 CASES = {
     "ResNet-18 of width 8, 16 px": Case(lambda: ResNet18(width=8), (3, 16, 16), 8, 1),
     "MLP 64-64-10": Case(lambda: MLP(64, (64,)), (64,), 100, 5),
+    "MLP 12-32-3": Case(small, (12,), 100, 10, batch=64, classes=3),
+    "MLP 12-32-3, short": Case(small, (12,), 6, 6, batch=64, classes=3),
 }
 
 

@@ -27,7 +27,7 @@ from tepui.losses import cross_entropy
 from tepui.models import ResNet18
 from tepui.modules.running import evaluating, forward
 from tepui.sharpness import relative_flatness, worst_case
-from tepui.sharpness.selection import select
+from tepui.sharpness.measurement import select
 
 RHO = 0.5
 

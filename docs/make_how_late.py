@@ -109,12 +109,6 @@ def cheapest(arms: Arms) -> str:
     return max(CHEAP, key=lambda arm: sum(arms.accuracies(arm, "corrupted")))
 
 
-def cheapest_in_seconds(arms: Arms) -> str:
-    """Return the more accurate of the two that rule 3 affords by the clock."""
-    afforded = [arm for arm in CHEAP if fmean(times(arms, arm)) <= AFFORDABLE]
-    return max(afforded, key=lambda arm: sum(arms.accuracies(arm, "corrupted")))
-
-
 def which(apart: Difference) -> str:
     """Return what rule 4 says of SharpBalance less SAM."""
     if apart.low > 0:

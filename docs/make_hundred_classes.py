@@ -35,15 +35,7 @@ def main(folder: Path = RESULTS) -> None:
 
 def print_later(found: Results) -> None:
     """Print differences over all blocks that have both arms, later ones too."""
-    heads = (
-        "with later blocks",
-        "blocks",
-        "corrupted",
-        "clean",
-        "severity 1",
-        "3",
-        "5",
-    )
+    heads = "with later blocks", "blocks", "corrupted", "clean", "severity 1", "3", "5"
     print("\n" + row(*heads))
     for arm, other in MEMBERS[:-1]:
         pair = Arms([r for r in found if r["arm"] in (arm, other)], LABELS, ())

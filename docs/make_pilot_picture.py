@@ -18,6 +18,8 @@ RULES = {
     "sharpbalance_released": "SharpBalance, released",
     "sharpbalance_random": "SharpBalance, random sets",
 }
+PERCENT = dict.fromkeys(("individual_accuracy", "accuracy", "improvement"), (100, 2))
+SHOWN = {**PERCENT, "der": (1, 3), "ece": (100, 2), "nll": (1, 3)}  # factor, digits
 
 
 def main() -> None:
@@ -25,51 +27,27 @@ def main() -> None:
     found = {
         label: json.loads((folder / f"{name}.json").read_text())
         for name, label in RULES.items()
-        if (folder / f"{name}.json").exists()
     }
     with plt.rc_context(STYLE):
-        figure, (left, right) = plt.subplots(
-            1, 2, figsize=(9.5, 3.8), layout="constrained"
-        )
-        for (label, result), color, marker in zip(
-            found.items(), COLORS, MARKERS, strict=False
-        ):
-            levels = {0: result["clean"]} | {
-                int(level): scores for level, scores in result["severities"].items()
-            }
-            for axis, key in ((left, "accuracy"), (right, "der")):
-                values = [scores[key] for scores in levels.values()]
-                scale = 100 if key == "accuracy" else 1
-                axis.plot(
-                    list(levels),
-                    [scale * value for value in values],
-                    color=color,
-                    marker=marker,
-                    label=label,
-                )
-        left.set_ylabel("accuracy of the ensemble in %")
-        right.set_ylabel("disagreement over error (DER)")
-        for axis in (left, right):
+        figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
+        names = "accuracy of the ensemble in %", "disagreement over error (DER)"
+        for axis, key, name in zip(axes, ("accuracy", "der"), names, strict=True):
+            looks = zip(found.items(), COLORS, MARKERS, strict=False)
+            for (label, result), color, marker in looks:
+                levels = {0: result["clean"], **result["severities"]}
+                values = [SHOWN[key][0] * scores[key] for scores in levels.values()]
+                style = {"color": color, "marker": marker}
+                axis.plot([*map(int, levels)], values, label=label, **style)
+            axis.set_ylabel(name)
             axis.set_xlabel("severity of the corruption (0: clean)")
             axis.set_xticks([0, 1, 3, 5])
-        handles, labels = left.get_legend_handles_labels()
-        figure.legend(
-            handles, labels, loc="outside lower center", ncols=3, frameon=False
-        )
+        below = {"loc": "outside lower center", "ncols": 3, "frameon": False}
+        figure.legend(*axes[0].get_legend_handles_labels(), **below)
         figure.savefig(HERE / "images" / "cifar10_pilot.png", dpi=110)
-    for data in ("clean", "shifted"):
+    for data, name in (("clean", "clean"), ("shifted", "corrupted")):
         for label, result in found.items():
-            scores = result[data]
-            cells = [
-                f"{100 * scores['individual_accuracy']:.2f}",
-                f"{100 * scores['accuracy']:.2f}",
-                f"{100 * scores['improvement']:.2f}",
-                f"{scores['der']:.3f}",
-                f"{100 * scores['ece']:.2f}",
-                f"{scores['nll']:.3f}",
-            ]
-            name = "clean" if data == "clean" else "corrupted"
-            print(f"| {name} | {label} | " + " | ".join(cells) + " |")
+            cells = [f"{s * result[data][k]:.{d}f}" for k, (s, d) in SHOWN.items()]
+            print(f"| {name} | {label} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

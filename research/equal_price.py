@@ -5,8 +5,8 @@ python research/equal_price.py --data FOLDER --out FOLDER --seeds 201 202
 
 import argparse
 import json
-import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tepui.methods import DeepEnsemble, SharpBalance
 from tepui.metrics import accuracy, ece, nll, temperature
 from tepui.models import ResNet18
 
+PLAIN = (RandomCrop(), HorizontalFlip())
 SEVERITIES = (1, 3, 5)
 POINTS = 200
 SURE = 0.9
@@ -31,8 +32,11 @@ ARMS = {
 Outputs = dict[str, list[Tensor]]
 
 
-def trained(data: Arrays, members: int, epochs: int, method: Any, seed: int) -> Any:
+def trained(
+    data: Arrays, members: int, epochs: int, method: Any, seed: int, **how: Any
+) -> Any:
     """Return a run of an arm."""
+    how = {"augment": PLAIN, **how}
     ensemble = tepui.Ensemble.build(
         lambda: ResNet18(width=32), members=members, seed=seed
     )
@@ -44,10 +48,10 @@ def trained(data: Arrays, members: int, epochs: int, method: Any, seed: int) -> 
         batch_size=128,
         optimizer=tepui.SGD(lr=0.1, momentum=0.9, weight_decay=5e-4),
         schedule=tepui.MultiStep(),
-        augment=(RandomCrop(), HorizontalFlip()),
         precision="bfloat16",
         compile=False,
         progress="none",
+        **how,
     )
 
 
@@ -120,47 +124,58 @@ def records(run: Any, sizes: tuple[int, ...], exam: Any, held_out: Arrays) -> An
                     yield {"members": size, **which, **shown}
 
 
-def main() -> None:
-    """Train the blocks whose files are not there yet."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, nargs="+", required=True)
-    options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+def materials(folder: Path) -> tuple[Arrays, Arrays, Any]:
+    """Return training images, held-out images, and the exam."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.allow_tf32 = True
-    training, held_out = split(CIFAR10(options.data), 0.1, seed=0)
-    held_out = held_out.to(device)
-    test = CIFAR10(options.data, train=False).to(device)
-    exam = {("clean", 0): test}
-    exam |= dict(corrupted(test, severities=SEVERITIES).items())
-    for seed in options.seeds:
-        file = options.out / f"{seed}.jsonl"
-        if file.exists():
-            continue
-        lines = []
-        for arm, (members, epochs, method, sizes) in ARMS.items():
-            began = time.monotonic()
-            run = trained(training, members, epochs, method, seed)
-            seconds = {
-                "steps": round(sum(r.seconds for r in run.history), 2),
-                "exchange": round(sum(r.exchange_seconds or 0 for r in run.history), 2),
-                "whole": round(time.monotonic() - began, 2),
-            }
-            about = {"arm": arm, "seed": seed, "epochs": epochs}
-            trained_together = {"members": members, "measure": "seconds"}
-            lines.append({**about, **trained_together, "value": seconds})
-            lines += [{**about, **one} for one in records(run, sizes, exam, held_out)]
-            print(seed, arm, seconds, round(time.monotonic() - began), flush=True)
+    training, held_out = split(CIFAR10(folder), 0.1, seed=0)
+    test = CIFAR10(folder, train=False).to(device)
+    copies = corrupted(test, severities=SEVERITIES).items()
+    return training, held_out.to(device), {("clean", 0): test, **dict(copies)}
+
+
+def lines_of(run: Any, about: Any, sizes: tuple[int, ...], exam: Any, held: Any) -> Any:
+    """Yield the lines of a run: what it took, then what it is worth."""
+    seconds = {
+        "steps": round(sum(r.seconds for r in run.history), 2),
+        "exchange": round(sum(r.exchange_seconds or 0 for r in run.history), 2),
+    }
+    members = {"members": len(run.ensemble)}
+    yield {**about, **members, "measure": "seconds", "value": seconds}
+    for one in records(run, sizes, exam, held):
+        yield {**about, **one}
+
+
+def keep(lines: list[Any], file: Path) -> None:
+    """Write a file of records, whole or not at all."""
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+    partial = file.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(file)
+    print(file, lines[0]["value"], flush=True)
+
+
+def main(arms: Any = ARMS) -> None:
+    """Train what has no file yet: one for each seed and arm."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, nargs="+", required=True)
+    parser.add_argument("--arms", nargs="+", choices=arms, default=[*arms])
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    training, *examination = materials(options.data)
+    for seed, name in product(options.seeds, options.arms):
+        file = options.out / f"{seed}-{name}.jsonl"
+        if not file.exists():
+            members, epochs, method, sizes, *how = arms[name]
+            run = trained(training, members, epochs, method, seed, **dict(*how))
+            about = {"arm": name, "seed": seed, "epochs": epochs}
+            keep([*lines_of(run, about, sizes, *reversed(examination))], file)
             del run
             torch.cuda.empty_cache()
-        text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-        partial = file.with_suffix(".partial")
-        partial.write_text(text)
-        partial.replace(file)
 
 
 if __name__ == "__main__":

@@ -41,9 +41,8 @@ def test_cells_are_students_intervals_of_pairs(script):
     cell = script._cell(arms, "late_0.9", script.SCORES["corrupted, %"])
     apart = [a - b for a, b in zip(*reversed(values.values()), strict=True)]
     low, high = stats.ttest_1samp(apart, 0).confidence_interval(0.95)
-    assert cell == f"+{sum(apart) / 3:.2f} ({low:.2f} to {high:.2f})".replace(
-        "-", MINUS
-    )
+    expected = f"+{sum(apart) / 3:.2f} ({low:.2f} to {high:.2f})"
+    assert cell == expected.replace("-", MINUS)
 
 
 def unfamiliar_to(arm, values):
@@ -119,12 +118,9 @@ def test_prices_are_those_of_the_rule(script):
     page = (ROOT / "docs" / "decisions" / "003_how_late.md").read_text()
     rule = page.partition("## Answer")[0]
     for arm, price in script.PRICES_003.items():
-        label = {"deep_ensemble": "deep ensemble", "sam_0.85": "SAM, 0.85"}.get(
-            arm, arm.removeprefix("late_")
-        )
-        (line,) = [
-            line for line in rule.splitlines() if line.startswith(f"| {label} |")
-        ]
+        named = {"deep_ensemble": "deep ensemble", "sam_0.85": "SAM, 0.85"}
+        label = named.get(arm, arm.removeprefix("late_"))
+        (line,) = [x for x in rule.splitlines() if x.startswith(f"| {label} |")]
         assert line.endswith(f"| {price:g} |")
 
 

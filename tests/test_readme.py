@@ -1,14 +1,21 @@
 """README's tables say what the pages and measurements behind them say."""
 
+import importlib
 import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy import stats
+
+from tepui.studies.significance import holm
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 MINUS = chr(0x2212)
+SHOWN = "A", "C", "sure and wrong"
+INTERVAL = r"\([^)]* to [^)]*\)"
 MEASURED = json.loads((ROOT / "benchmarks/measured/other_sams.json").read_text())
 # The rows of README's table of SAMs, and the tests that each sums up.
 SUMMED_UP = {
@@ -46,34 +53,41 @@ def rows(text):
     return {first: rest for first, *rest in map(cells, lines)}
 
 
-def test_gains_are_those_of_the_page_for_those_who_decide():
-    readme, page = README, (ROOT / "docs/does_it_help.md").read_text()
-    heading = "| three members, 40 epochs, unless it says otherwise |"
-    differences = readme.split(heading)[1].split("\n\n")[0].splitlines()[2:]
-    scores = page.split("| | price in passes |")[1].split("\n\n")[0].splitlines()[2:]
-    found, known = ([cells(line) for line in lines] for lines in (differences, scores))
-    plain = known[0]
-    assert found[0][1:] == plain[1:4]
-    by_numbers = {line[1:]: line for line in map(tuple, found[1:])}
-    assert len(by_numbers) == 5
-    for line in known[1:]:
-        gains = [
-            ", ".join(
-                f"{float(ours) - float(base):+.2f}".replace("-", MINUS)
-                for ours, base in zip(*(n.split(", ") for n in both), strict=True)
-            )
-            for both in zip(line[2:4], plain[2:4], strict=True)
-        ]
-        assert (line[1], *gains) in by_numbers
+@pytest.fixture
+def study(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "research")
+    return importlib.import_module("recompute")
 
 
-def test_intervals_are_those_of_the_page():
+def test_the_same_money_buys_what_the_records_say(study):
     page = (ROOT / "docs/does_it_help.md").read_text()
-    *found, loss = re.findall(r"\([^)]* to [^)]*\)", section("Which method for whom"))
-    assert len(found) == 3
-    assert [interval for interval in found if interval not in page] == []
+    assert "\n".join(study.tables()) in (ROOT / "research/equal_price.md").read_text()
+    text, found = section("Which method for whom"), study.read()
+    table = text[text.index("| n = 12 |") :].split("\n\n")[0]
+    assert table in page
+    arms = ("plain", "epochs", "five members", "SharpBalance")
+    for arm, line in zip(arms, table.splitlines()[2:], strict=True):
+        clean, corrupted, sure = (found[arm][n].mean() for n in SHOWN)
+        assert cells(line)[2:] == [f"{clean:.2f}", f"{corrupted:.2f}", f"{sure:.1f}"]
+    apart = [(found[a][n], found[b][n]) for a, b in study.PAIRS for n in "AC"]
+    ends = (study.paired(*both)[1:3] for both in apart)
+    known = {"({:.2f} to {:.2f})".format(*e).replace("-", MINUS) for e in ends}
+    *told, loss = re.findall(INTERVAL, text)
+    below = page.split("| n = 12")[1].split("\n\n")[1]
+    assert {*told, *re.findall(INTERVAL, below)} <= known
     low, high = loss.strip("()").split(" to ")
     assert f"({MINUS}{high} to {MINUS}{low})" in page
+
+
+@pytest.mark.parametrize(("number", "lead"), [(2, 0), (3, 1), (12, 0.3), (41, 2)])
+def test_intervals_and_p_values_are_scipys(study, number, lead):
+    both = np.random.default_rng(number).normal([[lead], [0]], size=(2, number))
+    _, low, high, p = study.paired(*both)
+    known = stats.ttest_rel(*both)
+    expected = *known.confidence_interval(), known.pvalue
+    assert (low, high, p) == pytest.approx(expected)
+    ps = [p, 0.04, p / 3, 0.01]
+    assert study.holm(ps) == pytest.approx(holm(ps))
 
 
 @pytest.mark.parametrize(("row", "tests"), SUMMED_UP.items())
@@ -99,6 +113,6 @@ def test_ten_lines_are_ten():
 
 def test_pictures_are_there_for_light_and_dark():
     found = re.findall(r'(?:src|srcset)="([^"]*)"', README)
-    assert found == ["docs/images/effect-dark.svg", "docs/images/effect.svg"]
+    assert found == ["docs/images/price-dark.svg", "docs/images/price.svg"]
     for name in found:
         assert (ROOT / name).read_text().startswith("<svg")

@@ -142,7 +142,7 @@ def test_home_shows_the_picture_of_its_scheme(address, tab, scheme):
         "each => each.checkVisibility()).map(each => each.getAttribute('src'))"
     )
     dark = "-dark" if scheme == "dark" else ""
-    assert shown == [f"images/effect{dark}.svg#only-{scheme}"]
+    assert shown == [f"images/price{dark}.svg#only-{scheme}"]
 
 
 def test_intervals_stay_on_a_line_and_code_as_it_is(monkeypatch):

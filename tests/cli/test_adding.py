@@ -11,8 +11,8 @@ import tepui
 from tepui.cli.main import main
 from tepui.core.storage import read_document, write_document
 from tepui.evaluation import read_logits
+from tepui.evaluation.examination import EVALUATION_KIND
 from tepui.studies.gallery import read_gallery
-from tepui.studies.trained import EVALUATION_KIND
 
 SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--epochs", "1"]
 QUIET = ["--set", "progress=none"]

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 import tepui
+from refusals import refused
 from tepui.cli.asked import Asked
 from tepui.cli.config import DEEPEST, LIMIT
 from tepui.cli.further import read_settings
@@ -23,14 +24,6 @@ SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", *QUIET]
 
 def config_of(run):
     return json.loads((run / "run.json").read_text())["config"]
-
-
-def refused(words, capsys):
-    """Return what is said of words that are not carried out, in one line."""
-    with pytest.raises(SystemExit) as stop:
-        main(words)
-    assert stop.value.code == 2
-    return " ".join(capsys.readouterr().err.split())
 
 
 def asked_in(run):
@@ -195,6 +188,8 @@ def test_a_file_that_is_no_text_is_refused(tmp_path, capsys):
 
 
 def test_nothing_is_trained_for_a_folder_that_is_not_there(tmp_path, capsys):
-    words = ["train", "--resume", "--out", str(tmp_path / "rnu")]
-    assert "be the folder of what shall go on" in refused(words, capsys)
+    words = ["--resume", "--out", tmp_path / "rnu"]
+    for asked in (["train"], ["compare", "--methods", "SAM"]):
+        said = refused([*asked, *words], capsys)
+        assert "tepui: --out must be the folder of what shall go on" in said
     assert not (tmp_path / "rnu").exists()

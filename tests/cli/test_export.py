@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import tepui
+from refusals import refused
 from tepui.cli.main import main
 
 SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
@@ -30,16 +31,14 @@ def test_a_run_becomes_one_file(run, tmp_path, capsys):
     expected = tepui.load(run).predict(test)
     assert torch.equal(found["labels"], expected.labels[:9])
     torch.testing.assert_close(found["probs"], expected.probs[:9], rtol=0, atol=1e-5)
-    with pytest.raises(SystemExit):
-        main(words)
-    assert "pass --overwrite to replace it" in capsys.readouterr().err
+    assert "pass --overwrite to replace it" in refused(words, capsys)
 
 
 def test_a_difference_beyond_the_tolerance_ends_in_words(run, capsys):
     options = ["--to", "torch", "--precision", "float16", "--tolerance", "1e-9"]
-    with pytest.raises(SystemExit):
-        main(["export", str(run), *options])
-    assert "must differ from the ensemble's by at most 1e-09" in capsys.readouterr().err
+    assert "must differ from the ensemble's by at most 1e-09" in refused(
+        ["export", str(run), *options], capsys
+    )
     assert not (run / "ensemble.pt2").exists()
 
 
@@ -68,7 +67,7 @@ def test_without_a_format_the_ending_decides(run, tmp_path, capsys):
     main(["export", str(run), "--out", str(tmp_path / "one.PT2")])
     assert torch.export.load(tmp_path / "one.PT2").module()
     capsys.readouterr()
-    with pytest.raises(SystemExit):
-        main(["export", str(run), "--out", str(tmp_path / "two.bin")])
-    assert "--out must end in .onnx or .pt2, got" in capsys.readouterr().err
+    assert "--out must end in .onnx or .pt2, got" in refused(
+        ["export", str(run), "--out", str(tmp_path / "two.bin")], capsys
+    )
     assert [file.name for file in tmp_path.iterdir()] == ["one.PT2"]

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import tepui
+from refusals import refused
 from tepui.cli.main import main
 from tepui.core.storage import same_bits
 from tepui.data import Digits, split
@@ -129,9 +130,7 @@ def test_heads_of_a_comparison_are_no_whole_ensemble(body, tmp_path, capsys, com
     out = tmp_path / "run"
     compared(body, out)
     words = ["--to", "onnx"] if command == "export" else []
-    with pytest.raises(SystemExit):
-        main([command, str(out / "A2D" / "0"), *words])
-    said = " ".join(capsys.readouterr().err.split())
+    said = refused([command, str(out / "A2D" / "0"), *words], capsys)
     assert "whose members are heads alone" in said
     assert said.endswith(f"tepui train --extractor {body}")
 
@@ -172,9 +171,9 @@ def test_heads_on_what_a_function_returns(guest, tmp_path, capsys):
     main(["evaluate", str(out), "--extractor", "own_bodies.body", *FLAT])
     found = json.loads((out / "evaluation.json").read_text())
     assert found["clean"]["accuracy"] > 0.5
-    with pytest.raises(SystemExit):
-        main(["evaluate", str(out), "--overwrite", *FLAT])
-    assert "extractor must be given" in capsys.readouterr().err
+    assert "extractor must be given" in refused(
+        ["evaluate", str(out), "--overwrite", *FLAT], capsys
+    )
 
 
 FLAT = ["--corruptions", "none"]
@@ -194,9 +193,9 @@ def test_heads_are_calibrated_on_what_their_run_held_out(guest, tmp_path, capsys
     arrays = {"x_train": pixels, "y_train": labels, "x_test": pixels, "y_test": labels}
     np.savez(tmp_path / "other.npz", **arrays)
     other = ["--data", f"ArrayFile(path={tmp_path / 'other.npz'})"]
-    with pytest.raises(SystemExit):
-        main(["calibrate", str(out), *own, *other])
-    assert "--data must be the data set that" in capsys.readouterr().err
+    assert "--data must be the data set that" in refused(
+        ["calibrate", str(out), *own, *other], capsys
+    )
 
 
 def test_heads_on_a_run_of_ones_own_model(guest, tmp_path, capsys):
@@ -209,9 +208,10 @@ def test_heads_on_a_run_of_ones_own_model(guest, tmp_path, capsys):
     expected = torch.relu(pretrained.members[0].body(x.flatten(1)))
     assert torch.equal(ensemble.extractor(x), expected)
     main(["evaluate", str(out), "--extractor", named, *FLAT])
-    with pytest.raises(SystemExit):
-        main(["train", "--extractor", str(guest), *SHORT, "--out", str(tmp_path / "x")])
-    assert f"--extractor must be {guest}:mypackage.Net" in capsys.readouterr().err
+    assert f"--extractor must be {guest}:mypackage.Net" in refused(
+        ["train", "--extractor", str(guest), *SHORT, "--out", str(tmp_path / "x")],
+        capsys,
+    )
 
 
 def _body():
@@ -252,9 +252,9 @@ def test_a_file_of_options_names_no_factory(guest, tmp_path, monkeypatch, capsys
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "own_bodies", raising=False)
     (tmp_path / "c.yaml").write_text("extractor: own_bodies.body\n")
-    with pytest.raises(SystemExit):
-        main(["train", "--config", "c.yaml", *SHORT])
-    assert "type the path of your own code instead" in capsys.readouterr().err
+    assert "type the path of your own code instead" in refused(
+        ["train", "--config", "c.yaml", *SHORT], capsys
+    )
     assert "own_bodies" not in sys.modules
 
 

@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import tepui
+from refusals import refused
 from tepui.cli.main import main
 from tepui.core.storage import read_document
 from tepui.data import Digits
@@ -155,9 +156,7 @@ def test_a_data_set_of_ones_own_is_remembered_in_words_alone(guest, tmp_path, ca
     torch.save(ConvNet().state_dict(), "a.pt")
     words = ["--data", "own_digits.Own", "--corruptions", "none", "--out", "foreign"]
     main(["evaluate", "a.pt", "--model", "ConvNet", *words])
-    with pytest.raises(SystemExit):
-        main(["export", "foreign", "--to", "torch", "--out", "graph.pt2"])
-    said = " ".join(capsys.readouterr().err.split())
+    said = refused(["export", "foreign", "--to", "torch", "--out", "graph.pt2"], capsys)
     assert "since foreign belongs to a data set of your own: --data own_digits.Own" in (
         said
     )
@@ -167,9 +166,10 @@ def test_weights_do_not_replace_a_run(guest, tmp_path, capsys):
     torch.save(ConvNet().state_dict(), "a.pt")
     main(["train", "--epochs", "1", "--members", "1", "--out", "run"])
     before = (tmp_path / "run/ensemble.safetensors").read_bytes()
-    with pytest.raises(SystemExit):
-        main(["evaluate", "a.pt", "--model", "ConvNet", "--out", "run", "--overwrite"])
-    assert "--out must be another folder than a run's" in capsys.readouterr().err
+    assert "--out must be another folder than a run's" in refused(
+        ["evaluate", "a.pt", "--model", "ConvNet", "--out", "run", "--overwrite"],
+        capsys,
+    )
     assert (tmp_path / "run/ensemble.safetensors").read_bytes() == before
 
 
@@ -196,9 +196,10 @@ def test_any_callable_by_its_path_is_a_model(guest, tmp_path, name):
 def test_what_does_not_fit_is_said(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     torch.save(ConvNet().state_dict(), "a.pt")
-    with pytest.raises(SystemExit):
-        main(["evaluate", "a.pt", "--data", "Digits", "--corruptions", "none", *words])
-    assert message in capsys.readouterr().err
+    assert message in refused(
+        ["evaluate", "a.pt", "--data", "Digits", "--corruptions", "none", *words],
+        capsys,
+    )
     assert not (tmp_path / "runs").exists()
 
 
@@ -216,6 +217,6 @@ def test_weights_do_not_say_what_they_were_trained_on(tmp_path, monkeypatch, cap
 def test_a_run_is_evaluated_in_its_own_folder(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tepui.Ensemble.build(ConvNet, members=2).save("mine")
-    with pytest.raises(SystemExit):
-        main(["evaluate", "mine", "--out", "elsewhere"])
-    assert "--out must be left out for a run" in capsys.readouterr().err
+    assert "--out must be left out for a run" in refused(
+        ["evaluate", "mine", "--out", "elsewhere"], capsys
+    )

@@ -1,11 +1,17 @@
 """What ``tepui settings`` lists is what happens if nothing is set."""
 
 import inspect
+import re
 
 import pytest
 
+from refusals import refused
 from tepui.cli.further import settings_of
 from tepui.cli.main import main
+from tepui.cli.settings import form_of
+from tepui.cli.values import UNTRAINED
+from tepui.core.names import PLACES, known
+from tepui.core.spec import LATER, read
 from tepui.evaluation.evaluate import evaluate
 from tepui.studies import compare
 
@@ -20,6 +26,55 @@ def test_listed_defaults_are_those_of_python(function):
     listed, taken = settings_of(function.__name__), inspect.signature(function)
     for name in SAME[function]:
         assert listed[name].default == taken.parameters[name].default, name
+
+
+VALUES = [(kind, name) for kind in PLACES if kind not in LATER for name in PLACES[kind]]
+
+
+@pytest.mark.parametrize(("kind", "name"), VALUES)
+def test_what_is_shown_of_a_class_makes_what_its_name_makes(kind, name):
+    item = known(kind, name)
+    needed = "=..." in form_of(item)
+    assert needed or read(form_of(item), kind) == item()
+
+
+@pytest.mark.parametrize("name", ["Table", "from_timm", "ResNet18", "CutMix", "Slurm"])
+def test_every_argument_of_a_class_is_shown_and_explained(name, capsys):
+    main(["settings", name])
+    shown = capsys.readouterr().out
+    (kind,) = (kind for kind in PLACES if name in PLACES[kind])
+    for argument in {*inspect.signature(known(kind, name)).parameters} - {"train"}:
+        assert re.search(rf"^│ \**{argument} +│.*│ \S.* │$", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", ["methods", "losses", "optimizer"])
+def test_classes_of_a_kind_are_listed(kind, capsys):
+    main(["settings", kind])
+    shown = capsys.readouterr().out
+    for name in PLACES[{"methods": "method", "losses": "loss"}.get(kind, kind)]:
+        assert f"│ {name}(" in shown
+
+
+def test_a_setting_shows_what_it_may_hold_and_a_mistake_the_nearest(capsys):
+    main(["settings", "schedule"])
+    assert "│ Cosine(warmup=0.0, final=0.0)" in capsys.readouterr().out
+    main(["data", "Table"])
+    assert "Table(path=..., target=..., ignore=()" in capsys.readouterr().out
+    assert "(did you mean 'SharpBalance'?)" in refused(
+        ["settings", "ShapBalance"], capsys
+    )
+
+
+def test_only_what_can_be_trained_on_is_offered_for_training(capsys):
+    trained = {
+        n
+        for n in PLACES["data"]
+        if "train" in inspect.signature(known("data", n)).parameters
+    }
+    assert {*PLACES["data"]} - trained == {*UNTRAINED}
+    said = refused(["train", "--data", "GaussianNoise"], capsys)
+    offered = said.split("--data must be one of ")[1].split(", got ")[0].split(", ")
+    assert {*offered} == trained
 
 
 def test_metrics_of_one_name_are_refused(tmp_path, monkeypatch, capsys):

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import webbrowser
-from itertools import chain
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -18,15 +18,13 @@ import torch
 
 import tepui
 from data.mrpc_files import write
-from tepui.cli.main import COMMANDS, GROUPS, main
+from refusals import refused
+from tepui.cli.main import GROUPS, main
 from tepui.core.spec import document
 from tepui.report.story import told
 from tepui.studies import load_reports
 
-EXAMPLES = {
-    module.__name__.rpartition(".")[2]: module.EXAMPLES
-    for module in chain(*GROUPS.values())
-}
+COMMANDS = " ".join(GROUPS.values()).split()
 QUIET = ["--set", "progress=none"]
 SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", *QUIET]
 CLEAN = ["--set", "corruptions=none"]
@@ -43,30 +41,20 @@ def compared(tmp_path_factory):
     return out
 
 
-def refused(words, capsys):
-    """Return what is said of words that are not carried out, in one line."""
-    with pytest.raises(SystemExit) as stop:
-        main(words)
-    assert stop.value.code == 2
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    return " ".join(said.split())
-
-
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_at_most_fifteen_options_each_explained_and_three_examples(
     command, capsys
 ):
     main([command, "--help"])
     shown = capsys.readouterr().out
-    assert "Examples:" in shown
-    assert len(EXAMPLES[command]) <= 3
-    assert EXAMPLES[command][0].startswith(f"tepui {command}")
-    assert all(example.split()[1] in COMMANDS for example in EXAMPLES[command])
+    examples = re.findall(r"^ tepui (\w+)", shown, re.MULTILINE)
+    assert len(examples) == 3
+    assert examples[0] == command
+    assert {*examples} <= {*COMMANDS}
     assert "torch.nn" not in shown
     options = re.findall(r"^│ \*? *(--[a-z][\w-]*)", shown, re.MULTILINE)
     assert len(options) <= 15
-    function = COMMANDS[command]
+    function = getattr(import_module(f"tepui.cli.{command}"), command)
     for name in inspect.signature(function).parameters:
         assert re.search(rf"^\s+{name}: \S", function.__doc__, re.MULTILINE)
 
@@ -114,15 +102,18 @@ def test_help_names_every_command_and_the_greeting_four(capsys):
         (["train", "--epochs", "1.5"], "whole number, got 1.5"),
         (["train", "--epochs", "2", "--epochs", "3"], "specified multiple times"),
         (["compare", "--methods", "SMA"], "did you mean 'SAM'"),
-        (["compare", "--resume"], "out must be given to resume"),
+        (["compare", "--resume"], "tepui: --out must be given to resume"),
         (["train", "--method", "SAM(rho=-1)"], "rho must be non-negative"),
         (["train", "--method", "SAM(rho=1"], "method must be written such as"),
         (["train", "--method", "SAM(rho=1, rho=2)"], "rho is given twice"),
         (["train", "--method", "SAM(rh=1)"], "did you mean 'rho'?"),
         (["train", "--method", "Adam"], "method must be one of A2D,"),
         (["train", "--method", "os.path.join"], "method must be a class derived from"),
-        (["train", "--model", "no.such"], "model must name what can be imported"),
-        (["train", "--epochs", "0"], "epochs must be positive, got 0"),
+        (
+            ["train", "--model", "no.such"],
+            "tepui: --model must name what can be imported",
+        ),
+        (["train", "--epochs", "0"], "tepui: --epochs must be positive, got 0"),
         (["evaluate", "nowhere"], "no file or folder nowhere"),
         (["report", "nowhere"], "no file or folder nowhere"),
         (["train", "--set", "device=nowhere"], "device must name a device"),
@@ -136,17 +127,54 @@ def test_help_names_every_command_and_the_greeting_four(capsys):
             ["train", "--loss", "CrossEntropy(label_smoothing=1.5)"],
             "label_smoothing must lie in [0, 1]",
         ),
-        (["train", "--seeds", "1", "2", "--members", "3"], "one seed per member (3)"),
+        (
+            ["train", "--seeds", "1", "2", "--members", "3"],
+            "--seeds must name one seed",
+        ),
         (["train", "--members", "0"], "members must be positive, got 0"),
         (["compare", "--seeds", "1", "2", "3", "4"], "one seed per member (3)"),
         (["compare", "--ood", "UniformNoise"], "be written NAME=DATASET"),
-        (["train", "--config", "no.yaml"], "no.yaml"),
+        (["train", "--config", "no.yaml"], "tepui: No such file or directory: no.yaml"),
     ],
 )
 def test_mistakes_end_in_one_message(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert message in refused(arguments, capsys)
     assert not (tmp_path / "runs").exists()
+
+
+NO_MEMORY = [
+    torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\nMore"),
+    MemoryError(),
+    RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to"),
+    np._core._exceptions._ArrayMemoryError((9,), np.dtype(float)),
+]
+
+
+@pytest.mark.parametrize("error", NO_MEMORY, ids=lambda error: type(error).__name__)
+def test_a_lack_of_memory_is_one_sentence_with_a_remedy(error, monkeypatch, capsys):
+    def full():
+        raise error
+
+    monkeypatch.setattr("tepui.cli.main.build", full)
+    said = refused(["evaluate", "run"], capsys)
+    assert said.startswith("tepui: out of memory (")
+    assert "; lower --set batch_size=N" in said
+    assert "More" not in said
+
+
+def test_a_model_past_all_memory_ends_training_in_a_sentence(tmp_path, capsys):
+    huge = ["--model", f"MLP(hidden=[{10**14}])", "--out", str(tmp_path / "run")]
+    assert "out of memory (" in refused(["train", *huge, *QUIET], capsys)
+
+
+def test_another_error_of_torch_is_shown_where_it_arose(monkeypatch):
+    def broken():
+        raise RuntimeError("expected scalar type Float")
+
+    monkeypatch.setattr("tepui.cli.main.build", broken)
+    with pytest.raises(RuntimeError, match="expected scalar type"):
+        main(["train"])
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -276,7 +304,10 @@ def test_train_then_evaluate(tmp_path, capsys):
     assert evaluation["clean"] == tepui.evaluate(tepui.load(out), test).clean.document()
     assert "individual accuracy" in capsys.readouterr().out
     again = ["evaluate", str(out), "--corruptions", "none"]
-    assert "pass --overwrite" in refused(again, capsys)
+    main(again)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "individual" in said
+    assert "measured before: --overwrite measures it again" in said
     main([*again, "--overwrite"])
 
 

@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 
 import tepui
+from refusals import refused
 from tepui.cli.main import main
 from tepui.data import Digits, UniformNoise, UnlabeledFolder, prepared_like
 
@@ -99,6 +100,6 @@ def test_each_word_names_a_set(trained, tmp_path):
 
 
 def test_two_sets_cannot_share_a_name(trained, capsys):
-    with pytest.raises(SystemExit):
-        main(["evaluate", str(trained), "--ood", "a=Digits", "a=SVHN"])
-    assert "name each data set once" in capsys.readouterr().err
+    assert "name each data set once" in refused(
+        ["evaluate", str(trained), "--ood", "a=Digits", "a=SVHN"], capsys
+    )

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import tepui
+from refusals import refused
 from tepui.cli.main import main
 from tepui.core.spec import read
 from tepui.data import Digits
@@ -83,16 +84,16 @@ def test_measures_are_named_by_their_paths(run, capsys):
     ("words", "message"),
     [
         (["--measures", "my_functions.again"], "--measures must name each function"),
-        (["--measures", "worst_case"], "function must be"),
+        (["--measures", "worst_case"], "--metrics must be"),
         (["--measures", "tepui.sharpness.fisher_trace"], "must be none of tepui's"),
         (["--what", "diversity", "--measures"], "hold sharpness"),
     ],
 )
 def test_measures_that_could_not_be_told_apart_are_refused(run, words, message, capsys):
     out = run.parent / "out"
-    with pytest.raises(SystemExit):
-        main(["measure", str(run), *words, "my_functions.size", "--out", str(out)])
-    assert message in capsys.readouterr().err
+    assert message in refused(
+        ["measure", str(run), *words, "my_functions.size", "--out", str(out)], capsys
+    )
     assert not out.exists()
 
 
@@ -174,6 +175,31 @@ def test_a_metric_that_cannot_be_added_changes_nothing(run, path, message, capsy
     assert json.loads((run / "evaluation.json").read_text()) == before
 
 
+BROKEN = {
+    "metrics": "def broken(logits, labels):\n    return {}['gone']\n",
+    "model": "from torch import nn\n\nclass Broken(nn.Module):\n"
+    "    def forward(self, x):\n        return gone(x)\n",
+    "method": "from tepui.methods import SAM\n\nclass Broken(SAM):\n"
+    "    def __post_init__(self):\n        raise ValueError('odd')\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("metrics", "line 2, in broken: KeyError: 'gone'"),
+        ("model", "line 5, in forward: NameError: "),
+        ("method", "line 5, in __post_init__: ValueError: odd"),
+    ],
+)
+def test_an_error_in_ones_own_code_names_its_line(kind, said, run, capsys):
+    (run.parent / f"broken_{kind}.py").write_text(BROKEN[kind])
+    name = "broken" if kind == "metrics" else "Broken"
+    words = [f"--{kind}", f"broken_{kind}.py:{name}", "--data", "Digits"]
+    words = ["evaluate", run, *words] if kind == "metrics" else ["train", *words]
+    assert f"broken_{kind}.py, {said}" in refused(words, capsys)
+
+
 def test_a_corruption_of_ones_own_is_written_and_evaluated_on(run):
     words = ["--types", "contrast", "my_functions.dusk", "--out", "copies"]
     main(["corrupt", *words])
@@ -191,24 +217,22 @@ def test_a_corruption_of_ones_own_is_written_and_evaluated_on(run):
     ("path", "message"),
     [
         ("my_functions.fog", "--types must name functions that are called otherwise"),
-        ("my_functions.number", "function must be a function, got"),
-        ("my_functions.gone", "function must name what can be imported, got"),
+        ("my_functions.number", "--types must be a function, got"),
+        ("my_functions.gone", "--types must name what can be imported, got"),
     ],
 )
 def test_a_corruption_that_cannot_be_is_refused(run, path, message, capsys):
-    with pytest.raises(SystemExit):
-        main(["corrupt", "--types", path, "--out", "copies"])
-    assert message in " ".join(capsys.readouterr().err.split())
+    assert message in refused(["corrupt", "--types", path, "--out", "copies"], capsys)
     assert not (run.parent / "copies").exists()
 
 
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("spread", "function must be"),
-        ("nowhere.spread", "function must name what can be imported"),
+        ("spread", "--metrics must be"),
+        ("nowhere.spread", "--metrics must name what can be imported"),
         ("my_functions.gone", "imported, got 'my_functions.gone'"),
-        ("my_functions.number", "function must be a function, got 'my_functions.n"),
+        ("my_functions.number", "--metrics must be a function, got 'my_functions.n"),
     ],
 )
 def test_mistakes_are_named(run, path, message, capsys):

@@ -11,10 +11,12 @@ import pytest
 import torch
 from PIL import Image
 
-from tepui.cli.asked import remembered
+from refusals import refused
 from tepui.cli.main import main
 from tepui.core.storage import write_document
-from tepui.studies.recorded_options import FILE, KIND
+from tepui.training import Run
+from tepui.training.run_folder import OPTIONS as FILE
+from tepui.training.run_folder import OPTIONS_KIND as KIND
 
 OWN = """
 import torch
@@ -92,15 +94,11 @@ def test_code_of_the_users_own_is_named_and_not_imported(here, capsys):
     main(["train", *own, *net, *SMALL, "--out", "run"])
     del sys.modules["own_parts"]
     words = ["evaluate", "run", "--corruptions", "none"]
-    with pytest.raises(SystemExit):
-        main(words)
-    said = capsys.readouterr().err
+    said = refused(words, capsys)
     assert "data must be given" in said
     assert shlex.join(own) in said
     assert "own_parts" not in sys.modules
-    with pytest.raises(SystemExit):
-        main([*words, *own])
-    said = capsys.readouterr().err
+    said = refused([*words, *own], capsys)
     assert f"--model must be given, such as {shlex.join(net)}: " in said
     main([*words, *own, *net])
     assert Path("run/evaluation.json").exists()
@@ -164,7 +162,7 @@ def test_options_are_told_as_they_are_read(here):
     text = "own_parts.Few(count=30, some=None, sizes=[1, 2], named='a b')"
     kept_of("train", data=text)
     with pytest.raises(ValueError, match="data must be given") as refused:
-        remembered(Path("run"), "data")
+        Run(Path("run")).tested()
     assert shlex.split(str(refused.value))[-2:] == ["--data", text]
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 
 import tepui
 from data_layouts import picture
+from refusals import refused
 from tepui.cli import items
 from tepui.cli.main import main
 from tepui.core.spec import document
@@ -202,9 +203,7 @@ def test_another_number_of_members_is_said_when_a_run_is_resumed(tmp_path, capsy
 
 def test_a_diverged_run_says_what_to_do(tmp_path, capsys):
     rate = ["--optimizer", "SGD(lr=1e30)"]
-    with pytest.raises(SystemExit):
-        main(["train", *SMALL, *rate, "--out", str(tmp_path / "run")])
-    said = capsys.readouterr().err
+    said = refused(["train", *SMALL, *rate, "--out", str(tmp_path / "run")], capsys)
     assert "must stay finite" in said
     assert "begin another run in a new folder (--out), with a lower learning" in said
     corrected = ["train", *SMALL, "--out"]
@@ -245,9 +244,7 @@ def test_a_resumed_comparison_keeps_its_methods(tmp_path, capsys):
     document = json.loads((out / "comparison.json").read_text())
     assert [method["label"] for method in document["methods"]] == ["SAM", "GSAM"]
     capsys.readouterr()
-    with pytest.raises(SystemExit):
-        main([*words, "DeepEnsemble", "--set", "batch_size=32"])
-    said = capsys.readouterr().err
+    said = refused([*words, "DeepEnsemble", "--set", "batch_size=32"], capsys)
     assert "methods must hold those of" in said
     assert "(SAM, GSAM), since these differ: batch_size, got 'DeepEnsemble'" in said
     assert not (out / "DeepEnsemble").exists()
@@ -272,9 +269,9 @@ def test_the_caption_of_a_table_names_them(monkeypatch):
 
 def test_warnings_are_shown_without_the_place_in_the_source(tmp_path):
     script = (
-        "import warnings, tepui.cli.main as m\n"
+        "import warnings, tepui.cli.doctor as d, tepui.cli.main as m\n"
         "def doctor():\n    warnings.warn('mind this')\n"
-        "m.COMMANDS['doctor'] = doctor\n"
+        "d.doctor = doctor\n"
         "m.main(['doctor'])\n"
     )
     done = subprocess.run(
@@ -293,20 +290,9 @@ def test_training_names_all_images_that_cannot_be_read(tmp_path, capsys):
     for file in bad:
         file.write_bytes(b"no image")
     data = ["--data", f"ImageFolder(path={tmp_path / 'photos'})"]
-    with pytest.raises(SystemExit):
-        main(["train", *data, *SMALL, "--out", str(tmp_path / "run")])
-    said = " ".join(capsys.readouterr().err.split())
+    said = refused(["train", *data, *SMALL, "--out", str(tmp_path / "run")], capsys)
     assert "files must be images that can be read, got 3 that cannot:" in said
     assert all(f"{file} must be a valid image: " in said for file in bad)
-
-
-def refused(words, capsys):
-    """Return what is said of words that end in a refusal."""
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as stop:
-        main([str(word) for word in words])
-    assert stop.value.code == 2
-    return " ".join(capsys.readouterr().err.split())
 
 
 def test_options_that_hold_something_else_are_told_what_to_write(tmp_path, capsys):
@@ -315,7 +301,7 @@ def test_options_that_hold_something_else_are_told_what_to_write(tmp_path, capsy
     for words, told in (
         (
             ["--set", "early_stopping=7"],
-            "stopping must be written such as EarlyStopping(patience=5), got 7",
+            "early_stopping must be written such as EarlyStopping(patience=5), got 7",
         ),
         (
             ["--loss", "CrossEntropy(class_weights=balance)"],
@@ -329,6 +315,24 @@ def test_options_that_hold_something_else_are_told_what_to_write(tmp_path, capsy
         assert told in said
         assert "<class" not in said
         assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("photos", "ImageFolder(path=photos)"),
+        ("t.csv", "Table(path=t.csv, target=COLUMN)"),
+        ("x.npz", "ArrayFile(path=x.npz)"),
+    ],
+)
+def test_a_path_that_is_no_data_set_is_told_how_it_is_written(
+    name, written, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).mkdir() if name == "photos" else (tmp_path / name).touch()
+    for option, text in (("--data", name), ("--ood", f"far={name}")):
+        said = refused(["compare", option, text], capsys)
+        assert f"tepui: {option} must be written {written}, got '{name}'" in said
 
 
 def test_a_diverged_run_on_a_table_is_not_told_to_scale_it(tmp_path, capsys):
@@ -369,9 +373,9 @@ def test_a_corrected_command_runs_in_the_folder_of_the_refused_one(
     else:
         words += ["--ensembles", "1", "--methods", "SAM"]
         words += ["--set", "corruptions=none", f"extractor={held_out}"]
-    with pytest.raises(SystemExit):
-        main([*words, "--loss", "CrossEntropy(class_weights=[1, 2])"])
-    assert "class_weights must hold one number for each" in capsys.readouterr().err
+    assert "class_weights must hold one number for each" in refused(
+        [*words, "--loss", "CrossEntropy(class_weights=[1, 2])"], capsys
+    )
     main(words)
     made = {"train": "heads/ensemble.safetensors", "compare": "comparison.json"}
     assert (tmp_path / "out" / made[command]).is_file()

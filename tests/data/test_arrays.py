@@ -98,3 +98,23 @@ def test_a_data_set_is_shown_in_a_line():
     assert repr(digits) == shown
     several = Arrays(torch.zeros(4, 2), torch.zeros(4, 3))
     assert repr(several) == "Arrays(4 samples, inputs (2,), targets float32 (3,))"
+
+
+WORDS = ["dog", "cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [WORDS, tuple(WORDS), np.array(WORDS), np.array(WORDS, object)],
+    ids=["list", "tuple", "array", "objects"],
+)
+def test_targets_in_words_become_classes(given):
+    data = Arrays(torch.zeros(3, 2), given)
+    assert data.targets.tolist() == [1, 0, 1]
+    assert data.classes == ("cat", "dog")
+    named = Arrays(torch.zeros(3, 2), given, classes=("dog", "cow", "cat"))
+    assert named.targets.tolist() == [0, 2, 0]
+    assert named.classes == ("dog", "cow", "cat")
+    rule = r"targets must be one of dogs, cat, got 'dog' \(did you mean 'dogs'\?\)"
+    with pytest.raises(ValueError, match=rule):
+        Arrays(torch.zeros(3, 2), given, classes=("dogs", "cat"))

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadratic import largest_rise, random_quadratic
-from tepui.sharpness.apgd import ascent, checkpoints
-from tepui.sharpness.released_ascent import (
+from tepui.sharpness.apgd import (
+    ascent,
+    checkpoints,
     ellipsoid_projection,
     released_ascent,
     released_checkpoints,

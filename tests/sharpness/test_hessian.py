@@ -9,13 +9,9 @@ from torch import nn
 from quadratic import inputs_of, own_value, random_quadratic
 from tepui.data import Arrays
 from tepui.losses import cross_entropy
-from tepui.sharpness import (
-    fisher_trace,
-    hessian_eigenvalues,
-    hessian_trace,
-)
-from tepui.sharpness.hessian_eigenvalues import hessian_product
-from tepui.sharpness.selection import select
+from tepui.sharpness import fisher_trace, hessian_eigenvalues, hessian_trace
+from tepui.sharpness.hessian import hessian_product
+from tepui.sharpness.measurement import select
 from tepui.sharpness.weights import WeightVector
 
 

@@ -9,8 +9,7 @@ from quadratic import inputs_of, largest_rise, own_value, random_quadratic
 from tepui.data import Arrays
 from tepui.models import MLP, ConvNet
 from tepui.sharpness import worst_case
-from tepui.sharpness.apgd import ascent
-from tepui.sharpness.released_ascent import released_ascent
+from tepui.sharpness.apgd import ascent, released_ascent
 from tepui.sharpness.weights import normalized_logits
 
 

@@ -8,7 +8,15 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 
 from strategies import modest
 from tepui.core.seeding import derive, generator
-from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
+from tepui.data import (
+    Arrays,
+    AugMix,
+    HorizontalFlip,
+    Mixup,
+    Normalize,
+    RandomCrop,
+    TrivialAugment,
+)
 from tepui.training.batches import (
     BatchSplit,
     LoadedSource,
@@ -187,6 +195,44 @@ def test_augmentation_of_a_sample_does_not_depend_on_its_place(wrap):
     one = by_index(batches_of(source, [[0, 1, 2], [3, 4, 5]]))
     other = by_index(batches_of(source, [[5, 3], [1, 0], [4, 2]]))
     assert same(one, other)
+
+
+@pytest.mark.parametrize("views", [0, 2])
+@pytest.mark.parametrize("policy", [TrivialAugment(), AugMix()], ids=str)
+def test_batches_augmented_together_are_those_augmented_one_by_one(
+    policy, views, monkeypatch
+):
+    source = source_of(
+        images(20), [RandomCrop(1), policy], CPU, 0, CLASSES, views=views
+    )
+    rows = torch.randperm(20).view(5, 4).tolist()
+    one_by_one = batches_of(source, rows)
+    monkeypatch.setattr(TensorSource, "at_once", lambda self, size: 2)
+    for one, other in zip(one_by_one, batches_of(source, rows), strict=True):
+        assert len(one.views) == len(other.views) == views
+        assert torch.equal(one.inputs, other.inputs)
+        assert torch.equal(one.index, other.index)
+        assert torch.equal(one.targets, other.targets)
+        assert all(map(torch.equal, one.views, other.views))
+
+
+@pytest.mark.parametrize(
+    ("device", "steps", "size", "count"),
+    [
+        ("meta", [RandomCrop(), TrivialAugment()], 128, 10),
+        ("meta", [TrivialAugment()], 2000, 1),
+        ("meta", [RandomCrop()], 128, 1),
+        ("meta", [TrivialAugment(), Mixup()], 128, 1),
+        ("cpu", [TrivialAugment()], 128, 1),
+    ],
+    ids=str,
+)
+def test_only_a_gpu_augments_bytes_of_several_batches_together(
+    device, steps, size, count
+):
+    data = Arrays(torch.zeros(4, 3, 32, 32, dtype=torch.uint8), torch.zeros(4).long())
+    source = TensorSource(tuple(steps), data.to(torch.device(device)))
+    assert source.at_once(size) == count
 
 
 @pytest.mark.parametrize("change", [{"seed": 6}, {"epoch": 1}], ids=str)

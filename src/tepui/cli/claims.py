@@ -16,11 +16,6 @@ if TYPE_CHECKING:
     from tepui.papers.claims.base import Claim
     from tepui.papers.claims.judging import Verdict
 
-EXAMPLES = (
-    "tepui claims",
-    "tepui claims --from results --markdown",
-    "tepui claims --from results --out verdicts",
-)
 FILES = ("claims.json", "claims.md")
 COLORS = {
     "supported": "green",
@@ -43,6 +38,12 @@ def claims(
     """Judge each claim of the papers, size by size.
 
     On real data it is supported or refuted, on stand-ins it transfers or does not.
+
+    Such as:
+
+        tepui claims
+        tepui claims --from results --markdown
+        tepui claims --from results --out verdicts
 
     Args:
         folder: Folder of results, as tepui reproduce wrote it; those of size smoke are
@@ -99,9 +100,9 @@ def _lines(judged: "Sequence[Verdict]") -> Iterator[Text | Padding]:
         yield Text.assemble((name, "bold"), f": {claim.text} (effect: {claim.effect})")
         for verdict in found:
             outcome = (verdict.outcome, COLORS[verdict.outcome])
-            said = Text.assemble(
-                f"{verdict.size}: ", outcome, _numbers(verdict), _which(verdict, claim)
-            )
+            reason = f" ({verdict.reason})" if verdict.reason else ""
+            numbers = _numbers(verdict) + _which(verdict, claim)
+            said = Text.assemble(f"{verdict.size}: ", outcome, reason, numbers)
             yield Padding(said, (0, 0, 0, 2), expand=False)
 
 
@@ -112,7 +113,7 @@ def _which(verdict: "Verdict", claim: "Claim") -> str:
     decision = decide(verdict.findings, claim.scope)
     if verdict.effect is None or decision is None or len(verdict.findings) == 1:
         return ""
-    return f"; {decision.role}: {decision.finding.where}"
+    return f"; {decision.finding.where}"
 
 
 def _numbers(verdict: "Verdict") -> str:

@@ -6,12 +6,6 @@ from typing import Literal
 from tepui.cli.console import console
 from tepui.cli.values import Data, Text, Whole, Words
 
-EXAMPLES = (
-    "tepui corrupt --data Digits --out data/digits-c",
-    "tepui corrupt --data 'ImageFolder(path=photos)' --types fog snow",
-    "tepui corrupt --data TinyImageNet --strength tiny_imagenet",
-)
-
 
 def corrupt(
     *,
@@ -26,6 +20,12 @@ def corrupt(
     resume: bool = False,
 ) -> None:
     """Write corrupted copies of a data set.
+
+    Such as:
+
+        tepui corrupt --data Digits --out data/digits-c
+        tepui corrupt --data 'ImageFolder(path=photos)' --types fog snow
+        tepui corrupt --data TinyImageNet --strength tiny_imagenet
 
     Args:
         data: The data set; its test part is used.
@@ -45,7 +45,6 @@ def corrupt(
     """
     from rich.progress import Progress
 
-    from tepui.cli.datasets import part
     from tepui.cli.folders import folder_for, resumable
     from tepui.core.checks import require
     from tepui.core.replacing import check_writable
@@ -58,9 +57,12 @@ def corrupt(
         to_arrays,
         write_corrupted,
     )
+    from tepui.data.sources import part
 
     kinds = [
-        Text(kind, "function").read() if PATH.fullmatch(kind) else kind
+        Text(kind, "function", option="--types").read()
+        if PATH.fullmatch(kind)
+        else kind
         for kind in types or STANDARD
     ]
     taken = {each.__name__ for each in kinds if callable(each)} & {*CORRUPTIONS}

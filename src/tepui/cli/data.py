@@ -2,33 +2,34 @@
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tepui.cli.console import console, table
+from tepui.cli.settings import arguments_table, first_line
 from tepui.core.checks import one_of, require
 from tepui.core.names import PLACES, known
 
 if TYPE_CHECKING:
     from tepui.data.files.origins import Origin
 
-EXAMPLES = (
-    "tepui data",
-    "tepui data fetch CIFAR10",
-    "tepui data fetch SVHN --root /scratch/data",
-)
-
 
 def data(
-    action: Literal["list", "fetch"] = "list",
+    action: str = "list",
     name: str | None = None,
     /,
     *,
     root: Path | None = None,
 ) -> None:
-    """List data sets; fetch one.
+    """List data sets; explain or fetch one.
+
+    Such as:
+
+        tepui data
+        tepui data fetch CIFAR10
+        tepui data ImageFolder
 
     Args:
-        action: List all sets, or fetch one.
+        action: List all sets, fetch one, or the name of one, whose arguments it shows.
         name: Which one to fetch.
         root: The data folder; the one TEPUI_DATA names by default.
     """
@@ -36,9 +37,13 @@ def data(
     from tepui.data.files.origins import data_folder
 
     sets = in_files()
+    one_of("action", action, ["list", "fetch", *PLACES["data"]])
+    if action in PLACES["data"]:
+        console().print(arguments_table(known("data", action)))
+        return
     if action == "list":
         require(name is None, "action", "be fetch with a name", action)
-        rows = [(n, _about(s), *_presence(s.origin, root)) for n, s in sets.items()]
+        rows = [(n, first_line(s), *_presence(s.origin, root)) for n, s in sets.items()]
         others = sorted({*PLACES["data"]} - sets.keys())
         rows += [(other, *_by_signature(known("data", other))) for other in others]
         headings = ("name", "what", "present", "needs")
@@ -75,10 +80,6 @@ def _presence(origin: "Origin", root: Path | None) -> tuple[str, str]:
     return "no" if folder is None else str(folder), f"{fetched}{origin.by_hand}".strip()
 
 
-def _about(dataset: Any) -> str:
-    return str(dataset.__doc__).splitlines()[0].rstrip(".")
-
-
 def _by_signature(dataset: Any) -> tuple[str, str, str]:
     """Describe a data set that needs no folder of its own."""
     taken = inspect.signature(dataset).parameters
@@ -88,4 +89,4 @@ def _by_signature(dataset: Any) -> tuple[str, str, str]:
         typed += f"({', '.join(f'{name}=...' for name in needed)})"
     option = "--data" if "train" in taken else "--ood NAME="
     needs = f"{option} '{typed}'".replace("= '", "='")
-    return _about(dataset), "" if needed else "yes", needs
+    return first_line(dataset), "" if needed else "yes", needs

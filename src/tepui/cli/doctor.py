@@ -10,7 +10,6 @@ from pathlib import Path
 from tepui.cli.console import console, table
 from tepui.core.version import __version__
 
-EXAMPLES = ("tepui doctor", "tepui data", "tepui verify runs/sam")
 # Not read from the installed package, whose own list may be older than this code.
 EXTRAS = {
     "vision": ("timm", "huggingface_hub"),
@@ -27,7 +26,11 @@ EXTRAS = {
 def doctor() -> None:
     """Say what is installed, which extras work, and where data lie.
 
-    Nothing is downloaded or written.
+    Nothing is downloaded or written. Such as:
+
+        tepui doctor
+        tepui data
+        tepui verify runs/sam
     """
     extras = [(name, state_of(name, modules)) for name, modules in EXTRAS.items()]
     terminal = console()

@@ -5,32 +5,16 @@ Help, versions and mistakes are answered before torch is loaded.
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from types import ModuleType
+import sysconfig
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from tepui.cli import (
-    calibrate,
-    claims,
-    compare,
-    config,
-    corrupt,
-    data,
-    doctor,
-    evaluate,
-    export,
-    measure,
-    predict,
-    report,
-    reproduce,
-    settings,
-    sweep,
-    theory,
-    train,
-    verify,
-)
+from tepui.cli import config
 from tepui.cli.console import plain_warnings
+from tepui.cli.values import renamed
 from tepui.core.checks import require
 from tepui.core.place import place_of_environment
 from tepui.core.version import __version__
@@ -48,17 +32,11 @@ Own images: tepui train --data 'ImageFolder(path=FOLDER)'
 Own table:  tepui train --data 'Table(path=FILE.csv, target=COLUMN)'
 All commands: tepui --help. One of them: tepui train --help. This machine: tepui doctor
 """
-GROUPS: dict[str, tuple[ModuleType, ...]] = {
-    "Your data": (train, compare, calibrate, evaluate, predict, report, export),
-    "Look inside": (measure, verify, settings, doctor, data, corrupt, sweep),
-    "Research": (reproduce, claims, theory),
-}
-# Each module's function of its own name.
-COMMANDS: dict[str, Callable[..., None]] = {
-    name: getattr(module, name)
-    for modules in GROUPS.values()
-    for module in modules
-    for name in [module.__name__.rpartition(".")[2]]
+# Each command is the function of a module of its name, loaded when it is needed.
+GROUPS = {
+    "Your data": "train compare calibrate evaluate predict report export",
+    "Look inside": "measure verify settings doctor data corrupt sweep",
+    "Research": "reproduce claims theory",
 }
 # Commands whose work torchrun's processes share, and how others share theirs.
 OVER_RANKS = ("train", "compare", "evaluate")
@@ -67,6 +45,9 @@ INSTEAD = {
     "reproduce": " (--executor and --workers spread its work)",
     "sweep": " (--workers and --set executor spread its work)",
 }
+# Options whose arguments Python calls otherwise.
+OTHERWISE = {"seed": "--seeds", "factory": "--model"}
+LESS = "lower --set batch_size=N, or take smaller inputs or models"
 # Commands that go on where they were when they are typed again.
 GO_ON = ("reproduce", "sweep", "predict")
 
@@ -77,17 +58,17 @@ def build() -> App:
         name="tepui",
         help="Deep ensembles whose members are flat and different.",
         version=__version__,
+        version_format="plaintext",
         default_parameter=Parameter(negative=(), show_env_var=False),
         help_format="markdown",
         result_action="return_value",
         suppress_keyboard_interrupt=False,
         config=config.from_files,
     )
-    for number, (title, modules) in enumerate(GROUPS.items()):
+    for number, (title, names) in enumerate(GROUPS.items()):
         group = Group(title, sort_key=number)
-        for module in modules:
-            function = COMMANDS[module.__name__.rpartition(".")[2]]
-            app.command(function, group=group, help_epilogue=_examples(module))
+        for name in names.split():
+            app.command(f"tepui.cli.{name}:{name}", name=name, group=group)
     app.register_install_completion_command(group=Group("Completion", sort_key=9))
     return app
 
@@ -101,12 +82,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         _check_ranks(words[0])
         with plain_warnings():
-            build()(words, exit_on_error=False, print_error=False)
-    except (CycloptsError, ValueError, OSError, ImportError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and not _is_ours(error):
+            app = build()
+            if words[0] in app.help_flags:  # which says what each command is
+                [*map(app.__getitem__, app)]
+            app(words, exit_on_error=False, print_error=False)
+    except Exception as error:
+        if (said := _said(error, words[0])) is None:
             raise
-        said = _said(error) if isinstance(error, CycloptsError) else error
-        sys.stderr.write(f"{_speaker()}: {said}\n")
+        rank = os.environ.get("RANK", "0")
+        speaker = "tepui" if rank == "0" else f"tepui (rank {rank})"
+        sys.stderr.write(f"{speaker}: {said}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
         way = "; run the same command again to continue" if words[0] in GO_ON else ""
@@ -115,22 +100,42 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(130) from interrupt
 
 
-def _is_ours(error: RuntimeError) -> bool:
-    """Return whether an error is one of tepui's, which says all there is to say."""
-    return type(error).__module__.partition(".")[0] == "tepui"
+def _said(error: Exception, command: str) -> str | None:
+    """Return what a user did wrong, in words of what was typed; else nothing."""
+    said, cause = str(error).strip(), error.__cause__
+    # Python, numpy, and torch on a GPU name it; on a CPU it is a RuntimeError.
+    if "Memory" in type(error).__name__ or "allocate memory" in said:
+        return f"out of memory ({said.splitlines()[0] if said else 'no more'}); {LESS}"
+    if isinstance(error, CycloptsError):
+        where = " ".join(("tepui", *(error.command_chain or ())))
+        if isinstance(cause, ValueError) and error.argument and " must " in str(cause):
+            said = renamed(cause, str(cause).partition(" ")[0], error.argument.name)
+        return f"{said}\n{where} --help shows all options"
+    if place := _own_place(error):
+        return f"{place}: {type(error).__name__}: {said}"
+    ours = type(error).__module__.startswith("tepui.")
+    if not (ours or isinstance(error, ValueError | OSError | ImportError)):
+        return None
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.strerror}: {error.filename}"
+    argument, must, rest = said.partition(" must ")
+    app = build()
+    options = [] if command not in app else app[command].assemble_argument_collection()
+    named = (f"--{argument.replace('_', '-')}", OTHERWISE.get(argument))
+    option = next((each.name for each in options if each.name in named), argument)
+    return f"{option}{must}{rest}"
 
 
-def _said(error: CycloptsError) -> str:
-    """Return what was typed wrong, and where help is."""
-    chain = error.command_chain or ()
-    where = " ".join(("tepui", *chain))
-    said = str(error).strip()
-    return f"{said}\n{where} --help shows all options"
-
-
-def _examples(module: ModuleType) -> str:
-    lines = "\n".join(f"    {example}" for example in module.EXAMPLES)
-    return f"Examples:\n\n{lines}"
+def _own_place(error: Exception) -> str:
+    """Return where in the user's own code an error arose, if it did there."""
+    paths = sysconfig.get_paths()
+    installed = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    roots = [Path(__file__).parents[1], *(Path(root).resolve() for root in installed)]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        file = Path(frame.filename).resolve()
+        if file.exists() and not any(map(file.is_relative_to, roots)):
+            return f"{frame.filename}, line {frame.lineno}, in {frame.name}"
+    return ""
 
 
 def _check_ranks(name: str) -> None:
@@ -141,9 +146,3 @@ def _check_ranks(name: str) -> None:
         f"ranks); start tepui {name} once, without it{INSTEAD.get(name, '')}"
     )
     require(size == 1 or name in OVER_RANKS, "command", rule, name)
-
-
-def _speaker() -> str:
-    """Return who says something on standard error."""
-    rank = os.environ.get("RANK", "0")
-    return "tepui" if rank == "0" else f"tepui (rank {rank})"

@@ -9,12 +9,6 @@ from tepui.cli.console import console
 if TYPE_CHECKING:
     from tepui.studies.results import Record
 
-EXAMPLES = (
-    "tepui report runs/digits --open",
-    "tepui report runs/sam runs/flat --out runs/both",
-    "tepui report runs/digits results/small/sharpbalance/figure7",
-)
-
 
 def report(
     runs: list[Path],
@@ -26,6 +20,12 @@ def report(
     open: bool = False,
 ) -> None:
     """Write one page about any number of runs, and print their tables.
+
+    Such as:
+
+        tepui report runs/digits --open
+        tepui report runs/sam runs/flat --out runs/both
+        tepui report runs/digits results/small/sharpbalance/figure7
 
     Args:
         runs: Folders of comparisons, of evaluated runs, and of results of tepui

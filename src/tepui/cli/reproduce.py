@@ -5,11 +5,6 @@ from pathlib import Path
 from tepui.cli.console import console
 from tepui.cli.values import Executor, Size, Whole, Words
 
-EXAMPLES = (
-    "tepui reproduce --list",
-    "tepui reproduce sharpbalance/figure7a",
-    "tepui reproduce sed --size smoke --dry-run",
-)
 BRIEF = ("small", "smoke")  # sizes whose epochs take seconds
 CHECKPOINT_EVERY = 10  # epochs there; after each it took a twentieth of the time
 
@@ -33,6 +28,12 @@ def reproduce(
     device: str | None = None,
 ) -> None:
     """Make figures and tables of the papers, our numbers beside theirs.
+
+    Such as:
+
+        tepui reproduce --list
+        tepui reproduce sharpbalance/figure7a
+        tepui reproduce sed --size smoke --dry-run
 
     Args:
         items: Names such as sharpbalance/figure7, sharpbalance/figure7a for one panel,
@@ -78,8 +79,8 @@ def reproduce(
         return
     if not items:
         raise ValueError(
-            f"the name of a figure or table must be given, such as {EXAMPLES[1]}; "
-            "tepui reproduce --list shows all"
+            "the name of a figure or table must be given, such as "
+            "sharpbalance/figure7a; tepui reproduce --list shows all"
         )
     named = None if methods is None else tuple(methods)
     order = Order(size, (), epochs, ensembles, members, rho, named)

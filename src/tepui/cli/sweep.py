@@ -5,14 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from tepui.cli.console import console, table
-from tepui.cli.values import Data, Loss, Method, Model, Settings, Size, Whole, Words
+from tepui.cli.values import Learned, Loss, Method, Model, Settings, Size, Whole, Words
 from tepui.core.checks import require
 
-EXAMPLES = (
-    "tepui sweep --method SAM --data Digits --grid rho=0.05,0.1,0.2",
-    "tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4",
-    "tepui sweep --data 'ImageFolder(path=photos)' --grid lr=0.1,0.2 --dry-run",
-)
 FILES = ("sweep.json", "table.md")
 _WRITTEN = "be written NAME=VALUE,VALUE,…"
 
@@ -23,7 +18,7 @@ def sweep(
     *,
     grid: Words | None = None,
     size: Size | None = None,
-    data: Data | None = None,
+    data: Learned | None = None,
     model: Model | None = None,
     method: Method | None = None,
     members: Whole | None = None,
@@ -42,6 +37,12 @@ def sweep(
     Of a recipe, every method that has all names of the grid is trained at each
     combination; without one, --method on --data. What is trained already is not trained
     again. Test data are not read.
+
+    Such as:
+
+        tepui sweep --method SAM --data Digits --grid rho=0.05,0.1,0.2
+        tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4
+        tepui sweep --data 'ImageFolder(path=photos)' --grid lr=0.1,0.2 --dry-run
 
     Args:
         recipe: Name such as sharpbalance/figure7, or with one panel.

@@ -7,11 +7,6 @@ from tepui.cli.values import Whole
 
 # Below, terms of order 1/d² exceed the standard errors.
 FEW_COLUMNS = 100
-EXAMPLES = (
-    "tepui theory check",
-    "tepui theory check --n 3000 --d 150 --matrices 50",
-    "tepui theory check --subsets 5 --rho0 0.05 --seed 1",
-)
 HEADINGS = ("quantity", "relation")
 NUMBERS = (
     *("points", "largest deviation in SE", "at k", "eta", "rho"),
@@ -34,6 +29,12 @@ def theory(
     """Compare SharpBalance's theorems with simulations over a grid.
 
     Theory is corrected to order 1/d only, so d should be at least about 100.
+
+    Such as:
+
+        tepui theory check
+        tepui theory check --n 3000 --d 150 --matrices 50
+        tepui theory check --subsets 5 --rho0 0.05 --seed 1
 
     Args:
         task: check prints how far apart theory and simulation are.

@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 from torch.utils.data import Dataset
 
-from tepui.cli.datasets import part, validation_data
 from tepui.cli.members import Factory, extractor_and_head, fitted
 from tepui.cli.values import Text
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import SEED
 from tepui.data.loading import targets_of
+from tepui.data.sources import part, validation_data
 from tepui.losses import CrossEntropy, Loss
 from tepui.models.split import Frozen
 from tepui.tasks import Task, task_of

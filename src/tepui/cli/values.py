@@ -4,6 +4,7 @@ What a value stands for is built when a command asks for it, by :mod:`tepui.core
 """
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter, Token
@@ -13,6 +14,18 @@ from tepui.core.grammar import Call, Word, parsed
 from tepui.core.names import EXAMPLES, PLACES
 from tepui.core.spec import PATH
 
+# How data of one's own are written, by the end of their path.
+FORMS = {
+    "/": "ImageFolder(path={0})",
+    ".csv": "Table(path={0}, target=COLUMN)",
+    ".npz": "ArrayFile(path={0})",
+}
+Names = tuple[str, ...]
+# Data sets without a training part.
+UNTRAINED = (
+    *("GaussianNoise", "UniformNoise", "UnlabeledFolder"),
+    *("CIFAR10C", "CIFAR100C", "ImageNetC", "TinyImageNetC"),
+)
 TYPED = "cli"  # the source of what a person types, as cyclopts calls it
 
 
@@ -22,26 +35,36 @@ class Text(str):
     Attributes:
         kind: What it must be: a kind of :data:`tepui.core.names.PLACES`.
         typed: Whether a person typed it, who may name code of their own.
+        option: Where it was given, which its mistakes name.
     """
 
     kind: str
     typed: bool
+    option: str
 
-    def __new__(cls, text: str, kind: str, typed: bool = True) -> "Text":
+    def __new__(
+        cls, text: str, kind: str, typed: bool = True, option: str = ""
+    ) -> "Text":
         """Return a text that must be of a kind."""
         made = super().__new__(cls, text)
-        made.kind, made.typed = kind, typed
+        made.kind, made.typed, made.option = kind, typed, option or kind
         return made
 
-    def __getnewargs__(self) -> tuple[str, str, bool]:  # type: ignore[override]
+    def __getnewargs__(self) -> tuple[str, ...]:  # type: ignore[override]
         """Return what it is made of in another process."""
-        return str(self), self.kind, self.typed
+        return str(self), self.kind, self.typed, self.option  # type: ignore[return-value]
 
     def read(self) -> Any:
         """Return the value, or what makes it."""
         from tepui.core import spec
 
-        return spec.read(self, self.kind, own=self.typed)
+        try:
+            return spec.read(self, self.kind, own=self.typed)
+        except ValueError as error:
+            said = renamed(error, self.kind, self.option)
+            if said == str(error):
+                raise
+            raise ValueError(said) from error
 
     def is_known(self) -> bool:
         """Return whether it is a class of tepui's."""
@@ -53,7 +76,20 @@ class Text(str):
         return tree.name if isinstance(tree, Call) else str(tree)
 
 
-def checked(written: str, kind: str, *, typed: bool = True) -> Text:
+def renamed(error: BaseException, argument: str, option: str) -> str:
+    """Return what an error says of an argument, by the name of the option.
+
+    Example:
+        >>> renamed(ValueError("seed must be an integer"), "seed", "--seeds")
+        '--seeds must be an integer'
+    """
+    named, must, rest = str(error).partition(" must ")
+    return f"{option if named == argument else named}{must}{rest}"
+
+
+def checked(
+    said: str, kind: str, *, typed: bool = True, option: str = "", without: Names = ()
+) -> Text:
     """Return a text whose grammar is right, and whose name is known or a path.
 
     Example:
@@ -64,25 +100,34 @@ def checked(written: str, kind: str, *, typed: bool = True) -> Text:
         ValueError: method must be one of A2D, DeepEnsemble, DivDis, GSAM, SAM, SED, \
 SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
     """
-    text = Text(written, kind, typed)
+    text = Text(said, kind, typed, option)
     tree = parsed(text, kind, own=typed)
     if isinstance(tree, Word | Call):
         name = text.name()
+        if kind == "data" and name not in PLACES["data"] and Path(name).exists():
+            suffix = "/" if Path(name).is_dir() else Path(name).suffix
+            rule = f"be written {FORMS.get(suffix, EXAMPLES[kind]).format(name)}"
+            require(suffix not in FORMS, kind, rule, name)
         if not PATH.fullmatch(name):
             rule = f"be a path, such as {EXAMPLES.get(kind)}"
             require(kind in PLACES, kind, rule, name)
-            one_of(kind, name, PLACES[kind])
+            one_of(kind, name, [each for each in PLACES[kind] if each not in without])
         rule = "be typed on the command line, since it is code of your own"
         require(typed or name in PLACES.get(kind, ()), kind, rule, name)
     return text
 
 
-def _one(kind: str) -> Parameter:
+def _one(kind: str, without: Names = ()) -> Parameter:
     def convert(_: Any, tokens: Sequence[Token]) -> Any:
         (token,) = tokens
-        return checked(token.value, kind, typed=token.source == TYPED)
+        return _of_option(token, kind, without)
 
     return Parameter(converter=convert, n_tokens=1)
+
+
+def _of_option(token: Token, kind: str, without: Names = ()) -> Text:
+    how: Any = {"option": token.keyword or "", "without": without}
+    return checked(token.value, kind, typed=token.source == TYPED, **how)
 
 
 def _several(convert_one: Callable[[Token], Any]) -> Parameter:
@@ -93,10 +138,7 @@ def _several(convert_one: Callable[[Token], Any]) -> Parameter:
 
 
 def _list(kind: str) -> Parameter:
-    def convert(token: Token) -> Text:
-        return checked(token.value, kind, typed=token.source == TYPED)
-
-    return _several(convert)
+    return _several(lambda token: _of_option(token, kind))
 
 
 def _place(_: Any, tokens: Sequence[Token]) -> Any:
@@ -128,7 +170,7 @@ def _share(_: Any, tokens: Sequence[Token]) -> Any:
     try:
         return float(token.value)
     except ValueError:
-        return checked(token.value, "data", typed=token.source == TYPED)
+        return _of_option(token, "data")
 
 
 def _whole(_: Any, tokens: Sequence[Token]) -> Any:
@@ -141,6 +183,7 @@ def _whole(_: Any, tokens: Sequence[Token]) -> Any:
 
 
 Data = Annotated[Text, _one("data")]
+Learned = Annotated[Text, _one("data", UNTRAINED)]
 Model = Annotated[Text, _one("model")]
 Models = Annotated[list[Text], _list("model")]
 Method = Annotated[Text, _one("method")]

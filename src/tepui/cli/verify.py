@@ -12,15 +12,15 @@ from tepui.cli.data import in_files
 if TYPE_CHECKING:
     from tepui.studies.verifying import Finding
 
-EXAMPLES = (
-    "tepui verify runs/digits",
-    "tepui verify CIFAR10",
-    "tepui verify CIFAR10 --root /scratch/data",
-)
-
 
 def verify(path: str, /, *, root: Path | None = None) -> None:
     """Check that files hold what was written to them; exit code 1 if not.
+
+    Such as:
+
+        tepui verify runs/digits
+        tepui verify CIFAR10
+        tepui verify CIFAR10 --root /scratch/data
 
     Args:
         path: The folder of a run, a store, a comparison, a study or a data set, or one

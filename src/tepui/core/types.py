@@ -80,9 +80,9 @@ def fits(value: object, hint: Any) -> bool:
         >>> fits((0.1, 0.2), tuple[float, ...]), fits("ab", tuple[str, ...])
         (True, False)
     """
-    origin, inner = get_origin(hint), get_args(hint)
     if hint in NUMBERS:
         return NUMBERS[hint](value)
+    origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(fits(value, part) for part in inner)
     if origin is Literal:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.checks import different_names, have_values, require
+from tepui.core.checks import different_names, have_values, not_among, require
 from tepui.core.types import check_types
 
 Inputs = Tensor | Mapping[str, Tensor]
@@ -44,6 +44,30 @@ def to_tensor(argument: str, values: object) -> Tensor:
         raise ValueError(f"{argument} must {rule}, got {array.dtype.str}")
     tensor = torch.tensor(array.astype(array.dtype.newbyteorder("="), copy=False))
     return tensor.to(torch.get_default_dtype()) if array.dtype.kind == "f" else tensor
+
+
+def class_numbers(
+    targets: object, classes: tuple[str, ...]
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Return targets as a tensor, words as numbers of their classes, and the classes.
+
+    Example:
+        >>> class_numbers(["dog", "cat", "dog"], ())
+        (tensor([1, 0, 1]), ('cat', 'dog'))
+        >>> class_numbers(["dog"], ("bird", "dog"))
+        (tensor([1]), ('bird', 'dog'))
+    """
+    words = targets
+    if hasattr(targets, "__array__") and not isinstance(targets, Tensor):
+        array = np.asarray(targets)
+        words = array.tolist() if array.dtype.kind in "UO" else array
+    if not isinstance(words, list | tuple) or {*map(type, words)} != {str}:
+        return to_tensor("targets", words), classes
+    names = classes or tuple(sorted({*words}))
+    numbers = {name: number for number, name in enumerate(names)}
+    if unknown := sorted({*words} - {*names}):
+        raise ValueError(not_among("targets", unknown, names))
+    return torch.tensor([numbers[word] for word in words]), names
 
 
 class Division(NamedTuple):
@@ -260,7 +284,8 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
     """A map-style data set of ``(x, y)`` held in tensors.
 
     Arrays of numpy and lists of numbers become tensors, floats as torch has them by
-    default.
+    default. Targets in words become numbers of ``classes``, by default of the words in
+    alphabetical order.
 
     Attributes:
         inputs: Samples along the first axis: a tensor or a mapping of tensors. Images
@@ -279,7 +304,8 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        given, targets = self.inputs, to_tensor("targets", self.targets)
+        given = self.inputs
+        targets, classes = class_numbers(self.targets, self.classes)
         inputs: Inputs
         if isinstance(given, Mapping):
             inputs = {n: to_tensor(f"inputs[{n!r}]", part) for n, part in given.items()}
@@ -295,6 +321,7 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
         require(len(targets) > 0, "dataset", "hold at least one sample", 0)
         check_types(type(self), {"normalize": self.normalize, "classes": self.classes})
         different_names("classes", self.classes)
+        object.__setattr__(self, "classes", classes)
         object.__setattr__(self, "inputs", inputs)
         object.__setattr__(self, "targets", targets)
 

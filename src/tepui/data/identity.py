@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
 from typing import Any
 
 import torch
@@ -12,7 +11,7 @@ from torch.utils.data import Dataset
 from tepui.core.evenly_spaced import evenly_spaced
 from tepui.core.spec import digest, document
 from tepui.core.storage import raw_bytes
-from tepui.data.arrays import Inputs, map_inputs
+from tepui.data.arrays import Inputs
 from tepui.data.loading import as_arrays, at_rows, length
 from tepui.data.stored import StoredData
 
@@ -62,10 +61,16 @@ def fingerprint(dataset: Dataset[Any]) -> tuple[str, ...]:
     """
     rows = evenly_spaced(length(dataset), SAMPLES)
     (batch,) = at_rows(dataset, [rows], device=torch.device("cpu"))
-    return tuple(
-        samples_hash(map_inputs(itemgetter(n), batch.inputs), target)[:16]
-        for n, target in enumerate(batch.targets)
-    )
+    inputs = batch.inputs
+    named = {"": inputs} if isinstance(inputs, Tensor) else inputs
+    found = [hashlib.sha256() for _ in rows]
+    for name, tensor in {**named, "targets": batch.targets}.items():
+        about = f"{name} {tensor.dtype} {tuple(tensor.shape[1:])}".encode()
+        values = raw_bytes(tensor).numpy().reshape(len(rows), -1)
+        for one, bits in zip(found, values, strict=True):
+            one.update(about)
+            one.update(bits.data)
+    return tuple(one.hexdigest()[:16] for one in found)
 
 
 def same_data(first: Sequence[str], second: Sequence[str]) -> bool:

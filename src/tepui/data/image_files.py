@@ -309,6 +309,17 @@ def decode_all(
     return images
 
 
+def files_at(place: Path) -> list[Path]:
+    """Return an image, or the images in a folder."""
+    if place.is_dir():
+        files = images_in(place)
+        require(len(files) > 0, str(place), "hold images", "none")
+        return files
+    if not place.is_file():
+        raise FileNotFoundError(f"no image or folder of images {place}")
+    return [place]
+
+
 def images_in(folder: Path) -> list[Path]:
     """Return the images in a folder and all below it, in the order of their names.
 
@@ -342,7 +353,9 @@ def class_folders(folder: Path) -> list[Path]:
         raise FileNotFoundError(f"{folder} must be a folder with one folder per class")
     visible = (path for path in folder.iterdir() if not path.name.startswith("."))
     folders = sorted(path for path in visible if path.is_dir())
-    require(len(folders) > 0, str(folder), "hold one folder per class", "none")
+    got = "none" if folders or not images_in(folder) else "images without one"
+    rule = f"hold one folder per class ({folder.name}/cat, {folder.name}/dog)"
+    require(len(folders) > 0, str(folder), rule, got)
     return folders
 
 

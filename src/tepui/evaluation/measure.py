@@ -16,7 +16,7 @@ from tepui.core.types import check_types
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import Loss, cross_entropy
 from tepui.sharpness import Measurement, fisher_rao, relative_flatness, worst_case
-from tepui.sharpness.selection import Data
+from tepui.sharpness.measurement import Data
 from tepui.tasks import Task, task_of
 
 Measure = Callable[..., Measurement | tuple[Measurement, ...]]

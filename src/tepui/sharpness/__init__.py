@@ -5,26 +5,20 @@ Measures of a model take ``(model, dataset, *, loss=cross_entropy, ...)`` and re
 model unchanged, and raise a ``ValueError`` that names argument, rule and value.
 """
 
-from tepui.sharpness.average_case import average_case
 from tepui.sharpness.cka import cka, linear_cka, pairwise_cka
 from tepui.sharpness.fisher import fisher_trace, sample_fisher_trace
 from tepui.sharpness.fisher_rao import fisher_rao
-from tepui.sharpness.hessian_eigenvalues import hessian_eigenvalues
-from tepui.sharpness.hessian_trace import hessian_trace
-from tepui.sharpness.input_curvature import (
-    input_curvature,
-    sample_input_curvature,
-)
-from tepui.sharpness.measurement import Measurement, mean_of
+from tepui.sharpness.hessian import hessian_eigenvalues, hessian_trace
+from tepui.sharpness.input_curvature import input_curvature, sample_input_curvature
+from tepui.sharpness.measurement import Measurement, Selection, mean_of, select
 from tepui.sharpness.ntk_logdet import ntk_logdet
 from tepui.sharpness.per_sample import (
     sample_hessian_trace,
     sample_sam_gap,
     sample_worst_case_gap,
 )
+from tepui.sharpness.random_rises import average_case, sam_sharpness
 from tepui.sharpness.relative_flatness import relative_flatness
-from tepui.sharpness.sam_sharpness import sam_sharpness
-from tepui.sharpness.selection import Selection, select
 from tepui.sharpness.weights import WeightVector
 from tepui.sharpness.worst_case import worst_case
 

@@ -19,13 +19,12 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
-from tepui.sharpness.last_layer import features_and_logits
-from tepui.sharpness.measurement import Measurement, mean_of
-from tepui.sharpness.selection import Data, select
+from tepui.sharpness.measurement import Data, Measurement, mean_of, select
+from tepui.sharpness.relative_flatness import features_and_logits
 
 Representation = Literal["features", "logits"]
 
@@ -87,7 +86,6 @@ def pairwise_cka(
         Shape ``(models, models)``, symmetric, float64, on the CPU.
     """
     check_types(pairwise_cka, locals())
-    one_of("representation", representation, get_args(Representation))
     require(len(models) > 1, "models", "be at least two", len(models))
     features = []
     state = None if generator is None else generator.get_state()
@@ -137,16 +135,7 @@ def cka(
         >>> round(cka(models, data).value, 6)  # the same inputs are the features
         1.0
     """
-    check_types(cka, locals())
-    alignment = pairwise_cka(
-        models,
-        dataset,
-        loss=loss,
-        representation=representation,
-        num_samples=num_samples,
-        batch_size=batch_size,
-        generator=generator,
-    )
+    alignment = pairwise_cka(**locals())
     rows, columns = torch.triu_indices(len(models), len(models), offset=1)
     about = {"measure": "cka", "representation": representation, "models": len(models)}
     return mean_of(alignment[rows, columns], about, "pair")

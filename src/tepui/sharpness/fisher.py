@@ -25,9 +25,8 @@ from tepui.data.arrays import Batch
 from tepui.data.loading import in_order
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import device_of, undisturbed
-from tepui.sharpness.measurement import Measurement, mean_of
+from tepui.sharpness.measurement import Data, Measurement, mean_of, select
 from tepui.sharpness.recorder import Recorder
-from tepui.sharpness.selection import Data, select
 
 
 def sample_fisher_trace(

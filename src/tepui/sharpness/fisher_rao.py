@@ -26,19 +26,18 @@ References:
 """
 
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.data.arrays import Batch
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import forward, undisturbed
-from tepui.sharpness.measurement import Measurement, mean_of
-from tepui.sharpness.selection import Data, name_of, select
+from tepui.sharpness.measurement import Data, Measurement, mean_of, name_of, select
 from tepui.sharpness.weights import WeightVector, along
 
 Form = Literal["analytic", "direct"]
@@ -91,8 +90,6 @@ def fisher_rao(
         True
     """
     check_types(fisher_rao, locals())
-    one_of("method", method, get_args(Form))
-    one_of("labels", labels, get_args(Labels))
     factor = depth_of(model) if depth == "auto" else depth
     require(factor > 0, "depth", "be positive, or 'auto'", depth)
     rule = "be 1 for method='direct', which needs no factor"
@@ -118,11 +115,7 @@ def fisher_rao(
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.cat([squares(batch) for batch in batches])
     settings = batches.settings(
-        "fisher_rao",
-        method=method,
-        labels=labels,
-        depth=factor,
-        squared=squared,
+        "fisher_rao", method=method, labels=labels, depth=factor, squared=squared
     )
     square = mean_of(values, settings)
     return square if squared else _root(square)

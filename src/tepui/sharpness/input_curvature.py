@@ -20,9 +20,14 @@ from tepui.core.types import check_types
 from tepui.data.arrays import Batch, Inputs
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import as_taken, forward, undisturbed
-from tepui.sharpness.measurement import Measurement, crossed_mean_of
-from tepui.sharpness.noise import signs_like, stream_or_default
-from tepui.sharpness.selection import Data, Selection, select
+from tepui.sharpness.measurement import (
+    Data,
+    Measurement,
+    Selection,
+    crossed_mean_of,
+    select,
+)
+from tepui.sharpness.weights import signs_like, stream_or_default
 
 
 def input_curvature(

@@ -13,6 +13,14 @@ linear layer on the patches of its input; a transposed one is the same with inpu
 output gradients in each other's place. A bilinear layer adds a third Gram matrix, of
 its second input.
 
+In a table whose rows are looked up by index, a sample's gradient of a row is the sum of
+the output gradients :math:`g_t` at the positions :math:`t` that look it up, so that
+
+.. math:: \lVert \nabla W \rVert^2 = \sum_{t, t'} [i_t = i_{t'}] \; g_t^\top g_{t'}.
+
+A bag adds its rows up with coefficients :math:`c_t`, so that :math:`g_t = c_t g`; the
+largest value of a column takes all of the column's gradient where a bag keeps maxima.
+
 References:
     Goodfellow, Efficient Per-Example Gradient Computations, 2015. Rochette et al.,
     Efficient Per-Example Gradient Computations in Convolutional Neural Networks, 2019.
@@ -27,14 +35,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
-from tepui.sharpness.lookups import (
-    bag_gradient,
-    bag_norms,
-    embedding_gradient,
-    embedding_norms,
-    wide,
-)
 
 # For so few, as in the check of a new model, no kernel is worth its compiling.
 FEW_SAMPLES = 2
@@ -64,7 +64,8 @@ def has_rule(module: nn.Module) -> bool:
 
 def misfit(module: nn.Module, inputs: tuple[Any, ...], samples: int) -> str | None:
     """Return why a call does not show the samples one by one, None where it does."""
-    if type(module) is nn.EmbeddingBag and (inputs[0].ndim == 1 or _offsets(inputs)):
+    bag, further = type(module) is nn.EmbeddingBag, inputs[1:2]
+    if bag and (inputs[0].ndim == 1 or any(part is not None for part in further)):
         return "is called with offsets"
     for tensor in inputs[: 2 if type(module) is nn.Bilinear else 1]:
         if tensor.ndim < _fewest_axes(module) or len(tensor) != samples:
@@ -139,10 +140,6 @@ def _fewest_axes(module: Any) -> int:
     return 1 if type(module) is nn.Embedding else 2
 
 
-def _offsets(inputs: tuple[Any, ...]) -> bool:
-    return len(inputs) > 1 and inputs[1] is not None
-
-
 def _bag_weights(inputs: tuple[Any, ...]) -> Tensor | None:
     return inputs[2] if len(inputs) > 2 else None
 
@@ -192,7 +189,8 @@ def _weight_norm(
     rows = inputs if type(module) in TRANSPOSED else grads
     positions = rows[0].numel() // len(module.weight)
     columns = module.weight[0].numel()
-    elements = max(positions, len(module.weight)) * columns * _groups(module)
+    elements = max(positions, len(module.weight)) * columns
+    elements *= getattr(module, "groups", 1)
     size = max(1, WORKING_ELEMENTS // elements)
     norms = [
         _product_norm(*_matrices(module, some, part))
@@ -215,10 +213,6 @@ def _kernels() -> Any:
     if find_spec("triton") is None:
         return None
     return import_module("tepui.sharpness.fused")
-
-
-def _groups(module: Any) -> int:
-    return 1 if type(module) is nn.Linear else int(module.groups)
 
 
 def _matrices(
@@ -280,7 +274,8 @@ def _product_norm(left: Tensor, right: Tensor) -> Tensor:
     if positions == 1:
         lengths = wide(left).square().sum((2, 3)) * wide(right).square().sum((2, 3))
         return lengths.sum(1)
-    if _gram_is_cheaper(out, positions, inner):
+    # Two Gram matrices where they cost less than the product.
+    if positions * (out + inner) < out * inner:
         first = torch.matmul(left.transpose(2, 3), left)
         second = torch.matmul(right, right.transpose(2, 3))
         return (wide(first) * wide(second)).flatten(1).sum(1)
@@ -290,11 +285,6 @@ def _product_norm(left: Tensor, right: Tensor) -> Tensor:
 def _masked_norm(module: Any, inputs: Tensor, grads: Tensor, mask: Tensor) -> Tensor:
     weight = _linear_gradients(module, inputs, grads)["weight"]
     return (weight * mask).square().flatten(1).sum(1)
-
-
-def _gram_is_cheaper(out: int, positions: int, columns: int) -> bool:
-    """Whether two Gram matrices cost less than the ``out`` by ``columns`` product."""
-    return positions * (out + columns) < out * columns
 
 
 def _scale_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:
@@ -333,3 +323,96 @@ def _slope_gradient(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
     if len(module.weight) == 1:
         return scaled.flatten(1).sum(1, keepdim=True)
     return scaled if scaled.ndim == 2 else scaled.flatten(2).sum(2)
+
+
+def embedding_norms(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
+    """Return squared gradient norms of an embedding, by pairs that share a row."""
+    index = _by_position(inputs)
+    rows = _row_gradients(module, index, grads)
+    products: Tensor = torch.matmul(rows, rows.transpose(1, 2)) * _same_row(index)
+    return products.flatten(1).sum(1)
+
+
+def embedding_gradient(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
+    """Return each sample's gradient of an embedding's weight."""
+    index = _by_position(inputs)
+    return _scattered(module, index, _row_gradients(module, index, grads))
+
+
+def bag_norms(
+    module: Any, inputs: Tensor, grads: Tensor, weights: Tensor | None
+) -> Tensor:
+    """Return squared gradient norms of a bag, whose rows share one output gradient."""
+    index, lengths = inputs.long(), wide(grads).square().sum(1)
+    if module.mode == "max":
+        return lengths * _kept(module, index).any(1)
+    shares = _coefficients(module, index, weights, lengths.dtype)
+    pairs = shares[:, :, None] * shares[:, None, :] * _same_row(index)
+    return lengths * pairs.flatten(1).sum(1)
+
+
+def bag_gradient(
+    module: Any, inputs: Tensor, grads: Tensor, weights: Tensor | None
+) -> Tensor:
+    """Return each sample's gradient of a bag's weight."""
+    index, grads = inputs.long(), wide(grads)
+    if module.mode == "max":
+        return _gradient_of_maxima(module, index, grads)
+    shares = _coefficients(module, index, weights, grads.dtype)
+    return _scattered(module, index, shares[:, :, None] * grads[:, None, :])
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """Return a tensor in float64 as it is, any other in float32."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def _by_position(index: Tensor) -> Tensor:
+    """Return indices of any shape as ``(samples, positions)``, of a type to scatter."""
+    return index.reshape(len(index), -1).long()
+
+
+def _row_gradients(module: Any, index: Tensor, grads: Tensor) -> Tensor:
+    """Return what each position adds to its row's gradient."""
+    rows = wide(grads).reshape(*index.shape, -1)
+    if module.scale_grad_by_freq:
+        rows = rows / _same_row(index).sum(2)[:, :, None]
+    return (
+        rows if module.padding_idx is None else rows * _kept(module, index)[..., None]
+    )
+
+
+def _coefficients(
+    module: Any, index: Tensor, weights: Tensor | None, dtype: torch.dtype
+) -> Tensor:
+    """Return by how much each position of a bag counts."""
+    kept = _kept(module, index).to(dtype)
+    if module.mode == "mean":
+        return kept / kept.sum(1, keepdim=True).clamp(min=1)
+    return kept if weights is None else kept * weights
+
+
+def _kept(module: Any, index: Tensor) -> Tensor:
+    """Return where a row other than the padding row is looked up."""
+    if module.padding_idx is None:
+        return torch.ones_like(index, dtype=torch.bool)
+    kept: Tensor = index != module.padding_idx
+    return kept
+
+
+def _same_row(index: Tensor) -> Tensor:
+    return index[:, :, None] == index[:, None, :]
+
+
+def _scattered(module: Any, index: Tensor, rows: Tensor) -> Tensor:
+    gradient = rows.new_zeros(len(rows), *module.weight.shape)
+    return gradient.scatter_add_(1, index[:, :, None].expand_as(rows), rows)
+
+
+def _gradient_of_maxima(module: Any, index: Tensor, grads: Tensor) -> Tensor:
+    kept = _kept(module, index)
+    values = module.weight.detach()[index].masked_fill(~kept[:, :, None], -torch.inf)
+    chosen = index.gather(1, values.argmax(1))
+    gradient = grads.new_zeros(len(grads), *module.weight.shape)
+    alive = grads * kept.any(1, keepdim=True)
+    return gradient.scatter_(1, chosen[:, None, :], alive[:, None, :])

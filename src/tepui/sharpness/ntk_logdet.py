@@ -23,8 +23,7 @@ from tepui.core.types import check_types
 from tepui.data.arrays import Batch, Inputs
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import one_sample, undisturbed
-from tepui.sharpness.measurement import Measurement, mean_of
-from tepui.sharpness.selection import Data, select
+from tepui.sharpness.measurement import Data, Measurement, mean_of, select
 from tepui.sharpness.weights import Masks, WeightVector
 
 

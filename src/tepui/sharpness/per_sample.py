@@ -36,12 +36,13 @@ from tepui.modules.running import (
     undisturbed,
 )
 from tepui.optim import sam_perturbation
-from tepui.sharpness.noise import stream_or_default
-from tepui.sharpness.selection import select
+from tepui.sharpness.measurement import select
 from tepui.sharpness.weights import (
     Parameters,
     curvature_along,
     losses_at,
+    signs_like,
+    stream_or_default,
     trainable,
 )
 
@@ -169,13 +170,8 @@ def sample_hessian_trace(
     check_types(sample_hessian_trace, locals())
     require(num_probes > 0, "num_probes", "be positive", num_probes)
     alive, stream = _masked_by(model), stream_or_default(generator)
-
-    def signs(parameter: Tensor) -> Tensor:
-        drawn = torch.randint(2, parameter.shape, generator=stream)
-        return (2.0 * drawn - 1).to(parameter)
-
     vectors = [
-        alive({name: signs(p) for name, p in trainable(model).items()})
+        alive({name: signs_like(p, stream) for name, p in trainable(model).items()})
         for _ in range(num_probes)
     ]
 

@@ -16,7 +16,7 @@ What later batches reveal is added, and the batch is scored again.
 import inspect
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -30,7 +30,6 @@ from tepui.data.arrays import Batch
 from tepui.losses import Loss
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import blocks, forward
-from tepui.sharpness.fallback import sentence
 from tepui.sharpness.layers import gradients, has_rule, misfit, squared_norms
 from tepui.sharpness.whole_gradients import (
     layer_by_layer,
@@ -118,15 +117,17 @@ class Recorder:
         if not new:
             return
         self.told.update(new)
-        reasons = {name: self.hidden[name] for name in new}
+        reasons = _listed(self.model, {name: self.hidden[name] for name in new})
         hidden = [self.trainable[name] for name in self.hidden]
-        message = sentence(
-            self.model,
-            reasons,
-            samples=samples,
-            at_a_time=1 if self.one_by_one else samples_at_a_time(hidden),
-            elements=sum(parameter.numel() for parameter in hidden),
-            layers_too=len(self.hidden) < len(self.trainable),
+        at_a_time = 1 if self.one_by_one else samples_at_a_time(hidden)
+        elements = sum(parameter.numel() for parameter in hidden)
+        passes = -(-samples // at_a_time) + (len(self.hidden) < len(self.trainable))
+        message = (
+            f"{reasons}: the Fisher trace of {type(self.model).__name__} takes "
+            f"{passes:,} forward and backward passes for a batch of {samples:,} where "
+            f"layers alone take 1, as the gradient of {elements:,} parameters is "
+            f"formed for every sample, {min(at_a_time, samples):,} at a time; the "
+            "values are as exact"
         )
         log.warning(message)
         warn(message)
@@ -141,7 +142,7 @@ class Recorder:
         passes = -(-len(few.targets) // samples_at_a_time(self.trainable.values()))
         self.one_by_one = self.calls_of_model - calls > passes
         flipped = {name: norms.flip(0) for name, norms in plain.items()}
-        both = ((few, plain), (_flipped(few), flipped))
+        both = ((few, plain), (few.mapped(lambda part: part.flip(0)), flipped))
         try:
             while any(self._exposed(batch, expected) for batch, expected in both):
                 continue
@@ -315,15 +316,6 @@ def _probe(outputs: Tensor, weights: Tensor) -> Tensor:
     return weights.to(outputs.dtype) * (outputs.flatten(1) @ slopes.to(outputs.dtype))
 
 
-def _flipped(batch: Batch) -> Batch:
-    inputs = batch.inputs
-    if isinstance(inputs, Tensor):
-        turned: Any = inputs.flip(0)
-    else:
-        turned = {name: value.flip(0) for name, value in inputs.items()}
-    return Batch(turned, batch.targets.flip(0), batch.index.flip(0))
-
-
 def _close(
     found: Tensor, expected: Tensor, relative: float, absolute: Tensor | float = 0.0
 ) -> bool:
@@ -363,3 +355,22 @@ def _frozen(parameters: Iterable[Tensor]) -> Iterator[None]:
     finally:
         for parameter in held:
             parameter.requires_grad_(True)
+
+
+# Modules named in one sentence.
+NAMED = 4
+
+
+def _listed(model: nn.Module, reasons: Mapping[str, str]) -> str:
+    """Return the modules that parameters belong to, each with its reason."""
+    by_owner: dict[str, str] = {}
+    for name, reason in reasons.items():
+        owner, _, leaf = name.rpartition(".")
+        kind = type(model.get_submodule(owner)).__name__
+        label = f"{owner or 'the model'} ({kind})"
+        if not owner and any(True for _ in model.children()):
+            label = f"{leaf} (of {kind} itself)"
+        by_owner.setdefault(label, reason)
+    told = [f"{owner} {reason}" for owner, reason in by_owner.items()]
+    more = [f"{len(told) - NAMED} more"] if len(told) > NAMED else []
+    return ", ".join(told[:NAMED] + more)

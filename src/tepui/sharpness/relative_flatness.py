@@ -28,21 +28,21 @@ References:
 """
 
 import math
-from collections.abc import Iterable
-from typing import Literal, get_args
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.func import hessian
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.types import check_types
+from tepui.data.arrays import Inputs
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.modules.last_linear import classifier_of
-from tepui.modules.running import undisturbed
-from tepui.sharpness.last_layer import features_and_logits
-from tepui.sharpness.measurement import Measurement, mean_of
-from tepui.sharpness.selection import Data, name_of, select
+from tepui.modules.running import forward, undisturbed
+from tepui.sharpness.measurement import Data, Measurement, mean_of, name_of, select
 
 Form = Literal["closed_form", "hessian"]
 Reduction = Literal["mean", "sum_batches"]
@@ -97,8 +97,6 @@ def relative_flatness(
         0.0
     """
     check_types(relative_flatness, locals())
-    one_of("method", method, get_args(Form))
-    one_of("reduction", reduction, get_args(Reduction))
     require(weight_decay >= 0, "weight_decay", "be non-negative", weight_decay)
     classifies = loss is cross_entropy or isinstance(loss, CrossEntropy)
     rule = "be cross-entropy for the closed form (method='hessian' takes any)"
@@ -135,11 +133,7 @@ def relative_flatness(
 
 
 def _parts(
-    passed: Iterable[Passed],
-    layer: nn.Linear,
-    spread: Tensor,
-    loss: Loss,
-    method: Form,
+    passed: Iterable[Passed], layer: nn.Linear, spread: Tensor, loss: Loss, method: Form
 ) -> list[Tensor]:
     """Return one value per sample, batch by batch."""
     weight = layer.weight.detach() * spread
@@ -214,3 +208,31 @@ def _by_hessian(
     H = hessian(lambda w: loss(features @ w.T + shift, targets).mean())(weight)
     value = torch.einsum("si,ti,sjtj->", weight, weight, H)
     return value.expand(len(targets))
+
+
+@contextmanager
+def features_and_logits(
+    model: nn.Module,
+) -> Iterator[Callable[[Inputs], tuple[Tensor, Tensor]]]:
+    """Give a function that returns the last layer's inputs and outputs."""
+    layer = classifier_of(model)
+    seen: list[tuple[Tensor, Tensor]] = []
+
+    def note(_layer: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> None:
+        seen.append((arguments[0], output))
+
+    def pass_through(inputs: Inputs) -> tuple[Tensor, Tensor]:
+        seen.clear()
+        with torch.no_grad():
+            outputs = forward(model, inputs)
+        shapes = [tuple(output.shape) for _, output in seen]
+        once = shapes == [tuple(outputs.shape)] and outputs.ndim == 2
+        rule = "end in one use of its last linear layer, on (samples, features)"
+        require(once, "model", rule, shapes)
+        return seen[0]
+
+    handle = layer.register_forward_hook(note)
+    try:
+        yield pass_through
+    finally:
+        handle.remove()

@@ -1,6 +1,9 @@
-"""A model's losses as a function of its weights, which themselves stay as they are."""
+"""A model's losses as a function of its weights, which themselves stay as they are.
 
-from collections.abc import Callable, Mapping
+What random vectors do to the loss follows: rises along offsets, and curvatures.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -12,10 +15,12 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from tepui.core import foreach
 from tepui.core.checks import require
+from tepui.core.seeding import generator as seeded_generator
 from tepui.data.arrays import Batch
 from tepui.losses import Loss
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import as_taken, forward
+from tepui.sharpness.measurement import Selection
 
 Parameters = dict[str, Tensor]
 Masks = Mapping[str, Tensor]
@@ -216,13 +221,59 @@ class WeightVector:
         require(not unknown, "masks", "name trainable parameters", unknown)
         free = []
         for name, value in self._values.items():
-            mask = self._masks.get(name)
-            if mask is None:
-                free.append(torch.ones_like(value, dtype=torch.bool).flatten())
-                continue
+            mask = self._masks.get(name, torch.ones_like(value, dtype=torch.bool))
             fits = mask.shape == value.shape and mask.dtype == torch.bool
             rule = f"be boolean of shape {tuple(value.shape)}"
             actual = f"{mask.dtype} of shape {tuple(mask.shape)}"
             require(fits, f"masks[{name!r}]", rule, actual)
             free.append(mask.flatten().to(value.device))
         return far * torch.cat(free)
+
+
+def rises(
+    weights: WeightVector, batches: Selection, offsets: Iterable[Tensor]
+) -> Tensor:
+    """Return every sample's rise in loss after every offset, one pass for each."""
+
+    def losses(vector: Tensor) -> Tensor:
+        return torch.cat([weights.losses(vector, batch) for batch in batches])
+
+    with torch.no_grad():
+        start = losses(weights.vector)
+        return torch.stack([losses(weights.vector + o) - start for o in offsets])
+
+
+def curvatures_along(weights: WeightVector, batches: Selection, way: Tensor) -> Tensor:
+    """Return the second derivative of every sample's loss along a vector."""
+    parts = [
+        curvature_along(weights.losses_on(batch), weights.vector, way)
+        for batch in batches
+    ]
+    return torch.cat(parts)
+
+
+def stream_or_default(generator: torch.Generator | None) -> torch.Generator:
+    """Return a generator, by default one that draws the same at every call."""
+    return seeded_generator("noise") if generator is None else generator
+
+
+def normal_like(vector: Tensor, generator: torch.Generator) -> Tensor:
+    """Return a standard normal vector, drawn on the generator's device."""
+    drawn = torch.randn(
+        vector.shape, generator=generator, device=generator.device, dtype=vector.dtype
+    )
+    return drawn.to(vector.device)
+
+
+def uniform_like(vector: Tensor, generator: torch.Generator) -> Tensor:
+    """Return a vector uniform in (-1, 1), drawn on the generator's device."""
+    drawn = torch.rand(
+        vector.shape, generator=generator, device=generator.device, dtype=vector.dtype
+    )
+    return 2 * drawn.to(vector.device) - 1
+
+
+def signs_like(vector: Tensor, generator: torch.Generator) -> Tensor:
+    """Return a vector of random signs, drawn on the generator's device."""
+    drawn = torch.randint(2, vector.shape, generator=generator, device=generator.device)
+    return (2 * drawn - 1).to(vector)

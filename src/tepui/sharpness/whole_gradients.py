@@ -6,7 +6,7 @@ it cannot.
 """
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from tepui.data.arrays import Batch, Inputs
+from tepui.data.arrays import Batch, Inputs, map_inputs
 from tepui.losses import Loss
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import as_taken, blocks, forward, one_sample, over_samples
@@ -103,8 +103,7 @@ def _gradients_by_autograd(
     leaves = {name: value.detach().requires_grad_() for name, value in inner.items()}
     rows = []
     for sample in blocks(batch, 1):
-        inputs = sample.inputs
-        alone = inputs[0] if isinstance(inputs, Tensor) else _first(inputs)
+        alone = map_inputs(lambda part: part[0], sample.inputs)
         with torch.enable_grad():
             value = sample_loss(leaves, alone, sample.targets[0])
         grads = torch.autograd.grad(
@@ -113,10 +112,6 @@ def _gradients_by_autograd(
         rows.append(grads)
     columns = zip(*rows, strict=True)
     return {name: torch.stack(c) for name, c in zip(leaves, columns, strict=True)}
-
-
-def _first(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: value[0] for name, value in inputs.items()}
 
 
 @contextmanager

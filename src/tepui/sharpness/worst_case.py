@@ -12,34 +12,45 @@ maximum of each small batch is sought by APGD (:mod:`tepui.sharpness.apgd`).
 The variable is :math:`u` with :math:`e = T u`, so that the neighborhood is a ball or a
 cube, the projection is exact, and weights that are zero stay zero.
 ``ascent="released"`` is the ascent of the published code instead
-(:mod:`tepui.sharpness.released_ascent`), which finds less.
+(:func:`tepui.sharpness.apgd.released_ascent`), which finds less.
 
 Differs from the released code, in either form: zero weights do not make the projection
 fail silently, and on a GPU the ascent of a batch is one captured graph.
+
+Small batches leave most of a GPU idle while the host launches hundreds of kernels for
+every pass. A function that reads nothing back can be captured once and replayed for
+every further batch of the same shape: the host then only copies the batch into the
+graph's inputs. Several captures, each on its own stream, run in parallel.
 
 References:
     Kwon et al., ASAM, ICML 2021. Andriushchenko et al., A Modern Look at the
     Relationship between Sharpness and Generalization, ICML 2023.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.types import check_types
+from tepui.core.warning import warn
 from tepui.data.arrays import Batch
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
-from tepui.sharpness.apgd import Norm
+from tepui.sharpness.apgd import Norm, released_ascent
 from tepui.sharpness.apgd import ascent as exact_ascent
-from tepui.sharpness.measurement import Measurement, mean_of
-from tepui.sharpness.released_ascent import released_ascent
-from tepui.sharpness.replay import over_batches
-from tepui.sharpness.selection import Data, select
+from tepui.sharpness.measurement import (
+    Data,
+    Measurement,
+    Selection,
+    mean_of,
+    radii_of,
+    select,
+)
 from tepui.sharpness.weights import Masks, WeightVector
 
 Ascent = Literal["exact", "released"]
@@ -109,8 +120,8 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
         5.0
     """
     check_types(worst_case, locals())
-    radii = list(rho) if isinstance(rho, Sequence) else [rho]
-    _check(radii, norm, num_steps, ascent)
+    radii = radii_of(rho)
+    require(num_steps > 0, "num_steps", "be positive", num_steps)
     batches = select(
         model, dataset, loss, batch_size, num_samples, generator, mixed=True
     )
@@ -146,11 +157,98 @@ def worst_case(  # type: ignore[misc]  # the overloads leave other options open
     return several if isinstance(rho, Sequence) else several[0]
 
 
-def _check(radii: list[float], norm: str, num_steps: int, ascent: str) -> None:
-    require(len(radii) > 0, "rho", "be a number, or several", radii)
-    for radius in radii:
-        fits = 0 <= radius <= torch.finfo(torch.float32).max
-        require(fits, "rho", "be finite and non-negative", radius)
-    require(num_steps > 0, "num_steps", "be positive", num_steps)
-    one_of("norm", norm, get_args(Norm))
-    one_of("ascent", ascent, ASCENTS)
+# Graphs side by side, and how many batches must await one to make up for its capture.
+LANES = 3
+BATCHES_PER_LANE = 8
+
+
+def over_batches(
+    measure: Callable[[Batch], Tensor], batches: Selection | Collection[Batch]
+) -> Tensor:
+    """Return a function's result for every batch.
+
+    Example:
+        >>> ones = Batch(torch.ones(2, 3), torch.zeros(2), torch.arange(2))
+        >>> over_batches(lambda batch: batch.inputs.sum(), [ones, ones])
+        tensor([6., 6.])
+    """
+    results: list[Tensor] = []
+    lanes: list[_Lane] = []
+    wanted = min(LANES, -(-(len(batches) - 1) // BATCHES_PER_LANE))
+    for number, batch in enumerate(batches):
+        on_cuda = batch.targets.is_cuda
+        if on_cuda and number == 0:
+            results.append(_warmed_up(measure, batch))
+            continue
+        if on_cuda and number == 1:
+            lanes = _captured(measure, batch, wanted)
+        lane = lanes[number % len(lanes)] if lanes else None
+        if lane is not None and lane.fits(batch):
+            results.append(lane(batch))
+        else:
+            results.append(measure(batch))
+    for lane in lanes:
+        lane.join()
+    return torch.stack(results)
+
+
+class _Lane:
+    """A captured function of a batch, on a stream of its own."""
+
+    def __init__(self, measure: Callable[[Batch], Tensor], batch: Batch) -> None:
+        self._stream = torch.cuda.Stream()
+        fixed = batch.mapped(Tensor.clone)
+        self._inputs = _tensors(fixed)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, stream=self._stream):
+            self._result = measure(fixed)
+
+    def fits(self, batch: Batch) -> bool:
+        """Return whether a batch has the captured shapes."""
+        shapes = [tensor.shape for tensor in self._inputs]
+        return shapes == [tensor.shape for tensor in _tensors(batch)]
+
+    def __call__(self, batch: Batch) -> Tensor:
+        """Queue the function for a batch; the result is ready after :meth:`join`."""
+        current = torch.cuda.current_stream()
+        self._stream.wait_stream(current)
+        with torch.cuda.stream(self._stream):
+            for fixed, new in zip(self._inputs, _tensors(batch), strict=True):
+                fixed.copy_(new, non_blocking=True)
+                new.record_stream(self._stream)
+            self._graph.replay()
+            result = self._result.clone()
+        result.record_stream(current)
+        return result
+
+    def join(self) -> None:
+        """Let the current stream wait for what is queued."""
+        torch.cuda.current_stream().wait_stream(self._stream)
+
+
+def _captured(
+    measure: Callable[[Batch], Tensor], batch: Batch, lanes: int
+) -> list[_Lane]:
+    try:
+        return [_Lane(measure, batch) for _ in range(lanes)]
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        warn(
+            f"the model cannot be captured as a CUDA graph ({reason}): its passes are "
+            "launched one by one, which is slower"
+        )
+        return []
+
+
+def _warmed_up(measure: Callable[[Batch], Tensor], batch: Batch) -> Tensor:
+    """Run on a side stream, as libraries must be set up before a capture."""
+    current, stream = torch.cuda.current_stream(), torch.cuda.Stream()
+    stream.wait_stream(current)
+    with torch.cuda.stream(stream):
+        result = measure(batch)
+    current.wait_stream(stream)
+    return result
+
+
+def _tensors(batch: Batch) -> list[Tensor]:
+    return [batch.targets, batch.index, *tree_leaves(batch.inputs)]

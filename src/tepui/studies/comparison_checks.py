@@ -22,7 +22,7 @@ from tepui.studies.refused_methods import check_methods, check_trial
 from tepui.studies.specifications import Trial
 from tepui.studies.store import Store
 from tepui.tasks import task_of
-from tepui.training.inputs import check_labels, few_of, output_sizes
+from tepui.training.checks import check_labels, few_of, output_sizes
 from tepui.training.targets import check_loss, check_yes_or_no, classifies
 
 

@@ -65,7 +65,7 @@ def one_prediction(score: str, data: str, method: MethodResult) -> float:
     copies = 1
     if data == "shifted":
         copies = sum(cell["severity"] != NATURAL for cell in about["cells"])
-    labels = read_task(about.get("task")).counted(about["classes"])
+    labels = read_task(about.get("task")).counted(about.get("classes", 1))
     voices = 1 if score == "accuracy" else about["members"]
     return float(1 / (about["samples"] * max(copies, 1) * labels * voices))
 

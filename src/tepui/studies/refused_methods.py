@@ -10,7 +10,7 @@ from tepui.core.listed import listed
 from tepui.ensembles.ensemble import Ensemble
 from tepui.studies.specifications import DataSource, Trial
 from tepui.training import ExecutionSpec, LocalExchange
-from tepui.training.refusals import asked_for, check_run
+from tepui.training.checks import asked_for, check_run
 
 
 def check_trial(

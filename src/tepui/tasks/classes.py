@@ -401,6 +401,8 @@ class Classes(ProbableTask):
             return len(names)
         if targets is None or targets.is_floating_point():
             return None
+        if (least := int(targets.min())) > 0:
+            class_indices(targets, int(targets.max()) + 1 - least)
         return int(targets.max()) + 1 or None  # data without labels do not say
 
     def unfamiliarity(self, outputs: Tensor) -> dict[str, Tensor]:

@@ -21,9 +21,9 @@ from tepui.data.class_names import answers_of
 from tepui.losses import BinaryCrossEntropy, Loss, binary_cross_entropy
 from tepui.losses.base import like_outputs
 from tepui.metrics import Calibration, CalibrationMethod, ClassRates, Reliability, Rule
+from tepui.metrics.accuracy import rates_of
+from tepui.metrics.calibrators import fit_label_calibration
 from tepui.metrics.chunks import chunks_of
-from tepui.metrics.class_scores import rates_of
-from tepui.metrics.label_scaling import fit_label_calibration
 from tepui.metrics.multilabel import label_rows, two_classes
 from tepui.tasks.base import Losses, Nouns, Task
 from tepui.tasks.prediction import some

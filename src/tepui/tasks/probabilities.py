@@ -11,7 +11,7 @@ from torch import Tensor
 from tepui import metrics
 from tepui.core.checks import one_of
 from tepui.metrics import Rule, Score
-from tepui.metrics.aggregate import ensemble_top
+from tepui.metrics.chunks import ensemble_top
 from tepui.tasks.base import Leading, Task
 from tepui.tasks.prediction import Prediction, mean_and_largest, per_sample
 

@@ -17,11 +17,13 @@ from torch.utils.data import Dataset
 
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Arrays, Batch, Division, Inputs, prepared
-from tepui.data.augment import Augmentation, augment, knowing
+from tepui.data.augment import Augmentation, ByteAugmentation, augment, knowing
 from tepui.data.loading import as_arrays, length, loaded
 from tepui.data.mixing import Mixing
 from tepui.data.reading import read_ahead
 from tepui.data.stored import StoredData
+
+VALUES_AT_ONCE = 2**22
 
 
 def steps_per_epoch(samples: int, batch_size: int) -> int:
@@ -167,13 +169,32 @@ class TensorSource(BatchSource):
     def batches(self, rows: Tensor, seed: int, epoch: int) -> Iterator[Batch]:
         """Yield batches cut, augmented and normalized where the data lie."""
         draws = self.draws(seed, epoch, self.arrays.device)
-        for index in rows.to(self.arrays.device):
-            yield self.cut(index, draws)
+        size = rows.shape[1]
+        for several in rows.to(self.arrays.device).split(self.at_once(size)):
+            cut = self.cut(several.flatten(), draws)
+            for first in range(0, several.numel(), size):
+                yield cut.take(slice(first, first + size))
+
+    def at_once(self, size: int) -> int:
+        """Return how many batches of a size are cut and augmented together.
+
+        Operations on bytes are many small ones: a GPU takes as long for ten batches as
+        for one, and a CPU, whose cache is small, longer than for ten times one.
+        """
+        inputs = self.arrays.inputs
+        many = any(isinstance(step, ByteAugmentation) for step in self.augmentations)
+        on_cpu = self.arrays.device.type == "cpu"
+        if on_cpu or self.mixes or not many or not isinstance(inputs, Tensor):
+            return 1
+        return max(1, VALUES_AT_ONCE // (size * inputs[0].numel()))
 
     def cut(self, index: Tensor, draws: Tensor) -> Batch:
         """Return some samples, augmented and normalized."""
-        raw = Batch(self.arrays.raw(index), self.arrays.targets[index], index)
-        return self.finished(raw, draws)
+        targets = self.arrays.targets.index_select(0, index)
+        inputs = self.arrays.raw(index)
+        if not self.augmentations:
+            return Batch(self.prepare(inputs), targets, index)
+        return self.finished(Batch(inputs, targets, index), draws)
 
     def prepare(self, inputs: Inputs) -> Inputs:
         """Return augmented inputs as a model sees them."""

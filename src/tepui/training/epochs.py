@@ -28,6 +28,7 @@ from tepui.training.batches import BatchSplit
 from tepui.training.callbacks import Callbacks
 from tepui.training.checkpoint import Checkpoint, commit, write_member
 from tepui.training.exchange import Exchange
+from tepui.training.history import EpochRecord
 from tepui.training.interrupt import Interruption
 from tepui.training.member import (
     Best,
@@ -38,7 +39,6 @@ from tepui.training.member import (
 from tepui.training.member_state import document_of, restore, tensors_of
 from tepui.training.not_finite import not_finite, not_finite_in, scaling_advice
 from tepui.training.progress import Progress
-from tepui.training.run import EpochRecord
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Runner
 from tepui.training.spec import TrainingSpec
@@ -81,6 +81,7 @@ class Training:
     history: list[EpochRecord] = field(default_factory=list)
     generation: int = 0  # how many checkpoints the run has written
     stopped_by: str | None = None  # who ended it before its last epoch
+    standing_for: int = 1  # members here for each one that trains in the epoch
 
     def run(self) -> None:
         """Train from where the run stands to its end, or until a signal stops it."""
@@ -106,8 +107,10 @@ class Training:
         self._prune_before(epoch)
         self._exchange_before(epoch)
         self._enter_phase(epoch)
+        active = self._active(epoch)
+        self.standing_for = len(self.members) // max(1, len(active))
         with self.clock.during("stepping", epoch):
-            self.runner.run_epoch(self._active(epoch), epoch)
+            self.runner.run_epoch(active, epoch)
             self._check_finite(epoch)  # waits for the steps
         if self.exchange.agreed(self.interruption.requested):
             self._save(epoch)
@@ -129,12 +132,6 @@ class Training:
     def exchange(self) -> Exchange:
         """How the other processes of the run are reached."""
         return self.runner.plan.exchange
-
-    @property
-    def standing_for(self) -> int:
-        """How many members here each one stands for that trains in the next epoch."""
-        active = len(self._active(len(self.history)))
-        return len(self.members) // active if active else 1
 
     @property
     def ended(self) -> bool:

@@ -122,7 +122,8 @@ def feed_of(plan: Plan, member: TrainingMember, epoch: int) -> Feed:
     """Return the fastest feed for a plan's data, at the beginning of an epoch."""
     feed: Feed
     source = plan.source_of(member)
-    if isinstance(source, TensorSource):
+    size = min(plan.spec.batch_size, plan.source.samples)
+    if isinstance(source, TensorSource) and source.at_once(size) == 1:
         feed = TableFeed(plan, member, source)
     else:
         feed = LoadedFeed(plan, member, epoch)

@@ -297,7 +297,7 @@ class TrainingMember(MemberPasses):
     def _has_finite_weights(self) -> bool:
         tensors = [p.detach() for p in self.parameters]
         # A finite sum has finite terms only; an infinite one may be an overflow.
-        if bool(torch.stack([t.sum().isfinite() for t in tensors]).all()):
+        if bool(torch.stack([t.sum() for t in tensors]).isfinite().all()):
             return True
         return bool(torch.stack([t.isfinite().all() for t in tensors]).all())
 

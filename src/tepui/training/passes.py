@@ -15,12 +15,10 @@ from tepui.data.arrays import Batch
 from tepui.losses import CrossEntropy, Loss, jensen_shannon
 from tepui.methods.member import Gradient
 from tepui.modules.pruning import masks_of
-from tepui.modules.running import as_taken, blocks, forward
+from tepui.modules.running import as_taken, blocks, dtype_of, forward
 from tepui.training.casts import CastModule
-from tepui.training.shard_passes import summed_gradient
-from tepui.training.shards import WHOLE, Shards
+from tepui.training.shards import WHOLE, Shards, normalizing, summed_gradient
 from tepui.training.streams import beside
-from tepui.training.synchronized_norm import normalizing
 
 
 class MemberPasses:
@@ -66,7 +64,9 @@ class MemberPasses:
             p for p in module.parameters() if p.requires_grad
         ]
         self.sparse = bool(masks_of(module))
-        self._run: Callable[..., Any] = module
+        self._dtype = dtype_of(module)
+        # Called as a function, it finds its inputs in the type that it computes in.
+        self._run: Callable[..., Any] = module.__call__
         on_cuda = self.learning_rate.device.type == "cuda"
         if self._compiled:
             self._run = torch.compile(module)
@@ -85,8 +85,11 @@ class MemberPasses:
 
     def unseeded_outputs(self, batch: Batch) -> Tensor:
         """Return the outputs for a batch that is a part of a pass, or of no step."""
+        inputs = batch.inputs
+        if not isinstance(inputs, Tensor) or inputs.dtype != self._dtype:
+            inputs = as_taken(self.module, inputs)
         with self._rounding(batch.targets.device.type):
-            outputs = forward(self._run, as_taken(self.module, batch.inputs))
+            outputs = forward(self._run, inputs)
         return outputs.float() if outputs.dtype.itemsize < 4 else outputs
 
     def losses(self, batch: Batch) -> Tensor:
@@ -177,13 +180,12 @@ class MemberPasses:
         self._begin_pass()
         total: Tensor | None = None
         summed: list[Tensor] = []
-        for part in self.parts(batch):
-            loss = self._losses_of_part(part).sum() / samples
-            values = self._differentiated(loss)
+        for part in [batch] if self._accumulate == 1 else self.parts(batch):
+            loss, values = self._differentiated(self._losses_of_part(part), samples)
             if total is None:
-                total, summed = loss.detach(), values
+                total, summed = loss, values
             else:
-                total = total + loss.detach()
+                total = total + loss
                 # Not in place: two parameters may share one gradient tensor.
                 summed = foreach.add(summed, values)
         assert total is not None
@@ -206,12 +208,12 @@ class MemberPasses:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", expected)
             with torch.cuda.stream(aside):
-                loss = self.losses(first).mean()
+                losses = self.losses(first)
                 here.wait_stream(aside)
-                values = self._differentiated(loss)
+                found = self._differentiated(losses, len(losses))
             other = self.gradient(second)
         here.wait_stream(aside)
-        return Gradient(loss.detach(), values), other
+        return found, other
 
     def masked(self, values: Sequence[Tensor]) -> list[Tensor]:
         """Return one tensor per trainable parameter, zero where a weight is pruned."""
@@ -245,9 +247,13 @@ class MemberPasses:
             return nullcontext()
         return torch.autocast(device, self._autocast)
 
-    def _differentiated(self, loss: Tensor) -> list[Tensor]:
-        values = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
-        return self.masked(values)
+    def _differentiated(self, losses: Tensor, samples: int) -> Gradient:
+        """Return what losses add to the mean over some samples, differentiated."""
+        shares = torch.full_like(losses, 1 / samples)
+        values = torch.autograd.grad(
+            losses, self.parameters, shares, materialize_grads=True
+        )
+        return Gradient(losses.detach().sum() / samples, self.masked(values))
 
     def _begin_pass(self) -> None:
         """Let the draws of a pass be those of its step."""

@@ -39,6 +39,11 @@ STEPS_WORTH_COMPILING = 50_000
 SEPARATION = 0.01
 
 
+def place_of(device: str | torch.device | None) -> torch.device:
+    """Return the device asked for; by default a GPU if there is one."""
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
 def to_device(module: nn.Module, device: torch.device) -> None:
     """Move a module, in the memory format that is fastest there."""
     module.to(device)

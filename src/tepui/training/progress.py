@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 
-from tepui.training.run import EpochRecord
+from tepui.training.history import EpochRecord
 from tepui.training.time_left import Clock, TimeLeft, in_words
 
 Style = Literal["auto", "bar", "lines", "none"]

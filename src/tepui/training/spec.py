@@ -21,7 +21,7 @@ from tepui.data.augment import Augmentation
 from tepui.data.mixing import Mixing
 from tepui.data.policy import PerMember, policy_of
 from tepui.losses import CrossEntropy, Loss
-from tepui.methods.base import ExchangingMethod, Method
+from tepui.methods.base import ExchangingMethod, MemberMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune
 from tepui.optim import Perturbation
@@ -101,6 +101,9 @@ class TrainingSpec:
         method, optimizer, schedule = self.method, self.optimizer, self.schedule
         rule = f"be a method, such as {_called(method)}()"
         require(isinstance(method, Method), "method", rule, method)
+        trains = isinstance(method, MemberMethod | CoupledMethod)
+        rule = "derive from MemberMethod and define gradient(self, member, batch)"
+        require(trains, "method", rule, method)
         for name in ("epochs", "batch_size", "accumulate", "virtual_shards"):
             _positive_integer(name, getattr(self, name))
         rule = "be SGD(...), AdamW(...) or a function from parameters to an optimizer"

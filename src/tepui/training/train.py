@@ -24,24 +24,14 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
 from tepui.tasks import task_of
-from tepui.training.absent_classes import absent_remark
-from tepui.training.agreement import check_agreement
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
 from tepui.training.callbacks import Callbacks, Told
 from tepui.training.checkpoint import Checkpoint
-from tepui.training.conclusions import (
-    guessing_remark,
-    last_losses,
-    warn_of_members,
-)
-from tepui.training.ending import concluded, finished
+from tepui.training.checks import RunData, absent_remark, asked_for, check_run
+from tepui.training.end import concluded, finished, say_of_members
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
-from tepui.training.inputs import (
-    RunData,
-    run_config,
-)
 from tepui.training.interrupt import Interruption, Stopping
 from tepui.training.member import TrainingMember
 from tepui.training.member_state import checkpoint_bytes
@@ -49,16 +39,17 @@ from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
 from tepui.training.progress import remark, showing
 from tepui.training.ranks import exchange_here
-from tepui.training.refusals import asked_for, check_run
 from tepui.training.run import Run
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Plan
+from tepui.training.settings import check_agreement, run_config
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 from tepui.training.timeline import Clock
 
 log = logging.getLogger(__name__)
 
 PLAIN_EXECUTION = ExecutionSpec()
+Validating = Callable[[], Iterator[Batch]]
 
 
 def train(
@@ -118,13 +109,9 @@ def train(
     require(ranks == exchange.sharing, "data_parallel", rule, ranks)
     folder = None if out is None else RunFolder(out)
     threads = _threads_of(folder if resume else None, branch_from)
-    numerics = numerics_of(
-        execution.device,
-        spec.precision,
-        execution.deterministic,
-        threads,
-        execution.cpu_kernels,
-    )
+    device, exactly = execution.device, execution.deterministic
+    how = device, spec.precision, exactly, threads, execution.cpu_kernels
+    numerics = numerics_of(*how)
     config: dict[str, Any] = {}
     alone = isinstance(exchange, LocalExchange)
     told = Callbacks(callbacks)
@@ -140,7 +127,8 @@ def train(
         *(ensemble, data, spec, execution, numerics, exchange, folder, resume),
         *(origin, first_weights),
     )
-    _add_masks(ensemble, spec)
+    for module in ensemble.members if spec.prune is not None else ():
+        add_masks(module)
     _give_meaning(order, dataset)
     if spec.early_stopping is not None:
         spec.early_stopping.check_task(ensemble.task)
@@ -161,10 +149,7 @@ def train(
             with told.told_of_errors():
                 told.end(run)
     if exchange.writer and run.history:
-        last = last_losses(run, data, spec)
-        warn_of_members(run, spec, last)
-        if (text := guessing_remark(run, spec, last)) is not None:
-            remark(execution.progress, text)
+        say_of_members(run, data, spec, execution.progress)
     return run
 
 
@@ -239,20 +224,20 @@ def _trained(
     ensemble, spec, execution = order.ensemble, order.spec, order.execution
     exchange, folder, numerics = order.exchange, order.folder, order.numerics
     order.place(order.owned)
-    ready = _prepared(order)
+    members, source, unlabeled, validation = _prepared(order)
     interruption = Interruption()
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
         stack.enter_context(torch.random.fork_rng())
-        epoch_steps = steps_per_epoch(ready.source.samples, spec.batch_size)
-        steps = epoch_steps * spec.epochs * len(ready.members)
+        epoch_steps = steps_per_epoch(source.samples, spec.batch_size)
+        steps = epoch_steps * spec.epochs * len(members)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
         costs = spec.costs(len(ensemble))
         shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
         plan = Plan(
-            source=ready.source,
-            unlabeled=ready.unlabeled,
+            source=source,
+            unlabeled=unlabeled,
             spec=spec,
             seeds=ensemble.seeds,
             exchange=exchange,
@@ -261,12 +246,12 @@ def _trained(
             clock=clock,
         )
         training = Training(
-            members=ready.members,
+            members=members,
             seeds=ensemble.seeds,
-            runner=runner_of(execution.runner, plan, ready.members),
+            runner=runner_of(execution.runner, plan, members),
             device=numerics.device,
             dataset=order.data.train,
-            validation=ready.validation,
+            validation=validation,
             task=task_of(spec.loss, ensemble.task),
             folder=folder,
             origin=order.origin,
@@ -295,7 +280,7 @@ def _trained(
         training.run()
         if training.ended:
             with clock.during("finishing"):
-                for member in ready.members:
+                for member in members:
                     training.finish(member)
     return training
 
@@ -307,17 +292,15 @@ def _reunite(order: Order) -> None:
     order.place(range(len(order.ensemble)))
 
 
-class Prepared(NamedTuple):
-    """Members and data, ready for the first step."""
+def _prepared(
+    order: Order,
+) -> tuple[list[TrainingMember], BatchSource, BatchSource | None, Validating | None]:
+    """Check that data, members, and method fit; return all of them ready.
 
-    members: list[TrainingMember]  # the members that this process trains
-    source: BatchSource  # their training data
-    unlabeled: BatchSource | None  # unlabeled data that come beside them, if any
-    validation: Callable[[], Iterator[Batch]] | None
-
-
-def _prepared(order: Order) -> Prepared:
-    """Check that data, members and method fit, and get all of them ready."""
+    Returns:
+        The members that this process trains, their training data, the unlabeled data
+        that come beside them, and what goes over the validation data.
+    """
     ensemble, data, spec = order.ensemble, order.data, order.spec
     classes = check_run(ensemble, data, spec, order.exchange)
     workers, device = order.execution.workers, order.numerics.device
@@ -343,14 +326,7 @@ def _prepared(order: Order) -> Prepared:
         *(ensemble, order.exchange, spec, order.execution, order.numerics),
         *(source.samples, data.weights),
     )
-    return Prepared(members, source, unlabeled, validation)
-
-
-def _add_masks(ensemble: Ensemble, spec: TrainingSpec) -> None:
-    """Give members that will be pruned their masks."""
-    if spec.prune is not None:
-        for module in ensemble.members:
-            add_masks(module)
+    return members, source, unlabeled, validation
 
 
 def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
@@ -370,16 +346,11 @@ def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
 
 
 def _say_how(training: Training, numerics: Numerics) -> None:
-    log.info(
-        "%s: %d members, %d epochs of %d steps on %s in %s, by %s",
-        type(training.spec.method).__name__,
-        len(training.members),
-        training.spec.epochs,
-        training.runner.plan.steps,
-        numerics.device,
-        numerics.precision,
-        type(training.runner).__name__,
-    )
+    spec, runner = training.spec, training.runner
+    what = type(spec.method).__name__, len(training.members), spec.epochs
+    how = runner.plan.steps, numerics.device, numerics.precision, type(runner).__name__
+    text = "%s: %d members, %d epochs of %d steps on %s in %s, by %s"
+    log.info(text, *what, *how)
 
 
 def _check_space(training: Training) -> None:

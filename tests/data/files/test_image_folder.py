@@ -49,8 +49,11 @@ def test_a_new_image_moves_few_others(tmp_path):
 def test_a_test_class_unknown_in_training_is_refused(tmp_path):
     flat(tmp_path / "train")
     flat(tmp_path / "test", ("cat", "dog", "emu"))
-    with pytest.raises(ValueError, match=r"emu must be one of 2 classes"):
-        ImageFolder(tmp_path, train=False)
+    for train in (True, False):
+        with pytest.raises(
+            ValueError, match=r"emu must be one of the 2 classes of .*tr"
+        ):
+            ImageFolder(tmp_path, train=train)
 
 
 def test_absent_test_classes_keep_the_numbers(tmp_path):
@@ -80,6 +83,10 @@ def test_a_size_and_constants_can_be_given(tmp_path):
     assert data.normalize == Normalize((0, 0, 0), (1, 1, 1))
 
 
+def images_directly_in_it(folder):
+    picture(folder / "0.png", size=(6, 6))
+
+
 def empty_class(folder):
     flat(folder)
     (folder / "emu").mkdir()
@@ -97,6 +104,11 @@ def one_image_each(folder):
     ("make", "error", "message"),
     [
         (lambda folder: None, ValueError, "hold one folder per class"),
+        (
+            images_directly_in_it,
+            ValueError,
+            r"\(images/cat, .*, got 'images without one'",
+        ),
         (empty_class, ValueError, "emu must hold images, got 'none'"),
         (no_test, FileNotFoundError, "must hold test or val beside train"),
         (one_image_each, ValueError, "leave at least one image in each part"),

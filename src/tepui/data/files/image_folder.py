@@ -60,6 +60,9 @@ class ImageFolder(ImageFiles):
             raise FileNotFoundError(f"{folder} must hold train beside {parts[0].name}")
         names = [item.name for item in class_folders(parts[0])]
         numbers = {name: number for number, name in enumerate(names)}
+        for item in class_folders(parts[-1]):
+            rule = f"be one of the {len(names)} classes of {parts[0]}"
+            require(item.name in numbers, str(item), rule, item.name)
         chosen_parts = parts if part == "all" else (parts[0] if train else parts[-1],)
         folders = [item for chosen in chosen_parts for item in class_folders(chosen)]
         every, labels = labeled(folders, numbers)

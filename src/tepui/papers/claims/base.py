@@ -15,8 +15,9 @@ How findings join depends on what is claimed:
 Findings whose error is not known say nothing either way and are left out. One that was
 picked from several by its numbers counts as often as there were (Bonferroni).
 
-A claim about a treatment is judged only where the treatment took: its ``check`` says so
-of the numbers of one size.
+A claim about a treatment counts only if the treatment did what it is for: each of its
+``checks`` is a comparison of its own, whose findings join by ``always``. If they speak
+against it, the claim is undecided, whatever its own findings are.
 
 References:
     Berger (1982), Multiparameter hypothesis testing and acceptance sampling.
@@ -49,9 +50,6 @@ ON_STAND_INS: tuple[Outcome, Outcome] = ("transfers", "does not transfer")
 DECIDED = (*ON_REAL_DATA, *ON_STAND_INS)
 Scope = Literal["always", "generally"]
 LEVEL = 0.05
-# What the finding that decides against a claim is: one that is open, one that fails.
-AGAINST_ALWAYS = ("furthest from support", "clearest failure")
-AGAINST_GENERALLY = ("nearest to support", "mildest failure")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,8 +113,8 @@ class Claim:
     unit: str = "ensembles"  # what n counts, in words
     scope: Scope = "always"
     twin: str = ""  # what differs from the paper's claim: "released" or "clean"
-    # says whether the treatment took; None where there is none, or no numbers of it
-    check: "Check | None" = None
+    checks: "tuple[Check, ...]" = ()  # what must hold before a verdict counts
+    circular: str = ""  # why our numbers on stand-ins cannot decide it
     # returns numbers that need no training, for claims about theory
     computed: Callable[[], tuple[Record, ...]] | None = None
 
@@ -140,16 +138,24 @@ class Claim:
 Judge = Callable[["Evidence", Sequence[str]], Iterable[Finding]]
 
 
-class Checked(NamedTuple):
-    """Whether a treatment did what it is named for."""
+@dataclass(frozen=True, eq=False)
+class Check:
+    """A comparison that must hold before a verdict on a treatment counts."""
 
-    took: bool
-    why: str
+    name: str  # what the treatment does, in words
+    # compares numbers of one size; the second argument is those of the study itself
+    judge: "Callable[[Evidence, Sequence[Datum]], Iterable[Finding]]"
 
 
-# What the numbers of one size say about a treatment as it was in a study, whose own
-# numbers are the second argument; None where there are none.
-Check = Callable[["Evidence", Sequence["Datum"]], Checked | None]
+@dataclass(frozen=True)
+class Checked:
+    """What numbers say of a check."""
+
+    name: str
+    size: str  # of the study in which it was measured
+    holds: bool  # whether they speak for it rather than against it
+    p: float
+    finding: Finding  # the one that decides
 
 
 class Decision(NamedTuple):
@@ -158,7 +164,6 @@ class Decision(NamedTuple):
     holds: bool  # whether they speak for the claim rather than against it
     p: float
     finding: Finding  # the one that decides
-    role: str  # what it is among the findings
 
 
 def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
@@ -174,10 +179,8 @@ def decide(findings: Iterable[Finding], scope: Scope) -> Decision | None:
     else:
         failing, against = doubt[-1], doubt[-1].p_against
     if against < for_it:
-        fails = 2 * failing.p_against <= LEVEL
-        roles = AGAINST_ALWAYS if scope == "always" else AGAINST_GENERALLY
-        return Decision(False, min(1.0, 2 * against), failing, roles[fails])
-    return Decision(True, min(1.0, 2 * for_it), holding, "weakest support")
+        return Decision(False, min(1.0, 2 * against), failing)
+    return Decision(True, min(1.0, 2 * for_it), holding)
 
 
 def quantile(freedom: float) -> float:

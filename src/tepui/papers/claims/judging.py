@@ -7,8 +7,9 @@ at one size are corrected together (Holm), so that one wrong verdict among them 
 probability of at most five percent.
 """
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -61,14 +62,14 @@ class Verdict:
     claim: str
     size: str  # of the studies; empty where there are no numbers
     outcome: Outcome
+    reason: str  # the check that fails, or why it is circular; empty if it was judged
+    checks: tuple[Checked, ...]  # those of which there are numbers
     why: str
     effect: float | None  # of the comparison that decides; None if it was not judged
     # its 95 % confidence interval; None where it is not known
     interval: tuple[float, float] | None
     n: int  # its repetitions, members, or points of a fit
     unit: str  # what n counts
-    # what the interval does not cover: "zero", "the printed effect"
-    excludes: tuple[str, ...]
     # of the claim, corrected for the paper's claims; None if it was not judged
     p: float | None
     commands: tuple[str, ...]  # what makes the numbers again
@@ -98,7 +99,8 @@ class _Hearing(NamedTuple):
     claim: Claim
     size: str
     missing: tuple[str, ...]  # figures and tables it needs that are not there
-    checked: Checked | None  # whether the treatment took; None if that is not known
+    checked: tuple[Checked, ...]  # of its checks, those of which there are numbers
+    reason: str  # what rules out a verdict; empty if nothing does
     findings: tuple[Finding, ...]  # what the numbers say
     decision: Decision | None  # all of them together; None if nothing was judged
 
@@ -108,24 +110,22 @@ def _hearings(claim: Claim, evidence: Evidence) -> list[_Hearing]:
         evidence += computed_evidence(claim.computed())
     sizes = evidence.sizes(claim.needs)
     heard = [
-        _hearing(claim, size, evidence.at(size), _checked(claim, size, evidence))
+        _hearing(claim, size, evidence.at(size), tuple(_checked(claim, size, evidence)))
         for size in sizes
     ]
     some = [hearing for hearing in heard if hearing.findings]
-    return some or [_hearing(claim, "", evidence, None)]
+    return some or [_hearing(claim, "", evidence, ())]
 
 
-def _checked(claim: Claim, size: str, evidence: Evidence) -> Checked | None:
-    """Return whether the treatment took: at a size, or with other repetitions."""
-    if claim.check is None:
-        return None
+def _checked(claim: Claim, size: str, evidence: Evidence) -> Iterator[Checked]:
+    """Yield what is known of each check: at a size, or with other repetitions."""
     studied = evidence.at(size).find(claim.needs)
-    if found := claim.check(evidence.at(size), studied):
-        return found
-    for other in _repeated(size, evidence):
-        if found := claim.check(evidence.at(other), studied):
-            return found._replace(why=f"{found.why} at size {other}")
-    return None
+    for check in claim.checks:
+        for place in (size, *_repeated(size, evidence)):
+            findings = check.judge(evidence.at(place), studied)
+            if found := decide(findings, "always"):
+                yield Checked(check.name, place, *found)
+                break
 
 
 def _repeated(size: str, evidence: Evidence) -> list[str]:
@@ -136,22 +136,27 @@ def _repeated(size: str, evidence: Evidence) -> list[str]:
     base, *changed = size.split("+")
     if not all(word.startswith(("ensembles=", "rho=")) for word in changed):
         return []
-    repeats = {base: 0}
-    for datum in evidence.data:
-        words = datum.size.removeprefix(f"{base}+ensembles=")
-        if words.isdigit():
-            repeats[datum.size] = int(words)
+    alike = re.compile(rf"{base}(?:\+ensembles=(\d+))?")
+    matches = map(alike.fullmatch, {datum.size for datum in evidence.data})
+    repeats = {match[0]: int(match[1] or 0) for match in matches if match}
     return sorted(repeats, key=lambda other: -repeats[other])
 
 
 def _hearing(
-    claim: Claim, size: str, evidence: Evidence, checked: Checked | None
+    claim: Claim, size: str, evidence: Evidence, checked: tuple[Checked, ...]
 ) -> _Hearing:
     missing = tuple(item for item in claim.needs if not evidence.has(item))
     findings = tuple(claim.judge(evidence, claim.needs))
-    off = checked is not None and not checked.took
-    decision = None if off else decide(findings, claim.scope)
-    return _Hearing(claim, size, missing, checked, findings, decision)
+    failed = ", ".join(each.name for each in checked if not each.holds)
+    reason = f"check failed: {failed}" if failed else ""
+    if claim.circular and _on_stand_ins(size):
+        reason = f"circular: {claim.circular}"
+    decision = None if reason else decide(findings, claim.scope)
+    return _Hearing(claim, size, missing, checked, reason, findings, decision)
+
+
+def _on_stand_ins(size: str) -> bool:
+    return size.split("+", maxsplit=1)[0] == STAND_INS
 
 
 def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
@@ -163,12 +168,13 @@ def _verdict(hearing: _Hearing, p: float | None) -> Verdict:
         claim=claim.name,
         size=hearing.size,
         outcome=outcome,
+        reason=hearing.reason,
+        checks=hearing.checked,
         why=why,
         effect=shown.effect if shown else None,
         interval=shown.interval if shown else None,
         n=shown.n if shown else 0,
         unit=(shown.unit or claim.unit) if shown else "",
-        excludes=_excluded(claim, shown) if shown else (),
         p=p,
         commands=tuple(dict.fromkeys(commands)),
         printed=_printed(claim),
@@ -184,21 +190,27 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
     missing, absent = _missing(hearing)
     if not hearing.findings:
         return "no data", f"The numbers there allow no comparison{absent}."
-    if hearing.checked is not None and not hearing.checked.took:
-        return "undecided", f"Not judged: {hearing.checked.why}{absent}."
+    checks = _said_of_checks(hearing)
+    if hearing.reason:
+        return "undecided", f"Not judged{checks or f' ({hearing.reason})'}{absent}."
     if decision is None or p is None:
         return "undecided", f"No comparison has repetitions that differ{absent}."
-    took = f"; {hearing.checked.why}" if hearing.checked else ""
-    if claim.check is not None and hearing.checked is None:
-        took = "; whether the treatment took was not measured at this size"
-    sentence = f"It {tally(hearing.findings)}{took}; {_shown(decision)}{absent}."
+    heard = f"{tally(hearing.findings)}; deciding: {_numbered(decision.finding)}"
+    sentence = f"It {heard}{checks}{absent}."
     # One clear counter-example settles what is claimed of every place.
     settled = claim.scope == "always" and not decision.holds
     if p > LEVEL or (missing and not settled):
         return "undecided", sentence
-    stand_ins = hearing.size.split("+")[0] == STAND_INS
-    holds, fails = ON_STAND_INS if stand_ins else ON_REAL_DATA
+    holds, fails = ON_STAND_INS if _on_stand_ins(hearing.size) else ON_REAL_DATA
     return (holds if decision.holds else fails), sentence
+
+
+def _said_of_checks(hearing: _Hearing) -> str:
+    """Return what was found of each check, in words."""
+    said = {check.name: "not measured at this size" for check in hearing.claim.checks}
+    for each in hearing.checked:
+        said[each.name] = f"{_numbered(each.finding)} at size {each.size}"
+    return "".join(f"; check: {name}: {found}" for name, found in said.items())
 
 
 def _missing(hearing: _Hearing) -> tuple[tuple[str, ...], str]:
@@ -212,34 +224,15 @@ def _missing(hearing: _Hearing) -> tuple[tuple[str, ...], str]:
     return missing, words
 
 
-def _excluded(claim: Claim, finding: Finding) -> tuple[str, ...]:
-    """Return which of zero and the printed effect it leaves out."""
-    if finding.interval is None or not finding.error:
-        return ()
-    low, high = finding.interval
-    printed = printed_effects(claim).get(finding.where)
-    marks = {"zero": 0.0, "the printed effect": printed}
-    return tuple(
-        name
-        for name, mark in marks.items()
-        if mark is not None and not low <= mark <= high
-    )
-
-
-@cache
-def printed_effects(claim: Claim) -> dict[str, float]:
-    """Return what the paper's own numbers give for each comparison."""
-    findings = claim.judge(printed_evidence(), claim.needs)
-    return {finding.where: finding.effect for finding in findings}
-
-
 @cache
 def _printed(claim: Claim) -> Printed | None:
     findings = tuple(claim.judge(printed_evidence(), claim.needs))
     decision = decide(findings, claim.scope)
     if decision is None:
         return None
-    sentence = f"As printed it {tally(findings)}; {_shown(decision)}."
+    sentence = (
+        f"As printed it {tally(findings)}; deciding: {_numbered(decision.finding)}."
+    )
     if decision.p > LEVEL:
         return Printed("undecided", sentence)
     return Printed("supported" if decision.holds else "refuted", sentence)
@@ -263,12 +256,11 @@ def _state(finding: Finding) -> str:
     return "fails" if 2 * finding.p_against <= LEVEL else "is open"
 
 
-def _shown(decision: Decision) -> str:
-    finding = decision.finding
-    interval = (
-        f" ({ends(finding.interval)})" if finding.interval and finding.error else ""
-    )
-    return f"{decision.role}: {finding.where}: {finding.effect:.4g}{interval}"
+def _numbered(finding: Finding) -> str:
+    """Return a comparison with its effect and interval."""
+    known = finding.interval and finding.error
+    interval = f" ({ends(finding.interval)})" if finding.interval and known else ""
+    return f"{finding.where}: {finding.effect:.4g}{interval}"
 
 
 def _listed(items: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from tepui.papers.claims.base import Claim, Finding, Judge
-from tepui.papers.claims.comparisons import best, difference
+from tepui.papers.claims.base import Check, Claim, Finding, Judge
+from tepui.papers.claims.comparisons import best, difference, duels
 from tepui.papers.claims.evidence import Datum, Evidence, label
 
 Protocol = Literal["paper", "clean"]
@@ -150,6 +150,9 @@ def _place(datum: Datum) -> str:
 def _claim(
     name: str, text: str, judge: Judge, effect: str, needs: tuple[str, ...] = TABLES
 ) -> Claim:
+    of_sam = "SAM", "baseline_sam"
+    treatment, control = of_sam if name[:3] == "sam" else ["augmentation"] * 2
+    rises = partial(duels, metric="accuracy", winner=control, rivals=[BASELINE])
     tables = "tables 1 and 2" if needs == IN_TEXT else "tables 1, 2, 4, 5, 7 and 8"
     return Claim(
         name=f"rethinking/{name}",
@@ -159,6 +162,7 @@ def _claim(
         judge=judge,
         effect=effect,
         unit="networks",
+        checks=(Check(f"{treatment} raises accuracy", lambda e, _: rises(e, needs)),),
     )
 
 

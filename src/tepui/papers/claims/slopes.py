@@ -1,9 +1,10 @@
 """Slopes of diversity on sharpness over SAM's radii, and whether SAM flattens."""
 
+import math
 from collections.abc import Iterator, Sequence
 
-from tepui.papers.claims.base import Checked, Finding
-from tepui.papers.claims.comparisons import apart, level, log_line
+from tepui.papers.claims.base import Check, Finding
+from tepui.papers.claims.comparisons import apart, combined, level, log_line
 from tepui.papers.claims.evidence import (
     PRINTED,
     Datum,
@@ -15,7 +16,7 @@ from tepui.papers.claims.evidence import (
 SWEEPS = tuple(f"sharpbalance/figure{number}" for number in (3, 4))
 # The radius that table 1 chooses for every data set; beyond it members break.
 LARGEST_RADIUS = 0.2
-FLATTER = 0.1  # by which share sharpness falls where SAM does what it is named for
+FLATTER = 0.1  # by which share sharpness falls if SAM does what it is for
 
 
 def tradeoff(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
@@ -70,24 +71,29 @@ def _points(evidence: Evidence, beta: Datum) -> tuple[list[Datum], list[Datum]]:
     return sharpness, diversities
 
 
-def sam_flattens(evidence: Evidence, studied: Sequence[Datum]) -> Checked | None:
-    """Return whether SAM, with a study's radii, clearly flattens on its data sets."""
+def flattening(evidence: Evidence, studied: Sequence[Datum]) -> list[Finding]:
+    """Return by which share SAM, with a study's radii, flattens on its data sets.
+
+    All of them must have been looked at.
+    """
     radii = radii_of(studied)
     names = {"metric": "sharpness", "sharpness_measure": "worst_case"}
-    changes, left = [], {*radii}
+    found, left = [], {*radii}
     for group, points in evidence.groups(SWEEPS, ["method", "rho"], **names):
         radius = radii.get(group["dataset"])
         plain, flat = points.get(("deep_ensemble", 0)), points.get(("sam", radius))
         if plain and flat and plain.record.value:
-            change = (flat.record.value or 0.0) / plain.record.value - 1
-            changes.append((radius, change))
+            where = f"radius {radius:g}, {label(group)}"
+            found.append(combined([plain, flat], _fall, where, (FLATTER, math.inf)))
             left.discard(group["dataset"])
-    if left or not changes:
-        return None
-    lower = [change <= -FLATTER for _, change in changes]
-    shown = ", ".join(f"{change:+.0%} with {radius:g}" for radius, change in changes)
-    said = f"lowers sharpness by {FLATTER:.0%} in {sum(lower)} of {len(lower)} panels"
-    return Checked(all(lower), f"SAM {said} ({shown})")
+    return [] if left else found
+
+
+def _fall(values: Sequence[float]) -> float:
+    return 1 - values[1] / values[0]
+
+
+SAM_FLATTENS = Check("SAM lowers sharpness by a tenth", flattening)
 
 
 def radii_of(studied: Sequence[Datum]) -> dict[str, float]:

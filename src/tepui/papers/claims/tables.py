@@ -17,7 +17,6 @@ COLUMNS = (
     "verdict",
     "effect",
     "95 % interval",
-    "excludes",
     "n",
     "p",
     "printed",
@@ -32,8 +31,7 @@ def document(judged: Sequence[Verdict]) -> dict[str, Any]:
         row, claim = asdict(verdict), by_name[verdict.claim]
         row |= {name: getattr(claim, name) for name in ("text", "source", "scope")}
         row["effect_is"] = claim.effect
-        row["findings"] = finite_or_none(row["findings"])
-        rows.append(row)
+        rows.append(finite_or_none(row))
     return seal("claims", rounded({"level": LEVEL, "verdicts": rows}))
 
 
@@ -47,19 +45,30 @@ def overview(judged: Sequence[Verdict]) -> str:
     decided = {verdict.claim for verdict in judged if verdict.outcome in DECIDED}
     lines = []
     for outcome in OUTCOMES:
-        sizes: dict[str, list[str]] = {}
+        sizes: dict[str, list[Verdict]] = {}
         for verdict in judged:
             shown = outcome in DECIDED or verdict.claim not in decided
             if verdict.outcome == outcome and shown:
-                sizes.setdefault(verdict.claim, []).append(verdict.size)
+                sizes.setdefault(verdict.claim, []).append(verdict)
         if sizes:
             lines.append(f"- **{outcome.capitalize()}** ({len(sizes)}):")
         for claim in CLAIMS:
             if at := sizes.get(claim.name):
-                where = ", ".join(f"`{size}`" for size in at if size)
                 link = f"[{claim.text.removesuffix('.')}](#{claim.anchor})"
-                lines.append(f"    - {link}{where and f' at {where}'}")
+                lines.append(f"    - {link}{_places(at)}")
     return "\n".join(lines) + "\n"
+
+
+def _places(found: Sequence[Verdict]) -> str:
+    """Return the sizes of verdicts, and in brackets why those were not judged."""
+    places: dict[str, list[str]] = {}
+    for verdict in found:
+        places.setdefault(verdict.reason, []).append(f"`{verdict.size}`")
+    said = [
+        f" at {', '.join(sizes)}" + (f" ({reason})" if reason else "")
+        for reason, sizes in places.items()
+    ]
+    return ";".join(said) if found[0].size else ""
 
 
 def verdict_tables(judged: Sequence[Verdict]) -> str:
@@ -121,8 +130,8 @@ def cells(verdict: Verdict) -> list[str]:
     if verdict.p is not None:
         p = f"{verdict.p:.2g}" if verdict.p >= 1e-4 else "< 0.0001"
     printed = "" if verdict.printed is None else verdict.printed.outcome
-    excluded = ", ".join(verdict.excludes)
-    return [verdict.size, verdict.outcome, effect, interval, excluded, n, p, printed]
+    outcome = verdict.outcome + (f" ({verdict.reason})" if verdict.reason else "")
+    return [verdict.size, outcome, effect, interval, n, p, printed]
 
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)

@@ -1,0 +1,517 @@
+"""What a run refuses before anything is spent: data, members, and settings that clash.
+
+Training goes through :func:`asked_for` and :func:`check_run`. Whoever trains several
+methods can ask them of all of these first.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from tepui.core.checks import UNLABELED, class_indices, require
+from tepui.core.members import for_member
+from tepui.core.new_gradients import is_sharded
+from tepui.core.probabilities import warn_of_probabilities
+from tepui.core.warning import warn
+from tepui.data.arrays import Batch, Inputs
+from tepui.data.augment import (
+    Augmentation,
+    ByteAugmentation,
+    HorizontalFlip,
+    RandomCrop,
+    RandomResizedCrop,
+    check_kind,
+    check_levels,
+)
+from tepui.data.augmentation_policies import (
+    AugMix,
+    AutoAugment,
+    RandAugment,
+    TrivialAugment,
+)
+from tepui.data.checked_targets import checked_targets
+from tepui.data.class_names import class_names, same_classes
+from tepui.data.files.table import Table
+from tepui.data.loading import as_arrays, at_rows, length, targets_of
+from tepui.data.mixing import CutMix, Mixing
+from tepui.data.policy import PerMember
+from tepui.data.preparation import preparation_of
+from tepui.data.splits import split, split_rows
+from tepui.data.stored import StoredData
+from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.some_members import check_seeds
+from tepui.losses import CrossEntropy, Loss, balanced_weights
+from tepui.losses.classification import BALANCED
+from tepui.methods.base import ExchangingMethod
+from tepui.methods.coupled import CoupledMethod
+from tepui.modules.pruning import check_prunable
+from tepui.modules.running import device_of, evaluating, forward, refusal_named
+from tepui.modules.state import structure_digest
+from tepui.tasks import task_of
+from tepui.training.batches import steps_per_epoch
+from tepui.training.exchange import Exchange
+from tepui.training.shards import FEWEST_SAMPLES
+from tepui.training.spec import ExecutionSpec, TrainingSpec
+from tepui.training.targets import check_loss, check_yes_or_no, classifies
+
+MOVING = (
+    *(AugMix, AutoAugment, HorizontalFlip, RandAugment, RandomCrop),
+    *(RandomResizedCrop, TrivialAugment),
+)
+# So many classes are named; of data with hundreds of classes more tell nothing.
+MOST = 10
+
+
+class RunData(NamedTuple):
+    """The data of a run."""
+
+    train: Dataset[Any]  # what members learn from
+    held_out: Dataset[Any] | None  # what they are validated on, if anything
+    unlabeled: Dataset[Any] | None  # what they disagree on, if the method asks for it
+    weights: Tensor | None = None  # factors on the losses of what they learn from
+
+
+def asked_for(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    spec: TrainingSpec,
+    execution: ExecutionSpec,
+    *,
+    validation: Dataset[Any] | float | None = None,
+    unlabeled: Dataset[Any] | None = None,
+    sample_weights: Tensor | None = None,
+    out: object = None,
+) -> tuple[RunData, TrainingSpec]:
+    """Return the parts of the data, and the loss in numbers, of what goes together."""
+    _check_settings(spec, execution, validation, out)
+    _check_shards(spec, execution.data_parallel)
+    _check_members(ensemble)
+    _check_unlabeled(spec, unlabeled)
+    if isinstance(spec.method, CoupledMethod):
+        spec.method.check_members(len(ensemble))
+    data = _divide(dataset, validation, unlabeled, sample_weights)
+    loss = _balanced(spec.loss, data.train, ensemble)
+    return data, spec if loss is spec.loss else replace(spec, loss=loss)
+
+
+def _check_settings(
+    spec: TrainingSpec, execution: ExecutionSpec, validation: object, out: object
+) -> None:
+    """Check that the two specifications go together."""
+    rule = 'be given to keep the "best" weights'
+    require(spec.keep == "last" or validation is not None, "validation", rule, None)
+    watched = spec.early_stopping is not None and spec.early_stopping.validates
+    rule = "be given to early_stopping, which watches it"
+    require(not watched or validation is not None, "validation", rule, None)
+    coupled = isinstance(spec.method, CoupledMethod)
+    rule = "be false where members are coupled inside the loss"
+    require(not (execution.offload and coupled), "offload", rule, execution.offload)
+    stop = execution.stop_after
+    rule = "be given with stop_after, so that the run can be continued"
+    require(stop is None or out is not None, "out", rule, out)
+    rule = f"lie within the run ({spec.epochs} epochs)"
+    require(stop is None or stop <= spec.epochs, "stop_after", rule, stop)
+
+
+def _check_shards(spec: TrainingSpec, ranks: int) -> None:
+    """Check that the shards of a batch go together with their policies and ranks."""
+    shards, name = spec.virtual_shards, type(spec.method).__name__
+    rule = f"be a multiple of data_parallel ({ranks})"
+    require(shards % ranks == 0, "virtual_shards", rule, shards)
+    alone, together = spec.perturbation == "shard", spec.batch_norm == "synchronized"
+    rule = 'be "{}" where a batch is one shard (virtual_shards is 1)'
+    divided = shards > 1
+    require(divided or not alone, "perturbation", rule.format("global"), "shard")
+    require(divided or not together, "batch_norm", rule.format("shard"), "synchronized")
+    rule = 'be "shard" with {}: shards that are normalized together go in step'
+    for reason, holds in {
+        'perturbation="shard"': alone,
+        "accumulate > 1": spec.accumulate > 1,
+        f"a {name} whose batches change their shapes": not spec.method.fixed_shapes,
+    }.items():
+        fits = not (together and holds)
+        require(fits, "batch_norm", rule.format(reason), "synchronized")
+
+
+def _check_members(ensemble: Ensemble) -> None:
+    """Refuse members without their own seeds, or whose gradients would be zero."""
+    check_seeds(ensemble.seeds, len(ensemble))
+    rule = (
+        "be a plain tensor, not divided by fully_shard, whose members need a loop of "
+        "their own (with tepui.optim.SAM)"
+    )
+    for index, module in enumerate(ensemble.members):
+        for name, parameter in module.named_parameters():
+            what = f"{name} of member {index}"
+            require(not is_sharded(parameter), what, rule, type(parameter).__name__)
+
+
+def _check_unlabeled(spec: TrainingSpec, unlabeled: Dataset[Any] | None) -> None:
+    wanted, name = spec.method.needs_unlabeled, type(spec.method).__name__
+    rule = f"be None for {name}, which uses no such data"
+    require(wanted or unlabeled is None, "unlabeled", rule, type(unlabeled).__name__)
+    rule = (
+        f"be a data set for {name}, whose members disagree on it (SED and methods "
+        "with independent members need none)"
+    )
+    require(not wanted or unlabeled is not None, "unlabeled", rule, None)
+
+
+def _divide(
+    dataset: Dataset[Any],
+    validation: Dataset[Any] | float | None,
+    unlabeled: Dataset[Any] | None,
+    weights: Tensor | None,
+) -> RunData:
+    """Return the data of a run; what is held out is the same for all members."""
+    samples = length(dataset)
+    if weights is not None:
+        _check_weights(weights, samples)
+    if isinstance(validation, float | int):
+        require(0 < validation < 1, "validation", "be a share in (0, 1)", validation)
+        if weights is not None:
+            weights = weights[split_rows(samples, validation, seed=0)[0]]
+        return RunData(*divided(dataset, validation), unlabeled, weights)
+    if validation is not None:
+        length(validation, "validation")
+        if isinstance(dataset, Table) and (known := preparation_of(dataset)):
+            known.check_table(validation, "validation")
+    return RunData(dataset, validation, unlabeled, weights)
+
+
+def divided(
+    dataset: Dataset[Any], validation: float
+) -> tuple[Dataset[Any], Dataset[Any]]:
+    """Return what is trained on and the share that is held out, which no seed moves."""
+    return split(as_arrays(dataset) or dataset, validation, seed=0)
+
+
+def _check_weights(weights: Tensor, samples: int) -> None:
+    """Refuse weights that are not one factor per sample, some of them positive."""
+    rule = f"hold one number per sample ({samples})"
+    numbers = weights.shape == (samples,) and not weights.is_complex()
+    require(numbers, "sample_weights", rule, f"shape {tuple(weights.shape)}")
+    rule = "be finite, not negative, and positive for some sample"
+    lowest, highest = float(weights.min()), float(weights.max())
+    fits = bool(torch.isfinite(weights).all()) and lowest >= 0 and highest > 0
+    require(fits, "sample_weights", rule, f"numbers from {lowest:g} to {highest:g}")
+
+
+def _balanced(loss: Loss, data: Dataset[Any], ensemble: Ensemble) -> Loss:
+    """Return a loss with numbers in the place of the word ``"balanced"``."""
+    if not isinstance(loss, CrossEntropy) or loss.class_weights != BALANCED:
+        return loss
+    labels, name = targets_of(data), "class_weights"
+    rule = "be numbers where labels are not held in memory (or use Arrays)"
+    require(labels is not None, name, rule, BALANCED)
+    assert labels is not None
+    classes = output_width(ensemble.members[0], data, loss)
+    rule = "be left out where targets are probabilities"
+    require(not labels.is_floating_point(), name, rule, BALANCED)
+    class_indices(labels, classes)
+    if absent := absent_classes(labels, classes, class_names(data)):
+        rule = f"be numbers where no training sample has {in_words(absent)}"
+        require(False, name, rule, BALANCED)
+    return replace(loss, class_weights=balanced_weights(labels, classes))
+
+
+def absent_classes(labels: Tensor, classes: int, names: Sequence[str]) -> list[str]:
+    """Return the classes that no label has, by name where they have names.
+
+    Example:
+        >>> absent_classes(torch.tensor([0, 2]), 3, ("cat", "dog", "cow"))
+        ["1 ('dog')"]
+    """
+    present = {*labels[labels != UNLABELED].unique().tolist()}
+    missing = [number for number in range(classes) if number not in present]
+    return [f"{n} ({names[n]!r})" if n < len(names) else f"{n}" for n in missing]
+
+
+def in_words(classes: Sequence[str]) -> str:
+    """Return classes in a list, of which only the first are named.
+
+    Example:
+        >>> in_words(["1", "3"]), in_words(["2 ('cow')"])
+        ('classes 1, 3', "class 2 ('cow')")
+    """
+    more = f" and {len(classes) - MOST} more" if classes[MOST:] else ""
+    word = "class" if len(classes) == 1 else "classes"
+    return f"{word} {', '.join(classes[:MOST])}{more}"
+
+
+def absent_remark(
+    targets: Tensor | None, classes: int | None, names: Sequence[str] = ()
+) -> str | None:
+    """Return which classes up to the last label have no sample, in words.
+
+    Args:
+        targets: Labels of the training data; None if they are not known beforehand.
+        classes: How many classes there are; None where targets are no classes.
+        names: Of the classes, if they have some.
+
+    Returns:
+        A remark with what to do; None where there is nothing to say.
+
+    Example:
+        >>> absent_remark(torch.tensor([0, 2]), 3, ("cat", "dog", "cow"))
+        "no training sample has class 1 ('dog'): members cannot learn it"
+    """
+    if targets is None or classes is None or targets.ndim != 1:
+        return None
+    first, last = int(targets.min()), int(targets.max())
+    if first > 0 and not names:
+        return (
+            f"no training sample has class 0, since labels are {first} to {last}, but "
+            f"labels count from 0: subtract {first} from all of them, or one output "
+            "stands for nothing"
+        )
+    absent = absent_classes(targets, last + 1, names)
+    it = "it" if len(absent) == 1 else "them"
+    said = f"no training sample has {in_words(absent)}: members cannot learn {it}"
+    return said if absent else None
+
+
+def check_run(
+    ensemble: Ensemble, data: RunData, spec: TrainingSpec, exchange: Exchange
+) -> int | None:
+    """Check that members, data and method fit; return the classes of labels."""
+    classes = _check_data(ensemble, data, spec, exchange)
+    samples = length(data.train)
+    _check_batch(spec, samples)
+    _check_length(spec, len(ensemble), steps_per_epoch(samples, spec.batch_size))
+    for_member(spec.method, 0, len(ensemble))
+    _check_course(ensemble, spec, exchange)
+    if spec.prune is not None:
+        for_member(spec.prune, 0, len(ensemble))
+        for member in ensemble.members:
+            check_prunable(member)
+    return classes
+
+
+def _check_data(
+    ensemble: Ensemble, data: RunData, spec: TrainingSpec, exchange: Exchange
+) -> int | None:
+    """Run every member on a few samples; return the classes that labels must fit."""
+    owned = exchange.owned(len(ensemble))
+    modules = [ensemble.members[index] for index in owned]
+    few = few_of(data.train, modules)
+    _check_compared(spec, few.targets)
+    own = output_sizes(modules, few, spec.loss)
+    check_yes_or_no("the training data", data.train, spec.loss)
+    if isinstance(spec.augment, PerMember):
+        spec.augment.of(0, len(ensemble))
+    for steps in spec.policies:
+        _check_augment(steps, data.train, few)
+    sizes = exchange.collect(dict(zip(owned, own, strict=True)))
+    rule = "have members with equally many outputs where they meet inside the loss"
+    coupled = isinstance(spec.method, CoupledMethod)
+    require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
+    classes = _check_classes(data.train, sizes, spec.loss)
+    if data.held_out is not None:
+        check_yes_or_no("validation", data.held_out, spec.loss)
+        check_labels("validation", data.held_out, classes, data.train)
+        with _of_members("validation"):
+            few = few_of(data.held_out, modules)
+            for outputs in _outputs(modules, few.inputs):
+                check_loss(outputs, few.targets, spec.loss)
+    if data.unlabeled is not None:
+        with _of_members("unlabeled"):
+            _outputs(modules, few_of(data.unlabeled, modules).inputs)
+    return classes
+
+
+def _check_compared(spec: TrainingSpec, targets: Tensor) -> None:
+    """Refuse a method that compares classes of samples which have none, or maps."""
+    method, name = spec.method, type(spec.method).__name__
+    if not (isinstance(method, CoupledMethod) and method.compares_classes):
+        return
+    task = task_of(spec.loss)
+    fits = task.chooses is not False
+    rule = f"be one of classes (CrossEntropy) for {name}, whose members compare them"
+    require(fits, "loss", rule, f"{type(spec.loss).__name__} ({task})")
+    pixels = classifies(spec.loss) and targets.ndim > 2
+    rule = (
+        f"be one of independent members (DeepEnsemble, SAM, SharpBalance) where each "
+        f"pixel has a class, since {name} compares one class of each sample"
+    )
+    require(not pixels, "method", rule, f"labels of shape {tuple(targets.shape)}")
+
+
+def _check_classes(data: Dataset[Any], sizes: Sequence[int], loss: Loss) -> int | None:
+    """Refuse labels, and weights of classes, that members cannot learn from.
+
+    Returns:
+        The classes that labels must fit, of members with so many outputs; None where
+        targets are no class indices.
+    """
+    if not classifies(loss):
+        return None
+    names, labels = class_names(data), checked_targets(data)
+    weights = loss.factors if isinstance(loss, CrossEntropy) else None
+    for size in sizes:
+        order = ", ".join(names) or "in the order of labels, from 0"
+        rule = f"hold one number for each of {size} classes ({order})"
+        fits = weights is None or len(weights) == size
+        require(fits, "class_weights", rule, weights)
+    if names and max(sizes, default=0) > len(names):
+        warn(
+            f"members have {max(sizes)} outputs and the data {len(names)} classes, so "
+            "that the other outputs only learn never to be the answer; on the command "
+            "line a model's argument that is called num_classes follows the data"
+        )
+    if labels.is_floating_point():
+        return None
+    class_indices(labels, min(sizes))
+    if targets_of(data) is not None and labels.ndim == 1:
+        only = int(labels[0])
+        got = f"only class {names[only] if only < len(names) else only}"
+        several = bool((labels != only).any())
+        require(several, "labels", "hold at least two classes", got)
+    return min(sizes)
+
+
+@contextmanager
+def _of_members(argument: str) -> Iterator[None]:
+    """Let an error about samples say which data they are of."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{argument} must fit the members, but: {error}") from error
+
+
+def _check_augment(
+    steps: Sequence[Augmentation], data: Dataset[Any], few: Batch
+) -> None:
+    """Refuse augmentations that inputs or targets cannot have."""
+    inputs, pixels = few.inputs, few.targets.ndim > 2
+    check_kind(inputs, steps)
+    moving = [type(step).__name__ for step in steps if isinstance(step, MOVING)]
+    rule = "leave pixels where they are, since targets of pixels do not move with them"
+    require(not (pixels and moving), "augment", rule, ", ".join(moving))
+    if any(isinstance(step, ByteAugmentation) for step in steps):
+        held = data if isinstance(data, StoredData) else as_arrays(data)
+        raw = inputs if held is None else held.raw(torch.arange(min(2, len(held))))
+        if isinstance(raw, Tensor):
+            check_levels(raw)
+    got = "a mapping of tensors"
+    if isinstance(inputs, Tensor):
+        got = f"{inputs.dtype} of shape {tuple(inputs.shape)}"
+    if any(isinstance(step, CutMix) for step in steps):
+        images = isinstance(inputs, Tensor) and inputs.ndim == 4
+        rule = "leave out CutMix, which pastes parts of images, for other inputs"
+        require(images, "augment", rule, got)
+        rule = "leave out CutMix where each pixel has a label, since labels stay"
+        require(not pixels, "augment", rule, f"labels {tuple(few.targets.shape)}")
+    if any(isinstance(step, Mixing) for step in steps):
+        numbers = isinstance(inputs, Tensor) and inputs.is_floating_point()
+        rule = "mix samples only where they are floats, or images of bytes"
+        require(numbers, "augment", rule, got)
+
+
+def _check_batch(spec: TrainingSpec, samples: int) -> None:
+    """Check that every shard of a batch has samples enough."""
+    size, shards = min(spec.batch_size, samples), spec.virtual_shards
+    exact = spec.perturbation == "shard" or spec.batch_norm == "synchronized"
+    kinds = 2 if exact and isinstance(spec.method, ExchangingMethod) else 1
+    least = FEWEST_SAMPLES * shards * kinds
+    each = "each shard" if kinds == 1 else "each shard and kind"
+    rule = f"give two samples to {each} ({least} to {shards} shards)"
+    require(shards == 1 or size >= least, "batch_size", rule, size)
+
+
+def _check_length(spec: TrainingSpec, members: int, steps: int) -> None:
+    """Refuse a run too short for its method, and warn of one that exchanges nothing."""
+    method, least = spec.method, 1
+    if isinstance(method, CoupledMethod):
+        least = method.least_steps(members)
+    enough = spec.epochs >= members or not method.successive
+    rule = f"be at least the number of members, {members}, which share them"
+    require(enough, "epochs", rule, spec.epochs)
+    rule = (
+        f"give {type(method).__name__} at least {least} steps, so that each of its "
+        f"{members} members can have a turn"
+    )
+    lasts = f"{spec.epochs} of {steps} step(s)"
+    require(spec.epochs * steps >= least, "epochs", rule, lasts)
+    # Each refuses a plan that does not fit.
+    method.phase(0, spec.epochs)
+    if isinstance(method, ExchangingMethod) and not any(
+        method.exchanges_before(epoch, spec.epochs) for epoch in range(spec.epochs)
+    ):
+        warn(
+            f"{type(method).__name__} exchanges nothing in a run of {spec.epochs} "
+            "epoch(s), to whose end members train each by itself; it takes a longer "
+            "run, or an earlier moment (switch_at of SharpBalance)"
+        )
+
+
+def _check_course(ensemble: Ensemble, spec: TrainingSpec, exchange: Exchange) -> None:
+    """Refuse members that cannot go on from each other."""
+    count = len(ensemble)
+    if spec.method.successive:
+        here = len(exchange.owned(count))
+        rule = f"train all {count} members, one after the other"
+        require(here == count, "a process of this run", rule, here)
+    if spec.course(count).all_begin_anew:
+        return
+    first, *others = ensemble.members
+    for index, other in enumerate(others, 1):
+        rule = "have the layers and the frozen weights of member 0, to go on from it"
+        alike = structure_digest(first) == structure_digest(other)
+        alike = alike and all(
+            one.requires_grad or one.equal(two)
+            for one, two in zip(first.parameters(), other.parameters(), strict=True)
+        )
+        require(alike, f"member {index}", rule, type(other).__name__)
+
+
+def few_of(dataset: Dataset[Any], modules: Sequence[nn.Module]) -> Batch:
+    """Return two samples, where the modules lie."""
+    device = device_of(modules[0]) if modules else torch.device("cpu")
+    rows = torch.arange(min(2, length(dataset)))
+    return next(at_rows(dataset, [rows], device=device))
+
+
+def output_sizes(modules: Sequence[nn.Module], few: Batch, loss: Loss) -> list[int]:
+    """Return how many outputs each module has, of which the loss can be taken."""
+    outputs = _outputs(modules, few.inputs)
+    for item in outputs:
+        check_loss(item, few.targets, loss)
+    if classifies(loss) and outputs and outputs[0].ndim == 2:
+        warn_of_probabilities(outputs[0])
+    return [_width(item) for item in outputs]
+
+
+def output_width(module: nn.Module, data: Dataset[Any], loss: Loss) -> int:
+    """Return how many outputs a module has, whose targets fit the loss."""
+    few = few_of(data, [module])
+    (outputs,) = _outputs([module], few.inputs)
+    check_loss(outputs, few.targets, loss)
+    return _width(outputs)
+
+
+def _width(outputs: Tensor) -> int:
+    return outputs.shape[1] if outputs.ndim > 1 else 1
+
+
+def _outputs(modules: Sequence[nn.Module], inputs: Inputs) -> list[Tensor]:
+    """Return the outputs of each module for some samples."""
+    outputs = []
+    for module in modules:
+        with evaluating(module), torch.no_grad(), refusal_named(inputs):
+            outputs.append(forward(module, inputs))
+    return outputs
+
+
+def check_labels(
+    argument: str, dataset: Dataset[Any], classes: int | None, train: Dataset[Any]
+) -> None:
+    """Check that labels fit the outputs and mean what they mean in training."""
+    same_classes(argument, class_names(dataset), class_names(train), "the training set")
+    if classes is not None:
+        class_indices(checked_targets(dataset), classes, f"labels of {argument}")

@@ -1,0 +1,136 @@
+"""The end of a run: its outcome in the folder, warnings of members, and the value."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from tepui.core.members import lists_of
+from tepui.core.storage import finite_or_none
+from tepui.data.loading import targets_of
+from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.loading import load_into
+from tepui.evaluation.answers import (
+    Answers,
+    answers_on,
+    silent_members,
+    warn_of_silent,
+)
+from tepui.evaluation.dead_members import (
+    all_dead,
+    only_guess,
+    only_guess_in_words,
+    warn_of_all_dead,
+    warn_of_dead_members,
+)
+from tepui.losses import CrossEntropy
+from tepui.methods.coupled import CoupledMethod
+from tepui.tasks import task_of
+from tepui.tasks.base import Losses
+from tepui.training.checks import RunData, output_width
+from tepui.training.epochs import Training
+from tepui.training.history import History
+from tepui.training.progress import Style, remark
+from tepui.training.run import Outcome, Run
+from tepui.training.run_folder import RunFolder
+from tepui.training.spec import TrainingSpec
+from tepui.training.timeline import in_words
+
+log = logging.getLogger(__name__)
+
+# The part of a run's summary about what members' answers say.
+ANSWERS = "answers"
+# From so many epochs on, the mean loss of the last tells what was learned.
+FEWEST_EPOCHS = 2
+
+
+def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Run:
+    """Save what came of the run, and return it; one that has not ended goes on."""
+    folder, exchange, spec = training.folder, training.exchange, training.spec
+    path = None if folder is None else folder.path
+    history, timeline = History(training.history), training.clock.timeline
+    if not training.ended:
+        return Run(path, ensemble, Outcome(history, timeline=timeline))
+    if folder is not None and exchange.writer:
+        folder.check_there()
+        # Before anything of the method's can fail: hours of training are in it.
+        ensemble.save(folder.path, overwrite=True)
+    states = exchange.collect({m.index: m.state for m in training.members})
+    summary = finite_or_none(spec.method.summary(states))
+    best = exchange.collect({m.index: m.best.epoch for m in training.members})
+    best_epochs = tuple(best) if spec.keep == "best" else ()
+    summary |= answers_on_unlabeled(ensemble, data, spec)
+    timeline = training.clock.timeline
+    log.info("the run took %s", in_words(timeline))
+    if folder is not None and exchange.writer:
+        folder.write_outcome(best_epochs, summary, timeline, training.stopped_by)
+        log.info("the run in %s has ended", folder.path)
+    exchange.wait()  # a run is over for all or for none
+    if training.interruption.requested:
+        training.interruption.leave()
+    outcome = Outcome(history, best_epochs, summary, timeline, training.stopped_by)
+    return Run(path, ensemble, outcome)
+
+
+def finished(ensemble: Ensemble, folder: RunFolder) -> Run:
+    """Return a run that ended before, its weights put into ``ensemble``."""
+    load_into(ensemble, folder.path)
+    return Run(folder.path, ensemble)
+
+
+def answers_on_unlabeled(
+    ensemble: Ensemble, data: RunData, spec: TrainingSpec
+) -> dict[str, Any]:
+    """Return what members' answers still say about unlabeled data, for the summary.
+
+    Beside it stands what they say about the labeled data.
+    """
+    method = spec.method
+    compared = isinstance(method, CoupledMethod) and method.compares_classes
+    if data.unlabeled is None or not compared:
+        return {}
+    parts = {"labeled": data.train, "unlabeled": data.unlabeled}
+    said = {
+        name: answers_on(ensemble, part, spec.batch_size).document()
+        for name, part in parts.items()
+    }
+    return {ANSWERS: said}
+
+
+def say_of_members(run: Run, data: RunData, spec: TrainingSpec, style: Style) -> None:
+    """Say which members did not learn, lie far behind the others, or say nothing.
+
+    That none does more than guess is said of losses in training, which tell of learning
+    even where what was learned does not carry over; not of those in the first epoch,
+    whose mean is mostly of weights that have hardly moved.
+    """
+    if (said := run.summary.get(ANSWERS)) is not None:
+        known = (Answers(**said[name]) for name in ("labeled", "unlabeled"))
+        warn_of_silent(silent_members(*known), type(spec.method).__name__)
+    last = run.history[-1]
+    trained = None
+    if data.weights is None:
+        trained = _beside_guessing(last.trained, run, data, spec)
+    held_out = _beside_guessing(last.validation_loss, run, data, spec)
+    if (losses := held_out or trained) is not None:
+        tell = warn_of_all_dead if all_dead(losses) else warn_of_dead_members
+        tell(losses, "the validation data" if held_out else "the training data")
+    ended = len(run.history) == spec.epochs or run.stopped_by is not None
+    if trained is None or not ended or len(run.history) < FEWEST_EPOCHS:
+        return
+    if only_guess(trained) and not all_dead(trained):
+        remark(style, only_guess_in_words(trained))
+
+
+def _beside_guessing(
+    losses: Sequence[float], run: Run, data: RunData, spec: TrainingSpec
+) -> Losses | None:
+    """Return all members' losses beside a guess's; None if they cannot be compared."""
+    loss, members = spec.loss, run.ensemble.members
+    weighed = isinstance(loss, CrossEntropy) and (
+        loss.class_weights is not None or bool(lists_of(loss))
+    )
+    if weighed or len(losses) != len(members):
+        return None
+    outputs = output_width(members[0], data.train, loss)
+    targets = targets_of(data.train)
+    return task_of(loss).beside_guessing([*losses], targets, outputs, loss)

@@ -1,0 +1,502 @@
+"""Every wrong argument is named with its rule and value, and nothing is left behind."""
+
+import math
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+import tepui
+from tepui.core.checks import class_indices
+from tepui.core.storage import read_json
+from tepui.data import Arrays, AugMix, HorizontalFlip, Normalize, TrivialAugment
+from tepui.losses import BinaryCrossEntropy, binary_cross_entropy
+from tepui.methods import (
+    A2D,
+    SAM,
+    SED,
+    DeepEnsemble,
+    DivDis,
+    MemberMethod,
+    SharpBalance,
+)
+from tepui.methods.base import Method
+from tepui.training.checks import absent_remark, few_of
+from training.cases import (
+    CLASSES,
+    Plain,
+    fitted,
+    images,
+    linear,
+    mlp,
+    numbers,
+    one_thread,
+)
+
+single = pytest.fixture(autouse=True)(one_thread)
+
+
+BUILT = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        yield torch.zeros(4), 0
+
+
+class CountedStream(Stream):
+    def __len__(self):
+        return 1
+
+
+class Empty(Dataset):
+    def __len__(self):
+        return 0
+
+    def __getitem__(self, index):
+        raise IndexError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled(MemberMethod):
+    factor: float = 1.0
+    factors: Mapping[str, float] = field(default_factory=dict)
+
+    def gradient(self, member, batch):
+        return member.gradient(batch)
+
+
+def scaled_loss(outputs, targets, scale=1.0):
+    return scale * nn.functional.cross_entropy(outputs, targets, reduction="none")
+
+
+def mean_loss(outputs, targets):
+    return nn.functional.cross_entropy(outputs, targets)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"epochs": 0}, "epochs must be positive, got 0"),
+        ({"epochs": "3"}, "epochs must be an integer, got '3'"),
+        ({"workers": -1}, "workers must be non-negative, got -1"),
+        ({"optimizer": "SGD"}, r"optimizer must be SGD\(\.\.\.\), .*, got 'SGD'"),
+        ({"optimizer": BUILT}, r"optimizer must be SGD\(.* got SGD \("),
+        ({"schedule": float}, r"schedule must be a schedule, such as Cosine\(\)"),
+        ({"runner": "graph", "offload": True}, "offload must be False with runner"),
+        ({"clip_norm": math.inf}, "clip_norm must be a finite number or None, got inf"),
+        ({"augment": [1]}, r"augment must be a sequence \(each of type Augmentation\)"),
+        ({"prune": 0.9}, "prune must be of type Prune or None, got 0.9"),
+        ({"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
+        ({"loss": tepui.losses.CrossEntropy}, "loss must be an instance, such as"),
+        (
+            {"method": Scaled(factors={"first": math.inf})},
+            "first must be finite, got inf",
+        ),
+        (
+            {"loss": partial(scaled_loss, scale=-math.inf)},
+            "scale must be finite, got -inf",
+        ),
+        (
+            {"precision": "float16"},
+            "precision must be one of auto, float32, tf32, bfloat16, got 'float16'",
+        ),
+        (
+            {"cpu_kernels": "nativ"},
+            "cpu_kernels must be one of onednn, native, .*did you mean 'native'",
+        ),
+        ({"runner": "graphs"}, "runner must be one of .*did you mean 'graph'"),
+        (
+            {"runner": "graph"},
+            'runner must be "auto" or "eager", since .* got',
+        ),
+        ({"progress": "bars"}, "progress must be one of .*did you mean 'bar'"),
+        (
+            {"method": SAM(rho=(0.1, 0.2, 0.3))},
+            r"rho must have one value per member \(2\), got 3",
+        ),
+        (
+            {"optimizer": tepui.SGD(lr=(0.1, 0.2, 0.3))},
+            r"lr must have one value per member \(2\), got 3",
+        ),
+    ],
+)
+def test_wrong_arguments_are_named_and_leave_no_folder(how, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        fitted(numbers(), mlp, out=tmp_path / "run", **how)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: tepui.SGD(lr=math.inf), "lr must be a finite number .*, got inf"),
+        (lambda: tepui.SGD(lr=(0.1, math.nan)), r"lr must .*, got \(0.1, nan\)"),
+        (lambda: tepui.SGD(lr=()), r"lr must hold a value for each member, got \(\)"),
+        (lambda: tepui.SGD(momentum=0, nesterov=True), "momentum must be positive for"),
+        (lambda: tepui.AdamW(betas=(0.9, 1.0)), r"betas must lie in \[0, 1\), got"),
+        (lambda: tepui.AdamW(betas=0.9), "betas must be a sequence of 2 .* got 0.9"),
+        (lambda: tepui.Cosine(warmup=math.inf), "warmup must be a finite number, got"),
+        (lambda: tepui.Cosine(final=True), "final must be a finite number, got True"),
+        (lambda: tepui.MultiStep(milestones=0.5), "milestones must be a sequence"),
+        (lambda: Scaled(factor=math.nan), "factor must be a finite number, got nan"),
+        (lambda: SAM(adaptive=1), "adaptive must be True or False, got 1"),
+        (lambda: SharpBalance(switch_at=1.0), "switch_at must be a share below 1"),
+        (lambda: SharpBalance(base=DeepEnsemble()), "base must be of type SAM or of"),
+        (lambda: SharpBalance(select="top"), "select must be one of highest, lowest"),
+        (lambda: SED(active=2.0), "active must be an integer or None, got 2.0"),
+        (lambda: tepui.Prune(sparsity=[0.5, "x"]), "sparsity must be a finite number"),
+    ],
+)
+def test_nonsense_is_refused_where_it_is_written(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (Stream(), "dataset must be map-style .*, got Stream"),
+        (CountedStream(), "got CountedStream; a stream .* list.* docs/large_data.md"),
+        (iter([(torch.zeros(4), 0)]), "got list_iterator; a stream .* list"),
+        (
+            DataLoader(TensorDataset(torch.zeros(3, 4), torch.zeros(3))),
+            r"got DataLoader; give the data set that it loads \(loader.dataset\)",
+        ),
+        (
+            (torch.zeros(3, 4), torch.zeros(3)),
+            r"pairs \(x, y\), got Tensor at index 0; tepui.data.Arrays\(",
+        ),
+        (torch.zeros(3, 4), r"got Tensor; tepui.data.Arrays\(inputs, targets\)"),
+        (Empty(), "dataset must hold at least one sample, got "),
+        (
+            TensorDataset(torch.zeros(0, 4), torch.zeros(0)),
+            "dataset must hold at least one sample, got ",
+        ),
+        (
+            Arrays(torch.zeros(2, 4), torch.tensor([0, CLASSES])),
+            r"labels must lie in \[0, 2\] for 3 outputs, got 'values from 0 to 3'",
+        ),
+        (
+            Plain(Arrays(torch.zeros(4, 4), torch.tensor([0, 0, 0, CLASSES]))),
+            r"labels must lie in \[0, 2\] for 3 outputs, got 'values from 0 to 3'",
+        ),
+    ],
+)
+def test_wrong_data_are_named(data, message):
+    with pytest.raises(ValueError, match=message):
+        fitted(data, linear)
+
+
+@pytest.mark.parametrize(
+    ("classes", "got"), [((), "1"), (("cat", "dog", "cow"), "dog")]
+)
+def test_one_class_is_refused_before_a_folder_is(classes, got, tmp_path):
+    one = Arrays(torch.randn(6, 4), torch.ones(6).long(), classes=classes)
+    rule = f"labels must hold at least two classes, got 'only class {got}'"
+    with pytest.raises(ValueError, match=rule):
+        fitted(one, linear, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_class_that_only_loading_tells_is_trained_on():
+    one = Plain(Arrays(torch.randn(6, 4), torch.ones(6).long()))
+    assert fitted(one, linear).history
+
+
+def test_a_method_without_a_step_is_refused_with_what_to_derive_from(tmp_path):
+    class Nothing(Method):
+        pass
+
+    rule = r"derive from MemberMethod and define gradient\(self, member, batch\)"
+    with pytest.raises(ValueError, match=rule):
+        fitted(numbers(), linear, method=Nothing(), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("change", [torch.Tensor.double, torch.Tensor.half, list])
+def test_features_of_any_type_train_as_they_are_predicted(change):
+    data = numbers()
+    inputs = (4 * data.inputs).round()
+    plain = fitted(Arrays(inputs, data.targets), mlp)
+    given = change(inputs) if change is not list else inputs.long()
+    run = fitted(Arrays(given, data.targets), mlp)
+    assert run.history[-1].loss == plain.history[-1].loss
+    expected = plain.ensemble.predict(inputs[:3]).probs
+    assert torch.equal(run.ensemble.predict(given[:3]).probs, expected)
+
+
+def test_a_loss_must_return_one_value_per_sample():
+    message = re.escape("per sample (8,), got shape (); torch's losses do so with")
+    with pytest.raises(ValueError, match=message):
+        fitted(numbers(), linear, loss=mean_loss)
+
+
+def test_a_member_must_have_something_to_train():
+    def frozen():
+        return linear().requires_grad_(False)
+
+    message = "member 0 must have trainable parameters, got 'none'"
+    with pytest.raises(ValueError, match=message):
+        fitted(numbers(), frozen)
+
+
+@pytest.mark.parametrize("method", [DeepEnsemble(), SAM()])
+def test_sparse_gradients_and_optimizers_with_passes_of_their_own_are_refused(method):
+    def words():
+        layers = nn.Embedding(10, 3, sparse=True), nn.Flatten(), nn.Linear(6, 3)
+        return nn.Sequential(*layers)
+
+    tokens = Arrays(torch.arange(20).view(10, 2) % 10, torch.arange(10) % 3)
+    ensemble = tepui.Ensemble.build(words, members=2)
+    with pytest.raises(ValueError, match=r"member 0 must have dense gradients .*'0'"):
+        tepui.fit(ensemble, tokens, method=method, epochs=1)
+    rule = "optimizer must make its step without a closure, got 'LBFGS'"
+    with pytest.raises(ValueError, match=rule):
+        fitted(numbers(), mlp, method=method, optimizer=torch.optim.LBFGS)
+
+
+def remove(members):
+    del members[0]
+
+
+def add(members):
+    members.append(linear())
+
+
+@pytest.mark.parametrize("change", [remove, add])
+def test_members_that_have_lost_their_seeds_are_not_trained(change):
+    ensemble = tepui.Ensemble.build(linear, 3)
+    change(ensemble.members)
+    count = len(ensemble)
+    rule = rf"^seeds must be as many as the members \({count}\); ensemble.subset keeps"
+    with pytest.raises(ValueError, match=rule):
+        tepui.fit(ensemble, numbers(), method=DeepEnsemble(), epochs=1, progress="none")
+
+
+def test_images_of_the_wrong_shape_are_named_when_augmented():
+    data = Arrays(images().inputs[:, 0], images().targets)
+    with pytest.raises(ValueError, match=r"augment must be empty for inputs of shape"):
+        fitted(
+            data,
+            lambda: nn.Sequential(nn.Flatten(), nn.Linear(16, 3)),
+            augment=[HorizontalFlip()],
+        )
+
+
+def flat_images():
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, CLASSES))
+
+
+@pytest.mark.parametrize("wrap", [lambda data: data, list], ids=["tensors", "loaded"])
+@pytest.mark.parametrize("policy", [TrivialAugment(), AugMix()], ids=repr)
+def test_standardized_images_cannot_be_bytes(tmp_path, wrap, policy):
+    data = images()
+    standard = Arrays(4 * data.inputs - 2, data.targets)
+    how = {"augment": [policy], "out": tmp_path / "run"}
+    with pytest.raises(ValueError, match=r"images must lie in \[0, 1\] to be rounded"):
+        fitted(wrap(standard), flat_images, **how)
+    assert not (tmp_path / "run").exists()
+    normalized = Arrays(data.inputs, data.targets, Normalize((0.5,), (0.2,)))
+    assert fitted(normalized, flat_images, **how).path.exists()
+
+
+def test_policies_are_for_images():
+    data = Arrays({"input": numbers().inputs}, numbers().targets)
+    with pytest.raises(ValueError, match="augment must be empty for dict inputs with"):
+        fitted(data, linear, augment=[TrivialAugment()])
+    table = Arrays(numbers().inputs.sigmoid(), numbers().targets)
+    message = "augment must be for rows, .* got 'TrivialAugment for images'"
+    with pytest.raises(ValueError, match=message):
+        fitted(table, linear, augment=[TrivialAugment()])
+
+
+def several_hot(labels):
+    return (nn.functional.one_hot(labels, 3) + nn.functional.one_hot(0 * labels, 3)) > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda y: several_hot(y).float(), "rows that sum to 1 to 2"),
+        (
+            lambda y: several_hot(y).long(),
+            "BinaryCrossEntropy fits several labels of each",
+        ),
+        (lambda y: y[:, None], r"one class per sample, such as targets\[:, 0\]"),
+        (lambda y: y.float(), r"such as targets.long\(\); tepui.losses.MSE, Gau"),
+        (lambda y: y + 0.5, r"\(tepui.losses.MSE, GaussianNLL or Quantiles fit num"),
+        (lambda y: torch.stack([y + 0.5, -y], 1), "MSE fits numbers to predict"),
+    ],
+)
+def test_targets_that_do_not_fit_are_refused_with_the_loss_that_would(
+    change, message, tmp_path
+):
+    data = Arrays(numbers().inputs, change(numbers().targets))
+    with pytest.raises(ValueError, match=f"labels must be integers.*{message}"):
+        fitted(data, mlp, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_soft_labels_are_probabilities():
+    soft = nn.functional.one_hot(numbers().targets, 3) * 0.8 + 0.2 / 3
+    assert fitted(Arrays(numbers().inputs, soft), mlp).history
+    with pytest.raises(ValueError, match="labels must be integers"):
+        fitted(Arrays(numbers().inputs, soft - 0.1), mlp)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "meant"),
+    [
+        ("lr", r": give optimizer=tepui\.SGD\(lr=\.\.\.\)"),
+        ("learning_rate", r": give optimizer=tepui\.SGD\(lr=\.\.\.\)"),
+        ("betas", r": give optimizer=tepui\.AdamW\(betas=\.\.\.\)"),
+        ("epoch", ": did you mean 'epochs'"),
+        ("colour", "$"),
+    ],
+)
+def test_an_unknown_keyword_is_told_where_it_belongs(keyword, meant):
+    expected = rf"fit\(\) takes no keyword '{keyword}'{meant}"
+    with pytest.raises(TypeError, match=expected):
+        tepui.fit(None, None, **{keyword: 1})
+
+
+def test_two_classes_of_one_name_get_columns_of_their_own(tmp_path):
+    data = TensorDataset(torch.zeros(6, 4), torch.arange(6) % 3)
+    data.classes = ["crane", "heron", "crane"]
+    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=1)
+    how = {"method": DeepEnsemble(), "epochs": 1, "progress": "none"}
+    tepui.fit(ensemble, data, out=tmp_path, **how)
+    recorded = read_json(tmp_path / "run.json")
+    assert recorded["config"]["data"]["classes"] == ["crane", "heron", "crane (2)"]
+
+
+def one_output():
+    return nn.Linear(4, 1)
+
+
+@pytest.mark.parametrize("loss", [BinaryCrossEntropy(), binary_cross_entropy])
+@pytest.mark.parametrize(
+    ("wrong", "values"), [((-1, 1), "-1, 1"), ((1, 2), "1, 2"), ((0, 2), "0, 2")]
+)
+@pytest.mark.parametrize("kind", [Arrays, lambda x, y: Plain(Arrays(x, y))])
+def test_answers_that_are_no_yes_or_no_are_refused(kind, wrong, values, loss):
+    x = numbers(8).inputs
+    labels = torch.tensor([*wrong] * 4)
+    with pytest.raises(ValueError, match=f"training data must be 0 or 1.*{values}'"):
+        fitted(kind(x, labels), one_output, loss=loss)
+    good = Arrays(x, torch.tensor([0, 1] * 4))
+    with pytest.raises(ValueError, match=f"validation must be 0 or 1.*{values}'"):
+        fitted(good, one_output, loss=loss, validation=kind(x, labels))
+    fitted(Arrays(x, torch.rand(8)), one_output, loss=loss)
+
+
+def test_classes_in_one_output_are_told_of_the_loss_for_it():
+    data = Arrays(numbers(8).inputs, torch.tensor([0, 1] * 4))
+    with pytest.raises(ValueError, match=r"one output is for tepui.losses.BinaryCross"):
+        fitted(data, one_output)
+
+
+def pixels():
+    return Arrays(torch.randn(8, 1, 4, 4), torch.randint(0, 3, (8, 4, 4)))
+
+
+@pytest.mark.parametrize("method", [SED(), A2D(), DivDis()])
+def test_methods_that_compare_classes_refuse_pixels(method):
+    unlabeled = pixels() if method.needs_unlabeled else None
+    rule = f"where each pixel has a class, since {type(method).__name__} compares"
+    with pytest.raises(ValueError, match=rule):
+        fitted(pixels(), lambda: nn.Conv2d(1, 3, 1), method=method, unlabeled=unlabeled)
+
+
+def test_sharpbalance_learns_classes_of_pixels():
+    method = SharpBalance(switch_at=0.5)
+    run = fitted(pixels(), lambda: nn.Conv2d(1, 3, 1), method=method, epochs=2)
+    assert run.history[-1].epoch == 1
+
+
+def test_masks_of_floats_are_refused_with_their_type():
+    masks = torch.randint(0, 4, (6, 4, 4)).float()
+    data = tepui.data.Arrays(torch.randn(6, 3, 4, 4), masks)
+    ensemble = tepui.Ensemble.build(lambda: nn.Conv2d(3, 4, 1), 2)
+    with pytest.raises(ValueError, match=r"integers .* of pixels, got 'torch.float32"):
+        tepui.fit(ensemble, data, method=DeepEnsemble(), epochs=1, progress="none")
+
+
+class Endless(Dataset):
+    def __len__(self):
+        return 10**12
+
+    def __getitem__(self, index):
+        return torch.full((3,), float(index)), 0
+
+
+def test_two_samples_are_read_of_a_data_set_of_any_length():
+    assert few_of(Endless(), []).inputs.tolist() == [[0.0] * 3, [1.0] * 3]
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "said"),
+    [
+        ([0, 1, 2], (), None),
+        ([1, 2, 3], (), "labels are 1 to 3, but labels count from 0: subtract 1"),
+        ([2, 3, 4], (), "labels are 2 to 4, but labels count from 0: subtract 2"),
+        ([1, 2], ("cat", "dog", "cow"), "has class 0 ('cat'): members cannot learn it"),
+        ([0, 2, 4], (), "has classes 1, 3: members cannot learn them"),
+        ([0, 20], (), "8, 9, 10 and 9 more: members"),
+    ],
+)
+def test_classes_without_samples_are_named(labels, names, said):
+    found = absent_remark(torch.tensor(labels), 30, names)
+    assert (found is None) == (said is None)
+    assert said is None or said in found
+
+
+@pytest.mark.parametrize("targets", [None, torch.zeros(2, 3)])
+def test_what_has_no_classes_is_not_remarked_on(targets):
+    assert absent_remark(targets, 4) is None
+    assert absent_remark(torch.tensor([1, 2]), None) is None
+
+
+@pytest.mark.parametrize(("progress", "count"), [("lines", 1), ("none", 0)])
+def test_a_run_says_it_beside_the_progress(progress, count, capsys):
+    data = Arrays(torch.randn(12, 4), torch.arange(12) % 3 + 1)
+    ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 4), members=1)
+    tepui.fit(ensemble, data, method=SAM(), epochs=1, progress=progress)
+    assert capsys.readouterr().err.count("no training sample has class 0") == count
+
+
+@pytest.mark.parametrize(
+    ("labels", "hint"),
+    [
+        ([-1, 0, 1], "labels count from 0, and -1 is that of a sample without a label"),
+        ([1, 2], "labels count from 0: subtract 1 from all of them"),
+    ],
+)
+def test_labels_that_do_not_count_from_zero_are_told_to(labels, hint):
+    with pytest.raises(ValueError, match=hint):
+        class_indices(torch.tensor(labels), 2)
+    with pytest.raises(ValueError, match=r"got 'values from 0 to 2'$"):
+        class_indices(torch.tensor([0, 2]), 2)
+
+
+def test_outputs_beyond_the_classes_are_told():
+    def trained(outputs, classes):
+        x, y = torch.randn(6, 4), torch.arange(6) % 3
+        data = tepui.data.Arrays(x, y, classes=classes)
+        ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, outputs), members=1)
+        tepui.fit(ensemble, data, method=SAM(), epochs=1, progress="none")
+
+    names = ("cat", "cow", "dog")
+    with pytest.warns(UserWarning, match=r"members have 9 outputs and the data 3 cl"):
+        trained(9, names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        trained(3, names)
+        trained(9, ())

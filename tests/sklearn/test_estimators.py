@@ -26,6 +26,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from torch import nn
 
 import tepui
+from tepui import tasks
 from tepui.core.storage import FORMAT
 from tepui.losses import CrossEntropy, GaussianNLL, Quantiles
 from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
@@ -234,7 +235,7 @@ def test_the_ensemble_says_the_same(irises, classifier):
     assert np.array_equal(predicted.probs.numpy(), classifier.predict_proba(test))
     chosen = classifier.classes_[predicted.labels.numpy()]
     assert np.array_equal(chosen, classifier.predict(test))
-    assert classifier.ensemble_.task == tepui.Task("classification")
+    assert classifier.ensemble_.task == tasks.Classes()
 
 
 def test_sets_hold_the_class_as_often_as_told(irises):

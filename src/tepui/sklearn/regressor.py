@@ -9,8 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.task import Task
-from tepui.losses import MSE, Loss, task_of
+from tepui.losses import MSE, Loss
 from tepui.metrics import IntervalScoreName
 from tepui.sklearn.base import (
     FLOATS,
@@ -20,6 +19,7 @@ from tepui.sklearn.base import (
     weighted_rows,
 )
 from tepui.sklearn.words import words_named
+from tepui.tasks import task_of
 
 CHECKED: dict[str, Any] = {"dtype": FLOATS, "y_numeric": True, "multi_output": True}
 
@@ -120,13 +120,11 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             ValueError: If standard deviations are asked of quantiles.
         """
         predicted = self._predicted(X)
-        quantiles = predicted.task.name == "quantiles"
-        center = predicted.median if quantiles else predicted.mean
-        numbers = self._in_units(center)
+        numbers = self._in_units(predicted.center)
         if not return_std:
             return numbers
         rule = "be False for quantiles, which have intervals"
-        require(not quantiles, "return_std", rule, return_std)
+        require(hasattr(predicted, "std"), "return_std", rule, return_std)
         return numbers, self._shaped(self._scaled(predicted.std))
 
     def predict_interval(
@@ -153,8 +151,7 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             bounds = predicted.conformal_interval
         else:
             rule = "be None for MSE, which teaches no noise (GaussianNLL() does)"
-            taught = predicted.task.name != "regression"
-            require(taught, "coverage", rule, coverage)
+            require(hasattr(predicted, "interval"), "coverage", rule, coverage)
             bounds = predicted.interval(coverage)
         lower, upper = map(self._in_units, bounds)
         return lower, upper
@@ -212,7 +209,12 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
 
     @property
     def _outputs(self) -> int:
-        return len(self.target_mean_) * outputs_per_number(task_of(self._loss))
+        task = task_of(self._loss)
+        rule = "be of numbers: MSE(), GaussianNLL() or Quantiles(...)"
+        require(task.measure == "rmse", "loss", rule, f"one of the task {task}")
+        outputs = task.outputs(len(self.target_mean_))
+        assert outputs is not None
+        return outputs
 
     def _standardized(self, columns: Array, X: Array) -> Tensor:
         values = (columns - self.target_mean_) / self.target_scale_
@@ -231,16 +233,3 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
 def as_columns(y: Array) -> Array:
     """Return targets as ``(samples, numbers)``."""
     return y[:, None] if y.ndim == 1 else y
-
-
-def outputs_per_number(task: Task) -> int:
-    """Return how many outputs a network has for each number that it predicts.
-
-    Example:
-        >>> outputs_per_number(Task("quantiles", (0.1, 0.5, 0.9)))
-        3
-    """
-    sizes = {"regression": 1, "gaussian": 2, "quantiles": len(task.levels)}
-    rule = "be of numbers: MSE(), GaussianNLL() or Quantiles(...)"
-    require(task.name in sizes, "loss", rule, f"one of the task {task}")
-    return sizes[task.name]

@@ -27,11 +27,12 @@ from tepui.data import (
     split,
 )
 from tepui.evaluation.dataset_logits import dataset_logits
-from tepui.evaluation.scores import Scores, mean_scores, scores
 from tepui.methods import Method
 from tepui.metrics import auroc, ood_scores, temperature
 from tepui.models import ResNet18
 from tepui.modules.state import load_tensor_state
+from tepui.tasks import Scores
+from tepui.tasks.scores import mean_scores
 from tepui.training.environment import environment_of
 from tepui.training.run_folder import RunFolder
 
@@ -249,7 +250,7 @@ def logits_of(ensemble: tepui.Ensemble, exam: Exam) -> Outputs:
 
 def examined(outputs: Outputs) -> dict[str, Any]:
     """Return the scores of the ensemble and of each member, clean and corrupted."""
-    found = {key: scores(*output) for key, output in outputs.items()}
+    found = {key: Scores.of(*output) for key, output in outputs.items()}
     clean = found.pop(CLEAN)
     return {
         "clean": with_members(clean),

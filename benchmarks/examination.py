@@ -25,8 +25,8 @@ import tepui
 from tepui.core.precision import precision_on
 from tepui.data import CIFAR10, Arrays, Normalize, corrupted
 from tepui.evaluation.dataset_logits import dataset_logits
-from tepui.evaluation.scores import scores_and_bins
 from tepui.models import ResNet18
+from tepui.tasks import Scores
 from tepui.training.prepare import to_device
 
 COPIES, JPEG = "copies without JPEG", "copies by JPEG"
@@ -69,7 +69,7 @@ def by_phase(ensemble, test, copies, clock, **how):
         with clock.phase(PREDICTIONS):
             outputs = dataset_logits(ensemble, data, **how)
         with clock.phase(METRICS):
-            scores_and_bins(*outputs)
+            Scores.of(*outputs)
 
     answer(test)
     for cell in copies:

@@ -43,7 +43,7 @@ def answers_elsewhere(file, batches, folder):
 
 def fields_of(prediction):
     """Return what a graph of the same ensemble answers, by name."""
-    if prediction.task.name in ("classification", "multi_label"):
+    if hasattr(prediction, "probs"):
         names = ("probs", "labels", "confidence", "epistemic")
         fields = {name: getattr(prediction, name) for name in names}
         sets = {"sets": prediction.sets} if prediction.conformity else {}

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import tepui
-from tepui import Task, evaluation, hub, methods, sharpness
+from tepui import evaluation, hub, methods, sharpness, tasks
 from tepui.data import Arrays
 from tepui.export import export_ensemble
 from tepui.losses import MSE
@@ -41,7 +41,7 @@ def no_softmax(monkeypatch):
 
 def regression(members=3):
     ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 1), members, seed=0)
-    ensemble.task = Task("regression")
+    ensemble.task = tasks.Numbers()
     return ensemble
 
 
@@ -104,7 +104,7 @@ def refused(function):
 
 
 def uniform_soup(ensemble, path):
-    assert tepui.uniform_soup(ensemble).task == Task("regression")
+    assert tepui.uniform_soup(ensemble).task == tasks.Numbers()
 
 
 def card(ensemble, path):

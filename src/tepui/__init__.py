@@ -16,13 +16,12 @@ if _TYPE_CHECKING:
         models,
         optim,
         sharpness,
+        tasks,
         theory,
     )
     from tepui.core.hyperparameters import hyperparameter_grid
-    from tepui.core.task import Task
     from tepui.ensembles.ensemble import Ensemble
     from tepui.ensembles.loading import load
-    from tepui.ensembles.prediction import Prediction
     from tepui.evaluation.combining import (
         Aggregated,
         OracleSelection,
@@ -33,11 +32,11 @@ if _TYPE_CHECKING:
     from tepui.evaluation.measure import EnsembleMeasurement, measure
     from tepui.evaluation.ood import Detection
     from tepui.evaluation.results import Evaluation
-    from tepui.evaluation.scores import Scores
     from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
     from tepui.evaluation.stored_logits import StoredLogits, read_logits
     from tepui.modules.features import cached_features
     from tepui.modules.pruning import Prune
+    from tepui.tasks import Prediction, Scores, Task
     from tepui.training import (
         SGD,
         AdamW,
@@ -57,23 +56,21 @@ else:
         __name__,
         {
             "": "data export hub losses methods metrics models optim papers report "
-            "sharpness sklearn studies testing theory tracking",
+            "sharpness sklearn studies tasks testing theory tracking",
             "tepui.core.hyperparameters": "hyperparameter_grid",
-            "tepui.core.task": "Task",
             "tepui.ensembles.ensemble": "Ensemble",
             "tepui.ensembles.loading": "load",
-            "tepui.ensembles.prediction": "Prediction",
             "tepui.evaluation.combining": "Aggregated OracleSelection aggregations "
             "oracle_selection",
             "tepui.evaluation.evaluate": "evaluate",
             "tepui.evaluation.measure": "EnsembleMeasurement measure",
             "tepui.evaluation.ood": "Detection",
             "tepui.evaluation.results": "Evaluation",
-            "tepui.evaluation.scores": "Scores",
             "tepui.evaluation.soup": "GreedySoup greedy_soup uniform_soup",
             "tepui.evaluation.stored_logits": "StoredLogits read_logits",
             "tepui.modules.features": "cached_features",
             "tepui.modules.pruning": "Prune",
+            "tepui.tasks": "Prediction Scores Task",
             "tepui.training": "SGD AdamW Callback Constant Cosine EarlyStopping "
             "EpochRecord FromFunction MultiStep Run TrainingDiverged fit",
         },
@@ -138,6 +135,7 @@ __all__ = [
     "oracle_selection",
     "read_logits",
     "sharpness",
+    "tasks",
     "theory",
     "uniform_soup",
 ]

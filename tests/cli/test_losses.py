@@ -14,7 +14,7 @@ from tepui.losses import balanced_weights
 
 MLP = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
 CASES = [
-    ("BinaryCrossEntropy(positive_weights=[1, 2, 3])", 3, "multi_label", "labels"),
+    ("BinaryCrossEntropy(positive_weights=[1, 2, 3])", 3, "multi-label", "labels"),
     ("MSE", 1, "regression", "numbers"),
     ("GaussianNLL", 2, "gaussian", "numbers"),
     ("Quantiles(levels=[0.1, 0.9])", 2, "quantiles", "numbers"),
@@ -43,17 +43,17 @@ def test_the_task_follows_from_the_loss(loss, outputs, task, name, files):
     how = ["--epochs", "1", "--set", "batch_size=16", "--validation", "0.4"]
     main(["train", *data, *MLP, *how, "--loss", loss, "--out", run])
     ensemble = tepui.load(run)
-    assert ensemble.task.name == task
+    assert str(ensemble.task) == task
     assert ensemble.members[0].config["num_classes"] == outputs
     config = json.loads((files / "run" / "run.json").read_text())["config"]
     assert config["loss"]["class"] == loss.partition("(")[0]
-    promised = [] if task == "multi_label" else ["--coverage", "0.8"]
+    promised = [] if task == "multi-label" else ["--coverage", "0.8"]
     main(["calibrate", run, *data, *promised])
     main(["evaluate", run, *data, "--corruptions", "none"])
     main(["predict", run, *data, "--out", str(table)])
     with table.open(newline="") as opened:
         columns = next(csv.reader(opened))
-    expected = "probability_0" if task == "multi_label" else "conformal_lower_0.8"
+    expected = "probability_0" if task == "multi-label" else "conformal_lower_0.8"
     assert expected in columns
     main(["export", run, *data, "--to", "torch"])
 
@@ -99,7 +99,7 @@ def test_comparisons_and_searches_take_a_loss(files, monkeypatch, capsys):
     several += ["--set", "corruptions=none", "sharpness=0"]
     main(["compare", *data, *MLP, *how, *several])
     ensemble = tepui.load("out/SAM/0")
-    assert (ensemble.task.name, ensemble.task.levels) == ("quantiles", (0.1, 0.5))
+    assert ensemble.task.written() == "Quantiles(levels=(0.1, 0.5))"
     search = ["--method", "SAM", "--grid", "rho=0.1,0.2", "--workers", "1"]
     main(["sweep", *data, *MLP[:-2], *how, *search])
     (file,) = files.glob("sweeps/own/*/rho/sweep.json")

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import tepui
+from tepui import tasks
 from tepui.cli.main import main
 from tepui.data.preparation import Preparation
 from tepui.models import MLP
@@ -57,7 +58,7 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     ensemble = tepui.Ensemble.build(lambda: MLP(3, (4,), 2), members=2)
-    ensemble.task, ensemble.preparation = tepui.Task("classification"), Preparation()
+    ensemble.task, ensemble.preparation = tasks.Classes(), Preparation()
     return ensemble.save(tmp_path_factory.mktemp("run")).parent
 
 

@@ -17,7 +17,7 @@ from strategies import RULES, close, ensembles, modest, softmax_naive
 from tepui import Ensemble, metrics
 from tepui.core.seeding import member_seeds
 from tepui.core.storage import same_bits
-from tepui.ensembles import ClassPrediction
+from tepui.tasks import ClassPrediction
 
 OF_HEIGHT = ["energy", "max_logit"]
 SCORES = ["max_mean_probability", "pds", "entropy", "mutual_information"]

@@ -9,13 +9,13 @@ import torch
 from torch import nn
 
 import tepui
-from tepui import Ensemble, Task
+from tepui import Ensemble, tasks
 from tepui.data import Arrays
 from tepui.ensembles.feature_detectors import FeatureDetectors
-from tepui.ensembles.prediction import TaskLacksError
 from tepui.losses import MSE, GaussianNLL, Quantiles
 from tepui.methods import DeepEnsemble
 from tepui.metrics import ece, ensemble_probs, nll
+from tepui.tasks import TaskLacksError
 
 METHODS = ("temperature", "vector", "isotonic")
 
@@ -102,7 +102,7 @@ def test_sets_without_data_for_them_are_refused():
     prediction = overconfident().predict(torch.zeros(2, 2))
     with pytest.raises(TaskLacksError, match=r"no sets, since the ens.*no data for"):
         _ = prediction.sets
-    ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=Task("regression"))
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=tasks.Numbers())
     prediction = ensemble.predict(torch.zeros(2, 2))
     with pytest.raises(TaskLacksError, match=r"no conformal_interval, since the ens"):
         _ = prediction.conformal_interval
@@ -162,7 +162,9 @@ LOSSES = {
 @pytest.mark.parametrize("score", LOSSES)
 def test_intervals_of_numbers_hold_as_often_as_promised(score, tmp_path):
     loss, outputs = LOSSES[score]
-    ensemble = Ensemble.build(lambda: nn.Linear(1, outputs), 2, task=loss.task)
+    ensemble = Ensemble.build(
+        lambda: nn.Linear(1, outputs), 2, task=tasks.task_of(loss)
+    )
     ensemble.conformal(noisy(2000, 1), 0.9)
     assert ensemble.conformity.score == score
     test = noisy(2000, 2)
@@ -176,16 +178,16 @@ def test_intervals_of_numbers_hold_as_often_as_promised(score, tmp_path):
 
 def test_scores_that_a_task_lacks_are_refused():
     data = noisy(50, 0)
-    numbers = Ensemble.build(lambda: nn.Linear(1, 1), 2, task=Task("regression"))
+    numbers = Ensemble.build(lambda: nn.Linear(1, 1), 2, task=tasks.Numbers())
     with pytest.raises(ValueError, match="score must be one of residual, normalized"):
         numbers.conformal(data, score="aps")
-    with pytest.raises(ValueError, match="score must be residual or normalized"):
+    with pytest.raises(ValueError, match="score must be one of residual, normalized"):
         numbers.conformal(data, score="quantile")
     with pytest.raises(ValueError, match="seed must be None for intervals"):
         numbers.conformal(data, seed=1)
     with pytest.raises(ValueError, match="task must be one of classes or labels to be"):
         numbers.calibrate(data)
-    labels = Ensemble.build(lambda: nn.Linear(1, 2), 2, task=Task("multi_label"))
+    labels = Ensemble.build(lambda: nn.Linear(1, 2), 2, task=tasks.Labels())
     with pytest.raises(ValueError, match="task must be one of classes that exclude"):
         labels.conformal(Arrays(torch.zeros(4, 1), torch.zeros(4, 2)))
     with pytest.raises(ValueError, match=r"method for labels .* temperature, vector"):
@@ -203,7 +205,7 @@ def test_pixels_are_calibrated_one_by_one():
     data = Arrays(images, labels)
     for method in METHODS:
         ensemble = Ensemble.build(
-            lambda: nn.Conv2d(2, 3, 1), 2, seed=3, task=Task("classification")
+            lambda: nn.Conv2d(2, 3, 1), 2, seed=3, task=tasks.Classes()
         )
         raw = ensemble.predict(images)
         found = ensemble.calibrate(data, method)
@@ -241,7 +243,7 @@ def test_labels_that_hold_or_not_are_calibrated(method, size, tmp_path):
     def make():
         return nn.Conv2d(3, 4, 1) if size else nn.Linear(3, 4)
 
-    ensemble = Ensemble.build(make, 3, seed=1, task=Task("multi_label"))
+    ensemble = Ensemble.build(make, 3, seed=1, task=tasks.Labels())
     with torch.no_grad():
         for (
             member
@@ -330,7 +332,7 @@ def test_what_a_pickle_of_an_earlier_version_holds_counts():
 def test_what_was_learned_of_held_out_data_is_printed_in_a_line():
     ensemble = tepui.Ensemble.build(lambda: nn.Linear(2, 3), 2)
     assert "members=2, task=None\n" in repr(ensemble)
-    ensemble.task = tepui.Task("classification")
+    ensemble.task = tasks.Classes()
     rows = tepui.data.Arrays(torch.randn(60, 2), torch.arange(60) % 3)
     found = ensemble.calibrate(rows, "isotonic")
     assert "members=2, task=classification, calibration=isotonic" in repr(ensemble)
@@ -341,7 +343,7 @@ def test_what_was_learned_of_held_out_data_is_printed_in_a_line():
 
 def test_sets_of_pixels_are_refused_for_what_they_are():
     ensemble = Ensemble.build(lambda: nn.Conv2d(3, 4, 1), 2)
-    ensemble.task = Task("classification")
+    ensemble.task = tasks.Classes()
     out = ensemble.predict(torch.zeros(2, 3, 4, 4))
     with pytest.raises(TaskLacksError, match="of samples, not of pixels"):
         _ = out.sets

@@ -286,7 +286,7 @@ def test_a_damaged_meaning_is_named(tmp_path, ensemble):
     ensemble.save(tmp_path)
     file = tmp_path / "ensemble.safetensors"
     tensors, document = read_tensors(file, "ensemble")
-    wrong = {"task": {"name": "magic", "levels": []}, "preparation": {"os": 1}}
+    wrong = {"task": "Magic()", "preparation": {"os": 1}}
     for key, value in wrong.items():
         write_tensors(file, "ensemble", tensors, document | {key: value})
         with pytest.raises(ValueError, match=r"ensemble\.safetensors must say"):

@@ -11,9 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tepui
 from strategies import close
-from tepui import Task
+from tepui import tasks
 from tepui.data import Normalize
-from tepui.ensembles import (
+from tepui.metrics import ConformalIntervals, HeldOutScores
+from tepui.tasks import (
     ClassPrediction,
     GaussianPrediction,
     LabelPrediction,
@@ -23,9 +24,7 @@ from tepui.ensembles import (
     QuantilePrediction,
     TaskLacksError,
 )
-from tepui.ensembles.predicted import prediction_of
-from tepui.ensembles.prediction import FIELDS, mean_and_largest, some
-from tepui.metrics import ConformalIntervals, HeldOutScores
+from tepui.tasks.prediction import FIELDS, mean_and_largest, some
 
 GENERATOR = torch.Generator().manual_seed(0)
 LEVELS = (0.1, 0.5, 0.9)
@@ -40,7 +39,7 @@ PREDICTIONS = {
     "multi_label": LabelPrediction(drawn(3, 5, 4)),
     "regression": NumberPrediction(drawn(3, 5, 2)),
     "gaussian": GaussianPrediction(drawn(3, 5, 4)),
-    "quantiles": QuantilePrediction(drawn(3, 5, 6), task=Task("quantiles", LEVELS)),
+    "quantiles": QuantilePrediction(drawn(3, 5, 6), task=tasks.Quantiles(LEVELS)),
     "unknown": OutputPrediction(drawn(3, 5, 4)),
 }
 by_task = pytest.mark.parametrize("name", PREDICTIONS)
@@ -127,14 +126,6 @@ def test_a_prediction_can_be_copied_and_pickled(name):
     for other in (copy.deepcopy(out), pickle.loads(pickle.dumps(out))):
         assert torch.equal(other.outputs, out.outputs)
         assert other.task == out.task
-
-
-@by_task
-def test_the_factory_gives_the_prediction_of_the_task(name):
-    out = PREDICTIONS[name]
-    again = prediction_of(out.outputs, out.task)
-    assert type(again) is type(out)
-    assert torch.equal(again.outputs, out.outputs)
 
 
 def test_uncertainty_of_classes_is_what_its_definition_says():
@@ -236,7 +227,7 @@ def test_one_extreme_sample_leaves_the_others_their_intervals():
 
 def test_quantiles_are_averaged_level_by_level_and_never_cross():
     outputs = torch.tensor([[[1.0, 5.0, 3.0]], [[3.0, 7.0, 5.0]]])
-    out = QuantilePrediction(outputs, task=Task("quantiles", LEVELS))
+    out = QuantilePrediction(outputs, task=tasks.Quantiles(LEVELS))
     assert out.quantiles[:, 0, 0].tolist() == [2.0, 4.0, 6.0]
     assert out.median.item() == 4.0
     lower, upper = out.interval(0.8)
@@ -249,7 +240,7 @@ def test_quantiles_are_averaged_level_by_level_and_never_cross():
 
 def test_several_numbers_lie_behind_each_other_within_a_level():
     outputs = torch.tensor([[[1.0, 10.0, 2.0, 20.0]]])
-    out = QuantilePrediction(outputs, task=Task("quantiles", (0.1, 0.9)))
+    out = QuantilePrediction(outputs, task=tasks.Quantiles((0.1, 0.9)))
     assert out.quantiles[:, 0].tolist() == [[1.0, 10.0], [2.0, 20.0]]
     mean = GaussianPrediction(outputs).mean
     assert mean.tolist() == [[1.0, 10.0]]
@@ -290,7 +281,7 @@ def test_who_names_no_task_may_only_choose_between_classes():
     single = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 1), members=2)
     with pytest.raises(ValueError, match="ensemble must name its task"):
         single.predict(torch.zeros(5, 4))
-    single.task = Task("multi_label")
+    single.task = tasks.Labels()
     assert single.predict(torch.zeros(5, 4)).probs.shape == (5, 1)
     with pytest.raises(ValueError, match=r"task must be a tepui\.Task"):
         single.task = "regression"
@@ -334,8 +325,8 @@ OF_NUMBERS = {
 
 def number_prediction(name, **known):
     outputs, levels = OF_NUMBERS[name]
-    task = Task(name) if levels is None else Task(name, levels)
-    return prediction_of(outputs, task, units=UNITS, **known)
+    task = PREDICTIONS[name].task if levels is None else tasks.Quantiles(levels)
+    return task.prediction(outputs, units=UNITS, **known)
 
 
 @pytest.mark.parametrize("name", OF_NUMBERS)
@@ -380,7 +371,7 @@ def test_units_change_nothing_of_what_looks_unfamiliar():
 def test_large_numbers_in_units_keep_their_digits():
     outputs = torch.tensor([[[0.25], [0.5]]])
     dates = Normalize((1_700_000_000.0,), (8.0,))
-    out = prediction_of(outputs, Task("regression"), units=dates).in_units()
+    out = tasks.Numbers().prediction(outputs, units=dates).in_units()
     assert out.mean[:, 0].tolist() == [1_700_000_002, 1_700_000_004]
 
 

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import tepui
-from tepui import Ensemble
+from tepui import Ensemble, tasks
 from tepui.core.storage import read_tensors, same_bits, write_tensors
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.loading import load_into
@@ -264,7 +264,7 @@ def test_weights_load_into_an_ensemble_of_the_same_shape(tmp_path):
 
 
 def test_a_subset_keeps_what_belongs_to_its_members(tmp_path):
-    ensemble = Ensemble.build(mlp, seed=[13, 17, 27], task=tepui.Task("classification"))
+    ensemble = Ensemble.build(mlp, seed=[13, 17, 27], task=tasks.Classes())
     data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
     ensemble.preparation = tepui.data.Preparation(classes=("a", "b", "c"))
     ensemble.calibrate(data)

@@ -6,7 +6,7 @@ from torch import nn
 
 import tepui
 from mutations import REFUSED, SAME, counted
-from tepui import Ensemble, Task
+from tepui import Ensemble, tasks
 from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays
 from tepui.evaluation import FeatureDetectors
@@ -27,14 +27,19 @@ OF_FEATURES = ("mahalanobis", "nearest_neighbor")
 OF_LOGITS = ("energy", "entropy", "mutual_information")
 
 
-def task_of(name):
-    return Task(name, (0.1, 0.5, 0.9)) if name == "quantiles" else Task(name)
+TASKS = {
+    "classification": tasks.Classes(),
+    "multi_label": tasks.Labels(),
+    "regression": tasks.Numbers(),
+    "gaussian": tasks.Gaussians(),
+    "quantiles": tasks.Quantiles((0.1, 0.5, 0.9)),
+}
 
 
 def trained(name, members=3):
     outputs = OUTPUTS.get(name, 3)
     make = lambda: nn.Linear(4, outputs)  # noqa: E731
-    ensemble = Ensemble.build(make, members, seed=1, task=task_of(name))
+    ensemble = Ensemble.build(make, members, seed=1, task=TASKS[name])
     with torch.no_grad():
         for member in ensemble.members:
             member.weight.copy_(torch.eye(outputs, 4) + 0.4 * member.weight)
@@ -89,7 +94,7 @@ def test_every_task_compares_inputs_with_those_held_out(name, tmp_path):
 
 def test_pixels_are_judged_by_their_image():
     make = lambda: nn.Conv2d(2, 3, 1)  # noqa: E731
-    ensemble = Ensemble.build(make, 2, seed=3, task=Task("classification"))
+    ensemble = Ensemble.build(make, 2, seed=3, task=tasks.Classes())
     images = torch.randn(40, 2, 5, 4, generator=STREAM)
     labels = torch.randint(3, (40, 5, 4), generator=STREAM)
     scores = ensemble.predict(images).scores(OF_LOGITS)
@@ -124,7 +129,7 @@ def test_who_cannot_know_says_why():
     alone.conformal(data("regression", 50))
     with pytest.raises(ValueError, match=r"for numbers have two members or more"):
         alone.predict(torch.zeros(2, 4)).unfamiliarity()
-    unknown = Ensemble.build(lambda: nn.Linear(4, 3), 2, task=Task("unknown"))
+    unknown = Ensemble.build(lambda: nn.Linear(4, 3), 2, task=tasks.Unknown())
     with pytest.raises(ValueError, match="ensemble must say what outputs mean"):
         unknown.predict(torch.zeros(2, 4)).unfamiliar()
     ensemble, _ = trained("classification")

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import tepui
-from tepui import Ensemble, Task
+from tepui import Ensemble, tasks
 from tepui.data import Arrays
 from tepui.data.shifts import Shifts
 from tepui.metrics import ece, nll
@@ -121,7 +121,7 @@ def test_another_rule_or_fewer_classes_leave_it_out():
 
 
 def test_intervals_of_numbers():
-    ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=Task("regression"))
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=tasks.Numbers())
     generator = torch.Generator().manual_seed(0)
     held, test = (
         Arrays(
@@ -143,9 +143,7 @@ def test_pixels():
     labels[::3] = 2
     labels[0, 0, 0] = -100
     data = Arrays(images, labels)
-    ensemble = Ensemble.build(
-        lambda: nn.Conv2d(2, 3, 1), 2, task=Task("classification")
-    )
+    ensemble = Ensemble.build(lambda: nn.Conv2d(2, 3, 1), 2, task=tasks.Classes())
     with torch.no_grad():
         for member in ensemble.members:
             member.weight[:2, :, 0, 0] += 3 * torch.eye(2)

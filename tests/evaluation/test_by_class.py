@@ -14,11 +14,11 @@ from torch.utils.data import Dataset
 
 import tepui
 from strategies import modest
-from tepui import Ensemble, Task
+from tepui import Ensemble, tasks
 from tepui.data import Arrays
-from tepui.evaluation import ByClass, task_examiner
+from tepui.evaluation import ByClass, examiner
 from tepui.evaluation.adding import without_applied
-from tepui.evaluation.by_class import set_sums
+from tepui.tasks.classes import set_sums
 
 NAMES = ("ham", "spam", "fraud")
 
@@ -126,15 +126,13 @@ def test_labels_and_pixels_are_those_of_predict_after_calibration():
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(60, 3, generator=generator)
     labels = (inputs + torch.randn(60, 3, generator=generator) > 0.5).float()
-    ensemble = Ensemble.build(lambda: nn.Linear(3, 3), 2, task=Task("multi_label"))
+    ensemble = Ensemble.build(lambda: nn.Linear(3, 3), 2, task=tasks.Labels())
     ensemble.calibrate(Arrays(inputs, labels), method="vector")
     found = tepui.evaluate(ensemble, Arrays(inputs, labels)).by_class
     check(found, reference(labels, ensemble.predict(inputs).labels, average=None))
     assert found.recall != found.uncalibrated.recall
     images = torch.randn(8, 3, 4, 5, generator=generator)
-    ensemble = Ensemble.build(
-        lambda: nn.Conv2d(3, 3, 1), 2, task=Task("classification")
-    )
+    ensemble = Ensemble.build(lambda: nn.Conv2d(3, 3, 1), 2, task=tasks.Classes())
     ensemble.calibrate(Arrays(images, images.argmax(1)), method="vector")
     labels = images.argmax(1)
     labels[:2] = -100  # a whole batch without any
@@ -214,7 +212,7 @@ def test_classes_that_are_left_keep_their_names_or_numbers(classes, names):
 def test_the_one_logit_of_a_yes_or_no_is_named_by_its_yes(classes, name):
     inputs = torch.randn(30, 3, generator=torch.Generator().manual_seed(0))
     targets = (inputs[:, :1] > 1).float()
-    ensemble = Ensemble.build(lambda: nn.Linear(3, 1), 2, task=Task("multi_label"))
+    ensemble = Ensemble.build(lambda: nn.Linear(3, 1), 2, task=tasks.Labels())
     result = tepui.evaluate(ensemble, Arrays(inputs, targets, classes=classes))
     found = result.by_class
     assert found.names == (name,)
@@ -225,11 +223,11 @@ def test_the_one_logit_of_a_yes_or_no_is_named_by_its_yes(classes, name):
 
 def test_corrupted_copies_are_not_looked_at_class_by_class(monkeypatch):
     asked = []
-    names = partial(record, asked, task_examiner.names_of)
-    monkeypatch.setattr(task_examiner, "names_of", names)
+    names = partial(record, asked, examiner.names_of)
+    monkeypatch.setattr(examiner, "names_of", names)
     inputs = torch.randn(9, 3, generator=torch.Generator().manual_seed(0))
     test = Arrays(inputs, (inputs > 0).float())
-    ensemble = Ensemble.build(lambda: nn.Linear(3, 3), 2, task=Task("multi_label"))
+    ensemble = Ensemble.build(lambda: nn.Linear(3, 3), 2, task=tasks.Labels())
     found = tepui.evaluate(ensemble, test, shifted={("fog", 1): test})
     assert found.by_class is not None
     assert len(asked) == 1
@@ -249,7 +247,7 @@ def test_each_label_has_the_scores_of_scikit_learn(rule):
     targets = (inputs + torch.randn(50, 3, generator=generator) > 0.5).float()
     targets[:, 2] = 0  # a label that no sample has
     test = Arrays(inputs, targets, classes=("dog", "cat", "yeti"))
-    ensemble = Ensemble.build(lambda: nn.Linear(3, 3), 2, task=Task("multi_label"))
+    ensemble = Ensemble.build(lambda: nn.Linear(3, 3), 2, task=tasks.Labels())
     found = tepui.evaluate(ensemble, test, batch_size=20, rule=rule).by_class
     assert found.names == ("dog", "cat", "yeti")
     predicted = ensemble.predict(test, rule=rule).labels
@@ -261,9 +259,7 @@ def test_classes_of_pixels_count_those_that_have_one():
     labels = images.argmax(1)
     labels[::2] = 2
     labels[0, 0] = -100
-    ensemble = Ensemble.build(
-        lambda: nn.Conv2d(3, 3, 1), 2, task=Task("classification")
-    )
+    ensemble = Ensemble.build(lambda: nn.Conv2d(3, 3, 1), 2, task=tasks.Classes())
     found = tepui.evaluate(ensemble, Arrays(images, labels), batch_size=3).by_class
     kept = labels != -100
     predicted = ensemble.predict(images).labels
@@ -271,7 +267,7 @@ def test_classes_of_pixels_count_those_that_have_one():
 
 
 def test_numbers_have_no_classes():
-    ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=Task("regression"))
+    ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=tasks.Numbers())
     result = tepui.evaluate(ensemble, Arrays(torch.randn(9, 2), torch.randn(9, 1)))
     assert result.by_class is None
     assert "by_class" not in result.document()

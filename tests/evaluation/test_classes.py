@@ -12,8 +12,8 @@ from data_layouts import picture
 from tepui.data import ImageNet, ImageNetA, to_arrays
 from tepui.data.class_names import class_subset
 from tepui.evaluation.ood import detections
-from tepui.evaluation.scores import scores
 from tepui.metrics import subset_accuracy
+from tepui.tasks import Scores
 
 WNIDS = ("n01", "n02", "n03", "n04", "n05")
 MASK = torch.tensor([False, True, False, False, True])
@@ -52,7 +52,7 @@ def test_a_set_of_some_classes_is_scored_among_them(root, ensemble):
     assert actual.classes == actual.document()["classes"] == 2
     expected = subset_accuracy(logits, labels, MASK, protocol="restricted")
     assert actual.clean.accuracy == pytest.approx(float(expected))
-    among = scores(logits[..., MASK], (labels == 4).long(), rule="logit")
+    among = Scores.of(logits[..., MASK], (labels == 4).long(), rule="logit")
     assert actual.clean == among
     everything = tepui.evaluate(ensemble, data, classes="all", rule="logit")
     assert everything.classes == 5

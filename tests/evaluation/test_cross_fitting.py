@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tepui.core.task import CLASSIFICATION, MULTI_LABEL
+from tepui import tasks
 from tepui.ensembles.held_out import HeldOut
 from tepui.evaluation.cross_fitting import FOLDS, loss_changes
 from tepui.metrics import TemperatureScaling, nll
@@ -15,7 +15,7 @@ def held(samples, scale, seed=0):
     logits = torch.randn(2, samples, 4, generator=draw)
     probs = logits.softmax(-1).mean(0)
     labels = torch.multinomial(probs, 1, generator=draw).squeeze(1)
-    return HeldOut(scale * logits, labels, CLASSIFICATION)
+    return HeldOut(scale * logits, labels, tasks.Classes())
 
 
 def test_each_sample_is_calibrated_by_the_others():
@@ -51,7 +51,7 @@ def test_labels_that_hold_or_not_count_by_sample():
     draw = torch.Generator().manual_seed(0)
     logits = torch.randn(2, 300, 3, generator=draw)
     targets = torch.bernoulli(logits.sigmoid().mean(0), generator=draw)
-    sure = HeldOut(6 * logits, targets, MULTI_LABEL)
+    sure = HeldOut(6 * logits, targets, tasks.Labels())
     changes = loss_changes(sure, "temperature", "probability")
     assert changes.shape == (300,)
     assert changes.mean() < -0.1
@@ -63,7 +63,7 @@ def test_pixels_without_a_label_do_not_count():
     probs = logits[0].movedim(1, -1).softmax(-1).reshape(-1, 3)
     labels = torch.multinomial(probs, 1, generator=draw).reshape(40, 2, 2)
     labels[:, 0, 0] = -100
-    found = HeldOut(4 * logits, labels, CLASSIFICATION)
+    found = HeldOut(4 * logits, labels, tasks.Classes())
     changes = loss_changes(found, "temperature", "probability")
     assert changes.shape == (40,)
     assert changes.isfinite().all()

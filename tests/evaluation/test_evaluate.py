@@ -24,15 +24,15 @@ from tepui.data import (
 )
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.evaluate import evaluate
-from tepui.evaluation.scores import SCORE_NAMES, mean_scores, scores
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import DeepEnsemble
 from tepui.models import ConvNet, ResNet18
+from tepui.tasks.scores import mean_scores, score_names
 
 NOISE = torch.Generator().manual_seed(0)
 X, Y = torch.randn(40, 4, generator=NOISE), torch.arange(40) % 3
 DATA = Arrays(X, Y)
-NAMES = list(SCORE_NAMES)
+NAMES = list(score_names(Scores))
 PAIRS = {"disagreement", "der", "logit_variance", "mean_kl"}
 RATIOS = {"der", "eir"}
 
@@ -102,14 +102,14 @@ def same(actual, expected, rel=1e-9):
 @modest
 @given(labeled_ensembles(), st.sampled_from(RULES))
 def test_scores_equal_the_metrics_called_directly(case, rule):
-    same(scores(*case, rule=rule), expected_scores(*case, rule))
+    same(Scores.of(*case, rule=rule), expected_scores(*case, rule))
 
 
 @modest
 @given(labeled_ensembles())
 def test_a_single_member_has_no_scores_of_pairs(case):
     logits, labels = case
-    values = scores(logits[:1], labels).values()
+    values = Scores.of(logits[:1], labels).values()
     undefined = {name for name, value in values.items() if math.isnan(value)}
     assert undefined - {"eir"} == PAIRS
     assert values["improvement"] == 0
@@ -118,7 +118,7 @@ def test_a_single_member_has_no_scores_of_pairs(case):
 
 def test_members_without_errors_leave_ratios_undefined_and_do_not_warn():
     logits = 9 * nn.functional.one_hot(torch.tensor([[0, 1], [0, 1]]), 2).double()
-    values = scores(logits, torch.tensor([0, 1]))
+    values = Scores.of(logits, torch.tensor([0, 1]))
     assert math.isnan(values.der)
     assert math.isnan(values.eir)
     assert values.accuracy == 1
@@ -128,7 +128,7 @@ def test_members_without_errors_leave_ratios_undefined_and_do_not_warn():
 def test_evaluate_scores_the_logits_of_the_ensemble(ensemble, rule):
     result = evaluate(ensemble, DATA, rule=rule, batch_size=7)
     logits = ensemble.logits(X)
-    same(result.clean, scores(logits, Y, rule=rule), rel=1e-5)
+    same(result.clean, Scores.of(logits, Y, rule=rule), rel=1e-5)
     assert (result.rule, result.members, result.samples) == (rule, 3, 40)
     assert (result.shifted, result.corrupted_mean, result.by_severity()) == (
         {},
@@ -340,12 +340,12 @@ def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_pat
     assert torch.equal(tensors["labels/clean"], Y)
     assert document["cells"] == [list(cell) for cell in shifts()]
     rule = document["rule"]
-    recomputed = scores(tensors["logits/clean"], tensors["labels/clean"], rule=rule)
+    recomputed = Scores.of(tensors["logits/clean"], tensors["labels/clean"], rule=rule)
     same(recomputed, result.clean)
     for kind, severity in document["cells"]:
         name = f"{kind}/{severity}"
         pair = tensors[f"logits/{name}"], tensors[f"labels/{name}"]
-        same(scores(*pair, rule=rule), result.shifted[kind, severity])
+        same(Scores.of(*pair, rule=rule), result.shifted[kind, severity])
 
 
 @pytest.mark.parametrize(

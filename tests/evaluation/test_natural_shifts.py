@@ -8,7 +8,7 @@ from tepui import Ensemble, evaluate, read_logits
 from tepui.data import Arrays, corrupted
 from tepui.data.shifts import Shifts
 from tepui.evaluation.custom_metrics import rescored
-from tepui.evaluation.scores import mean_scores
+from tepui.tasks.scores import mean_scores
 
 NOISE = torch.Generator().manual_seed(0)
 IMAGES = torch.rand(30, 1, 8, 8, generator=NOISE)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import tepui
-from tepui import Ensemble, Task
+from tepui import Ensemble, tasks
 from tepui.core.storage import (
     read_document,
     read_tensors,
@@ -77,7 +77,7 @@ def test_numbers_have_the_digits_of_float32(tmp_path):
 @pytest.mark.parametrize(("mean", "std"), [(3.0, 2.0), (1.7e9, 5.0), (-20.0, 1e-6)])
 def test_numbers_in_units_have_the_digits_that_are_known(mean, std, tmp_path):
     data = Arrays(X, torch.randn(20, 1))
-    _, found = shards(tmp_path / "parts", Task("gaussian"), 2, data)
+    _, found = shards(tmp_path / "parts", tasks.Gaussians(), 2, data)
     units = Normalize((mean,), (std,))
     table = read(write_predictions(found, tmp_path / "out.csv", units=units))
     values = torch.tensor([float(text) for text in table["mean"]], dtype=torch.double)
@@ -116,7 +116,7 @@ def test_a_partly_labeled_file_keeps_its_labels(ending, labels, tmp_path):
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".safetensors"])
 def test_labels_of_several_at_once_are_kept_or_left_out_for_all(ending, tmp_path):
     targets = torch.cat([torch.full((8, 3), -1), torch.ones(12, 3).long()])
-    task = Task("multi_label")
+    task = tasks.Labels()
     for name, held in {"some": targets, "none": torch.full((20, 3), -1)}.items():
         ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2, task=task)
         data, parts = Arrays(X, held), tmp_path / name
@@ -132,7 +132,7 @@ def test_labels_of_several_at_once_are_kept_or_left_out_for_all(ending, tmp_path
 @pytest.mark.parametrize("classes", [("ham", "spam"), ("spam",), ()])
 def test_the_answer_of_a_yes_or_no_has_its_name_in_a_table(classes, tmp_path):
     data = Arrays(X, (X[:, :1] > 0).long())
-    ensemble, found = shards(tmp_path / "parts", Task("multi_label"), 1, data)
+    ensemble, found = shards(tmp_path / "parts", tasks.Labels(), 1, data)
     file = write_predictions(found, tmp_path / "out.csv", classes=classes)
     table, chosen = read(file), ensemble.predict(X).labels[:, 0].tolist()
     assert {*chosen} == {0, 1}
@@ -159,7 +159,7 @@ def test_shards_with_other_columns_than_the_first_are_refused(ending, more, tmp_
 
 def test_numbers_have_a_column_each(tmp_path):
     data = Arrays(X, torch.randn(20, 2))
-    ensemble, found = shards(tmp_path / "parts", Task("gaussian"), 4, data)
+    ensemble, found = shards(tmp_path / "parts", tasks.Gaussians(), 4, data)
     table = read(write_predictions(found, tmp_path / "out.csv"))
     mean = [float(value) for value in table["mean_1"]]
     assert mean == pytest.approx(ensemble.predict(X).mean[:, 1].tolist())
@@ -171,7 +171,7 @@ def test_numbers_have_a_column_each(tmp_path):
 def test_columns_of_quantiles_and_bounds_carry_their_levels(ending, numbers, tmp_path):
     levels = (0.05, 0.5, 0.95)
     data = Arrays(X, torch.randn(20, numbers))
-    task, outputs = Task("quantiles", levels), 3 * numbers
+    task, outputs = tasks.Quantiles(levels), 3 * numbers
     ensemble = Ensemble.build(lambda: nn.Linear(4, outputs), members=2, seed=1)
     ensemble.task = task
     ensemble.conformal(data, coverage=0.8)
@@ -254,7 +254,7 @@ def test_tables_hold_intervals_of_promised_coverage(tmp_path):
     x = torch.randn(60, 4)
     data = Arrays(x, x.sum(1))
     ensemble = Ensemble.build(lambda: nn.Linear(4, 1), members=2, seed=1)
-    ensemble.task = Task("regression")
+    ensemble.task = tasks.Numbers()
     ensemble.conformal(data, coverage=0.8)
     found = predict_shards(ensemble, data, tmp_path / "parts", shard_size=16)
     lower, upper = ensemble.predict(data).conformal_interval

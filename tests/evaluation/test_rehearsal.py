@@ -8,11 +8,9 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
-from tepui import metrics
-from tepui.core.task import CLASSIFICATION, MULTI_LABEL, REGRESSION
+from tepui import metrics, tasks
 from tepui.evaluation import rehearsal
-from tepui.evaluation.rehearsal import rehearse
-from tepui.evaluation.rows_of_classes import rows_of_classes
+from tepui.evaluation.rehearsal import rehearse, rows_of_classes
 
 
 def area(logits, labels):
@@ -33,7 +31,7 @@ def test_nothing_is_drawn_without_metrics(monkeypatch):
 
     monkeypatch.setattr(rehearsal.torch, "randn", fail)
     maps = torch.zeros(1, dtype=torch.long).expand(2000, 256, 256)
-    rehearse({}, CLASSIFICATION, (5, 21, 256, 256), maps)
+    rehearse({}, tasks.Classes(), (5, 21, 256, 256), maps)
 
 
 @pytest.mark.parametrize(("most", "samples"), [(2 * 3 * 64 * 10, 10), (5, 3)])
@@ -46,7 +44,7 @@ def test_what_is_drawn_is_bounded_but_for_a_few_samples(monkeypatch, most, sampl
         return 0.0
 
     maps = torch.zeros(1, dtype=torch.long).expand(500, 8, 8)
-    rehearse({"note": note}, CLASSIFICATION, (2, 3, 8, 8), maps)
+    rehearse({"note": note}, tasks.Classes(), (2, 3, 8, 8), maps)
     assert seen == [((2, samples, 3, 8, 8), (samples, 8, 8))]
 
 
@@ -60,8 +58,8 @@ def test_the_bound_is_one_of_memory():
 def test_metrics_that_need_every_class_are_not_refused(monkeypatch, most):
     monkeypatch.setattr(rehearsal, "MOST", most)
     for place in (1, 1000, 9998, 15_555):
-        rehearse({"area": area}, CLASSIFICATION, (2, 10), rare(place))
-    rehearse({"area": area}, CLASSIFICATION, (2, 10), torch.arange(19_991) % 10)
+        rehearse({"area": area}, tasks.Classes(), (2, 10), rare(place))
+    rehearse({"area": area}, tasks.Classes(), (2, 10), torch.arange(19_991) % 10)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +72,7 @@ def test_metrics_that_need_every_class_are_not_refused(monkeypatch, most):
     ],
 )
 def test_a_part_holds_every_class_and_is_spread(labels, count):
-    rows = rows_of_classes(labels, CLASSIFICATION, count)
+    rows = rows_of_classes(labels, tasks.Classes(), count)
     assert len(rows) == count
     assert torch.equal(rows, rows.unique())
     assert torch.equal(labels[rows].unique(), labels.unique())
@@ -85,7 +83,7 @@ def test_maps_are_searched_for_classes_in_runs_of_them(monkeypatch):
     monkeypatch.setattr("tepui.evaluation.rows_of_classes.AT_ONCE", 70)
     maps = torch.zeros(100, 4, 4, dtype=torch.long)
     maps[41, 1, 2], maps[42, 3, 3], maps[77, 0, 0] = 1, 1, -100
-    rows = rows_of_classes(maps, CLASSIFICATION, 5).tolist()
+    rows = rows_of_classes(maps, tasks.Classes(), 5).tolist()
     assert {0, 41, 77} <= {*rows}
     assert len(rows) == 5
 
@@ -95,12 +93,12 @@ def test_of_labels_either_answer_is_kept_where_there_is_room():
     labels[123, 0] = labels[456, 1] = 1
     labels[:, 2] = 1
     labels[789, 2] = 0
-    assert {123, 456, 789} <= {*rows_of_classes(labels, MULTI_LABEL, 10).tolist()}
-    assert len(rows_of_classes(labels, MULTI_LABEL, 2)) == 2
+    assert {123, 456, 789} <= {*rows_of_classes(labels, tasks.Labels(), 10).tolist()}
+    assert len(rows_of_classes(labels, tasks.Labels(), 2)) == 2
 
 
 def test_numbers_are_evenly_spaced():
-    rows = rows_of_classes(torch.randn(9), REGRESSION, 3)
+    rows = rows_of_classes(torch.randn(9), tasks.Numbers(), 3)
     assert rows.tolist() == [0, 4, 8]
 
 
@@ -128,12 +126,12 @@ LABELS = torch.arange(30) % 5
 )
 def test_errors_that_may_depend_on_values_are_warnings(metric, said):
     with pytest.warns(UserWarning, match=rf"metrics\['own'\] fails .*{said}"):
-        rehearse({"own": metric}, CLASSIFICATION, (3, 5), LABELS)
+        rehearse({"own": metric}, tasks.Classes(), (3, 5), LABELS)
 
 
 def test_a_metric_without_a_frame_of_its_own_is_not_taken_for_ours():
     with pytest.warns(UserWarning, match="same number of dimensions"):
-        rehearse({"own": math.dist}, CLASSIFICATION, (3, 5), LABELS)
+        rehearse({"own": math.dist}, tasks.Classes(), (3, 5), LABELS)
 
 
 GROUP = torch.arange(30) % 2 == 0
@@ -145,13 +143,13 @@ def in_group(logits, labels):
 
 @pytest.mark.filterwarnings("error")
 def test_a_metric_made_for_all_samples_meets_all_of_them():
-    rehearse({"group": in_group}, CLASSIFICATION, (3, 5), LABELS)
+    rehearse({"group": in_group}, tasks.Classes(), (3, 5), LABELS)
 
 
 def test_where_samples_are_left_out_their_lack_may_be_the_error(monkeypatch):
     monkeypatch.setattr(rehearsal, "MOST", 3 * 5 * 10)
     with pytest.warns(UserWarning, match=r"metrics\['group'\] fails .*IndexError"):
-        rehearse({"group": in_group}, CLASSIFICATION, (3, 5), LABELS)
+        rehearse({"group": in_group}, tasks.Classes(), (3, 5), LABELS)
 
 
 @pytest.mark.parametrize("most", [rehearsal.MOST, 3 * 5 * 10])
@@ -170,11 +168,11 @@ def test_where_samples_are_left_out_their_lack_may_be_the_error(monkeypatch):
 def test_what_can_never_fit_is_refused_by_name(monkeypatch, most, metric, said):
     monkeypatch.setattr(rehearsal, "MOST", most)
     with pytest.raises(ValueError, match=re.escape("metrics['own'] ") + said):
-        rehearse({"own": metric}, CLASSIFICATION, (3, 5), LABELS)
+        rehearse({"own": metric}, tasks.Classes(), (3, 5), LABELS)
 
 
 def test_of_all_samples_other_errors_are_refused():
     with pytest.raises(ValueError, match=r"metrics\['own'\] must .* IndexError"):
         rehearse(
-            {"own": lambda x, y: x[:, :, 7].mean()}, CLASSIFICATION, (3, 5), LABELS
+            {"own": lambda x, y: x[:, :, 7].mean()}, tasks.Classes(), (3, 5), LABELS
         )

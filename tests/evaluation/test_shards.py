@@ -15,9 +15,10 @@ from tepui import metrics
 from tepui.core.processes import mark
 from tepui.core.storage import same_bits
 from tepui.data import Arrays
-from tepui.evaluation import ShardedPredictions, predict_shards, sample_statistics
+from tepui.evaluation import ShardedPredictions, predict_shards
 from tepui.evaluation import shards as module
 from tepui.metrics import chunks
+from tepui.tasks import ClassPrediction
 
 STREAM = torch.Generator().manual_seed(0)
 X, Y = torch.randn(50, 4, generator=STREAM), torch.arange(50) % 3
@@ -36,7 +37,7 @@ def predicted(ensemble, out, data=DATA, **options):
 @pytest.mark.parametrize("rule", ["probability", "logit", "vote"])
 def test_statistics_are_what_metrics_and_definitions_say(ensemble, rule):
     logits = ensemble.logits(X)
-    found = sample_statistics(logits, Y, rule=rule)
+    found = ClassPrediction(logits, rule=rule).statistics(Y)
     mean = logits.softmax(-1).mean(0)
     probs = metrics.ensemble_probs(logits, rule=rule)
     expected = {
@@ -56,10 +57,10 @@ def test_statistics_are_what_metrics_and_definitions_say(ensemble, rule):
 def test_a_sample_without_a_label_has_no_probability_of_it(ensemble):
     labels = Y.clone()
     labels[3] = -1
-    found = sample_statistics(ensemble.logits(X), labels)
+    found = ClassPrediction(ensemble.logits(X)).statistics(labels)
     assert found["label_probability"].isnan().nonzero().tolist() == [[3]]
     with pytest.raises(ValueError, match="one class index below 3 per sample"):
-        sample_statistics(ensemble.logits(X), Y + 1)
+        ClassPrediction(ensemble.logits(X)).statistics(Y + 1)
 
 
 def test_shards_hold_the_statistics_of_all_samples(ensemble, tmp_path, monkeypatch):
@@ -68,7 +69,7 @@ def test_shards_hold_the_statistics_of_all_samples(ensemble, tmp_path, monkeypat
     assert found == ShardedPredictions.open(tmp_path)
     assert found.num_shards == 7
     logits = ensemble.logits(X)
-    expected = sample_statistics(logits, Y)
+    expected = ClassPrediction(logits).statistics(Y)
     for name, values in found.statistics().items():
         torch.testing.assert_close(values, expected[name])
     stored = torch.cat([shard["logits"] for shard in found.shards()], 1)

@@ -16,8 +16,9 @@ from tepui import metrics
 from tepui.data import Arrays
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.ood import detections
-from tepui.evaluation.scores import scores_and_bins
 from tepui.metrics import chunks
+from tepui.tasks import Scores
+from tepui.tasks.classes import ScoreStream
 
 pytestmark = pytest.mark.filterwarnings("ignore:member .* may not have learned")
 
@@ -67,8 +68,10 @@ def test_scores_are_those_of_all_logits_at_once(sizes, batch_size, at_once, rule
             batch_size=batch_size,
         )
         whole, far = (dataset_logits(ensemble, d, batch_size) for d in (test, other))
-        clean, bins = scores_and_bins(*whole, rule=rule)
-        shifted, _ = scores_and_bins(*far, rule=rule)
+        stream = ScoreStream(len(whole[0]), rule)
+        stream.update(*whole)
+        clean, bins = stream.result({})
+        shifted = Scores.of(*far, rule=rule)
         ranked = detections(metrics.ood_scores(whole[0]), metrics.ood_scores(far[0]))
     assert found.clean.document() == clean.document()
     assert found.shifted["far", 1].document() == shifted.document()

@@ -9,19 +9,14 @@ import torch
 from torch import nn
 
 import tepui
-from tepui import Ensemble, Task, metrics
+from tepui import Ensemble, metrics, tasks
 from tepui.data import Arrays
-from tepui.evaluation import (
-    LabelScores,
-    NumberScores,
-    OutputScores,
-    PixelScores,
-    predict_shards,
-)
+from tepui.evaluation import predict_shards
+from tepui.tasks import LabelScores, NumberScores, OutputScores, PixelScores
 
 X = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
 LEVELS = (0.1, 0.5, 0.9)
-QUANTILES = Task("quantiles", LEVELS)
+QUANTILES = tasks.Quantiles(LEVELS)
 
 
 def linear(task, outputs, members=3):
@@ -41,7 +36,7 @@ def evaluated(ensemble, data, **options):
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_scores_of_numbers(count):
-    ensemble, data = linear(Task("regression"), count), numbers(count)
+    ensemble, data = linear(tasks.Numbers(), count), numbers(count)
     scores = evaluated(ensemble, data).clean
     outputs = ensemble.logits(X)
     targets = data.targets.reshape(50, count)
@@ -60,13 +55,13 @@ def test_scores_of_numbers(count):
 
 def test_an_extreme_sample_has_a_bounded_variance():
     extreme = Arrays(torch.cat([X, X[:1] * 1e4, X[:1] * -1e4]), torch.zeros(52))
-    scores = evaluated(linear(Task("gaussian"), 2), extreme).clean
+    scores = evaluated(linear(tasks.Gaussians(), 2), extreme).clean
     assert math.isfinite(scores.nll)
     assert scores.interval_width > 1e15
 
 
 def test_scores_of_normal_distributions():
-    ensemble, data = linear(Task("gaussian"), 2), numbers()
+    ensemble, data = linear(tasks.Gaussians(), 2), numbers()
     scores, out = evaluated(ensemble, data).clean, ensemble.predict(data)
     means, variances = ensemble.logits(X)[..., :1], ensemble.logits(X)[..., 1:].exp()
     targets = data.targets[:, None]
@@ -103,7 +98,7 @@ def test_scores_of_quantiles():
 
 @pytest.mark.parametrize("labels", [1, 3])
 def test_scores_of_labels(labels):
-    ensemble = linear(Task("multi_label"), labels)
+    ensemble = linear(tasks.Labels(), labels)
     truth = (X[:, :labels] > 0.3).long()
     data = Arrays(X, truth[:, 0] if labels == 1 else truth)
     scores, out = evaluated(ensemble, data).clean, ensemble.predict(X)
@@ -131,7 +126,7 @@ def test_scores_of_pixels_leave_out_those_without_a_label():
     labels[:, 0] = -100
     labels[3] = -100  # an image without any
     ensemble = Ensemble.build(lambda: nn.Conv2d(2, 2, 1), members=2)
-    ensemble.task = Task("classification")
+    ensemble.task = tasks.Classes()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "member .* may not have learned")
         found = tepui.evaluate(ensemble, Arrays(images, labels), batch_size=1)
@@ -151,7 +146,7 @@ def test_scores_of_pixels_leave_out_those_without_a_label():
 
 
 def test_of_unknown_outputs_only_the_spread_is_said():
-    ensemble = linear(Task("unknown"), 2)
+    ensemble = linear(tasks.Unknown(), 2)
     scores = evaluated(ensemble, numbers()).clean
     assert isinstance(scores, OutputScores)
     outputs = ensemble.logits(X)
@@ -162,11 +157,11 @@ def test_of_unknown_outputs_only_the_spread_is_said():
 
 
 TASKS = {
-    "regression": (Task("regression"), 1),
-    "gaussian": (Task("gaussian"), 2),
+    "regression": (tasks.Numbers(), 1),
+    "gaussian": (tasks.Gaussians(), 2),
     "quantiles": (QUANTILES, 3),
-    "multi_label": (Task("multi_label"), 2),
-    "unknown": (Task("unknown"), 2),
+    "multi_label": (tasks.Labels(), 2),
+    "unknown": (tasks.Unknown(), 2),
 }
 
 
@@ -187,7 +182,7 @@ def test_an_evaluation_of_any_task_is_whole(name, tmp_path):
         out=tmp_path,
     )
     document = json.loads(json.dumps(found.document()))
-    assert document["task"]["name"] == name
+    assert document["task"] == task.written()
     assert document["clean"].keys() == document["shifted"].keys()
     largest = float(ensemble.logits(X).max())
     assert found.clean.custom["largest"] == pytest.approx(largest)
@@ -213,7 +208,7 @@ def test_shards_hold_what_predict_says(name, tmp_path):
     ensemble, data = linear(task, outputs), numbers()
     shards = predict_shards(ensemble, data, tmp_path, shard_size=16)
     found, out = shards.statistics(), ensemble.predict(data)
-    assert shards.task == name
+    assert shards.task == task.written()
     assert torch.equal(found["target"], data.targets)
     plain = {"prediction": "labels", "probability": "probs", "entropy": None}
     plain |= {"mutual_information": "epistemic", "lower": None, "upper": None}
@@ -259,16 +254,16 @@ def fixed(weight):
 def test_a_member_that_predicts_the_mean_is_named():
     truth = X @ torch.tensor([1.0, 2, 0, 0])
     good, dead = fixed([1.0, 2, 0, 0.1]), fixed([0.0, 0, 0, 0])
-    ensemble = Ensemble([good, dead, fixed([1.0, 2, 0.1, 0])], task=Task("regression"))
+    ensemble = Ensemble([good, dead, fixed([1.0, 2, 0.1, 0])], task=tasks.Numbers())
     with pytest.warns(UserWarning, match="member 2 may not have learned"):
         tepui.evaluate(ensemble, Arrays(X, truth))
 
 
 def test_bad_targets_are_refused_in_words():
     with pytest.raises(ValueError, match=r"dataset: targets must have the shape"):
-        tepui.evaluate(linear(Task("regression"), 2), numbers())
+        tepui.evaluate(linear(tasks.Numbers(), 2), numbers())
     with pytest.raises(ValueError, match=r"0 or 1 for each label, got .values"):
-        tepui.evaluate(linear(Task("multi_label"), 1), Arrays(X, torch.full((50,), 2)))
+        tepui.evaluate(linear(tasks.Labels(), 1), Arrays(X, torch.full((50,), 2)))
     mask = torch.ones(2, dtype=torch.bool)
     with pytest.raises(ValueError, match="classes must be left out"):
-        tepui.evaluate(linear(Task("regression"), 1), numbers(), classes=mask)
+        tepui.evaluate(linear(tasks.Numbers(), 1), numbers(), classes=mask)

@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 _PLACES = {
     "tepui": """
         SGD AdamW Callback Constant Cosine EarlyStopping Ensemble FromFunction MultiStep
-        Prune Task aggregations cached_features evaluate fit greedy_soup
+        Prune aggregations cached_features evaluate fit greedy_soup
         hyperparameter_grid load measure oracle_selection read_logits uniform_soup
     """,
     "tepui.data": """
@@ -69,6 +69,7 @@ _PLACES = {
     "tepui.testing": """
         check_corruption check_dataset check_measure check_method check_metric
     """,
+    "tepui.tasks": "Numbers",
     "tepui.theory": """
         Setting agreement ascended_rise eta_at_sharpness iterate_sam largest_rise phi
         phi_exact phi_multinomial simulate_sam stable subset_constant theorem1 theorem2

@@ -670,7 +670,7 @@ def task(got, folder):
     """A task says what outputs mean: here numbers, whose spread is known."""
     torch.manual_seed(2)
     built = public("Ensemble").build(partial(nn.Linear, 6, 2), members=4, seed=3)
-    built.task = public("Task")("regression")
+    built.task = public("tasks.Numbers")()
     out, x = built.predict(got.test.inputs), got.test.inputs
     members = torch.stack([m(x) for m in built.members]).detach()
     near(out.mean, members.mean(0), 1e-6)
@@ -1808,7 +1808,7 @@ CASES = {
     "Ensemble.on_features": on_features,
     "cached_features": cached_features,
     "ensembles.ensemble_of": ensemble_of,
-    "Task": task,
+    "tasks.Numbers": task,
     "evaluate": evaluate,
     "read_logits": evaluate,
     "measure": measure,

@@ -16,6 +16,7 @@ from torch.utils.data import Subset
 
 import tepui
 from elsewhere import answers_elsewhere, check_same
+from tepui import tasks
 from tepui.data import Arrays, Normalize, Texts
 from tepui.data.preparation import preparation_of
 from tepui.export import export_ensemble
@@ -70,15 +71,13 @@ class Bag(nn.Module):
 class Case:
     make: Any
     data: Any
-    task: str = "classification"
+    task: tasks.Task | None = None
     calibration: str | None = None
     conformal: str | None = None
     options: dict = field(default_factory=dict)
 
     def ensemble(self, members=2):
-        made = tepui.Ensemble.build(
-            self.make, members=members, seed=3, task=tepui.Task(self.task)
-        )
+        made = tepui.Ensemble.build(self.make, members=members, seed=3, task=self.task)
         made.preparation = preparation_of(self.data)
         with (
             torch.no_grad()
@@ -99,20 +98,20 @@ def small_vit():
 CASES = {
     "ConvNet": Case(ConvNet, IMAGES, calibration="temperature", conformal="threshold"),
     "intervals": Case(
-        lambda: nn.Linear(3, 4), NUMBERS, "gaussian", conformal="normalized"
+        lambda: nn.Linear(3, 4), NUMBERS, tasks.Gaussians(), conformal="normalized"
     ),
     "text": Case(Bag, TEXTS),
 }
 slow = pytest.mark.slow
 ANSWERS = torch.rand(24, 2, generator=STREAM).round()
 YES_OR_NO = Arrays(NUMBERS.inputs, ANSWERS, NUMBERS.normalize)
-LABELS = Case(lambda: nn.Linear(3, 2), YES_OR_NO, "multi_label", calibration="vector")
+LABELS = Case(lambda: nn.Linear(3, 2), YES_OR_NO, tasks.Labels(), calibration="vector")
 LARGE = {
     "tabular": Case(Tabular, CITIES, calibration="vector", conformal="aps"),
     "labels": LABELS,
     "ViT": Case(small_vit, IMAGES, conformal="raps"),
     "ResNet18": Case(lambda: ResNet18(in_channels=1), IMAGES),
-    "mixture": Case(lambda: nn.Linear(3, 4), NUMBERS, "gaussian"),
+    "mixture": Case(lambda: nn.Linear(3, 4), NUMBERS, tasks.Gaussians()),
 }
 EVERY = [
     *(pytest.param(case, id=name) for name, case in CASES.items()),
@@ -158,7 +157,7 @@ def test_the_file_says_what_it_is_and_nothing_of_its_sources(tmp_path):
     model = onnx.load(file)
     onnx.checker.check_model(model)
     about = {prop.key: prop.value for prop in model.metadata_props}
-    assert about["task"] == "classification"
+    assert about["task"] == "Classes()"
     assert json.loads(about["classes"]) == list("abcdefghij")
     assert about["tepui"] == tepui.__version__
     assert (about["members"], about["calibration"]) == ("1", "temperature")

@@ -28,12 +28,12 @@ from torch.utils.data import Dataset
 
 import tepui
 from study_cases import TRIAL
-from tepui import data, methods, studies, testing, theory
+from tepui import data, methods, studies, tasks, testing, theory
 from tepui.data import Arrays
-from tepui.ensembles import ClassPrediction
 from tepui.evaluation import predict_shards
 from tepui.metrics import Chunk
 from tepui.sharpness import Measurement
+from tepui.tasks import ClassPrediction
 
 # Seconds of computing after which a call counts as at work on what it was asked for.
 PATIENCE = 5
@@ -235,7 +235,7 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
     "pattern": lambda: tepui.models.MLP(4, (5,), 3),
     "copies": lambda: data.corrupted(pictures(), types=("fog",)),
     "out": new_folder,
-    "task": lambda: tepui.Task("classification"),
+    "task": lambda: tasks.Classes(),
     "files": lambda: [Path("nowhere.png")],
     "texts": lambda: ["a b", "b c", "c"],
     "trial": lambda: TRIAL,
@@ -278,15 +278,14 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.metrics.mean_average_precision": LABELS,
     "tepui.metrics.rmse": NUMBERS,
     "tepui.metrics.sample_crps": NUMBERS,
-    "tepui.Task": {"name": lambda: "quantiles", "levels": lambda: (0.1, 0.9)},
+    "tepui.tasks.Quantiles": {"levels": lambda: (0.1, 0.9)},
     "tepui.metrics.pixels": {"outputs": logits},
     "tepui.ensembles.ClassPrediction": {"outputs": logits},
     "tepui.ensembles.LabelPrediction": {"outputs": logits},
     "tepui.ensembles.QuantilePrediction": {
         "outputs": logits,
-        "task": lambda: tepui.Task("quantiles", (0.1, 0.9)),
+        "task": lambda: tasks.Quantiles((0.1, 0.9)),
     },
-    "tepui.evaluation.task_statistics": {"outputs": logits},
     "tepui.evaluation.predict_shards": {"shard_size": lambda: 8},
     "tepui.cached_features": {"folder": new_folder},
     "tepui.data.ImageFiles": {"targets": lambda: [0]},

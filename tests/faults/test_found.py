@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 import tepui
+from tepui import tasks
 from tepui.data import ImageFiles, Texts, write_corrupted
-from tepui.ensembles import ClassPrediction, LabelPrediction
 from tepui.evaluation import prediction_cost
 from tepui.losses import (
     binary_cross_entropy,
@@ -28,12 +28,13 @@ from tepui.metrics import (
 )
 from tepui.sharpness import mean_of
 from tepui.studies import paired_difference
+from tepui.tasks import ClassPrediction, LabelPrediction
 from tepui.theory import unroll_sam
 
 
 def ensemble():
     made = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
-    made.task = tepui.Task("classification")
+    made.task = tasks.Classes()
     return made
 
 

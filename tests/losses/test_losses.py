@@ -1,6 +1,5 @@
 """Losses give one value per sample."""
 
-import json
 import math
 from functools import partial
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from strategies import close, labeled_ensembles, modest, softmax_naive
-from tepui.core import Task
+from tepui import tasks
 from tepui.core.members import for_member
 from tepui.losses import (
     MSE,
@@ -23,8 +22,8 @@ from tepui.losses import (
     cross_entropy,
     gaussian_nll,
     pinball,
-    task_of,
 )
+from tepui.tasks.named import read_task
 
 SMOOTHING = st.sampled_from([0.0, 0.1, 0.5, 1.0])
 
@@ -209,7 +208,7 @@ def test_one_number_may_come_without_its_axis_and_nothing_is_broadcast():
         (partial(cross_entropy, label_smoothing=0.1), "classification"),
         (torch.nn.CrossEntropyLoss(reduction="none"), "classification"),
         (partial(F.cross_entropy, reduction="none"), "classification"),
-        (BinaryCrossEntropy(), "multi_label"),
+        (BinaryCrossEntropy(), "multi-label"),
         (MSE(), "regression"),
         (GaussianNLL(), "gaussian"),
         (Quantiles((0.1, 0.9)), "quantiles"),
@@ -217,17 +216,17 @@ def test_one_number_may_come_without_its_axis_and_nothing_is_broadcast():
     ],
 )
 def test_losses_name_their_task(loss, task):
-    assert task_of(loss).name == task
+    assert str(tasks.task_of(loss)) == task
 
 
 def test_a_loss_of_ones_own_may_name_its_task():
     class Focal:
-        task = Task("classification")
+        task = tasks.Classes()
 
         def __call__(self, outputs, targets):
             return cross_entropy(outputs, targets)
 
-    assert task_of(Focal()) == Task("classification")
+    assert tasks.task_of(Focal()) == tasks.Classes()
 
 
 @pytest.mark.parametrize("levels", [(), (0.5, 0.5), (0.9, 0.1), (0.0, 0.5), (0.5, 1.0)])
@@ -236,13 +235,15 @@ def test_levels_rise_within_0_and_1(levels):
         Quantiles(levels)
 
 
-def test_a_task_survives_its_document():
-    for task in (Task("multi_label"), Task("quantiles", (0.1, 0.9))):
-        assert Task.of(json.loads(json.dumps(task.document()))) == task
-    with pytest.raises(ValueError, match="task must be one of"):
-        Task("clasification")
-    with pytest.raises(ValueError, match="levels must be left out for regression"):
-        Task("regression", (0.5,))
+def test_a_task_survives_its_text():
+    for task in (tasks.Labels(), tasks.Quantiles((0.1, 0.9))):
+        assert read_task(task.written()) == task
+    with pytest.raises(ValueError, match="did you mean 'Classes'"):
+        read_task("Clases()")
+    with pytest.raises(ValueError, match=r"Numbers must have at most 0 arguments"):
+        read_task("Numbers(0.5)")
+    with pytest.raises(ValueError, match="type the path of your own code"):
+        read_task("os.system('ls')")
 
 
 @pytest.mark.parametrize("more", [(), (3, 2)])

@@ -8,12 +8,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tepui.evaluation.scores import mean_scores, scores
 from tepui.evaluation.stored_logits import StoredLogits
 from tepui.papers.sharpbalance.bars import member_values
 from tepui.studies import pair_pseudo_values
 from tepui.studies.jackknife import group_pseudo_values
 from tepui.studies.results import Record, averaged
+from tepui.tasks import Scores
+from tepui.tasks.scores import mean_scores
 
 
 def stored(seed, members=3):
@@ -41,7 +42,7 @@ def test_members_have_their_own_accuracy_and_rates_are_those_of_all_groups(part)
     logits = {n: torch.cat([of(each, n)[0] for each in several]) for n in sets}
     rates = {}
     for group in combinations(range(9), 3):
-        each = (scores(logits[n][[*group]], of(several[0], n)[1]) for n in sets)
+        each = (Scores.of(logits[n][[*group]], of(several[0], n)[1]) for n in sets)
         rates[group] = mean_scores(each).eir
     assert fmean(found["eir"]) == pytest.approx(fmean(rates.values()))
     without = [fmean(v for g, v in rates.items() if m not in g) for m in range(9)]

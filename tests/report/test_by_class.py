@@ -132,19 +132,19 @@ def test_of_many_classes_those_of_lowest_recall_are_shown():
 @pytest.mark.parametrize(
     ("task", "clean", "said"),
     [
-        ("multi_label", {}, "Label ham is found least often: 10.0 % of its 80 samples"),
-        ("classification", {"mean_iou": 0.5}, "Class ham is found least often: 10.0 %"),
+        ("Labels()", {}, "Label ham is found least often: 10.0 % of its 80 samples"),
+        ("Classes()", {"mean_iou": 0.5}, "Class ham is found least often: 10.0 %"),
     ],
 )
 def test_labels_and_pixels_are_called_that(task, clean, said):
     given = with_rates({"by_class": RATES | {"recall": [0.1, 0.5, None]}})
     (first,) = given.methods
-    own = dict(first.ensembles[0].evaluation, task={"name": task, "levels": []})
+    own = dict(first.ensembles[0].evaluation, task=task)
     own["clean"] = own["clean"] | clean
     ensembles = (replace(first.ensembles[0], evaluation=own),)
     found = seen(replace(given, methods=(replace(first, ensembles=ensembles),)))
     assert said in found
-    assert ("Mean recall, in which every label" in found) == (task == "multi_label")
+    assert ("Mean recall, in which every label" in found) == (task == "Labels()")
     assert ("class pixels recall %" in found) == bool(clean)
 
 
@@ -226,8 +226,7 @@ def test_calibrated_rates_are_shown_and_said_to_be():
 
 def test_one_label_is_no_least():
     one = {name: values[1:2] for name, values in RATES.items()}
-    task = {"name": "multi_label", "levels": []}
-    given = with_rates({"by_class": one, "task": task})
+    given = with_rates({"by_class": one, "task": "Labels()"})
     for shown_methods in (given, beside(given, "B", {"by_class": one})):
         found = seen(shown_methods)
         assert "<spam> 20 50.0 75.0 60.0" in found
@@ -246,8 +245,7 @@ def test_ties_and_what_is_almost_all_found():
 
 
 def test_a_section_of_labels_is_called_that():
-    task = {"name": "multi_label", "levels": []}
-    labels = {"by_class": RATES, "task": task, "classes": 3}
+    labels = {"by_class": RATES, "task": "Labels()", "classes": 3}
     page = text(shown(with_rates(labels)))
     assert ">By label</h2>" in page
     assert "By class" not in page

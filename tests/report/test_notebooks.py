@@ -6,9 +6,9 @@ from torch import nn
 
 import tepui
 from report_cases import comparison
-from tepui.ensembles import ClassPrediction
 from tepui.report.notebooks import html
 from tepui.studies import Comparison, MethodResult
+from tepui.tasks import ClassPrediction
 
 BAD = "<script>alert('$x$')</script>"
 

@@ -87,7 +87,7 @@ def test_a_run_without_gain_ends_early(rare, kind):
     assert len(stopped.history_) < 200
     losses = [np.mean(record.validation_loss) for record in stopped.history_]
     assert np.argmin(losses) == len(losses) - 3
-    with pytest.raises(ValueError, match="early_stopping must be True, False or a"):
+    with pytest.raises(ValueError, match="early_stopping must be True or False or of"):
         kind(**SHORT, early_stopping=3).fit(X, noise)
     with pytest.raises(ValueError, match="validation_fraction must lie in"):
         kind(**SHORT, early_stopping=True, validation_fraction=1.0).fit(X, noise)

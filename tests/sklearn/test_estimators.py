@@ -7,13 +7,26 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes, load_iris
-from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_iris,
+    load_wine,
+)
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedKFold,
+    cross_val_score,
+    train_test_split,
+)
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from torch import nn
 
 import tepui
+from tepui import tasks
 from tepui.core.storage import FORMAT
 from tepui.losses import CrossEntropy, GaussianNLL, Quantiles
 from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
@@ -38,6 +51,33 @@ def patients():
 @pytest.fixture(scope="module")
 def classifier(irises):
     return EnsembleClassifier(**SHORT, batch_size=8).fit(irises[0], irises[2])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "load", [load_breast_cancer, load_wine, load_digits, load_iris]
+)
+def test_defaults_do_not_lose_to_a_logistic_regression(load):
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    linear = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+    ours, theirs = (
+        cross_val_score(model, *load(return_X_y=True), cv=folds, scoring="neg_log_loss")
+        for model in (EnsembleClassifier(random_state=0), linear)
+    )
+    assert ours.mean() > theirs.mean() - 0.01
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"hidden": 5}, r"hidden must be a sequence \(each an integer\), got 5"),
+        ({"batch_size": "x"}, "batch_size must be an integer, got 'x'"),
+    ],
+)
+@pytest.mark.parametrize("kind", [EnsembleClassifier, EnsembleRegressor])
+def test_settings_of_other_types_are_refused(patients, kind, given, said):
+    with pytest.raises(ValueError, match=said):
+        kind(**given).fit(patients[0], patients[2] > 100)
 
 
 def own_network(features, outputs):
@@ -195,7 +235,7 @@ def test_the_ensemble_says_the_same(irises, classifier):
     assert np.array_equal(predicted.probs.numpy(), classifier.predict_proba(test))
     chosen = classifier.classes_[predicted.labels.numpy()]
     assert np.array_equal(chosen, classifier.predict(test))
-    assert classifier.ensemble_.task == tepui.Task("classification")
+    assert classifier.ensemble_.task == tasks.Classes()
 
 
 def test_sets_hold_the_class_as_often_as_told(irises):
@@ -246,11 +286,12 @@ def test_a_loss_of_another_task_is_refused(irises, patients):
         EnsembleRegressor(**SHORT, loss=CrossEntropy()).fit(*patients[::2])
 
 
-def test_far_samples_look_unfamiliar(irises, patients, classifier):
-    test = irises[1]
-    score = classifier.ood_score
+def test_far_samples_look_unfamiliar(irises, patients):
+    X, test, y, _ = irises
+    how = {**SHORT, "optimizer": tepui.AdamW(lr=0.005)}
+    score = EnsembleClassifier(**how, batch_size=8).fit(X, y).ood_score
     assert np.median(score(np.roll(test, 1, 1) * 4)) > np.median(score(test))
-    regressor = EnsembleRegressor(**SHORT).fit(*patients[::2])
+    regressor = EnsembleRegressor(**how).fit(*patients[::2])
     far = regressor.ood_score(patients[1] * 10).mean()
     assert far > 2 * regressor.ood_score(patients[1]).mean()
 

@@ -8,10 +8,9 @@ import torch
 from torch import nn
 
 import tepui
-from tepui import Task
+from tepui import tasks
 from tepui.data import Arrays
 from tepui.evaluation.answers import answers_of, silent_members
-from tepui.evaluation.guessing import losses_beside_guessing
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
 from tepui.methods import A2D, DeepEnsemble
 
@@ -128,7 +127,7 @@ def test_one_member_that_learns_is_enough(capsys):
     ],
 )
 def test_guessing_knows_the_targets_and_no_input(loss, targets, expected):
-    found = losses_beside_guessing([0.5], targets, 2, loss)
+    found = tasks.task_of(loss).beside_guessing([0.5], targets, 2, loss)
     assert found.guessing == pytest.approx(expected)
 
 
@@ -136,7 +135,7 @@ def test_a_likelihood_is_compared_as_the_variance_it_stands_for():
     noise = torch.randn(100000, generator=torch.Generator().manual_seed(0)).double()
     outputs = torch.tensor([0.0, math.log(4.0)]).double().expand(len(noise), 2)
     loss = float(GaussianNLL()(outputs, 2 * noise).mean())
-    found = losses_beside_guessing([loss], 2 * noise, 2, GaussianNLL())
+    found = tasks.Gaussians().beside_guessing([loss], 2 * noise, 2, GaussianNLL())
     assert found.members[0] == pytest.approx(4.0, rel=0.02)
     assert found.guessing == pytest.approx(4.0, rel=0.02)
 
@@ -145,7 +144,7 @@ def test_of_a_loss_that_names_no_task_nothing_is_said():
     def own(outputs, targets):
         return outputs[:, 0] - outputs[:, 0] + 1.0
 
-    assert losses_beside_guessing([1.0], LABELS, 3, own) is None
+    assert tasks.task_of(own).beside_guessing([1.0], LABELS, 3, own) is None
 
 
 def test_a_run_with_unlabeled_data_says_what_answers_tell():
@@ -177,12 +176,12 @@ def test_information_is_that_of_its_definition():
 
 def test_a_loss_gives_the_ensemble_its_task_and_another_keeps_it():
     run = fitted([lambda: nn.Linear(3, 3)] * 2)
-    assert run.ensemble.task == Task("classification")
+    assert run.ensemble.task == tasks.Classes()
     numbers = Arrays(X, X.sum(1))
     run = fitted(
         [lambda: nn.Linear(4, 1)] * 2, numbers, loss=MSE(), optimizer=tepui.SGD(lr=0.01)
     )
-    assert run.ensemble.task == Task("regression")
+    assert run.ensemble.task == tasks.Numbers()
 
     def own(outputs, targets):
         return (outputs[:, 0] - targets).abs()
@@ -196,11 +195,11 @@ def test_a_loss_gives_the_ensemble_its_task_and_another_keeps_it():
         progress="none",
         optimizer=tepui.SGD(lr=0.01),
     )
-    assert again.ensemble.task == Task("regression")
+    assert again.ensemble.task == tasks.Numbers()
     fresh = fitted(
         [lambda: nn.Linear(4, 1)] * 2, numbers, loss=own, optimizer=tepui.SGD(lr=0.01)
     )
-    assert fresh.ensemble.task == Task("unknown")
+    assert fresh.ensemble.task == tasks.Unknown()
 
 
 def test_a_task_travels_with_heads_and_through_the_run_folder(tmp_path):
@@ -210,10 +209,10 @@ def test_a_task_travels_with_heads_and_through_the_run_folder(tmp_path):
     how = {"method": DeepEnsemble(), "epochs": 1, "loss": MSE(), "progress": "none"}
     how["optimizer"] = tepui.SGD(lr=0.01)
     tepui.fit(ensemble.heads, features, out=tmp_path, **how)
-    assert ensemble.task == Task("regression")
+    assert ensemble.task == tasks.Numbers()
     assert ensemble.predict(X).mean.shape == (60, 1)
     loaded = tepui.load(tmp_path, factory=lambda: nn.Linear(6, 1))
-    assert loaded.task == Task("regression")
+    assert loaded.task == tasks.Numbers()
     assert loaded.preparation is not None
 
 

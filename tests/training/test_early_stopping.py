@@ -10,8 +10,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 import tepui
 from strategies import modest
-from tepui import EarlyStopping, EpochRecord
-from tepui.core.task import Task
+from tepui import EarlyStopping, EpochRecord, tasks
 from tepui.data import Arrays
 from tepui.losses import MSE
 from tepui.training.early_stopping import epochs_since_best
@@ -132,7 +131,7 @@ def test_of_numbers_the_error_is_watched():
 
 
 def test_outputs_without_a_known_task_have_no_score_to_watch():
-    for task in (None, Task("unknown")):
+    for task in (None, tasks.Unknown()):
         EarlyStopping("loss").check_task(task)
         with pytest.raises(ValueError, match=r"monitor must be .*\(unknown\)"):
             EarlyStopping("validation_accuracy").check_task(task)

@@ -153,7 +153,7 @@ def _said(asked: "Examination", found: "Evaluation") -> Iterator[str]:
 
     file = asked.folder / EVALUATION
     document = read_document(file, EVALUATION_KIND)
-    what = "classes" if found.task.name == "classification" else "outputs"
+    what = "classes" if found.task.chooses else "outputs"
     yield f"{found.classes} {what}, {asked.folder}: {found}"
     if document.get("applied", {}).get(FITTED_ON_TEST):
         yield of_fitted_samples("the ensemble")

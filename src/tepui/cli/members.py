@@ -23,10 +23,9 @@ from torch.utils.data import Dataset
 from tepui.cli.asked import in_options
 from tepui.cli.folders import check_run
 from tepui.cli.values import Text
-from tepui.core.checks import class_indices, require
+from tepui.core.checks import require
 from tepui.core.seeding import seeded
 from tepui.core.spec import PATH, read
-from tepui.core.task import CLASSIFICATION, UNKNOWN, Task
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows, targets_of
 from tepui.data.prepared_like import image_shape
@@ -36,6 +35,8 @@ from tepui.ensembles.loading import RUN, check_ended, load, task_in
 from tepui.models import MLP, ConvNet, split_last_layers, without_classifier
 from tepui.models.split import Frozen, frozen
 from tepui.modules.running import forward
+from tepui.tasks.base import Task
+from tepui.tasks.named import settled
 from tepui.training import Run
 
 Factory = Callable[..., nn.Module]
@@ -53,7 +54,7 @@ def fitted(
         >>> fitted(None, data)().config["in_channels"]
         3
     """
-    facts = facts_of(data, CLASSIFICATION if task is None else task)
+    facts = facts_of(data, task)
     if model is None:
         known = "in_features" in facts and not has_masks(data)
         rule = "be given for what is no image and no row of numbers, and for masks"
@@ -80,10 +81,14 @@ def fitted_to(facts: Mapping[str, int], model: Callable[..., nn.Module]) -> Fact
     return partial(model, **free)
 
 
-def facts_of(data: Dataset[Any], task: Task = CLASSIFICATION) -> dict[str, int]:
+def facts_of(data: Dataset[Any], task: Task | None = None) -> dict[str, int]:
     """Return the arguments of models that follow from the data."""
     facts: dict[str, int] = {}
-    if (outputs := _outputs(data, task)) is not None:
+    meant = settled(task, (1, 1, 2))  # classes, if nobody has said
+    held = getattr(data, "targets", None)
+    targets = held if isinstance(held, Tensor) else targets_of(data)
+    answers = meant.answers_in(targets, getattr(data, "classes", ()))
+    if answers is not None and (outputs := meant.outputs(answers)) is not None:
         facts["num_classes"] = outputs
     if (shape := image_shape(data)) is not None:
         channels, height, width = shape
@@ -95,26 +100,8 @@ def facts_of(data: Dataset[Any], task: Task = CLASSIFICATION) -> dict[str, int]:
     return facts
 
 
-def _outputs(data: Dataset[Any], task: Task) -> int | None:
-    """Return how many outputs a model has; None if the data do not say."""
-    if task == CLASSIFICATION:
-        if names := getattr(data, "classes", ()):
-            return len(names)
-        labels = getattr(data, "targets", None)
-        if not isinstance(labels, Tensor) or labels.is_floating_point():
-            return None
-        if (least := int(labels.min())) > 0:
-            class_indices(labels, int(labels.max()) + 1 - least)
-        return int(labels.max()) + 1 or None  # data without labels do not say
-    targets = targets_of(data)
-    if targets is None or task == UNKNOWN:
-        return None
-    numbers = targets.shape[1] if targets.ndim > 1 else 1
-    return numbers * {"gaussian": 2}.get(task.name, len(task.levels) or 1)
-
-
 def extractor_and_head(
-    named: Text, model: Factory | None, data: Dataset[Any], task: Task = CLASSIFICATION
+    named: Text, model: Factory | None, data: Dataset[Any], task: Task | None
 ) -> tuple[Frozen, Factory]:
     """Return the extractor, and what makes heads for its features."""
     run, architecture = _run_in(named)

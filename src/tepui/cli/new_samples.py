@@ -18,6 +18,7 @@ from tepui.data import ImageFiles
 from tepui.data.image_files import UnreadableImageError, naming_all, unreadable
 from tepui.evaluation.shards import PLAN, ShardedPredictions
 from tepui.metrics.held_out_scores import in_words, objections, too_few, unfamiliar_at
+from tepui.tasks.named import read_task
 from tepui.training import Run
 
 LEFT_OUT = "left_out.json"
@@ -112,10 +113,10 @@ def unfamiliar_rows(shards: ShardedPredictions, level: float, run: Run) -> list[
     by = shards.unfamiliarity_by
     if not by:
         what = "which rows look unlike the training data"
-        numbers = shards.task not in ("classification", "multi_label")
-        if shards.task == "unknown" or (numbers and shards.members == 1):
+        task = read_task(shards.task)
+        if not task.judging(shards.members):
             return [f"{what} cannot be told"]
-        options = " --coverage 0.9" if numbers else ""
+        options = "" if task.calibrations else " --coverage 0.9"
         if run.config.get("validation") is None:
             options += " --held-out test"
         return [f"to learn {what}: tepui calibrate {run.path}{options}"]

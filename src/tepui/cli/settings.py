@@ -32,6 +32,9 @@ def settings(name: str | None = None, /, *, of: Command = "train") -> None:
     from tepui.core.names import PLACES, known
     from tepui.core.spec import written
 
+    if kinds := [kind for kind in PLACES if name in PLACES[kind]]:
+        console().print(arguments_table(known(kinds[0], str(name))))
+        return
     told = settings_of(of)
     chosen = told if name is None else {name: told[name]} if name in told else {}
     rows = [(each, written(s.default), s.about) for each, s in chosen.items()]
@@ -42,8 +45,6 @@ def settings(name: str | None = None, /, *, of: Command = "train") -> None:
         classes = [known(kind, each) for each in PLACES.get(kind, ())]
         forms = [(form_of(each), first_line(each)) for each in classes]
         shown += [table(f"what is a {kind}", ("written", "what"), forms)]
-    elif kinds := [kind for kind in PLACES if name in PLACES[kind]]:
-        shown.append(arguments_table(known(kinds[0], name or "")))
     if not shown:
         every = [*told, *plural, *(each for kind in PLACES for each in PLACES[kind])]
         rule = "be a setting, a class such as SAM, or a kind such as methods"

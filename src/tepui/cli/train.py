@@ -81,7 +81,6 @@ def train(
     from tepui.core.checks import require
     from tepui.core.counted import counted
     from tepui.core.replacing import check_writable
-    from tepui.core.task import Task
     from tepui.data.preparation import preparation_of
     from tepui.ensembles.ensemble import Ensemble
     from tepui.studies.extracted import FeatureCache
@@ -147,6 +146,5 @@ def train(
     losses = run.kept_losses() if run.end.kept else run.history[-1].loss
     said = ", ".join(f"{loss:.4f}" for loss in losses if loss is not None)
     terminal.print(f"trained {counted(count, 'member')} (loss {said}) in {folder}")
-    chooses = given.task == Task("classification")
-    then = "calibrate" if chooses and validation is not None else "evaluate"
+    then = "calibrate" if given.task.chooses and validation is not None else "evaluate"
     terminal.print(f"next: tepui {then} {folder}{said_again(data=data, model=model)}")

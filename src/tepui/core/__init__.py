@@ -14,7 +14,6 @@ if _TYPE_CHECKING:
     from tepui.core.limits import Limits
     from tepui.core.members import for_member, per_member, values_of
     from tepui.core.seeding import derive, generator, seeded
-    from tepui.core.task import Task
 else:
     __getattr__ = _late(
         __name__,
@@ -23,13 +22,11 @@ else:
             "tepui.core.limits": "Limits",
             "tepui.core.members": "for_member per_member values_of",
             "tepui.core.seeding": "derive generator seeded",
-            "tepui.core.task": "Task",
         },
     )
 
 __all__ = [
     "Limits",
-    "Task",
     "derive",
     "for_member",
     "generator",

@@ -28,6 +28,7 @@ _TABLE = {
     "loss": {
         "tepui.losses": "BinaryCrossEntropy CrossEntropy GaussianNLL MSE Quantiles"
     },
+    "task": {"tepui.tasks": "Classes Gaussians Labels Numbers Quantiles Unknown"},
     "optimizer": {"tepui.training": "AdamW SGD"},
     "schedule": {"tepui.training": "Constant Cosine MultiStep"},
     "augmentation": {
@@ -46,6 +47,7 @@ _BASES = {
     "model": ("torch.nn", "Module"),
     "data": ("torch.utils.data", "Dataset"),
     "schedule": ("tepui.training.schedule", "Schedule"),
+    "task": ("tepui.tasks", "Task"),
     "augmentation": ("tepui.data", "Augmentation"),
 }
 EXAMPLES = {
@@ -53,6 +55,7 @@ EXAMPLES = {
     "model": "ResNet18(width=8)",
     "data": "ImageFolder(path='photos')",
     "loss": "CrossEntropy(label_smoothing=0.1)",
+    "task": "Quantiles(levels=[0.05, 0.5, 0.95])",
     "optimizer": "AdamW(lr=0.001)",
     "schedule": "Cosine(warmup=2)",
     "augmentation": "RandomCrop(padding=4)",

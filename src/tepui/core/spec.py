@@ -181,7 +181,9 @@ def digest(value: Any) -> str:
     return hashlib.sha256(as_text(document(value)).encode()).hexdigest()
 
 
-def read(text: str, kind: str, *, own: bool = False) -> Any:
+def read(
+    text: str, kind: str, *, own: bool = False, also: Collection[type] = ()
+) -> Any:
     """Return the value of a text; models and data sets as what makes them.
 
     Args:
@@ -190,6 +192,7 @@ def read(text: str, kind: str, *, own: bool = False) -> Any:
             ``"function"``, which is always of one's own. A list has several of it.
         own: Whether a person typed it, who may name their own code and leave out
             quotes.
+        also: Further classes that text may name by their paths, which are loaded.
 
     Raises:
         ValueError: If it is not written as a value is, or names what is not known or
@@ -207,7 +210,11 @@ def read(text: str, kind: str, *, own: bool = False) -> Any:
         ValueError: argument of SAM must be one of rho, adaptive, update_statistics, \
 start_at, got 'rh' (did you mean 'rho'?)
     """
-    return _of_kind(parsed(text, kind, own=own), kind, own)
+    tree = parsed(text, kind, own=own)
+    for item in also:
+        if isinstance(tree, Call) and tree.name == path_of(item):
+            return _called(item, kind, _bound(item, tree, own))
+    return _of_kind(tree, kind, own)
 
 
 def read_argument(text: str, name: str) -> Any:

@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from tepui.core.task import Task
 from tepui.modules.running import dtype_of
+from tepui.tasks import Task
 
 
 class EnsembleBase(nn.Module):

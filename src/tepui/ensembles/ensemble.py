@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_tensors
-from tepui.core.task import Task
 from tepui.core.types import check_types
 from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
@@ -20,8 +19,6 @@ from tepui.ensembles.building import Factory, built_members, warn_of_identical
 from tepui.ensembles.feature_detectors import joined_scores, scoring
 from tepui.ensembles.inputs import check_tensors, input_batches, place_of
 from tepui.ensembles.meaning import Meaningful, learned_of
-from tepui.ensembles.predicted import calibrated, prediction_of
-from tepui.ensembles.prediction import Prediction
 from tepui.ensembles.some_members import check_chosen, check_seeds
 from tepui.ensembles.stored_detectors import write_detectors
 from tepui.metrics import Rule
@@ -35,6 +32,9 @@ from tepui.modules.running import (
     refusal_named,
 )
 from tepui.modules.state import description, tensor_state
+from tepui.tasks.base import Task
+from tepui.tasks.named import settled
+from tepui.tasks.prediction import Prediction, calibrated
 
 FILE = "ensemble.safetensors"
 KIND = "ensemble"
@@ -283,7 +283,7 @@ class Ensemble(Meaningful):
         Example:
             >>> import tepui
             >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 1), members=2)
-            >>> ensemble.task = tepui.Task("regression")
+            >>> ensemble.task = tepui.tasks.Numbers()
             >>> ensemble.predict(torch.zeros(5, 4)).mean.shape
             torch.Size([5, 1])
         """
@@ -330,16 +330,15 @@ class Ensemble(Meaningful):
         """
         known = self.preparation or Preparation()
         changed, joint = calibrated(outputs, self.calibration)
-        return prediction_of(
+        return settled(self.task, tuple(changed.shape)).prediction(
             changed,
-            self.task,
             rule=rule,
             classes=known.classes,
             units=known.units,
             joint=joint,
             conformity=self.conformity,
             held_out_scores=self.judged_by if feature_scores else self.held_out_scores,
-            feature_scores=feature_scores,
+            feature_scores=feature_scores or {},
             uncalibrated=outputs,
         )
 
@@ -381,7 +380,7 @@ class Ensemble(Meaningful):
             "extractor": None
             if self.extractor is None
             else description(self.extractor),
-            "task": None if self.task is None else self.task.document(),
+            "task": None if self.task is None else self.task.written(),
             "preparation": None,
             **learned,
             "trained_on": list(self.trained_on),

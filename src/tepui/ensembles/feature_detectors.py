@@ -18,8 +18,6 @@ from tepui.core.evenly_spaced import evenly_spaced
 from tepui.core.precision import computing_in
 from tepui.data.loading import at_rows, in_order, length
 from tepui.ensembles.base import EnsembleBase
-from tepui.ensembles.predicted import prediction_of, require_classes
-from tepui.ensembles.uncertainty import JUDGING as JUDGING_OUTPUTS
 from tepui.metrics import (
     FeatureScore,
     HeldOutScores,
@@ -30,6 +28,9 @@ from tepui.metrics import (
 from tepui.modules.last_linear import classifier_of
 from tepui.modules.running import device_of, evaluating
 from tepui.modules.state import weights_digest
+from tepui.tasks.base import require_classes
+from tepui.tasks.named import settled
+from tepui.tasks.probabilities import JUDGING as JUDGING_OUTPUTS
 
 HELD_OUT = "held_out"  # marks what held-out samples scored, in a file
 # How far out a feature lies, and in which direction; ViM has no third thing to say.
@@ -222,7 +223,7 @@ def scores_on(
         for batch in batches:
             with evaluating(ensemble), computing_in("tf32", device):
                 outputs = ensemble(batch.inputs).float()
-            predicted = prediction_of(outputs, ensemble.task)
+            predicted = settled(ensemble.task, tuple(outputs.shape)).prediction(outputs)
             found = scores(outputs)
             by_features = {name: found[name] for name in JUDGING}
             rows.append(predicted.scores(predicted.judging) | by_features)

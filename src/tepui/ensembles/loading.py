@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from tepui.core.checks import require
 from tepui.core.seeding import seeded
 from tepui.core.storage import read_document, read_tensors, reading
-from tepui.core.task import Task
 from tepui.core.warning import warn
 from tepui.data.preparation import Preparation
 from tepui.ensembles.building import Factory, factories_for
@@ -28,6 +27,8 @@ from tepui.modules.state import (
     take_dtypes,
     tensor_state,
 )
+from tepui.tasks.base import Task
+from tepui.tasks.named import read_task
 
 RUN = "run.json"
 DIVERGED = "diverged.json"
@@ -234,7 +235,7 @@ def _detectors(
 
 
 def _task(document: dict[str, Any], file: Path) -> Task | None:
-    return _described(document, "task", Task.of, f"{file} must say what outputs mean")
+    return _described(document, "task", read_task, f"{file} must say what outputs mean")
 
 
 def _preparation(document: dict[str, Any], file: Path) -> Preparation | None:

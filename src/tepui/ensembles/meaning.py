@@ -11,16 +11,10 @@ from torch import Tensor, nn  # noqa: F401 - the examples use nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
-from tepui.core.task import Task
 from tepui.core.warning import warn
 from tepui.ensembles.base import EnsembleBase
 from tepui.ensembles.feature_detectors import FeatureDetectors
-from tepui.ensembles.held_out import (
-    fitted_calibration,
-    fitted_conformity,
-    fitted_scores,
-    held_out,
-)
+from tepui.ensembles.held_out import fitted_scores, held_out
 from tepui.ensembles.some_members import check_fitted_for
 from tepui.metrics import (
     Calibration,
@@ -33,6 +27,7 @@ from tepui.metrics import (
 )
 from tepui.metrics.conformal import check_coverage
 from tepui.modules.running import device_of
+from tepui.tasks.base import Promise, Task
 
 
 class Meaning:
@@ -64,7 +59,7 @@ class Meaningful(EnsembleBase):
     def extra_repr(self) -> str:
         """Return what is known of the ensemble, which is printed above its layers."""
         meaning = self._meaning
-        known = [f"task={None if meaning.task is None else meaning.task.name}"]
+        known = [f"task={meaning.task}"]
         if meaning.calibration is not None:
             known.append(f"calibration={meaning.calibration.method}")
         count = len([*self.get_submodule("members").children()])
@@ -82,9 +77,16 @@ class Meaningful(EnsembleBase):
     @task.setter
     def task(self, task: Task | None) -> None:
         fits = task is None or isinstance(task, Task)
-        rule = "be a tepui.Task, such as Task('regression'), or None"
+        rule = "be a tepui.Task (see tepui.tasks), or None"
         require(fits, "task", rule, task)
         self._meaning.task = task
+
+    def _fitted(self, name: str) -> Any:
+        found = getattr(self._meaning, name)
+        if found is not None:
+            fitted_for = getattr(self._meaning, f"{name}_members")
+            check_fitted_for(name, fitted_for, len(self.members))
+        return found
 
     @property
     def calibration(self) -> Calibration | None:
@@ -93,10 +95,7 @@ class Meaningful(EnsembleBase):
         To set it forgets the sets and intervals that :meth:`conformal` made, and what
         held-out samples scored, which hold for the probabilities as they were.
         """
-        found = self._meaning.calibration
-        if found is not None:
-            fitted_for = self._meaning.calibration_members
-            check_fitted_for("calibration", fitted_for, len(self.members))
+        found: Calibration | None = self._fitted("calibration")
         return found
 
     @calibration.setter
@@ -110,10 +109,7 @@ class Meaningful(EnsembleBase):
     @property
     def conformity(self) -> Conformity | None:
         """What makes sets and intervals of predictions, see :meth:`conformal`."""
-        found = self._meaning.conformity
-        if found is not None:
-            fitted_for = self._meaning.conformity_members
-            check_fitted_for("conformity", fitted_for, len(self.members))
+        found: Conformity | None = self._fitted("conformity")
         return found
 
     @conformity.setter
@@ -128,10 +124,7 @@ class Meaningful(EnsembleBase):
         It tells a prediction which inputs look unfamiliar; None where no data were
         given.
         """
-        found = self._meaning.held_out_scores
-        if found is not None:
-            fitted_for = self._meaning.held_out_scores_members
-            check_fitted_for("held_out_scores", fitted_for, len(self.members))
+        found: HeldOutScores | None = self._fitted("held_out_scores")
         return found
 
     @held_out_scores.setter
@@ -225,7 +218,9 @@ class Meaningful(EnsembleBase):
                 "the sets that were promised belong to probabilities before this "
                 "calibration and are dropped: call conformal again, on other data"
             )
-        self.calibration = fitted_calibration(held, method, rule)
+        self.calibration = held.task.fit_calibration(
+            held.outputs, held.targets, method, rule
+        )
         self.held_out_scores = fitted_scores(held)
         self.calibrated_on = held.hashes
         return self.calibration
@@ -283,9 +278,9 @@ class Meaningful(EnsembleBase):
         self._check_rule(rule)
         held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
         before = () if self.calibration is None else self.calibrated_on
-        self.conformity = fitted_conformity(
-            held, coverage, score, rule, seed, self.calibration
-        )
+        promise = Promise(coverage, score, rule, seed, self.calibration)
+        given = held.outputs, held.targets
+        self.conformity = held.task.fit_conformity(*given, promise)
         self.calibrated_on = (*before, *held.hashes)
         self.held_out_scores = fitted_scores(held)
         return self.conformity

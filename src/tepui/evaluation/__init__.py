@@ -17,18 +17,9 @@ from tepui.evaluation.memory import MemoryPrice, evaluation_memory
 from tepui.evaluation.ood import Detection, Selective
 from tepui.evaluation.prediction_file import write_predictions
 from tepui.evaluation.results import Evaluation
-from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
-from tepui.evaluation.scores import Scores
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
 from tepui.evaluation.stored_logits import StoredLogits, read_logits
-from tepui.evaluation.task_scores import (
-    LabelScores,
-    NumberScores,
-    OutputScores,
-    PixelScores,
-    TaskScores,
-)
 
 __all__ = [
     "Aggregated",
@@ -39,19 +30,13 @@ __all__ = [
     "Evaluation",
     "FeatureDetectors",
     "GreedySoup",
-    "LabelScores",
     "LogitRuns",
     "MemoryPrice",
-    "NumberScores",
     "OracleSelection",
-    "OutputScores",
-    "PixelScores",
     "PredictionCost",
-    "Scores",
     "Selective",
     "ShardedPredictions",
     "StoredLogits",
-    "TaskScores",
     "aggregations",
     "evaluate",
     "evaluation_memory",
@@ -61,8 +46,6 @@ __all__ = [
     "predict_shards",
     "prediction_cost",
     "read_logits",
-    "sample_statistics",
-    "task_statistics",
     "uniform_soup",
     "write_predictions",
 ]

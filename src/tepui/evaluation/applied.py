@@ -13,16 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tepui import metrics
-from tepui.core.checks import UNLABELED
 from tepui.core.storage import finite_or_none
-from tepui.core.task import CLASSIFICATION, MULTI_LABEL, Task
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.held_out import HeldOut
-from tepui.ensembles.predicted import calibrated, prediction_of
-from tepui.evaluation.by_class import set_sums
-from tepui.evaluation.label_stream import LabelStream
-from tepui.losses.base import like_outputs
 from tepui.metrics import (
     Calibration,
     ClassRates,
@@ -31,6 +24,8 @@ from tepui.metrics import (
     Rule,
     TemperatureScaling,
 )
+from tepui.tasks.base import Calibrated, Task
+from tepui.tasks.prediction import calibrated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,16 +148,9 @@ class AppliedStream:
 
     def __init__(self, applied: Applied) -> None:
         self.applied = applied
-        rule = applied.rule
-        self.scores = metrics.Collection(
-            accuracy=metrics.Accuracy(rule=rule),
-            nll=metrics.NLL(rule=rule),
-            ece=metrics.ECE(rule=rule),
-            adaptive_ece=metrics.AdaptiveECE(rule=rule),
-            brier=metrics.Brier(rule=rule),
-            rates=metrics.ClassScores(rule=rule),
-        )
-        self.labels = LabelStream(rule) if applied.task == MULTI_LABEL else None
+        self.scores: Calibrated | None = None
+        if applied.calibration is not None:
+            self.scores = applied.task.calibrated_stream(applied.rule)
         self.held = self.size = 0.0
         self.count = 0
         self.set_sums: Tensor | None = None  # of each class, where there are sets
@@ -171,70 +159,28 @@ class AppliedStream:
         """Take in some samples."""
         applied = self.applied
         changed, joint = calibrated(outputs, applied.calibration)
-        if applied.calibration is not None:
-            self._calibrated(changed if joint is None else joint, targets)
+        if self.scores is not None:
+            self.scores.update(changed if joint is None else joint, targets)
         if applied.conformity is None:
             return
-        prediction = prediction_of(
-            changed,
-            applied.task,
-            rule=applied.rule,
-            joint=joint,
-            conformity=applied.conformity,
-        )
-        if applied.task == CLASSIFICATION:
-            sums = set_sums(prediction.sets, targets.long())
+        how: dict[str, Any] = {"rule": applied.rule, "conformity": applied.conformity}
+        found = applied.task.prediction(changed, joint=joint, **how).held(targets)
+        if (sums := found.of_classes) is not None:
             self.set_sums = sums if self.set_sums is None else self.set_sums + sums
-            count, held, size = sums.sum(1).tolist()
-        else:
-            lower, upper = prediction.conformal_interval
-            answers = like_outputs(targets, lower)
-            inside = (lower <= answers) & (answers <= upper)
-            count, held = inside.numel(), float(inside.sum())
-            size = float((upper - lower).double().sum())
-        self.count += int(count)
-        self.held += held
-        self.size += size
-
-    def _calibrated(self, logits: Tensor, targets: Tensor) -> None:
-        if self.labels is not None:
-            self.labels.update(logits, targets)
-        elif bool((targets != UNLABELED).any()):
-            self.scores.update(*_flat(logits, targets))
+        self.count += found.answers
+        self.held += found.held
+        self.size += found.size
 
     def rates(self) -> ClassRates | None:
         """Return the calibrated scores of each class, or label, if there are any."""
-        if self.applied.calibration is None:
-            return None
-        if self.labels is not None:
-            return self.labels.rates()
-        found: ClassRates = self.scores.streams["rates"].compute()
-        return found
+        return None if self.scores is None else self.scores.rates()
 
     def result(self) -> AppliedScores:
         """Return the scores."""
-        values: dict[str, float] = {}
-        if self.applied.calibration is not None and self.labels is not None:
-            measured, _ = self.labels.result({})
-            names = ("accuracy", "nll", "ece", "brier")
-            values = {name: getattr(measured, name) for name in names}
-        elif self.applied.calibration is not None:
-            found = self.scores.compute()
-            del found["rates"]
-            values = {name: float(value) for name, value in found.items()}
+        values = {} if self.scores is None else self.scores.values()
         if self.applied.conformity is not None:
             values["promised"] = self.applied.conformity.coverage
             values["coverage"] = self.held / self.count
             values["size"] = self.size / self.count
             values["samples"] = self.count
         return AppliedScores(**values)
-
-
-def _flat(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return samples, or every pixel that has a label as one."""
-    if logits.ndim > 3:
-        return metrics.pixels(logits, labels, ignored=UNLABELED)
-    if labels.ndim == 1:
-        return logits, labels
-    kept = labels.flatten() != UNLABELED
-    return logits[:, kept], labels.flatten()[kept]

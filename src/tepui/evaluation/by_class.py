@@ -11,14 +11,12 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Self, final
 
-import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.storage import finite_or_none
 from tepui.data.class_names import answers_of, class_names
 from tepui.metrics import ClassRates
-from tepui.metrics.chunks import wide
 
 RATES = ("recall", "precision", "f1")
 SETS = ("coverage", "size")
@@ -131,19 +129,6 @@ def by_class(
     count, held, size = sums
     coverage, sizes = tuple((held / count).tolist()), tuple((size / count).tolist())
     return replace(found, coverage=coverage, size=sizes)
-
-
-def set_sums(sets: Tensor, labels: Tensor) -> Tensor:
-    """Return number, held labels and total size of the sets of each class's samples.
-
-    Example:
-        >>> sets = torch.tensor([[True, False], [True, True], [True, False]])
-        >>> set_sums(sets, torch.tensor([0, 0, 1])).tolist()
-        [[2.0, 1.0], [2.0, 0.0], [3.0, 1.0]]
-    """
-    held = sets.gather(1, labels.unsqueeze(1))[:, 0]
-    each = wide(torch.stack([torch.ones_like(labels), held, sets.sum(-1)]))
-    return each.new_zeros(3, sets.shape[1]).index_add_(1, labels, each)
 
 
 def names_of(

@@ -16,10 +16,10 @@ from tepui import metrics
 from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.predicted import require_classes
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.soup import greedy_soup, uniform_soup
 from tepui.metrics import Rule
+from tepui.tasks.base import require_classes
 
 
 @dataclass(frozen=True)

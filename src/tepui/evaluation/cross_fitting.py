@@ -7,16 +7,14 @@ helps.
 """
 
 import warnings
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import UNLABELED
-from tepui.core.task import MULTI_LABEL
-from tepui.ensembles.held_out import HeldOut, fitted_calibration
-from tepui.ensembles.predicted import calibrated, prediction_of
-from tepui.losses.base import like_outputs
+from tepui.ensembles.held_out import HeldOut
 from tepui.metrics import Calibration, CalibrationMethod, Rule
+from tepui.tasks.prediction import calibrated
 
 FOLDS = 5
 
@@ -45,7 +43,8 @@ def loss_changes(held: HeldOut, method: CalibrationMethod, rule: Rule) -> Tensor
         with warnings.catch_warnings():
             # The fit on all samples has said what it says.
             warnings.simplefilter("ignore", UserWarning)
-            fitted = fitted_calibration(_rows(held, rest), method, rule)
+            others = held.outputs[:, rest], held.targets[rest]
+            fitted = held.task.fit_calibration(*others, method, rule)
         own = _rows(held, fold)
         after, before = (_losses(own, each, rule) for each in (fitted, None))
         changes[fold] = after - before
@@ -59,14 +58,6 @@ def _rows(held: HeldOut, rows: Tensor) -> HeldOut:
 def _losses(held: HeldOut, calibration: Calibration | None, rule: Rule) -> Tensor:
     """Return the negative log-likelihood of each sample, the mean of its parts."""
     outputs, joint = calibrated(held.outputs, calibration)
-    probs = prediction_of(outputs, held.task, rule=rule, joint=joint).probs.double()
-    if held.task == MULTI_LABEL:
-        holds = like_outputs(held.targets, held.outputs[0]).double()
-        of_truth, counts = holds * probs + (1 - holds) * (1 - probs), holds >= 0
-    else:
-        labels = held.targets.long()
-        of_truth = probs.gather(1, labels.clamp(min=0).unsqueeze(1)).squeeze(1)
-        counts = labels != UNLABELED
-    least = torch.finfo(torch.float32).tiny
-    losses = torch.where(counts, -of_truth.clamp(min=least).log(), torch.nan)
-    return losses.flatten(1).nanmean(1) if losses.ndim > 1 else losses
+    predicted: Any = held.task.prediction(outputs, rule=rule, joint=joint)
+    losses: Tensor = predicted.losses(held.targets)
+    return losses

@@ -9,12 +9,12 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, computing_in
-from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.class_names import class_subset
 from tepui.data.loading import at_rows, in_order, inputs_to, length
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.predicted import settled
 from tepui.modules.running import device_of, evaluating, refusal_named
+from tepui.tasks.base import Task
+from tepui.tasks.named import settled
 
 Classes = Literal["held", "all"]
 """Members choose between the classes that a data set holds, or between all."""
@@ -71,11 +71,9 @@ def classes_left(classes: Classes | Tensor, dataset: Dataset[Any]) -> Tensor | N
     return class_subset(dataset) if classes == "held" else None
 
 
-def task_on(ensemble: Ensemble, dataset: Dataset[Any]) -> tuple[Task, bool]:
-    """Return what outputs mean, and whether each sample is a choice between classes."""
+def task_on(ensemble: Ensemble, dataset: Dataset[Any]) -> tuple[Task, tuple[int, ...]]:
+    """Return what outputs mean, and their shape of one sample."""
     length(dataset)
-    if ensemble.task not in (None, CLASSIFICATION):
-        return ensemble.task, False
     outputs, _ = next(logit_batches(ensemble, dataset, 1, rows=[torch.arange(1)]))
-    task = settled(ensemble.task, tuple(outputs.shape))
-    return task, task == CLASSIFICATION and outputs.ndim == 3
+    shape = tuple(outputs.shape)
+    return settled(ensemble.task, shape), shape

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from statistics import median
-from typing import NamedTuple
 
 from tepui.core.warning import warn
+from tepui.tasks.base import Losses
 
 # A member's loss is suspicious from this many times the median of its peers' on, and
 # from this share of the loss of guessing on: small losses differ by chance.
@@ -16,13 +16,6 @@ NOTHING = 0.98
 SOMETHING = 0.5
 # No member has learned if all lose this many times what guessing does.
 WORSE_THAN_GUESSING = 3.0
-
-
-class Losses(NamedTuple):
-    """What members lose, and what a guess that knows no input would."""
-
-    members: Sequence[float]
-    guessing: float
 
 
 def dead_members(losses: Losses) -> list[int]:

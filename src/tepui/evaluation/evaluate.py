@@ -20,7 +20,6 @@ from tepui.core.agreement import check_same
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
-from tepui.core.task import Task
 from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.identity import data_digest
@@ -45,13 +44,12 @@ from tepui.evaluation.kept_logits import KeptLogits
 from tepui.evaluation.logit_identity import told_apart_by, written
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
-from tepui.evaluation.scores import Scores
 from tepui.evaluation.shared_batches import Processes, shared_logit_batches
 from tepui.evaluation.stored_logits import LOGITS, LogitType, storing_logits
-from tepui.evaluation.task_examiner import KINDS, TaskExaminer
-from tepui.evaluation.task_scores import TaskScores, taken_names
 from tepui.metrics import Reliability, Rule
 from tepui.modules.running import device_of
+from tepui.tasks.base import Task
+from tepui.tasks.scores import taken_names
 
 
 def evaluate(
@@ -75,7 +73,7 @@ def evaluate(
     """Evaluate an ensemble by its task.
 
     Which scores there are depends on what outputs mean, see
-    :class:`~tepui.evaluation.TaskScores`. Members that did not learn, or lie far behind
+    :class:`~tepui.tasks.TaskScores`. Members that did not learn, or lie far behind
     the others, are named in a warning.
 
     Memory does not grow with the data, unless ``metrics`` are given: these are called
@@ -153,15 +151,21 @@ def evaluate(
     check_ood({} if ood is None else ood, dataset)
     if ensemble.preparation is not None:
         ensemble.preparation.check_table(dataset)
-    task, choice = task_on(ensemble, dataset)
-    scored: type[TaskScores] = Scores if choice else KINDS[task.name]
-    check_metrics({} if metrics is None else metrics, taken_names(scored))
-    unmasked = f"be left out for the task {str(task)!r}"
-    require(choice or isinstance(classes, str), "classes", unmasked, "a mask")
+    task, shape = task_on(ensemble, dataset)
+    taken = taken_names(task.scores_of(shape))
+    check_metrics({} if metrics is None else metrics, taken)
+    if task.choices(shape) is None:
+        unmasked = f"be left out for the task {str(task)!r}"
+        require(isinstance(classes, str), "classes", unmasked, "a mask")
+        classes = "all"
     one_of("logits_in", logits_in, get_args(LogitType))
-    _check_processes(exchange, detectors)
     if exchange is None:
         detectors = detectors or ensemble.detectors
+    else:
+        needed = "be None, or how processes reach each other (training.exchange_here())"
+        require(hasattr(exchange, "writer"), "exchange", needed, exchange)
+        needed = "be None where processes share batches, each with features of its own"
+        require(detectors is None, "detectors", needed, "detectors")
     file = None if out is None else Path(out) / LOGITS
     writes = exchange is None or exchange.writer
     if file is not None:
@@ -199,16 +203,11 @@ def evaluate(
                 storing_logits(file, rule, *sets, logits_in, task, of)
             )
             kept.copy_into(stored)
-        rest = rule, own, stored, applied_by(ensemble, task, rule), watched
-        examiner: Examiner | TaskExaminer
-        if choice:
-            left = classes_left(classes, dataset)
-            examiner = Examiner(batches, classes, left, *rest)
-        else:
-            examiner = TaskExaminer(batches, task, *rest)
-        familiar = choice or bool(others)
+        left, applied = classes_left(classes, dataset), applied_by(ensemble, task, rule)
+        given = batches, task, shape, classes, left, rule, own, stored, applied, watched
+        examiner = Examiner(*given, far=bool(others))
         clean = examiner.labeled(
-            "clean", dataset, "dataset", familiar=familiar, each_class=True
+            "clean", dataset, "dataset", familiar=True, each_class=True
         )
         copies = _copies(examiner, cells, dataset)
         far = {name: examiner.unlabeled(name, data) for name, data in others.items()}
@@ -220,21 +219,6 @@ def evaluate(
     found = _evaluation(task, rule, computed_in, clean, copies, far)
     known = ensemble.preparation
     return found if known is None else replace(found, seen=known.seen)
-
-
-def _check_processes(
-    exchange: Processes | None, detectors: FeatureDetectors | None
-) -> None:
-    """Check how processes reach each other, and that each can do its share."""
-    needed = (
-        "be None, or how processes reach each other (tepui.training.exchange_here())"
-    )
-    reached = exchange is None or hasattr(exchange, "writer")
-    require(reached, "exchange", needed, exchange)
-    alone = exchange is None or detectors is None
-    rule_of_one = "be None where processes share the batches, each of which sees only "
-    rule_of_one += "the features of its own"
-    require(alone, "detectors", rule_of_one, "detectors")
 
 
 def _said(
@@ -271,13 +255,13 @@ def _evaluation(
     return Evaluation(
         rule,
         *clean.shape,
+        task,
         clean=clean.scores,
         shifted={cell: copy.scores for cell, copy in cells},
         reliability=_reliability(clean, copies),
         ood=detected,
         histograms=counted,
         precision=precision,
-        task=task,
         mistakes=clean.mistakes,
         selective=clean.selective,
         applied=clean.applied,
@@ -296,7 +280,7 @@ def _evaluation(
 
 
 def _copies(
-    examiner: Examiner | TaskExaminer,
+    examiner: Examiner,
     cells: Mapping[Cell, Dataset[Any]],
     dataset: Dataset[Any],
 ) -> dict[Cell, Labeled]:

@@ -12,20 +12,12 @@ from tepui import sharpness
 from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import finite_or_none
-from tepui.core.task import CLASSIFICATION, Task
 from tepui.core.types import check_types
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import (
-    MSE,
-    BinaryCrossEntropy,
-    GaussianNLL,
-    Loss,
-    Quantiles,
-    cross_entropy,
-    task_of,
-)
+from tepui.losses import Loss, cross_entropy
 from tepui.sharpness import Measurement, fisher_rao, relative_flatness, worst_case
 from tepui.sharpness.measurement import Data
+from tepui.tasks import Task, task_of
 
 Measure = Callable[..., Measurement | tuple[Measurement, ...]]
 Measures = Measure | Sequence[Measure] | Mapping[str, Measure]
@@ -108,7 +100,7 @@ def measure(
     results: dict[str, EnsembleMeasurement] = {}
     loss = loss_of(ensemble.task) if loss is None else loss
     if measures is None:
-        measures = OF_CLASSES if task_of(loss) == CLASSIFICATION else OF_ANY_LOSS
+        measures = OF_CLASSES if task_of(loss).chooses else OF_ANY_LOSS
     for name, function in _named(measures).items():
         rows = []
         for member in ensemble.members:
@@ -124,19 +116,11 @@ def measure(
 
 def loss_of(task: Task | None) -> Loss:
     """Return the loss that goes with a task."""
-    losses: dict[str, Loss] = {
-        "classification": cross_entropy,
-        "multi_label": BinaryCrossEntropy(),
-        "regression": MSE(),
-        "gaussian": GaussianNLL(),
-    }
-    if task is None:
-        return cross_entropy
-    if task.name == "quantiles":
-        return Quantiles(task.levels)
+    loss = cross_entropy if task is None else task.loss
     rule = "be given for an ensemble whose own loss names no task"
-    require(task.name in losses, "loss", rule, None)
-    return losses[task.name]
+    require(loss is not None, "loss", rule, None)
+    assert loss is not None
+    return loss
 
 
 def _check_no_names(measures: object) -> None:

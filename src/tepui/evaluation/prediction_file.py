@@ -25,7 +25,6 @@ from tepui.core.tensor_format import read_header, read_region
 from tepui.data.arrays import Normalize
 from tepui.data.class_names import answers_of
 from tepui.data.unlabeled import NO_LABEL
-from tepui.evaluation.sample_statistics import COVERAGE
 from tepui.evaluation.shards import KIND, ShardedPredictions
 from tepui.metrics import Rule, ensemble_probs
 from tepui.metrics.held_out_scores import (
@@ -34,6 +33,7 @@ from tepui.metrics.held_out_scores import (
     objections,
     unfamiliar_at,
 )
+from tepui.tasks.named import read_task
 
 # Plain words for what shards call by the names of metrics.
 NAMES = {
@@ -169,8 +169,7 @@ def _levels(predictions: ShardedPredictions) -> dict[str, Sequence[float]]:
     """Return the levels of quantiles and bounds, which their columns are named by."""
     promised = () if predictions.coverage is None else (predictions.coverage,)
     return {
-        "quantiles": predictions.levels,
-        **dict.fromkeys(("lower", "upper"), (COVERAGE,)),
+        **read_task(predictions.task).levels_of,
         **dict.fromkeys(("conformal_lower", "conformal_upper"), promised),
     }
 

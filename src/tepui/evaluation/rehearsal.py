@@ -9,18 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tepui.core.evenly_spaced import evenly_spaced
 from tepui.core.seeding import generator
-from tepui.core.task import CLASSIFICATION, Task
 from tepui.core.warning import warn
 from tepui.evaluation.custom_metrics import Metric, check_metrics, metric_values
-from tepui.evaluation.rows_of_classes import rows_of_classes
-from tepui.evaluation.scores import Scores
-from tepui.evaluation.task_examiner import KINDS
-from tepui.evaluation.task_scores import taken_names
+from tepui.tasks.base import Task
+from tepui.tasks.scores import taken_names
 
 # So many random numbers are drawn, but for a few samples in any case.
 MOST = 2**26
 FEWEST = 3
+AT_ONCE = 2**22  # so many targets are looked at together
 SINGULAR: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 # What a metric that is right may raise of some values and not of others.
 OF_VALUES = (ValueError, ArithmeticError, SINGULAR)
@@ -53,13 +52,13 @@ def rehearse(
             targets, or it returns something other than a scalar.
 
     Example:
+        >>> from tepui.tasks import Classes
         >>> labels = torch.tensor([0, 1])
-        >>> rehearse({"all": lambda x, y: x}, CLASSIFICATION, (3, 2), labels)
+        >>> rehearse({"all": lambda x, y: x}, Classes(), (3, 2), labels)
         Traceback (most recent call last):
         ValueError: metrics['all'] must return a scalar, not a tensor of shape, got (3, 2, 2)
     """  # noqa: E501 - a doctest must show the whole message
-    choice = task == CLASSIFICATION and len(outputs) == 2
-    check_metrics(metrics, taken_names(Scores if choice else KINDS[task.name]))
+    check_metrics(metrics, taken_names(task.scores_of((outputs[0], 1, *outputs[1:]))))
     if targets is None or not metrics:
         return
     members, *others = outputs
@@ -116,3 +115,53 @@ def _raised_here(error: Exception) -> bool:
     # This one's frame is the last where the metric itself has none: it is built in.
     ours = file.is_relative_to(OURS) and file != Path(__file__)
     return ours and isinstance(error, ValueError)
+
+
+def rows_of_classes(targets: Tensor, task: Task, count: int) -> Tensor:
+    """Return row numbers, ``count`` of the targets' or all where there are fewer.
+
+    The first row of each class that is present is among them, of labels that hold or
+    not the first row of either answer; others are evenly spaced. Where there are more
+    such rows than are asked for, some of them are taken.
+
+    Args:
+        targets: Of all samples.
+        task: What outputs mean, and so targets.
+        count: How many rows to take.
+
+    Returns:
+        Rows in ascending order, none twice.
+
+    Example:
+        >>> from tepui.tasks import Classes
+        >>> rows_of_classes(torch.tensor([0, 0, 0, 1, 0, 0, 0]), Classes(), 4)
+        tensor([0, 2, 3, 6])
+    """
+    size = len(targets)
+    if size <= count:
+        return torch.arange(size)
+    first = _first_rows(targets, task)
+    if len(first) >= count:
+        return first[evenly_spaced(len(first), count)]
+    spaced = evenly_spaced(size, count)
+    others = spaced[~torch.isin(spaced, first)]
+    others = others[evenly_spaced(len(others), count - len(first))]
+    return torch.cat([first, others]).sort().values
+
+
+def _first_rows(targets: Tensor, task: Task) -> Tensor:
+    """Return the first row of each class, none for tasks without classes."""
+    numbers = task.classes_of(targets)
+    if numbers is None:
+        return torch.arange(0)
+    lowest, size = int(numbers.min()), len(numbers)
+    first = torch.full((int(numbers.max()) - lowest + 1,), size)
+    start = 0
+    for run in numbers.split(max(1, AT_ONCE // max(1, numbers.shape[1]))):
+        rows = torch.arange(start, start + len(run)).unsqueeze(1).expand_as(run)
+        places = run.cpu().long() - lowest
+        first.scatter_reduce_(0, places.flatten(), rows.flatten(), "amin")
+        start += len(run)
+    rows = first[first < size].unique()
+    assert isinstance(rows, Tensor)
+    return rows

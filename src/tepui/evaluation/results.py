@@ -11,16 +11,15 @@ from tepui.core.counted import counted
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
-from tepui.core.task import CLASSIFICATION, Task
 from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, broken_promise, mean_applied
 from tepui.evaluation.by_class import CLEAN, SHIFTED, ByClass
-from tepui.evaluation.class_words import nouns_of
 from tepui.evaluation.confusions import Confusion
 from tepui.evaluation.majority import no_better_than_majority, worse_than_majority
 from tepui.evaluation.ood import MISTAKES, SUREST, Detection, Histogram, Selective
-from tepui.evaluation.scores import mean_scores
 from tepui.metrics import Reliability, Rule
+from tepui.tasks.base import Task
+from tepui.tasks.scores import mean_scores
 
 # What a document and a table say of corruptions that the augmentation has, too.
 SEEN, SEEN_IN_TRAINING = "seen_in_training", "seen in training"
@@ -70,13 +69,13 @@ class Evaluation(ShownInNotebooks):
     members: int
     samples: int
     classes: int
+    task: Task
     clean: Any  # TaskScores, of the kind that the task has
     shifted: Mapping[Cell, Any]
     reliability: Mapping[str, Reliability]
     ood: Mapping[str, Mapping[str, Detection]] = field(default_factory=dict)
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     precision: Precision = "float32"
-    task: Task = CLASSIFICATION
     mistakes: Mapping[str, Detection] = field(default_factory=dict)
     selective: Mapping[str, Selective] = field(default_factory=dict)
     applied: AppliedScores | None = None
@@ -139,7 +138,7 @@ class Evaluation(ShownInNotebooks):
         mean = self.corrupted_mean
         reliability = {name: bins._asdict() for name, bins in self.reliability.items()}
         return {
-            "task": self.task.document(),
+            "task": self.task.written(),
             "rule": self.rule,
             "precision": self.precision,
             "members": self.members,
@@ -239,14 +238,12 @@ def promise_in_words(evaluation: Evaluation) -> str:
     """Return on which data sets or intervals hold less than promised, if on any."""
     if evaluation.applied is None:
         return ""
-    what = "sets" if evaluation.task == CLASSIFICATION else "intervals"
-    return broken_promise(evaluation.document()["applied"], what)
+    return broken_promise(evaluation.document()["applied"], evaluation.task.promise)
 
 
 def _applied_title(applied: AppliedScores, task: Task) -> str:
     """Return what was applied: a calibration, sets or intervals, or both."""
-    promise = "sets" if task == CLASSIFICATION else "intervals"
-    parts = {"calibrated": applied.nll, promise: applied.promised}
+    parts = {"calibrated": applied.nll, task.promise: applied.promised}
     return ", ".join(name for name, value in parts.items() if not math.isnan(value))
 
 
@@ -255,7 +252,7 @@ def _class_lines(evaluation: Evaluation) -> list[str]:
     found = evaluation.by_class
     if found is None or found.worst is None:
         return []
-    nouns = nouns_of(evaluation.task.name, evaluation.clean.values())
+    nouns = evaluation.task.nouns(evaluation.clean.values())
     at, count = found.worst, found.samples[found.worst]
     said = f"{found.recall[at]:.4g}: {nouns.one} {found.names[at]}, "
     said += f"{count} {nouns.counted(count)}"

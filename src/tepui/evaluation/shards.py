@@ -27,22 +27,19 @@ from tepui.core.storage import (
     write_document,
     write_tensors,
 )
-from tepui.core.task import Task
 from tepui.core.types import check_types
 from tepui.data.identity import data_digest, tensors_hash
 from tepui.data.loading import length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors, joined_scores
-from tepui.ensembles.predicted import calibrated, prediction_of
-from tepui.ensembles.prediction import Prediction
 from tepui.evaluation.dataset_logits import logit_batches, task_on
 from tepui.evaluation.ensemble_digest import ensemble_digest
 from tepui.evaluation.feature_scores import scores_of, watching
-from tepui.evaluation.sample_statistics import sample_statistics, task_statistics
 from tepui.evaluation.stored_logits import TYPES, LogitType, within
-from tepui.metrics import ConformalIntervals, ConformalSets, Rule
-from tepui.metrics.chunks import regrouped
+from tepui.metrics import Rule
 from tepui.modules.running import device_of
+from tepui.tasks.base import Runs, Task
+from tepui.tasks.prediction import calibrated
 
 PLAN = "predictions.json"
 KIND = "predictions"
@@ -71,7 +68,6 @@ class ShardedPredictions:
         unfamiliarity_by: The scores by which ``unfamiliarity`` was told, in the order
             of ``surprises``; empty where nothing was held out to tell it.
         held_out: How many held-out samples tell it.
-        levels: The levels of ``quantiles``; empty without any.
         coverage: What conformal sets or intervals promise, None without any.
     """
 
@@ -84,11 +80,10 @@ class ShardedPredictions:
     logits: str | None
     ensemble: str
     data: str
-    task: str = "classification"
+    task: str
     detectors: str | None = None
     unfamiliarity_by: tuple[str, ...] = ()
     held_out: int = 0
-    levels: tuple[float, ...] = ()
     coverage: float | None = None
 
     @classmethod
@@ -110,8 +105,8 @@ class ShardedPredictions:
             raise FileNotFoundError(f"no file {file}")
         try:
             document = read_document(file, KIND)
-            for name in ("levels", "unfamiliarity_by"):
-                document[name] = tuple(document.get(name, ()))
+            by = "unfamiliarity_by"
+            document[by] = tuple(document.get(by, ()))
             return cls(Path(path), **document)
         except TypeError as error:
             raise ValueError(f"{file} must describe predictions: {error}") from error
@@ -153,12 +148,11 @@ class ShardedPredictions:
         """Yield what the shards hold, in the order of the samples.
 
         Yields:
-            Tensors by the names of :func:`sample_statistics`, or of other tasks those
-            of :func:`task_statistics`; ``unfamiliarity``, the share of held-out samples
-            that look more familiar, and ``surprises``, see
-            :class:`tepui.metrics.HeldOutScores`, where :attr:`unfamiliarity_by` names
-            scores; and ``logits`` of shape ``(members, samples, classes)`` where they
-            are stored.
+            Tensors by the names of :meth:`tepui.Prediction.statistics`;
+            ``unfamiliarity``, the share of held-out samples that look more familiar,
+            and ``surprises``, see :class:`tepui.metrics.HeldOutScores`, where
+            :attr:`unfamiliarity_by` names scores; and ``logits`` of shape ``(members,
+            samples, classes)`` where they are stored.
 
         Raises:
             ValueError: If shards are missing, one is damaged, or holds other numbers
@@ -262,7 +256,7 @@ def predict_shards(
     require(shard_size > 0, "shard_size", "be positive", shard_size)
     require(world > 0, "world", "be positive", world)
     require(0 <= rank < world, "rank", f"lie in [0, {world - 1}]", rank)
-    task, choice = task_on(ensemble, dataset)
+    task, shape = task_on(ensemble, dataset)
     detectors = detectors or ensemble.detectors
     by_features = None if detectors is None else detectors.held_out
     held = by_features or ensemble.held_out_scores
@@ -276,11 +270,10 @@ def predict_shards(
         logits=None if logits_in == "none" else logits_in,
         ensemble=ensemble_digest(ensemble),
         data=data_digest(dataset),
-        task=task.name,
+        task=task.written(),
         detectors=None if detectors is None else tensors_hash(detectors.tensors()),
         unfamiliarity_by=() if held is None else held.names,
         held_out=0 if held is None else held.samples,
-        levels=task.levels,
         coverage=None if ensemble.conformity is None else ensemble.conformity.coverage,
     )
     check_writable(plan.path)
@@ -300,7 +293,7 @@ def predict_shards(
             rows = torch.arange(span.start, span.stop).split(batch_size)
             seen = (watched or batches)(rows)
             how = rule, logits_in, held is not None
-            tensors, own = _shard(ensemble, seen, task, choice, *how)
+            tensors, own = _shard(ensemble, task.runs(seen, shape), task, *how)
             tensors |= scores_of(watched)
             if held is not None:
                 found = tensors | own
@@ -312,27 +305,22 @@ def predict_shards(
 
 def _shard(
     ensemble: Ensemble,
-    batches: Iterator[tuple[Tensor, Tensor]],
+    batches: Runs,
     task: Task,
-    choice: bool,
     rule: Rule,
     logits_in: LogitType,
     judging: bool,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return what a shard holds, and the scores by which its outputs are judged."""
     parts, kept, judged = [], [], []
-    for outputs, labels in regrouped(batches) if choice else batches:
+    for outputs, targets in batches:
         logits, joint = calibrated(outputs, ensemble.calibration)
-        conformity = ensemble.conformity
-        out = prediction_of(logits, task, rule=rule, joint=joint, conformity=conformity)
+        how: dict[str, Any] = {"rule": rule, "conformity": ensemble.conformity}
+        out = task.prediction(logits, joint=joint, **how)
         if judging:
-            seen = prediction_of(outputs, task)
+            seen = task.prediction(outputs)
             judged.append(seen.scores(seen.judging))
-        if choice:
-            found = _of_choice(logits, joint, labels, rule)
-        else:
-            found = task_statistics(logits, labels, task, rule=rule)
-        parts.append(found | _promised(out))
+        parts.append(out.statistics(targets) | out.promised())
         if logits_in != "none":
             if joint is not None:
                 parts[-1]["probability"] = out.probs
@@ -340,28 +328,6 @@ def _shard(
     tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     tensors |= {"logits": torch.cat(kept, dim=1)} if kept else {}
     return tensors, joined_scores(judged)
-
-
-def _of_choice(
-    logits: Tensor, joint: Tensor | None, labels: Tensor, rule: Rule
-) -> dict[str, Tensor]:
-    """Return the statistics of calibrated logits, or of a calibrated whole."""
-    found = sample_statistics(logits, labels, rule=rule)
-    if joint is None:
-        return found
-    whole = sample_statistics(joint, labels)
-    names = ("prediction", "confidence", "label_probability")
-    return found | {name: whole[name] for name in names}
-
-
-def _promised(out: Prediction) -> dict[str, Tensor]:
-    """Return the sets or intervals of a promised coverage, if there is a promise."""
-    if isinstance(out.conformity, ConformalSets):
-        return {"in_set": out.sets}
-    if isinstance(out.conformity, ConformalIntervals):
-        lower, upper = out.conformal_interval
-        return {"conformal_lower": lower, "conformal_upper": upper}
-    return {}
 
 
 def _forms(tensors: dict[str, Tensor]) -> set[str]:

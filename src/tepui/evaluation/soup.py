@@ -33,11 +33,11 @@ from tepui.core.checks import require
 from tepui.core.storage import same_bits
 from tepui.core.types import check_types
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.predicted import require_classes
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.modules.features import features_of
 from tepui.modules.running import reestimate_batchnorm, trained_batchnorms
 from tepui.modules.state import tensor_state
+from tepui.tasks.base import require_classes
 
 
 def mean_state(states: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:

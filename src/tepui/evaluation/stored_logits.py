@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,11 +11,12 @@ from torch import Tensor
 
 from tepui.core.checks import labels_match, logits_shape, require
 from tepui.core.storage import read_tensors, tensors_document
-from tepui.core.task import CLASSIFICATION, Task
 from tepui.core.tensor_stream import TensorStream, writing_tensors
 from tepui.data.shifts import Cell
 from tepui.data.stored_array import StoredArray
 from tepui.metrics import Rule, pairwise_disagreement
+from tepui.tasks.base import Task
+from tepui.tasks.named import read_task
 
 LogitType = Literal["float32", "float16", "none"]
 """What logits are stored in; not at all, where nothing needs them."""
@@ -40,8 +41,8 @@ class StoredLogits:
     rule: Rule
     clean: tuple[Tensor, Tensor]
     shifted: Mapping[Cell, tuple[Tensor, Tensor]]
-    ood: Mapping[str, Tensor] = field(default_factory=dict)
-    task: Task = CLASSIFICATION
+    ood: Mapping[str, Tensor]
+    task: Task
 
     def pairwise(
         self, metric: Callable[[Tensor], Tensor] = pairwise_disagreement
@@ -87,11 +88,10 @@ def read_logits(folder: str | Path) -> StoredLogits:
     try:
         rule = document["rule"]
         cells = [(str(kind), int(severity)) for kind, severity in document["cells"]]
-        task = Task.of(document["task"]) if "task" in document else CLASSIFICATION
-        plain = task == CLASSIFICATION
-        clean = _checked(tensors, "clean", plain)
+        task = read_task(document["task"])
+        clean = _checked(tensors, "clean", task)
         names = {cell: f"{cell[0]}/{cell[1]}" for cell in cells}
-        shifted = {cell: _checked(tensors, name, plain) for cell, name in names.items()}
+        shifted = {cell: _checked(tensors, name, task) for cell, name in names.items()}
         ood = {
             str(name): _unlabeled(tensors[f"ood/{name}"], clean[0])
             for name in document.get("ood", [])
@@ -108,7 +108,8 @@ def chooses_classes(folder: Path) -> bool:
     """Return whether the logits in a folder choose one class for each sample."""
     file = folder / LOGITS
     clean = StoredArray.open(file, "logits/clean")
-    return "task" not in tensors_document(file) and len(clean.shape) == 3
+    task = read_task(tensors_document(file)["task"])
+    return task.choices(tuple(clean.shape)) is not None
 
 
 def within(logits: Tensor, dtype: torch.dtype) -> Tensor:
@@ -148,7 +149,7 @@ def storing_logits(
     cells: Sequence[Cell],
     ood: Sequence[str],
     logits_in: LogitType,
-    task: Task = CLASSIFICATION,
+    task: Task,
     of: Mapping[str, Any] | None = None,
 ) -> Iterator[LogitStore]:
     """Yield what takes the logits of an evaluation, as :func:`read_logits` reads them.
@@ -158,21 +159,19 @@ def storing_logits(
     sets = ["clean", *(f"{kind}/{severity}" for kind, severity in cells)]
     names = [f"{part}/{name}" for name in sets for part in ("logits", "labels")]
     names += [f"ood/{name}" for name in ood]
-    document: dict[str, Any] = {"rule": rule, "ood": [*ood]}
+    document: dict[str, Any] = {"rule": rule, "ood": [*ood], "task": task.written()}
     document["cells"] = [list(cell) for cell in cells]
     if of is not None:
         document["of"] = dict(of)
-    if task != CLASSIFICATION:
-        document["task"] = task.document()
     with writing_tensors(file, "logits", names, document) as stream:
         yield LogitStore(stream, TYPES[logits_in])
 
 
 def _checked(
-    tensors: Mapping[str, Tensor], name: str, classes: bool
+    tensors: Mapping[str, Tensor], name: str, task: Task
 ) -> tuple[Tensor, Tensor]:
     logits, labels = tensors[f"logits/{name}"], tensors[f"labels/{name}"]
-    if classes and logits.ndim == 3:
+    if task.choices(tuple(logits.shape)) is not None:
         logits_shape(logits)
         labels_match(labels, logits)
     rule = f"be one per sample of shape {tuple(logits.shape)}"

@@ -13,13 +13,13 @@ from tepui.core.version import __version__
 from tepui.data.arrays import Inputs
 from tepui.data.preparation import Preparation
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.prediction import Prediction
 from tepui.export.agreement import check_agreement, differences, largest
 from tepui.export.formats import Run, as_onnx, as_torch
-from tepui.export.graph import COVERAGE, Graph, answers
+from tepui.export.graph import COVERAGE, Graph
 from tepui.export.samples import some_samples
 from tepui.export.tracing import traced
 from tepui.metrics import ConformalSets, Rule
+from tepui.tasks import Prediction
 
 Format = Literal["onnx", "torch"]
 """A graph for onnxruntime and its kin, or a program of ``torch.export`` (``.pt2``)."""
@@ -135,7 +135,7 @@ def export_ensemble(
     written = graph if precision == "float32" else graph.halved()
     program = traced(written, given.of_size(max(2, len(given))))
     about = _about(graph, expected, precision)
-    content, run = _WRITERS[chosen](program, list(answers(expected, coverage)), about)
+    content, run = _WRITERS[chosen](program, list(expected.exported(coverage)), about)
     sizes = tuple(sorted({1, 2, len(given), len(given) + 3}))
     found = largest([_compared(graph, run, given.of_size(size)) for size in sizes])
     check_agreement(found, allowed)
@@ -161,7 +161,7 @@ def _compared(graph: Graph, run: Run, inputs: Inputs) -> dict[str, float]:
     beyond = None
     if isinstance(prediction.conformity, ConformalSets):
         beyond = prediction.conformity.beyond(prediction.probs)
-    return differences(run(inputs), answers(prediction, graph.coverage), beyond)
+    return differences(run(inputs), prediction.exported(graph.coverage), beyond)
 
 
 def _about(
@@ -174,8 +174,7 @@ def _about(
     coverage = graph.coverage if promised is None else promised.coverage
     return {
         "tepui": __version__,
-        "task": task.name,
-        "levels": json.dumps(task.levels),
+        "task": task.written(),
         "classes": json.dumps(() if prepared is None else prepared.classes),
         **_of_table(prepared),
         "members": str(prediction.members),

@@ -9,10 +9,9 @@ from torch import Tensor, nn
 from tepui.data.arrays import Inputs, map_inputs
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import prepared_inputs
-from tepui.ensembles.prediction import Prediction
-from tepui.metrics import Calibration, ConformalSets, Conformity, Rule
+from tepui.metrics import Calibration, Conformity, Rule
+from tepui.tasks import Prediction
 
-OF_CLASSES = ("probs", "labels", "confidence", "epistemic")
 COVERAGE = 0.9
 
 
@@ -49,39 +48,11 @@ class Graph(nn.Module):
             outputs = self.ensemble(map_inputs(_halved, seen)).float()
         else:
             outputs = self.ensemble(seen)
-        return answers(self.ensemble.predicted(outputs, self.rule), self.coverage)
+        return self.ensemble.predicted(outputs, self.rule).exported(self.coverage)
 
     def predict(self, inputs: Inputs) -> Prediction:
         """Return what the ensemble itself predicts, all checks included."""
         return self.ensemble.predict(inputs, raw=self.raw, rule=self.rule)
-
-
-def answers(prediction: Prediction, coverage: float = COVERAGE) -> dict[str, Tensor]:
-    """Return the fields of a prediction that are worth a place in a graph.
-
-    Example:
-        >>> import torch
-        >>> from tepui.ensembles.number_prediction import NumberPrediction
-        >>> sorted(answers(NumberPrediction(torch.zeros(2, 3, 1))))
-        ['epistemic', 'mean', 'std']
-    """
-    name = prediction.task.name
-    if name in ("classification", "multi_label"):
-        fields = {field: getattr(prediction, field) for field in OF_CLASSES}
-        has_sets = isinstance(prediction.conformity, ConformalSets)
-        sets = {"sets": prediction.sets} if has_sets else {}
-        return {**fields, "ood_score": prediction.ood_score(), **sets}
-    if name == "unknown":
-        return {"mean": prediction.mean, "spread": prediction.spread}
-    points = ("median",) if name == "quantiles" else ("mean", "std")
-    fields = {field: getattr(prediction, field) for field in (*points, "epistemic")}
-    if prediction.conformity is not None:
-        lower, upper = prediction.conformal_interval
-    elif name != "regression":
-        lower, upper = prediction.interval(coverage)
-    else:
-        return fields
-    return {**fields, "lower": lower, "upper": upper}
 
 
 def _on_cpu(ensemble: Ensemble) -> Ensemble:

@@ -35,13 +35,6 @@ UNKNOWN_EXTRACTOR = (
     "Members share an extractor that tepui does not know: pass "
     "`extractor=` to `from_pretrained`, which returns it with any weights."
 )
-TASKS = {
-    "classification": "classification",
-    "multi_label": "multi-label classification",
-    "regression": "regression",
-    "gaussian": "regression",
-    "quantiles": "regression",
-}
 
 
 def model_card(
@@ -113,9 +106,8 @@ def _metadata(
             {"type": name, "value": float(value), "name": name.replace("_", " ")}
             for name, value in _known(evaluation.clean.values())
         ]
-        kind = TASKS.get(evaluation.task.name, "other")
         result = {
-            "task": {"type": kind.replace(" ", "-")},
+            "task": {"type": evaluation.task.kind.replace(" ", "-")},
             "dataset": {"name": data, "type": data},
             "metrics": metrics,
         }

@@ -1,9 +1,10 @@
-"""Losses that return one value per sample, and say what outputs mean.
+"""Losses that return one value per sample.
 
-Every loss here has a ``task`` (:class:`tepui.core.Task`), and so may one of your own:
-an ensemble remembers it from ``fit``, and what it predicts follows from it. Outputs are
-``(samples, outputs, …)``; axes after the second are pixels, whose losses are averaged
-like those of several outputs, so that a sample has one loss.
+A loss says what outputs mean, see :func:`tepui.tasks.task_of`; one of your own does by
+an attribute ``task``. An ensemble remembers the task from ``fit``, and what it predicts
+follows from it. Outputs are ``(samples, outputs, …)``; axes after the second are
+pixels, whose losses are averaged like those of several outputs, so that a sample has
+one loss.
 """
 
 from tepui.losses.base import Loss
@@ -14,7 +15,6 @@ from tepui.losses.gaussian import GaussianNLL, gaussian_nll, gaussian_parameters
 from tepui.losses.multi_label import BinaryCrossEntropy, binary_cross_entropy
 from tepui.losses.quantiles import Quantiles, pinball
 from tepui.losses.regression import MSE, squared_error
-from tepui.losses.tasks import task_of
 
 __all__ = [
     "MSE",
@@ -31,5 +31,4 @@ __all__ = [
     "jensen_shannon",
     "pinball",
     "squared_error",
-    "task_of",
 ]

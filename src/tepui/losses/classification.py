@@ -1,14 +1,13 @@
 """Cross-entropy of classes, of samples or of their pixels."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, final
+from typing import Literal, final
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.core.checks import UNLABELED, require
 from tepui.core.members import per_member, require_each
-from tepui.core.task import CLASSIFICATION, Task
 from tepui.core.types import check_fields
 from tepui.losses.base import check_outputs, numbers_like
 
@@ -99,7 +98,6 @@ class CrossEntropy:
     label_smoothing: float | tuple[float, ...] = per_member(0.0)
     class_weights: ClassWeights | None = None
     consistency: float = 0.0
-    task: ClassVar[Task] = CLASSIFICATION
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -2,12 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.task import GAUSSIAN, Task
 from tepui.core.types import check_types
 from tepui.losses.base import check_outputs, like_outputs, mean_per_sample
 
@@ -92,8 +91,6 @@ class GaussianNLL:
     A model has two outputs for each number: all means, and after them as many
     logarithms of variances, so that a last layer with twice as many outputs will do.
     """
-
-    task: ClassVar[Task] = GAUSSIAN
 
     def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
         """Return one loss per sample."""

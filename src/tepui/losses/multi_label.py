@@ -1,13 +1,12 @@
 """Cross-entropy of labels that hold or not, each on its own."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.task import MULTI_LABEL, Task
 from tepui.core.types import check_fields
 from tepui.losses.base import like_outputs, mean_per_sample, numbers_like
 
@@ -60,7 +59,6 @@ class BinaryCrossEntropy:
     """
 
     positive_weights: tuple[float, ...] | None = None
-    task: ClassVar[Task] = MULTI_LABEL
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -1,13 +1,14 @@
 """Pinball loss, which quantiles minimize."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import final
 
 import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.task import Task
 from tepui.losses.base import like_outputs, mean_per_sample
 
 
@@ -59,13 +60,18 @@ class Quantiles:
     levels: tuple[float, ...] = (0.05, 0.5, 0.95)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", self.task.levels)
-
-    @property
-    def task(self) -> Task:
-        """What the outputs mean."""
-        return Task("quantiles", tuple(self.levels))
+        object.__setattr__(self, "levels", rising(self.levels))
 
     def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
         """Return one loss per sample."""
         return pinball(outputs, targets, self.levels)
+
+
+def rising(levels: Iterable[float]) -> tuple[float, ...]:
+    """Return levels of quantiles, which rise within (0, 1)."""
+    given = tuple(levels)
+    inside = all(0 < level < 1 for level in given)
+    fits = inside and all(low < high for low, high in pairwise(given))
+    rule = "rise within (0, 1), at least one of them"
+    require(len(given) > 0 and fits, "levels", rule, given)
+    return given

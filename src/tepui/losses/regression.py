@@ -1,11 +1,10 @@
 """Squared error of numbers."""
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 from torch import Tensor
 
-from tepui.core.task import REGRESSION, Task
 from tepui.losses.base import like_outputs, mean_per_sample
 
 
@@ -31,8 +30,6 @@ def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
 @dataclass(frozen=True)
 class MSE:
     """Squared error: outputs are numbers."""
-
-    task: ClassVar[Task] = REGRESSION
 
     def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
         """Return one loss per sample."""

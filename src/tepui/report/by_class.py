@@ -9,13 +9,14 @@ from statistics import fmean
 from markupsafe import Markup
 
 from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
-from tepui.evaluation.class_words import Nouns, nouns_of
 from tepui.report.applied import was_fitted_on_test
 from tepui.report.confusions import confusion_tables
 from tepui.report.markup import TableCell, folded, grouped_table, lead, note, table
 from tepui.report.tables import mean_cell
 from tepui.report.wording import listed, number, opening, word
 from tepui.studies.load_reports import Group
+from tepui.tasks.base import Nouns
+from tepui.tasks.named import read_task
 
 MOST = 12  # classes of a table
 # Headings, scales and digits.
@@ -155,7 +156,7 @@ def class_count(recalls: Sequence[float], nouns: Nouns) -> str:
     """Return how many classes there are, and how many occur.
 
     Example:
-        >>> class_count([0.5, float("nan"), 1.0], nouns_of("classification", ()))
+        >>> class_count([0.5, float("nan"), 1.0], Nouns())
         '3 classes, of which 2 occur'
     """
     occurring, every = len(by_recall(recalls)), f"{len(recalls)} {nouns.several}"
@@ -166,7 +167,7 @@ def class_count(recalls: Sequence[float], nouns: Nouns) -> str:
 
 def _nouns(group: Group) -> Nouns:
     evaluation = group.entries[0].result.ensembles[0].evaluation
-    return nouns_of(evaluation.get("task", {}).get("name", ""), evaluation["clean"])
+    return read_task(evaluation.get("task")).nouns(evaluation["clean"])
 
 
 def _methods(

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from tepui.ensembles import ClassPrediction, Prediction
 from tepui.evaluation.results import Evaluation
 from tepui.report.by_class import class_parts
 from tepui.report.label_errors import has_labels, label_figure
@@ -22,6 +21,7 @@ from tepui.report.timeline import activity_figure, epoch_figure
 from tepui.report.unfamiliar import auroc_table, histogram_figure
 from tepui.studies import Comparison, MethodResult, Trained
 from tepui.studies.load_reports import Entry, Group
+from tepui.tasks import Prediction
 from tepui.training import Run
 
 SHOWN = 5  # samples of a prediction
@@ -60,7 +60,7 @@ def _comparison(shown: Comparison) -> str:
 def _prediction(shown: Prediction) -> str:
     title = paragraph(_first_line(shown), "facts")
     parts = [title, definitions(shown.summary())]
-    if isinstance(shown, ClassPrediction) and shown.outputs.ndim == 3:
+    if shown.task.choices(tuple(shown.outputs.shape)) is not None:
         parts.append(_contradicted(shown))
     return _piece(*parts)
 
@@ -90,7 +90,7 @@ def _group(comparison: Comparison) -> Group:
     return Group(None, entries)
 
 
-def _contradicted(shown: ClassPrediction) -> Markup:
+def _contradicted(shown: Prediction) -> Markup:
     """Return the samples on which members contradict each other most."""
     names, sure, apart = shown.label_names, shown.confidence, shown.epistemic
     places = apart.topk(min(SHOWN, len(shown))).indices.tolist()

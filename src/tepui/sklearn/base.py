@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from tepui.core.checks import require
+from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import Loss
@@ -26,7 +27,7 @@ from tepui.models import MLP
 from tepui.sklearn.rows import Rows
 from tepui.sklearn.stored import read_estimator, write_estimator
 from tepui.sklearn.words import words_named
-from tepui.training import AdamW, Cosine, EarlyStopping, fit
+from tepui.training import SGD, Cosine, EarlyStopping, fit
 from tepui.training.optimizer import Optimizer
 from tepui.training.schedule import Schedule
 
@@ -44,6 +45,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
     ensemble_: Ensemble
     rows_: Rows | None
     _flat: bool = True  # whether targets had one axis
+    _rate, _decay = 0.1, 0.01  # of SGD, and of its weights for 400 rows or fewer
 
     def __init__(
         self,
@@ -164,6 +166,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
         self, X: Array, targets: Tensor, weights: Array | None, loss: Loss
     ) -> Self:
         """Let a new ensemble learn from checked data."""
+        check_types(type(self).__init__, self.get_params(deep=False))
         inputs = torch.tensor(X)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         factory = partial(self._member, inputs.dtype)
@@ -178,7 +181,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
             loss=loss,
             sample_weights=_factors(weights),
             **self._ending,
-            optimizer=AdamW(lr=0.005) if self.optimizer is None else self.optimizer,
+            **self._steps(len(X)),
             schedule=Cosine() if self.schedule is None else self.schedule,
             device=self.device,
             precision="float32",
@@ -189,13 +192,17 @@ class EnsembleEstimator(BaseEstimator, ABC):
         self.rows_ = Rows.fit(self._prepared(inputs))
         return self
 
+    def _steps(self, samples: int) -> dict[str, Any]:
+        """What ``fit`` is told of steps; a prior on weights counts less beside more."""
+        if self.optimizer is not None:
+            return {"optimizer": self.optimizer}
+        decay = self._decay * min(1.0, 400 / samples)
+        return {"optimizer": SGD(lr=self._rate, weight_decay=decay), "clip_norm": 1.0}
+
     @property
     def _ending(self) -> dict[str, Any]:
         """What ``fit`` is told of a run that may end before its last epoch."""
         given = self.early_stopping
-        known = isinstance(given, bool | np.bool_ | EarlyStopping)
-        rule = "be True, False or a tepui.EarlyStopping"
-        require(known, "early_stopping", rule, given)
         if not given:
             return {}
         share, rule = self.validation_fraction, "lie in (0, 1)"

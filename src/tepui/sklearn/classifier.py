@@ -10,8 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tepui.core.checks import require
-from tepui.core.task import CLASSIFICATION
-from tepui.losses import CrossEntropy, Loss, task_of
+from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
 from tepui.metrics import CalibrationMethod, Score, SetScore
 from tepui.sklearn.base import (
@@ -24,6 +23,7 @@ from tepui.sklearn.base import (
 )
 from tepui.sklearn.class_weights import ClassWeight, weighted
 from tepui.sklearn.words import words_named
+from tepui.tasks import task_of
 from tepui.training.early_stopping import EarlyStopping
 from tepui.training.optimizer import Optimizer
 from tepui.training.schedule import Schedule
@@ -47,7 +47,8 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         epochs: Passes through the data.
         batch_size: Samples per step.
         loss: Of classes; None is ``CrossEntropy()``.
-        optimizer: None is ``AdamW(lr=0.005)``.
+        optimizer: None is ``SGD(lr=0.1, weight_decay=0.01)``, whose decay falls
+            as one over the number of rows from 400 on; gradients are then clipped to 1.
         schedule: Learning rate over time; None is ``Cosine()``.
         class_weight: How much classes count: ``"balanced"``, so that all count the same
             in sum, or a dict of classes to numbers, where those left out have 1.
@@ -236,7 +237,7 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         loss = CrossEntropy() if self.loss is None else self.loss
         task = task_of(loss)
         rule = "be of classes, such as CrossEntropy()"
-        require(task == CLASSIFICATION, "loss", rule, f"one of the task {task}")
+        require(task.chooses is True, "loss", rule, f"one of the task {task}")
         return loss
 
     @property

@@ -9,8 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.task import Task
-from tepui.losses import MSE, Loss, task_of
+from tepui.losses import MSE, Loss
 from tepui.metrics import IntervalScoreName
 from tepui.sklearn.base import (
     FLOATS,
@@ -20,6 +19,7 @@ from tepui.sklearn.base import (
     weighted_rows,
 )
 from tepui.sklearn.words import words_named
+from tepui.tasks import task_of
 
 CHECKED: dict[str, Any] = {"dtype": FLOATS, "y_numeric": True, "multi_output": True}
 
@@ -45,7 +45,8 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
         loss: None is ``MSE()``. ``GaussianNLL()`` teaches networks the noise of the
             targets, too, for which they have two outputs per number; ``Quantiles(...)``
             has one per level.
-        optimizer: None is ``AdamW(lr=0.005)``.
+        optimizer: None is ``SGD(lr=0.03, weight_decay=0.05)``, whose decay falls
+            as one over the number of rows from 400 on; gradients are then clipped to 1.
         schedule: Learning rate over time; None is ``Cosine()``.
         early_stopping: Hold out rows and end once five epochs in a row did not lower
             the loss on them, or as a :class:`tepui.EarlyStopping` says; every network
@@ -74,6 +75,7 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
     """
 
     target_mean_: Array
+    _rate, _decay = 0.03, 0.05
     target_scale_: Array
 
     def __sklearn_tags__(self) -> Any:
@@ -118,13 +120,11 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             ValueError: If standard deviations are asked of quantiles.
         """
         predicted = self._predicted(X)
-        quantiles = predicted.task.name == "quantiles"
-        center = predicted.median if quantiles else predicted.mean
-        numbers = self._in_units(center)
+        numbers = self._in_units(predicted.center)
         if not return_std:
             return numbers
         rule = "be False for quantiles, which have intervals"
-        require(not quantiles, "return_std", rule, return_std)
+        require(hasattr(predicted, "std"), "return_std", rule, return_std)
         return numbers, self._shaped(self._scaled(predicted.std))
 
     def predict_interval(
@@ -151,8 +151,7 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             bounds = predicted.conformal_interval
         else:
             rule = "be None for MSE, which teaches no noise (GaussianNLL() does)"
-            taught = predicted.task.name != "regression"
-            require(taught, "coverage", rule, coverage)
+            require(hasattr(predicted, "interval"), "coverage", rule, coverage)
             bounds = predicted.interval(coverage)
         lower, upper = map(self._in_units, bounds)
         return lower, upper
@@ -210,7 +209,12 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
 
     @property
     def _outputs(self) -> int:
-        return len(self.target_mean_) * outputs_per_number(task_of(self._loss))
+        task = task_of(self._loss)
+        rule = "be of numbers: MSE(), GaussianNLL() or Quantiles(...)"
+        require(task.measure == "rmse", "loss", rule, f"one of the task {task}")
+        outputs = task.outputs(len(self.target_mean_))
+        assert outputs is not None
+        return outputs
 
     def _standardized(self, columns: Array, X: Array) -> Tensor:
         values = (columns - self.target_mean_) / self.target_scale_
@@ -229,16 +233,3 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
 def as_columns(y: Array) -> Array:
     """Return targets as ``(samples, numbers)``."""
     return y[:, None] if y.ndim == 1 else y
-
-
-def outputs_per_number(task: Task) -> int:
-    """Return how many outputs a network has for each number that it predicts.
-
-    Example:
-        >>> outputs_per_number(Task("quantiles", (0.1, 0.5, 0.9)))
-        3
-    """
-    sizes = {"regression": 1, "gaussian": 2, "quantiles": len(task.levels)}
-    rule = "be of numbers: MSE(), GaussianNLL() or Quantiles(...)"
-    require(task.name in sizes, "loss", rule, f"one of the task {task}")
-    return sizes[task.name]

@@ -14,13 +14,14 @@ from tepui.data.numbered_as import numbered_as
 from tepui.data.shifts import Shifts
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.rehearsal import rehearse
-from tepui.losses import Loss, task_of
+from tepui.losses import Loss
 from tepui.modules.running import evaluating, forward, refusal_named
 from tepui.studies.given import GivenTest
 from tepui.studies.job import Job
 from tepui.studies.refused_methods import check_methods, check_trial
 from tepui.studies.specifications import Trial
 from tepui.studies.store import Store
+from tepui.tasks import task_of
 from tepui.training.checks import check_labels, few_of, output_sizes
 from tepui.training.targets import check_loss, check_yes_or_no, classifies
 

@@ -16,6 +16,7 @@ from tepui.studies.method_result import MethodResult
 from tepui.studies.significance import Difference, differences, paired_difference
 from tepui.studies.statistics import Interval, mean_interval
 from tepui.studies.trained import Trained
+from tepui.tasks.named import read_task
 
 Better = Literal["higher", "lower", ""]  # which side of a measure
 Reading = Callable[[Trained], float | None]
@@ -64,8 +65,7 @@ def one_prediction(score: str, data: str, method: MethodResult) -> float:
     copies = 1
     if data == "shifted":
         copies = sum(cell["severity"] != NATURAL for cell in about["cells"])
-    task = about.get("task", {}).get("name")
-    labels = about["classes"] if task == "multi_label" else 1
+    labels = read_task(about.get("task")).counted(about.get("classes", 1))
     voices = 1 if score == "accuracy" else about["members"]
     return float(1 / (about["samples"] * max(copies, 1) * labels * voices))
 

@@ -9,15 +9,13 @@ says what can be in a grid.
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, product
-from math import inf
-from statistics import fmean
 from typing import Any, Literal, final, get_args
 
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.data import split
-from tepui.losses import Loss, task_of
+from tepui.losses import Loss
 from tepui.studies.describe import describe, labels
 from tepui.studies.executors import RETRIES, Executor
 from tepui.studies.job import Advance, Job
@@ -32,58 +30,15 @@ from tepui.studies.specifications import (
     samples_in,
 )
 from tepui.studies.store import Store
+from tepui.tasks import task_of
+from tepui.tasks.base import Leading
 from tepui.training import TrainingDiverged
 
 Scores = Mapping[str, Sequence[float | None]]
 """For each score one value per repetition; None where it is infinite."""
 
 
-@final
-@dataclass(frozen=True)
-class Criterion:
-    """What is shown of every combination of a search, and what decides.
-
-    Attributes:
-        shown: Names of scores.
-        first: The one that decides.
-        then: The one that decides among equals, the lowest.
-        highest: Whether the first is the better the higher.
-    """
-
-    shown: tuple[str, ...]
-    first: str
-    then: str
-    highest: bool = False
-
-    def merit(self, scores: Scores) -> tuple[float, float]:
-        """Return what is highest for the best scores."""
-        sign = 1 if self.highest else -1
-        return sign * _mean(scores[self.first]), -_mean(scores[self.then])
-
-    def __str__(self) -> str:
-        best = "highest" if self.highest else "lowest"
-        first = f"{best} mean {self.first} on the held-out samples"
-        return f"{first}, then lowest {self.then}"
-
-
-OF_CLASSES = Criterion(
-    ("accuracy", "individual_accuracy", "nll"), "accuracy", "nll", highest=True
-)
-OF_NUMBERS = Criterion(("rmse", "individual_rmse", "crps"), "rmse", "crps")
-OF_DISTRIBUTIONS = Criterion(OF_NUMBERS.shown, "crps", "rmse")
-OF_QUANTILES = Criterion(
-    ("rmse", "individual_rmse", "quantile_loss"), "quantile_loss", "rmse"
-)
-BY_TASK = {
-    "classification": OF_CLASSES,
-    "multi_label": OF_CLASSES,
-    "regression": OF_NUMBERS,
-    "gaussian": OF_DISTRIBUTIONS,
-    "quantiles": OF_QUANTILES,
-}
-
-
-def criterion_of(loss: Loss) -> Criterion:
+def criterion_of(loss: Loss) -> Leading:
     """Return what decides between ensembles that minimize a loss.
 
     Example:
@@ -93,12 +48,9 @@ def criterion_of(loss: Loss) -> Criterion:
     """
     task = task_of(loss)
     rule = "say what outputs mean, for their scores (see tepui.losses)"
-    require(task.name in BY_TASK, "loss", rule, f"one of the task {task}")
-    return BY_TASK[task.name]
-
-
-def _mean(values: Sequence[float | None]) -> float:
-    return fmean(inf if value is None else value for value in values)
+    require(task.leading is not None, "loss", rule, f"one of the task {task}")
+    assert task.leading is not None
+    return task.leading
 
 
 Grid = Mapping[str, Sequence[Any]]
@@ -156,7 +108,7 @@ class Search:
     label: str
 
     @property
-    def criterion(self) -> Criterion:
+    def criterion(self) -> Leading:
         """By which scores it chooses, which follow from the loss."""
         return criterion_of(self.base.training.loss)
 

@@ -45,13 +45,14 @@ from tepui.data.splits import split, split_rows
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.some_members import check_seeds
-from tepui.losses import CrossEntropy, Loss, balanced_weights, task_of
+from tepui.losses import CrossEntropy, Loss, balanced_weights
 from tepui.losses.classification import BALANCED
 from tepui.methods.base import ExchangingMethod
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import check_prunable
 from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import structure_digest
+from tepui.tasks import task_of
 from tepui.training.batches import steps_per_epoch
 from tepui.training.exchange import Exchange
 from tepui.training.shards import FEWEST_SAMPLES
@@ -330,7 +331,7 @@ def _check_compared(spec: TrainingSpec, targets: Tensor) -> None:
     if not (isinstance(method, CoupledMethod) and method.compares_classes):
         return
     task = task_of(spec.loss)
-    fits = task.name in ("classification", "unknown")
+    fits = task.chooses is not False
     rule = f"be one of classes (CrossEntropy) for {name}, whose members compare them"
     require(fits, "loss", rule, f"{type(spec.loss).__name__} ({task})")
     pixels = classifies(spec.loss) and targets.ndim > 2

@@ -10,16 +10,11 @@ from statistics import fmean
 from typing import Literal, final
 
 from tepui.core.checks import require
-from tepui.core.task import Task
 from tepui.core.types import check_fields
+from tepui.tasks import Task
 from tepui.training.history import EpochRecord
 
 Monitored = Literal["validation_loss", "validation_accuracy", "validation_rmse", "loss"]
-# Tasks for which a record has these scores.
-_TASKS = {
-    "validation_accuracy": ("classification", "multi_label"),
-    "validation_rmse": ("regression", "gaussian", "quantiles"),
-}
 
 
 def epochs_since_best(values: Iterable[float], min_delta: float = 0.0) -> int:
@@ -80,10 +75,11 @@ class EarlyStopping:
         Args:
             task: What the outputs mean, as far as is known.
         """
-        fit = _TASKS.get(self.monitor)
-        known = "unknown" if task is None else task.name
-        rule = f"be a score that outputs of this task ({known}) have"
-        require(fit is None or known in fit, "monitor", rule, self.monitor)
+        scores = {"loss", "validation_loss"}
+        if task is not None:
+            scores.add(f"validation_{task.measure}")
+        rule = f"be a score that outputs of this task ({task or 'unknown'}) have"
+        require(self.monitor in scores, "monitor", rule, self.monitor)
 
     def stops(self, history: Sequence[EpochRecord]) -> bool:
         """Return whether a run with these records ends.

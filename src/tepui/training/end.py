@@ -16,16 +16,16 @@ from tepui.evaluation.answers import (
     warn_of_silent,
 )
 from tepui.evaluation.dead_members import (
-    Losses,
     all_dead,
     only_guess,
     only_guess_in_words,
     warn_of_all_dead,
     warn_of_dead_members,
 )
-from tepui.evaluation.guessing import losses_beside_guessing
 from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
+from tepui.tasks import task_of
+from tepui.tasks.base import Losses
 from tepui.training.checks import RunData, output_width
 from tepui.training.epochs import Training
 from tepui.training.history import History, Outcome
@@ -132,4 +132,5 @@ def _beside_guessing(
     if weighed or len(losses) != len(members):
         return None
     outputs = output_width(members[0], data.train, loss)
-    return losses_beside_guessing([*losses], targets_of(data.train), outputs, loss)
+    targets = targets_of(data.train)
+    return task_of(loss).beside_guessing([*losses], targets, outputs, loss)

@@ -16,13 +16,13 @@ from tepui.core import foreach
 from tepui.core.members import for_member
 from tepui.core.seeding import derive, generator, seeded
 from tepui.core.storage import reading
-from tepui.core.task import Task
 from tepui.data.arrays import Batch
 from tepui.data.loading import length
 from tepui.methods.base import ExchangingMethod
 from tepui.modules.pruning import apply_masks
 from tepui.modules.running import evaluating
 from tepui.modules.state import load_tensor_state
+from tepui.tasks import Task
 from tepui.training.averaging import at_average, averaged_tensors, means_of
 from tepui.training.batches import BatchSplit
 from tepui.training.callbacks import Callbacks

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.task import Task
 from tepui.data.arrays import Batch
 from tepui.data.files.table import Table
 from tepui.data.loading import as_arrays, at_rows, length
 from tepui.data.stored import whole
+from tepui.tasks import Task
 
 SCALING = (
     "; columns and targets in large units are a frequent cause: scale them to about 1 "
@@ -24,7 +24,7 @@ ROWS_AT_A_TIME = 256
 
 def scaling_advice(task: Task, dataset: Dataset[tuple[object, object]]) -> str:
     """Return advice on numbers to predict, unless a table has standardized them."""
-    numbers = task.name in ("regression", "gaussian", "quantiles")
+    numbers = task.measure == "rmse"
     return SCALING if numbers and not isinstance(whole(dataset), Table) else ""
 
 

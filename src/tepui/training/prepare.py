@@ -25,8 +25,7 @@ from tepui.training.numerics import Numerics
 from tepui.training.optimizer import capturable
 from tepui.training.runner import EagerRunner, Plan, Runner
 from tepui.training.shards import Shards
-from tepui.training.slot_runner import SlotRunner
-from tepui.training.slots import have_same_structure
+from tepui.training.slots import SlotRunner, have_same_structure
 from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
 
 log = logging.getLogger(__name__)

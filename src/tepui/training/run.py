@@ -31,7 +31,6 @@ from tepui.ensembles.building import Factory as Maker
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.loading import RUN, check_ended, load, preparation_in, task_in
-from tepui.ensembles.prediction import Prediction
 from tepui.evaluation.adding import calibrated_since, without_applied
 from tepui.evaluation.custom_metrics import Metric
 from tepui.evaluation.ensemble_digest import calibration_digest
@@ -40,6 +39,7 @@ from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.results import Evaluation
 from tepui.modules.features import cached_features
 from tepui.modules.state import maker_of
+from tepui.tasks import Prediction
 from tepui.training.checks import divided
 from tepui.training.history import EpochRecord, History, Outcome
 from tepui.training.prepare import place_of, to_device
@@ -56,7 +56,6 @@ from tepui.training.timeline import Span
 if TYPE_CHECKING:
     from tepui.training.callbacks import Told
 
-WITH_PROBABILITIES = ("classification", "multi_label")
 Held = Literal["validation", "test"]
 Score = Literal["threshold", "aps", "raps", "residual", "normalized", "quantile"]
 # Where a run that trains heads alone keeps their run, and what they learn from.
@@ -408,7 +407,7 @@ class Run(ShownInNotebooks):
         """Return whether labels number other classes, where both have names."""
         names, targets, task = class_names(data), targets_of(data), task_in(self._there)
         of_samples = targets is None or targets.ndim == 1
-        choice = (task is None or task.name == "classification") and of_samples
+        choice = (task is None or bool(task.chooses)) and of_samples
         return choice and bool(names and self._classes) and names != self._classes
 
     def _source(self, source: Source | None) -> Source:
@@ -580,7 +579,7 @@ class Run(ShownInNotebooks):
         ensemble = self._placed(device)
         task = ensemble.task
         chosen = None if method == "none" else method
-        if method is None and (task is None or task.name in WITH_PROBABILITIES):
+        if method is None and (task is None or task.calibrations):
             chosen = "temperature"
         needed = f"be given for the task {str(task)!r}, to make intervals"
         require(bool(chosen or coverage or detectors), "coverage", needed, coverage)

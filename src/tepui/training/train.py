@@ -14,7 +14,6 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.provenance import masked
-from tepui.core.task import UNKNOWN
 from tepui.data.arrays import Batch
 from tepui.data.class_names import class_names
 from tepui.data.identity import fingerprint
@@ -22,9 +21,9 @@ from tepui.data.loading import in_order, targets_of
 from tepui.data.mixing import Mixing
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
-from tepui.losses import task_of
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
+from tepui.tasks import task_of
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
 from tepui.training.callbacks import Callbacks, Told
@@ -253,7 +252,7 @@ def _trained(
             device=numerics.device,
             dataset=order.data.train,
             validation=validation,
-            task=ensemble.task or UNKNOWN,
+            task=task_of(spec.loss, ensemble.task),
             folder=folder,
             origin=order.origin,
             checkpoint_every=execution.checkpoint_every,
@@ -336,9 +335,8 @@ def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
     A loss that names no task leaves the one that the user named. What held-out data
     said of other weights is forgotten.
     """
-    ensemble, meant = order.ensemble, task_of(order.spec.loss)
-    if meant != UNKNOWN or ensemble.task is None:
-        ensemble.task = meant
+    ensemble = order.ensemble
+    ensemble.task = task_of(order.spec.loss, ensemble.task)
     known = preparation_of(dataset)
     steps = [step for policy in order.spec.policies for step in policy]
     seen = sorted(frozenset().union(*(step.corruptions for step in steps)))

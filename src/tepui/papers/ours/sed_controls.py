@@ -32,8 +32,6 @@ from torch.nn.functional import interpolate
 from tepui.core.hyperparameters import hyperparameter_grid
 from tepui.core.seeding import generator, member_seeds
 from tepui.data import STANDARD, Arrays, Digits, FashionMNIST, UniformNoise
-from tepui.evaluation.scores import mean_scores
-from tepui.evaluation.scores import scores as scores_of
 from tepui.evaluation.stored_logits import StoredLogits
 from tepui.losses import CrossEntropy
 from tepui.methods import SED, DeepEnsemble, Method
@@ -55,6 +53,8 @@ from tepui.studies import (
 )
 from tepui.studies.derived_data import Copies, Features
 from tepui.studies.specifications import DataStore
+from tepui.tasks import Scores
+from tepui.tasks.scores import mean_scores
 from tepui.training import AdamW, MultiStep, TrainingSpec
 from tepui.training.numerics import Precision
 
@@ -280,7 +280,7 @@ def scores(stored: StoredLogits, types: int) -> dict[tuple[str, str, str], float
     values_by_name: dict[tuple[str, str, str], float] = {}
     for data in ("clean", *SEVERITIES):
         parts = [clean] if data == "clean" else stored.ood[data].chunk(types, dim=1)
-        mean = mean_scores(scores_of(part, labels) for part in parts)
+        mean = mean_scores(Scores.of(part, labels) for part in parts)
         values_by_name["unique_predictions", data, ""] = mean.unique_predictions
         values_by_name["ensemble_accuracy", data, ""] = mean.accuracy
         values_by_name["individual_accuracy", data, ""] = mean.individual_accuracy

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tepui.evaluation.scores import mean_scores, scores
 from tepui.methods import ExchangingMethod
 from tepui.papers.recipe import Numbers, Order, Size
 from tepui.papers.sharpbalance.protocol import (
@@ -25,6 +24,8 @@ from tepui.papers.sharpbalance.protocol import (
 from tepui.papers.sharpbalance.scores import Scored, score_records
 from tepui.papers.sharpbalance.settings import settings
 from tepui.studies import EvaluationSpec, Job, Record, Store, Trial, seeds
+from tepui.tasks import Scores
+from tepui.tasks.scores import mean_scores
 
 _ALL = (1, 2, 3, 4, 5)
 # Numbers of members, by size of the study and data set.
@@ -73,9 +74,8 @@ def group_scores(
 
     def joined(parts: Iterable[tuple[Tensor, Tensor]]) -> Any:
         logits, labels = zip(*parts, strict=True)
-        return scores(
-            torch.cat(logits)[: group.members], labels[0], rule=stored[0].rule
-        )
+        every = torch.cat(logits)[: group.members]
+        return Scores.of(every, labels[0], stored[0].rule)
 
     copies = stored[0].shifted
     shifted = [joined(trial.shifted[copy] for trial in stored) for copy in copies]

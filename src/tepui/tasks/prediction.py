@@ -3,23 +3,26 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import have_values, require
+from tepui.core.checks import have_values, one_of, require
 from tepui.core.counted import counted
 from tepui.core.notebooks import ShownInNotebooks
-from tepui.core.task import Task
 from tepui.core.warning import warn
-from tepui.metrics import Conformity, HeldOutScores
+from tepui.data.arrays import Normalize
+from tepui.metrics import Calibration, Conformity, HeldOutScores, Isotonic, Rule
 from tepui.metrics.held_out_scores import (
     LEVEL,
     objections,
     too_few,
     unfamiliar_at,
 )
+
+if TYPE_CHECKING:
+    from tepui.tasks.base import Task
 
 # What the prediction of some task has, and those of others may lack.
 FIELDS = frozenset(
@@ -30,6 +33,15 @@ FIELDS = frozenset(
         *("sets", "conformal_interval", "in_units"),
     }
 )
+
+
+class Held(NamedTuple):
+    """How often sets or intervals hold the truth."""
+
+    answers: int
+    held: float
+    size: float  # of all sets, or the width of all intervals
+    of_classes: Tensor | None = None  # these three of each class, where there are any
 
 
 class TaskLacksError(AttributeError):
@@ -49,6 +61,16 @@ class Prediction(ShownInNotebooks, ABC):
     Attributes:
         outputs: Outputs of every member, ``(members, samples, outputs, …)``.
         task: What they mean.
+        rule: How members are combined: ``"probability"`` averages their probabilities,
+            ``"logit"`` their logits, ``"vote"`` counts their answers; of no effect on
+            numbers.
+        classes: Names of classes or labels, where they have names; of the one output of
+            a yes or no also the names of both answers, no first.
+        joint: Logarithms of the ensemble's probabilities, ``(1, samples, classes)``,
+            where a calibration changes those and not the members' logits.
+        units: Mean and standard deviation by which a :class:`tepui.data.Table`
+            standardized the numbers that training saw; None where it saw them as they
+            are.
         conformity: What makes sets or intervals of them, where the ensemble was given
             data for it.
         held_out_scores: What held-out samples scored, where the ensemble was given
@@ -59,7 +81,11 @@ class Prediction(ShownInNotebooks, ABC):
     """
 
     outputs: Tensor
-    task: Task = field(kw_only=True)
+    task: "Task" = field(kw_only=True)
+    rule: Rule = field(default="probability", kw_only=True)
+    classes: tuple[str, ...] = field(default=(), kw_only=True)
+    joint: Tensor | None = field(default=None, kw_only=True)
+    units: Normalize | None = field(default=None, kw_only=True)
     conformity: Conformity | None = field(default=None, kw_only=True)
     held_out_scores: HeldOutScores | None = field(default=None, kw_only=True)
     feature_scores: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)
@@ -67,6 +93,7 @@ class Prediction(ShownInNotebooks, ABC):
     fields: ClassVar[tuple[str, ...]]  # what this task has, in the order to name it
 
     def __post_init__(self) -> None:
+        one_of("rule", self.rule, get_args(Rule))
         check_outputs(self.outputs)
 
     def __len__(self) -> int:
@@ -78,11 +105,10 @@ class Prediction(ShownInNotebooks, ABC):
         return len(self.outputs)
 
     @property
-    @abstractmethod
     def judging(self) -> tuple[str, ...]:
         """The scores by which outputs look unfamiliar; empty where there are none."""
+        return self.task.judging(self.members)
 
-    @abstractmethod
     def scores(self, names: Sequence[str] | None = None) -> dict[str, Tensor]:
         """Score how unfamiliar each input looks; higher means less familiar.
 
@@ -90,8 +116,10 @@ class Prediction(ShownInNotebooks, ABC):
             names: Which scores; all that the task has if not given.
 
         Returns:
-            Scores of shape ``(samples,)`` by name.
+            Scores of shape ``(samples,)`` by name; none where nobody has said what
+            outputs mean.
         """
+        return {}
 
     def unfamiliarity(self) -> Tensor:
         """Return how much of what was held out looks more familiar than each input.
@@ -195,6 +223,26 @@ class Prediction(ShownInNotebooks, ABC):
         return counted(len(self), "sample"), counted(self.members, "member")
 
     @abstractmethod
+    def statistics(self, targets: Tensor) -> dict[str, Tensor]:
+        """Return the numbers about each sample that a file of predictions holds.
+
+        Args:
+            targets: One per sample, which are among them.
+        """
+
+    @abstractmethod
+    def exported(self, coverage: float) -> dict[str, Tensor]:
+        """Return what an exported graph answers, with intervals of that coverage."""
+
+    def promised(self) -> dict[str, Tensor]:
+        """Return the conformal sets or intervals as a file holds them, if any."""
+        return {}
+
+    def held(self, targets: Tensor) -> Held:
+        """Return how often conformal sets or intervals hold the truth."""
+        raise NotImplementedError
+
+    @abstractmethod
     def summary(self) -> dict[str, str]:
         """Return what a person wants to know first, a line of text by its name."""
 
@@ -224,11 +272,34 @@ def some(values: Tensor) -> str:
     return " ".join(shown) + (" …" if len(flat) > len(shown) else "")
 
 
-def mean_and_largest(per_sample: Tensor) -> str:
+def mean_and_largest(values: Tensor) -> str:
     """Return the mean of some scores, and which samples have the largest."""
-    scores = (
-        per_sample.detach().flatten(1).mean(1) if per_sample.ndim > 1 else per_sample
-    )
+    scores = per_sample(values.detach())
     top = scores.topk(min(3, len(scores))).indices.tolist()
     named = ", ".join(map(str, top))
     return f"mean {float(scores.mean()):.4g}; largest for sample {named}"
+
+
+def per_sample(values: Tensor) -> Tensor:
+    """Return the mean of each sample's values."""
+    return values.flatten(1).mean(1) if values.ndim > 1 else values
+
+
+def calibrated(
+    outputs: Tensor, calibration: Calibration | None
+) -> tuple[Tensor, Tensor | None]:
+    """Return members' calibrated logits, and log-probabilities of the whole.
+
+    A calibration has one or the other: where it changes the whole, members keep their
+    logits.
+    """
+    if calibration is None:
+        return outputs, None
+    flat = outputs.movedim(2, -1).flatten(1, -2) if outputs.ndim > 3 else outputs
+    changed = calibration.apply(flat)
+    if isinstance(calibration, Isotonic):
+        return outputs, changed
+    if outputs.ndim > 3:
+        sizes = (*outputs.shape[:2], *outputs.shape[3:], outputs.shape[2])
+        return changed.reshape(sizes).movedim(-1, 2), None
+    return changed, None

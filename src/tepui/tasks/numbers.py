@@ -1,0 +1,414 @@
+r"""Numbers, and what all tasks of numbers share: their unit, scores and intervals.
+
+Means, quantiles, standard deviations and bounds are in the unit of the targets that
+training saw; ``aleatoric``, ``epistemic`` and ``total_uncertainty`` are variances, in
+the square of that unit. Training sees the numbers of a :class:`tepui.data.Table`
+standardized: ``prediction.in_units()`` is the same prediction in the table's own unit,
+which ``tepui predict`` writes. Conformal intervals are those that held-out data made
+hold as often as promised.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Self, cast, final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tepui import metrics
+from tepui.core.checks import one_of, require
+from tepui.losses import MSE, Loss, squared_error
+from tepui.losses.base import like_outputs
+from tepui.metrics import (
+    ConformalIntervals,
+    IntervalScoreName,
+    Rule,
+)
+from tepui.metrics.chunks import wide
+from tepui.tasks.base import Leading, Losses, Promise, Task
+from tepui.tasks.labels import one_per_output
+from tepui.tasks.prediction import Held, Prediction, mean_and_largest, some
+from tepui.tasks.scores import TaskScores
+
+Parts = tuple[Tensor, Tensor | None]
+COVERAGE = 0.9  # of the intervals that are scored and written
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberScores(TaskScores):
+    """Scores of predicted numbers.
+
+    Attributes:
+        individual_rmse: Mean over members of the root of their mean squared error.
+        rmse: That of the ensemble's mean, or median where members give quantiles.
+        improvement: By how much the ensemble's is smaller.
+        spread: Mean standard deviation over members.
+        nll: Negative log-likelihood, where members give variances.
+        crps: Continuous ranked probability score; of members without variances, of
+            their answers alone; not of quantiles, which are no whole distribution.
+        quantile_loss: Twice the mean pinball loss of quantiles, comparable between
+            equal levels alone.
+        nominal_coverage: The share of targets that intervals promise to hold.
+        interval_coverage: The share that they hold.
+        interval_width: Their mean width.
+        quantile_calibration: Mean distance between the levels of quantiles and the
+            share of targets below them.
+        member_rmses: Root mean squared error of each member.
+    """
+
+    individual_rmse: float
+    rmse: float
+    improvement: float
+    spread: float
+    nll: float = math.nan
+    crps: float = math.nan
+    quantile_loss: float = math.nan
+    nominal_coverage: float = math.nan
+    interval_coverage: float = math.nan
+    interval_width: float = math.nan
+    quantile_calibration: float = math.nan
+    member_rmses: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Conforming(Prediction):
+    """A prediction of numbers, which may have conformal intervals.
+
+    Attributes:
+        converted: Whether answers are in the table's own unit.
+    """
+
+    converted: bool = field(default=False, kw_only=True)
+    points: ClassVar[tuple[str, ...]] = ("mean", "std", "epistemic")  # for every task
+
+    def in_units(self) -> Self:
+        """Return the same prediction in the table's own unit, not standardized.
+
+        Means, quantiles, standard deviations and bounds are in that unit, variances in
+        its square, all in float64. ``outputs``, scores and how unfamiliar inputs look
+        stay as they are.
+
+        Returns:
+            A prediction of the same kind.
+
+        Raises:
+            ValueError: If training saw no numbers of a :class:`tepui.data.Table`.
+
+        Example:
+            >>> import torch
+            >>> from tepui.data import Normalize
+            >>> from tepui.tasks import NumberPrediction
+            >>> prices = Normalize((200_000.0,), (50_000.0,))
+            >>> out = NumberPrediction(torch.tensor([[[0.5]], [[1.5]]]), units=prices)
+            >>> float(out.mean), float(out.in_units().mean), float(out.in_units().std)
+            (1.0, 250000.0, 25000.0)
+        """
+        rule = (
+            "have learned numbers of a table (tepui.data.Table) to answer in its unit"
+        )
+        require(self.units is not None, "ensemble", rule, "other targets")
+        return replace(self, converted=True)
+
+    def _place(self, values: Tensor) -> Tensor:
+        """Return means, quantiles or bounds in the unit of the answers."""
+        if self.units is None or not self.converted:
+            return values
+        return values.double() * self.units.std[0] + self.units.mean[0]
+
+    def _variance(self, values: Tensor) -> Tensor:
+        """Return variances in the square of the unit of the answers."""
+        if self.units is None or not self.converted:
+            return values
+        return values.double() * self.units.std[0] ** 2
+
+    def scores(self, names: Sequence[str] | None = None) -> dict[str, Tensor]:
+        """Score how unfamiliar inputs look: how far members disagree.
+
+        Args:
+            names: ``"epistemic"``, which is all there is.
+
+        Returns:
+            The mean variance over members of a sample's numbers, ``(samples,)``, in
+            the square of the unit that training saw.
+        """
+        for name in names or ():
+            one_of("score", name, ["epistemic"])
+        seen = replace(self, converted=False).epistemic
+        return {"epistemic": seen.flatten(1).mean(1)}
+
+    @property
+    def conformal_interval(self) -> tuple[Tensor, Tensor]:
+        """Bounds that hold the number as often as ``Ensemble.conformal`` was told.
+
+        Lower and upper bounds, each ``(samples, numbers, …)``.
+        """
+        conformity = self.conformity
+        if not isinstance(conformity, ConformalIntervals):
+            raise AttributeError("conformal_interval")  # worded by __getattr__
+        seen = replace(self, converted=False)
+        parts = seen.interval_parts(conformity.score, conformity.coverage)
+        lower, upper = conformity.interval(*parts)
+        return self._place(lower), self._place(upper)
+
+    @property
+    def center(self) -> Tensor:
+        """The one number to name, ``(samples, numbers, …)``: the mean."""
+        found: Tensor = self.mean
+        return found
+
+    def interval_parts(self, score: str, coverage: float) -> Parts:
+        """Return what a conformal interval is made of.
+
+        That is its center, its center and the standard deviation that scales it, or its
+        two ends.
+        """
+        if score == "quantile":
+            lower, upper = self.interval(coverage)
+            return lower, upper
+        return self.center, None if score == "residual" else self.std
+
+    def promised(self) -> dict[str, Tensor]:
+        """Return the bounds of conformal intervals, if any."""
+        if not isinstance(self.conformity, ConformalIntervals):
+            return {}
+        lower, upper = self.conformal_interval
+        return {"conformal_lower": lower, "conformal_upper": upper}
+
+    def held(self, targets: Tensor) -> Held:
+        """Return how often conformal intervals hold the number."""
+        lower, upper = self.conformal_interval
+        answers = like_outputs(targets, lower)
+        inside = (lower <= answers) & (answers <= upper)
+        width = float((upper - lower).double().sum())
+        return Held(inside.numel(), float(inside.sum()), width)
+
+    def statistics(self, targets: Tensor) -> dict[str, Tensor]:
+        """Return means and their standard deviations."""
+        return {"target": targets, **self._named}
+
+    def exported(self, coverage: float) -> dict[str, Tensor]:
+        """Return means and their standard deviations, and intervals if there are any.
+
+        They are those that held-out data made, or else what members say.
+        """
+        if self.conformity is not None:
+            lower, upper = self.conformal_interval
+        elif "interval(coverage)" in self.fields:
+            lower, upper = self.interval(coverage)
+        else:
+            return self._named
+        return {**self._named, "lower": lower, "upper": upper}
+
+    @property
+    def _named(self) -> dict[str, Tensor]:
+        return {name: getattr(self, name) for name in self.points}
+
+    def missing(self, name: str) -> str:
+        """Say what intervals need."""
+        if name != "conformal_interval":
+            return super().missing(name)
+        return ", since the ensemble was given no data for it (Ensemble.conformal)"
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class NumberPrediction(Conforming):
+    """Numbers, from members that were taught no noise (``MSE``).
+
+    How far members are from each other is all that is known of their error. ``mean``
+    and ``std`` are in the unit of the targets that training saw (those of a
+    :class:`tepui.data.Table` are standardized; :meth:`in_units` answers in its own),
+    ``epistemic`` is a variance, in its square.
+
+    Attributes:
+        outputs: Numbers of every member, ``(members, samples, numbers, …)``.
+        task: Regression.
+    """
+
+    task: Task = field(default_factory=lambda: Numbers(), kw_only=True)  # noqa: PLW0108
+    fields: ClassVar[tuple[str, ...]] = (
+        *("mean", "std", "epistemic", "outputs", "in_units()"),
+        *("unfamiliarity()", "unfamiliar(level)", "objections(level)"),
+    )
+
+    @property
+    def mean(self) -> Tensor:
+        """Mean over members, ``(samples, numbers, …)``, in the unit of the targets."""
+        return self._place(self.outputs.mean(0))
+
+    @property
+    def epistemic(self) -> Tensor:
+        """Variance over members, ``(samples, numbers, …)``, in that unit squared."""
+        return self._variance(self.outputs.var(0, unbiased=False))
+
+    @property
+    def std(self) -> Tensor:
+        """Standard deviation over members: of their disagreement, not of the noise.
+
+        The root of :attr:`epistemic`, in the unit of the targets.
+        """
+        return self.epistemic.sqrt()
+
+    def missing(self, name: str) -> str:
+        """Say what would teach members the noise."""
+        if name not in ("aleatoric", "total_uncertainty", "interval", "quantiles"):
+            return super().missing(name)
+        return ", since MSE teaches no noise (GaussianNLL and Quantiles do)"
+
+    def summary(self) -> dict[str, str]:
+        """Return the first numbers and where members disagree most."""
+        return {
+            "mean": some(self.mean),
+            "std (members only)": mean_and_largest(self.std),
+        }
+
+
+class Sums(NamedTuple):
+    """What is added up over all numbers."""
+
+    numbers: Tensor  # how many
+    squares: Tensor  # squared errors of each member, (members,)
+    spread: Tensor  # standard deviations over members
+    total: Tensor  # targets
+    total_squares: Tensor  # and their squares
+
+
+class NumberStream:
+    """All scores of numbers, and those that only some tasks of numbers have."""
+
+    def __init__(self, task: "NumberTask") -> None:
+        self.task, self.further = task, task.further_scores()
+        self.sums: Sums | None = None
+        self.rmse = metrics.RMSE()
+
+    def update(self, outputs: Tensor, targets: Tensor) -> None:
+        """Take in some samples."""
+        predicted = self.task.points(outputs)
+        answers = like_outputs(targets, predicted[0])
+        self.rmse.update(predicted, answers)
+        numbers, wanted = wide(predicted).flatten(1), wide(answers).flatten()
+        added = Sums(
+            wanted.new_tensor(wanted.numel()),
+            (numbers - wanted).square().sum(1),
+            numbers.std(0, unbiased=False).sum(),
+            wanted.sum(),
+            wanted.square().sum(),
+        )
+        before = self.sums or tuple(map(torch.zeros_like, added))
+        self.sums = Sums(*(old + new for old, new in zip(before, added, strict=True)))
+        for name, given in self.task.scored_by(outputs, answers).items():
+            self.further[name].update(*given)
+
+    def losses(self) -> Losses:
+        """Return each member's squared error, and that of the mean of all targets."""
+        assert self.sums is not None, "a data set holds at least one sample"
+        mean = self.sums.total / self.sums.numbers
+        guess = self.sums.total_squares / self.sums.numbers - mean.square()
+        return Losses((self.sums.squares / self.sums.numbers).tolist(), float(guess))
+
+    def rates(self) -> None:
+        """Return nothing: there are no classes."""
+
+    def result(self, custom: Mapping[str, float]) -> tuple[NumberScores, None]:
+        """Return the scores with the caller's own; there are no bins."""
+        members = tuple(math.sqrt(error) for error in self.losses().members)
+        assert self.sums is not None
+        rmse = float(self.rmse.compute())
+        individual = sum(members) / len(members)
+        measured = NumberScores(
+            individual_rmse=individual,
+            rmse=rmse,
+            improvement=individual - rmse,
+            spread=float(self.sums.spread / self.sums.numbers),
+            nominal_coverage=self.task.nominal,
+            **{name: float(each.compute()) for name, each in self.further.items()},
+            member_rmses=members,
+            custom=custom,
+        )
+        return measured, None
+
+
+@dataclass(frozen=True)
+class NumberTask(Task):
+    """Outputs of which numbers follow; derive from it for a distribution of one's own.
+
+    Each member's :meth:`points` are all that it must tell; :class:`Numbers` are it.
+    """
+
+    kind = "regression"
+    scored = NumberScores
+    leading = Leading("crps", "rmse", ("rmse", "individual_rmse", "crps"))
+    measure = "rmse"
+    conformal: ClassVar[tuple[str, ...]] = ("residual", "normalized")
+
+    @property
+    def nominal(self) -> float:
+        """The share of targets that intervals promise to hold; NaN without any."""
+        return math.nan
+
+    def points(self, outputs: Tensor) -> Tensor:
+        """Return the number that each member names, ``(members, samples, …)``."""
+        return outputs
+
+    def further_scores(self) -> dict[str, Any]:
+        """Return what adds up further scores of :class:`NumberScores`, by name."""
+        return {"crps": metrics.SampleCRPS()}
+
+    def scored_by(
+        self, outputs: Tensor, answers: Tensor
+    ) -> dict[str, tuple[Tensor, ...]]:
+        """Return what further scores are taken of, by name."""
+        return {"crps": (self.points(outputs), answers)}
+
+    def stream(self, outputs: Tensor, rule: Rule) -> NumberStream:
+        """Return what adds up the scores."""
+        return NumberStream(self)
+
+    def judging(self, members: int) -> tuple[str, ...]:
+        """How far members disagree; nothing of one member."""
+        return ("epistemic",) if members > 1 else ()
+
+    def fit_conformity(
+        self, outputs: Tensor, targets: Tensor, promise: Promise
+    ) -> ConformalIntervals:
+        """Return what makes intervals."""
+        rule = "be None for intervals, which draw nothing"
+        require(promise.seed is None, "seed", rule, promise.seed)
+        chosen = cast(IntervalScoreName, promise.score or self.conformal[0])
+        one_of("score", chosen, self.conformal)
+        predicted: Any = self.prediction(outputs)
+        first, second = predicted.interval_parts(chosen, promise.coverage)
+        answers = like_outputs(targets, first)
+        return ConformalIntervals.fit(
+            first, second, answers, coverage=promise.coverage, score=chosen
+        )
+
+    def answers(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the numbers that one member names, and the right ones."""
+        given = self.points(outputs[None])[0]
+        return given, one_per_output(targets, given).to(given.dtype)
+
+    def guess(self, targets: Tensor | None, outputs: int, loss: Loss) -> float | None:
+        """Return the variance of the targets."""
+        if targets is None:
+            return None
+        return float(targets.double().var(0, unbiased=False).mean())
+
+
+@final
+@dataclass(frozen=True)
+class Numbers(NumberTask):
+    """Numbers, of whose noise members say nothing."""
+
+    word = "regression"
+    losses = (MSE, squared_error, nn.MSELoss, F.mse_loss)
+    predicts = NumberPrediction
+    leading = Leading("rmse", "crps", ("rmse", "individual_rmse", "crps"))
+
+
+def share_of(coverage: float) -> float:
+    """Return the coverage of an interval, which lies within (0, 1)."""
+    require(0 < coverage < 1, "coverage", "lie within (0, 1)", coverage)
+    return coverage

@@ -1,0 +1,130 @@
+"""Outputs that only the user understands: how far members differ is all one can say."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, final
+
+from torch import Tensor
+
+from tepui.metrics import Rule
+from tepui.metrics.chunks import wide
+from tepui.tasks.base import Task
+from tepui.tasks.prediction import Prediction, mean_and_largest, some
+from tepui.tasks.scores import TaskScores
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputScores(TaskScores):
+    """What can be said of outputs whose meaning is not known.
+
+    Attributes:
+        spread: Mean standard deviation of the outputs over members.
+        member_distances: Root mean squared distance of each member's outputs from the
+            mean of the others'.
+    """
+
+    spread: float
+    member_distances: tuple[float, ...]
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class OutputPrediction(Prediction):
+    """Outputs whose meaning is not known: their loss names no task.
+
+    Give the loss a ``task``, or name one: ``Ensemble(..., task=...)``.
+
+    Attributes:
+        outputs: Outputs of every member, ``(members, samples, …)``.
+        task: Unknown.
+    """
+
+    task: Task = field(default_factory=lambda: Unknown(), kw_only=True)  # noqa: PLW0108
+    fields: ClassVar[tuple[str, ...]] = ("outputs", "mean", "spread")
+
+    @property
+    def mean(self) -> Tensor:
+        """Mean of the outputs over members, ``(samples, …)``."""
+        return self.outputs.mean(0)
+
+    @property
+    def spread(self) -> Tensor:
+        """Standard deviation of the outputs over members, ``(samples, …)``."""
+        return self.outputs.std(0, unbiased=False)
+
+    def statistics(self, targets: Tensor) -> dict[str, Tensor]:
+        """Return the mean output and how far members differ."""
+        return {"target": targets, **self.exported(0.0)}
+
+    def exported(self, coverage: float) -> dict[str, Tensor]:
+        """Return the mean output and how far members differ."""
+        return {"mean": self.mean, "spread": self.spread}
+
+    def missing(self, name: str) -> str:
+        """Say how to name the task."""
+        return (
+            ", since the loss that members were trained with names no task (give it "
+            "an attribute task, or name one: Ensemble(..., task=...))"
+        )
+
+    def summary(self) -> dict[str, str]:
+        """Return the first outputs, how far members differ, and that this is all."""
+        return {
+            "mean output": some(self.mean),
+            "spread": mean_and_largest(self.spread),
+            "meaning": "not known: the loss names no task",
+        }
+
+
+class OutputStream:
+    """Distances between members' outputs, added up over batches."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._spread = 0.0
+        self._squares: list[float] = []
+
+    def update(self, outputs: Tensor, targets: Tensor) -> None:
+        """Take in some samples; of their targets as little is known."""
+        flat = wide(outputs).flatten(1)
+        members = len(flat)
+        others = (flat.sum(0) - flat) / max(1, members - 1)
+        squares = (flat - others).square().sum(1).tolist()
+        if members == 1:
+            squares = [0.0]
+        before = self._squares or [0.0] * members
+        self._squares = [old + new for old, new in zip(before, squares, strict=True)]
+        self._spread += float(flat.std(0, unbiased=False).sum())
+        self._count += flat.shape[1]
+
+    def losses(self) -> None:
+        """Return nothing: what a guess would lose is not known."""
+
+    def rates(self) -> None:
+        """Return nothing: there are no classes."""
+
+    def result(self, custom: Mapping[str, float]) -> tuple[OutputScores, None]:
+        """Return the scores with the caller's own; there are no bins."""
+        distances = tuple((total / self._count) ** 0.5 for total in self._squares)
+        spread = self._spread / self._count
+        found = OutputScores(spread=spread, member_distances=distances, custom=custom)
+        return found, None
+
+
+@final
+@dataclass(frozen=True)
+class Unknown(Task):
+    """Outputs of which nothing is known: nothing is done with them but to average."""
+
+    word = "unknown"
+    predicts = OutputPrediction
+    scored = OutputScores
+    chooses = None
+    judged_by = ("spread",)
+
+    def outputs(self, answers: int) -> None:
+        """Return None: only the user knows."""
+
+    def stream(self, outputs: Tensor, rule: Rule) -> OutputStream:
+        """Return what adds up how far members differ."""
+        return OutputStream()

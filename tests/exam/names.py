@@ -10,7 +10,7 @@ from importlib.metadata import entry_points
 _PLACES = {
     "tepui": """
         SGD AdamW Callback Constant Cosine EarlyStopping Ensemble FromFunction MultiStep
-        Prune aggregations cached_features evaluate fit greedy_soup
+        Prune Run aggregations cached_features evaluate fit greedy_soup
         hyperparameter_grid load measure oracle_selection read_logits uniform_soup
     """,
     "tepui.data": """

@@ -653,6 +653,24 @@ def cached_features(got, folder):
     assert not torch.equal(found.inputs[:12], found.inputs[12:24])
 
 
+def run_in_a_folder(got, folder):
+    """A folder is the run: it goes on to the same bits, says its history, evaluates."""
+    build = partial(public("Ensemble").build, network, members=2, seed=(4, 11))
+    how = {"method": public("methods.SAM")(rho=0.08), "epochs": 3, "progress": "none"}
+    whole = public("fit")(build(), got.train, out=folder / "whole", **how)
+    public("fit")(build(), got.train, out=folder / "half", stop_after=1, **how)
+    half = public("Run").open(folder / "half", network)
+    assert len(half.history) == 1
+    done = half.resume(got.train, progress="none")
+    assert same_bits(done.ensemble, whole.ensemble)
+    again = public("Run").open(folder / "half", network)
+    assert [r.loss for r in again.history] == [r.loss for r in whole.history]
+    assert again.spec.method.rho == 0.08
+    nll = again.evaluate(got.test).clean.nll
+    assert again.evaluations["clean"]["nll"] == nll
+    near(nll, public("evaluate")(whole.ensemble, got.test).clean.nll, 1e-6)
+
+
 def ensemble_of(got, folder):
     """Weights that other programs saved, one architecture for each member."""
     torch.manual_seed(1)
@@ -1803,6 +1821,7 @@ CASES = {
     "training.TrainingSpec": studies,
     "Ensemble": ensemble,
     "load": ensemble,
+    "Run": run_in_a_folder,
     "Ensemble.calibrate": calibrate,
     "Ensemble.conformal": conformal,
     "Ensemble.on_features": on_features,

@@ -23,6 +23,7 @@ from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table_rows import read_table
 from tepui.data.identity import data_identity, fingerprint
 from tepui.data.loading import length, targets_of
+from tepui.data.numbered_as import numbered_as
 from tepui.data.preparation import Preparation
 from tepui.data.shifts import NATURAL
 from tepui.data.sources import Factory, Source, kind_of, named, options_given
@@ -396,7 +397,8 @@ class Run(ShownInNotebooks):
         return unlabeled(data), [*said, OTHER_CLASSES]
 
     def _applied(self, data: Dataset[Any]) -> Dataset[Any]:
-        return (self.preparation or Preparation(classes=self._classes)).apply(data)
+        known = self.preparation
+        return numbered_as(data, self._classes) if known is None else known.apply(data)
 
     @property
     def _classes(self) -> tuple[str, ...]:

@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELLS = ("", "sh")
+_NUMBER = r"\d+(?:\.\d+)?"
 _BLOCK = re.compile(r"^ *```([^\n`]*)\n(.*?)^ *```$", re.S | re.M)
 
 
@@ -35,3 +38,13 @@ def table_rows(text):
         for n, line in enumerate(lines)
         if line.startswith("| ") and n not in heads
     ]
+
+
+def check_shown(printed, shown):
+    """Check that the words are the same and the numbers close.
+
+    Bits depend on the processor and the number of threads.
+    """
+    assert re.sub(_NUMBER, "#", printed) == re.sub(_NUMBER, "#", shown)
+    found, expected = (re.findall(_NUMBER, text) for text in (printed, shown))
+    assert [*map(float, found)] == pytest.approx([*map(float, expected)], rel=0.1)

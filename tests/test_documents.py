@@ -8,7 +8,7 @@ import runpy
 import pytest
 
 from elsewhere import check_elsewhere
-from pages import PAGES, ROOT, blocks, name_of
+from pages import PAGES, ROOT, blocks, check_shown, name_of
 from tepui.papers.recipe import COLLECTIONS, Diagram, names
 from tepui.papers.reproduce import table
 from tepui.studies.results import read_results
@@ -43,17 +43,6 @@ FRAGMENTS = {
     "docs/ranks.md": (2, "tests/training/test_data_parallel.py"),
     "docs/sam_everywhere.md": (6, "tests/ecosystem/test_sam_everywhere.py"),
 }
-NUMBER = r"\d+(?:\.\d+)?"
-
-
-def check_shown(printed, shown):
-    """Check that the words are the same and the numbers close.
-
-    Bits depend on the processor and the number of threads.
-    """
-    assert re.sub(NUMBER, "#", printed) == re.sub(NUMBER, "#", shown)
-    found, expected = (re.findall(NUMBER, text) for text in (printed, shown))
-    assert [*map(float, found)] == pytest.approx([*map(float, expected)], rel=0.1)
 
 
 @pytest.mark.parametrize(("code", "shown"), EXAMPLES)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pages import check_shown
+
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 LARGEST = 100_000  # bytes
@@ -14,6 +16,10 @@ LARGEST = 100_000  # bytes
 def code_of(file):
     cells = json.loads(file.read_text())["cells"]
     return [cell for cell in cells if cell["cell_type"] == "code"]
+
+
+def kinds_of(outputs):
+    return [[o["output_type"], *o.get("data", ())] for o in outputs]
 
 
 @pytest.fixture
@@ -41,8 +47,5 @@ def test_a_notebook_shows_what_its_code_gives(file, script):
     cells = code_of(file)
     found = script.executed(json.loads(file.read_text()))
     for cell, outputs in zip(cells, found, strict=True):
-        assert script.text_of(outputs) == script.text_of(cell["outputs"])
-        kinds = [[o["output_type"], *o.get("data", ())] for o in outputs]
-        assert kinds == [
-            [o["output_type"], *o.get("data", ())] for o in cell["outputs"]
-        ]
+        check_shown(script.text_of(outputs), script.text_of(cell["outputs"]))
+        assert kinds_of(outputs) == kinds_of(cell["outputs"])

@@ -190,7 +190,7 @@ def test_what_was_learned_can_be_taken_back(run, tmp_path, capsys):
     ("words", "message"),
     [
         (["--remove", "--coverage", "0.9"], "--remove must stand alone"),
-        (["--score", "aps"], "--score must go with --coverage"),
+        (["--score", "aps"], "--score must go with coverage"),
         (["--coverage", "1.5"], "coverage must lie in (0, 1), got 1.5"),
         (["--method", "platt"], "platt"),
     ],
@@ -210,7 +210,7 @@ def test_nothing_to_learn_takes_nothing_back(run, capsys):
     with pytest.raises(SystemExit, match="2"):
         main(["calibrate", str(run), "--method", "none"])
     said = " ".join(capsys.readouterr().err.split())
-    assert "--method must go with --coverage or --detectors if it is none" in said
+    assert "--method must go with coverage or detectors if it is none" in said
     assert (run / "ensemble.safetensors").read_bytes() == before
 
 

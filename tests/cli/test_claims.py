@@ -57,6 +57,7 @@ def test_sentences_fit_the_width_of_a_screen(monkeypatch, capsys):
     assert max(map(len, shown.splitlines())) <= 80
     assert "SAM makes single members more accurate." in shown
     assert "  medium: refuted, effect " in shown
+    assert "  small: undecided (check failed: SAM raises accuracy)\n" in shown
 
 
 def test_json_and_markdown_can_be_read_by_programs(results, capsys):

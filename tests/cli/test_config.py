@@ -188,6 +188,8 @@ def test_a_file_that_is_no_text_is_refused(tmp_path, capsys):
 
 
 def test_nothing_is_trained_for_a_folder_that_is_not_there(tmp_path, capsys):
-    words = ["train", "--resume", "--out", str(tmp_path / "rnu")]
-    assert "be the folder of what shall go on" in refused(words, capsys)
+    words = ["--resume", "--out", tmp_path / "rnu"]
+    for asked in (["train"], ["compare", "--methods", "SAM"]):
+        said = refused([*asked, *words], capsys)
+        assert "tepui: --out must be the folder of what shall go on" in said
     assert not (tmp_path / "rnu").exists()

@@ -186,7 +186,7 @@ def test_any_callable_by_its_path_is_a_model(guest, tmp_path, name):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model", "ConvNet", "MLP"], "factory must be one or 1, got 2"),
+        (["--model", "ConvNet", "MLP"], "--model must be one or 1, got 2"),
         (["--model", "ConvNat"], "model must be one of"),
         (["--model", "nowhere.Net"], "model must name what can be imported"),
         (["--model", "tepui.models"], "model must be a class derived from Module"),

@@ -9,6 +9,7 @@ from refusals import refused
 from tepui.cli.further import settings_of
 from tepui.cli.main import main
 from tepui.cli.settings import form_of
+from tepui.cli.values import UNTRAINED
 from tepui.core.names import PLACES, known
 from tepui.core.spec import LATER, read
 from tepui.evaluation.evaluate import evaluate
@@ -62,6 +63,18 @@ def test_a_setting_shows_what_it_may_hold_and_a_mistake_the_nearest(capsys):
     assert "(did you mean 'SharpBalance'?)" in refused(
         ["settings", "ShapBalance"], capsys
     )
+
+
+def test_only_what_can_be_trained_on_is_offered_for_training(capsys):
+    trained = {
+        n
+        for n in PLACES["data"]
+        if "train" in inspect.signature(known("data", n)).parameters
+    }
+    assert {*PLACES["data"]} - trained == {*UNTRAINED}
+    said = refused(["train", "--data", "GaussianNoise"], capsys)
+    offered = said.split("--data must be one of ")[1].split(", got ")[0].split(", ")
+    assert {*offered} == trained
 
 
 def test_metrics_of_one_name_are_refused(tmp_path, monkeypatch, capsys):

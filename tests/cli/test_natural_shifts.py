@@ -121,7 +121,7 @@ def test_the_test_part_of_a_run_is_not_what_it_learned_from(domains, capsys):
         assert "part must be left out: what is" in capsys.readouterr().err
         with pytest.raises(SystemExit):
             main(["evaluate", "run", "--shifted", f"own=ImageFolder(path={seen})"])
-        assert "--shifted own must be other data than" in capsys.readouterr().err
+        assert "shifted own must be other data than" in capsys.readouterr().err
     again = ["evaluate", "run", "--shifted", "own=ImageFolder(path=both/test)"]
     main([*again, "--overwrite"])
 

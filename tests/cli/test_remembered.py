@@ -12,10 +12,11 @@ import torch
 from PIL import Image
 
 from refusals import refused
-from tepui.cli.asked import remembered
 from tepui.cli.main import main
 from tepui.core.storage import write_document
-from tepui.studies.recorded_options import FILE, KIND
+from tepui.training import Run
+from tepui.training.run_folder import OPTIONS as FILE
+from tepui.training.run_folder import OPTIONS_KIND as KIND
 
 OWN = """
 import torch
@@ -161,7 +162,7 @@ def test_options_are_told_as_they_are_read(here):
     text = "own_parts.Few(count=30, some=None, sizes=[1, 2], named='a b')"
     kept_of("train", data=text)
     with pytest.raises(ValueError, match="data must be given") as refused:
-        remembered(Path("run"), "data")
+        Run(Path("run")).tested()
     assert shlex.split(str(refused.value))[-2:] == ["--data", text]
 
 

@@ -135,7 +135,7 @@ def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
     for words in (["evaluate", run], ["compare", *DATA, "--loss", "MSE", *few]):
         with pytest.raises(SystemExit):
             main([*words, "--shifted", "own=Table(path=flats.csv)"])
-        message = "--shifted own must be other data than members learn from, got"
+        message = "shifted own must be other data than members learn from, got"
         assert message in capsys.readouterr().err
 
 
@@ -163,14 +163,14 @@ def test_a_table_is_no_shift_of_other_data(elsewhere, capsys):
     main(["train", "--out", "digits", *quick])
     table = "Table(path=a.csv, target=b)"
     error = refused(["evaluate", "digits", "--shifted", f"town={table}"], capsys)
-    assert "--shifted town must be no table where the data of the run are none" in error
+    assert "shifted town must be no table where the data of the run are none" in error
 
 
 @pytest.mark.parametrize("command", ["evaluate", "compare"])
 def test_noise_for_a_table_is_refused(run, command, capsys):
     words = {"evaluate": [run], "compare": [*DATA, *HOW, "--out", "both"]}[command]
     error = refused([command, *words, "--ood", "noise=UniformNoise"], capsys)
-    rule = "--ood noise must be data in the form of the test data, which are no images"
+    rule = "ood noise must be data in the form of the test data, which are no images"
     assert f"{rule}, got 'UniformNoise'" in error
 
 

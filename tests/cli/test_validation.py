@@ -11,9 +11,9 @@ from torch.utils.data import Dataset
 
 from data_layouts import picture
 from refusals import refused
-from tepui.cli.datasets import same_source, validation_data
 from tepui.cli.main import main
 from tepui.data import CIFAR10, CIFAR100, MRPC, ArrayFile, Digits, ImageFolder, Table
+from tepui.data.sources import same_source, validation_data
 from tepui.training.run_folder import RunFolder
 
 HOW = ["--members", "2", "--epochs", "9", "--set", "batch_size=8", "progress=none"]
@@ -77,7 +77,7 @@ def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images(
     assert found[0][0].shape == (3, 8, 8)
 
 
-OTHER = "--validation must be other data than --data"
+OTHER = "--validation must be other data than data"
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ OTHER = "--validation must be other data than --data"
         ("Table(path=./train.csv, target=sold, ignore=[color])", OTHER),
         (
             "Table(path=later.csv, target=sold, missing=fill)",
-            "--validation: missing must be left out: columns are read as the run's own",
+            "validation: missing must be left out: columns are read as the run's own",
         ),
         (
             "Table(path=later.csv, target=size)",
-            "--validation: target must be that of the run's own rows (sold), got",
+            "validation: target must be that of the run's own rows (sold), got",
         ),
     ],
 )

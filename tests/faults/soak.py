@@ -24,10 +24,10 @@ import torch
 import tepui
 from damage_cases import DATA, ensemble
 from tepui.core.storage import write_document
+from tepui.evaluation.examination import EVALUATION, EVALUATION_KIND
 from tepui.methods import SharpBalance
 from tepui.report import write_report
 from tepui.studies import load_reports
-from tepui.studies.trained import EVALUATION, EVALUATION_KIND
 
 
 class Cycle(NamedTuple):

@@ -34,7 +34,7 @@ from tepui.methods import (
 from tepui.testing import check_method
 from tepui.testing.captures import WarmedRunner, check_shapes
 from tepui.testing.expecting import Subject
-from tepui.training.slot_runner import SlotRunner
+from tepui.training.slots import SlotRunner
 from training.cases import (
     CLASSES,
     Lookahead,

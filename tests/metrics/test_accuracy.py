@@ -71,7 +71,7 @@ def test_corruption_accuracy_takes_tensors_and_numbers_together():
 
 def test_corruption_accuracy_names_the_missing_cells():
     cells = {("fog", 1): 0.9, ("snow", 3): 0.8, ("snow", 1): 0.1}
-    with pytest.raises(ValueError, match=r"got none for \('fog', 3\)$"):
+    with pytest.raises(ValueError, match=r"got \"none for \[\('fog', 3\)\]\"$"):
         corruption_accuracy(cells)
 
 

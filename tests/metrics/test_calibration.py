@@ -6,8 +6,6 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from sklearn.calibration import calibration_curve
-from sklearn.metrics import brier_score_loss, log_loss
 from torch import Tensor
 from torchmetrics.functional.classification import multiclass_calibration_error
 
@@ -145,26 +143,6 @@ def test_an_empty_bin_has_no_mean_and_no_weight():
     assert ece(torch.zeros(1, 1, 2), torch.tensor([0]), num_bins=2) == 0.5
 
 
-@pytest.mark.parametrize("rule", ["probability", "logit"])
-def test_nll_and_brier_match_scikit_learn(rule):
-    logits, labels = random_case()
-    probs = ensemble_probs(logits, rule=rule).numpy()
-    close(nll(logits, labels, rule=rule), log_loss(labels, probs, labels=range(4)))
-    one_vs_rest = [brier_score_loss(labels == c, probs[:, c]) for c in range(4)]
-    close(brier(logits, labels, rule=rule), sum(one_vs_rest))
-
-
-def test_reliability_matches_scikit_learn():
-    logits, labels = random_case()
-    confidence, correct = confidences(logits, labels)
-    hit, mean = calibration_curve(correct, confidence, n_bins=15)
-    diagram = reliability(logits, labels)
-    filled = diagram.count > 0
-    assert len(hit) > 5
-    close(diagram.accuracy[filled], hit)
-    close(diagram.confidence[filled], mean)
-
-
 def test_a_calibrated_ensemble_has_no_calibration_error():
     # 75 % sure of class 0 and right three times in four.
     logits = torch.tensor([0.75, 0.25]).log().expand(1, 4, 2).double()
@@ -246,27 +224,6 @@ def test_classwise_ece_matches_naive(rule, case, bins):
     close(ece(logits, labels, **options), expected)
     expected = classwise_naive(logits, labels, rule, bins, mass_bins_naive)
     close(ece(logits, labels, binning="equal_mass", **options), expected)
-
-
-def test_equal_mass_matches_scikit_learn():
-    logits, labels = random_case(samples=450)
-    confidence, correct = confidences(logits, labels)
-    hit, mean = calibration_curve(correct, confidence, n_bins=15, strategy="quantile")
-    diagram = reliability(logits, labels, binning="equal_mass")
-    assert diagram.count.tolist() == [30] * 15
-    close(diagram.accuracy, hit)
-    close(diagram.confidence, mean)
-
-
-def test_classwise_matches_scikit_learn():
-    logits, labels = random_case()
-    probs, total = ensemble_probs(logits).numpy(), 0.0
-    for c in range(4):
-        hit, mean = calibration_curve(labels == c, probs[:, c], n_bins=15)
-        edges = torch.linspace(0, 1, 16).double()
-        count = torch.histogram(torch.from_numpy(probs[:, c]), edges).hist.numpy()
-        total += float((count[count > 0] * abs(hit - mean)).sum()) / 500
-    close(ece(logits, labels, scope="classwise"), total / 4)
 
 
 @modest

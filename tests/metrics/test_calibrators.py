@@ -19,9 +19,11 @@ from tepui.metrics import (
     nll,
     temperature,
 )
-from tepui.metrics.calibrators import stored_calibration
-from tepui.metrics.isotonic import isotonic_maps
-from tepui.metrics.label_scaling import fit_label_calibration
+from tepui.metrics.calibrators import (
+    fit_label_calibration,
+    isotonic_maps,
+    stored_calibration,
+)
 from tepui.metrics.multilabel import two_classes
 
 METHODS = ("temperature", "vector", "isotonic")
@@ -93,11 +95,11 @@ def test_vector_scaling_is_the_minimum_that_scipy_finds(rule):
 
 @pytest.mark.parametrize("rule", ["probability", "logit"])
 def test_vector_scaling_of_many_samples_is_near_the_minimum(rule, monkeypatch):
-    from tepui.metrics import vector_scaling
+    from tepui.metrics import scaling
 
     logits, labels = overconfident(8000)
     exact = VectorScaling.fit(logits, labels, rule=rule)
-    monkeypatch.setattr(vector_scaling, "_MANY", 1000)
+    monkeypatch.setattr(scaling, "_MANY_LOGITS", 1000)
     fitted = VectorScaling.fit(logits, labels, rule=rule)
     assert (fitted.weight - exact.weight).abs().max() < 0.02
     best = nll(exact.apply(logits), labels, rule=rule)

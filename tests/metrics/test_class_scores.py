@@ -35,27 +35,6 @@ def test_scores_of_each_class_are_those_of_scikit_learn(case, rule):
     close(found.f1, f1)
 
 
-def share(part, whole):
-    return len(part) / len(whole) if whole else math.nan
-
-
-@modest
-@given(labeled_ensembles(), rules)
-def test_scores_of_each_class_follow_their_definition(case, rule):
-    logits, labels = case
-    predicted = ensemble_predictions(logits, rule=rule)
-    pairs = [*zip(predicted.tolist(), labels.tolist(), strict=True)]
-    found = class_scores(logits, labels, rule=rule)
-    for number in range(logits.shape[2]):
-        named = [pair for pair in pairs if pair[0] == number]
-        own = [pair for pair in pairs if pair[1] == number]
-        right = [pair for pair in named if pair in own]
-        assert found.samples[number] == len(own)
-        close(found.recall[number], share(right, own))
-        close(found.precision[number], share(right, named))
-        close(found.f1[number], share(right + right, own + named))
-
-
 @modest
 @given(labeled_ensembles(), rules)
 def test_balanced_accuracy_is_that_of_scikit_learn(case, rule):

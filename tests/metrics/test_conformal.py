@@ -7,12 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tepui.metrics import (
-    ConformalIntervals,
-    ConformalSets,
-    conformal_quantile,
-)
-from tepui.metrics.conformal.stored import stored_conformity
+from tepui.metrics import ConformalIntervals, ConformalSets, conformal_quantile
+from tepui.metrics.conformal import stored_conformity
 
 SCORES = ("threshold", "aps", "raps")
 modest = settings(max_examples=25, deadline=None)

@@ -72,15 +72,6 @@ def test_example_by_hand():
     close(unique_predictions(BY_HAND), (1 + 2 + 2 + 3) / 4)
 
 
-def test_kl_by_hand():
-    probs = torch.tensor([[[0.5, 0.5]], [[0.25, 0.75]]], dtype=torch.float64)
-    there = 0.5 * math.log(4 / 3)
-    back = 0.25 * math.log(1 / 2) + 0.75 * math.log(3 / 2)
-    close(pairwise_kl(probs.log()), [[0, there], [back, 0]])
-    close(mean_kl(probs.log()), (there + back) / 2)
-    close(mean_kl(probs.log(), symmetric=True), there + back)
-
-
 @modest
 @given(logits=ensembles(min_members=2))
 def test_disagreement_matches_naive(logits):

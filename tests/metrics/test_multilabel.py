@@ -7,9 +7,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
-from torchmetrics.functional.classification import (
-    multilabel_average_precision,
-)
 
 from strategies import close, modest
 from tepui.metrics import label_auroc, label_ece, mean_average_precision
@@ -34,14 +31,6 @@ def test_mean_average_precision_is_that_of_scikit_learn(case):
     probs, targets = case
     reference = average_precision_score(targets, probs, average="macro")
     close(mean_average_precision(probs, targets), reference)
-
-
-def test_mean_average_precision_is_that_of_torchmetrics():
-    generator = torch.Generator().manual_seed(0)
-    probs = torch.rand(200, 5, generator=generator)
-    targets = torch.randint(2, (200, 5), generator=generator)
-    reference = multilabel_average_precision(probs, targets, num_labels=5)
-    torch.testing.assert_close(mean_average_precision(probs, targets), reference)
 
 
 def test_a_label_that_no_sample_has_is_left_out():

@@ -14,12 +14,11 @@ from tepui.metrics import (
     ensemble_log_probs,
     ensemble_predictions,
     ensemble_probs,
-    few_mistakes,
     nll,
+    scaling,
     temperature,
 )
-from tepui.metrics.few_mistakes import supported_inverse
-from tepui.metrics.temperature import _derivatives
+from tepui.metrics.scaling import _derivatives, supported_inverse
 
 RULES = ("probability", "logit")
 
@@ -163,13 +162,13 @@ def test_few_mistakes_are_joined_by_an_imagined_one(rule, members, mistakes):
 
 def test_what_is_imagined_is_weighed_once(monkeypatch):
     """However many temperatures are tried, since it depends on none of them."""
-    weighed, weigh = [], few_mistakes._weights
+    weighed, weigh = [], scaling._weights
 
     def counting(chunk, *others):
         weighed.append(chunk.logits.shape[1])
         return weigh(chunk, *others)
 
-    monkeypatch.setattr(few_mistakes, "_weights", counting)
+    monkeypatch.setattr(scaling, "_weights", counting)
     logits, _ = case(scale=1)
     labels = ensemble_predictions(logits)
     supported_inverse(logits, labels, "probability", best=100.0)

@@ -14,7 +14,7 @@ from tepui.report.page import opening_of, render, sections_of
 from tepui.report.sections import cost
 from tepui.studies.load_reports import LoadedReports, ReportSource, Study
 from tepui.studies.results import Record, Results
-from tepui.training.run import EpochRecord
+from tepui.training.history import EpochRecord
 
 
 def record(epoch, seconds, exchange=None, memory=None):

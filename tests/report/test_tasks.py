@@ -8,13 +8,12 @@ from torch import nn
 
 import tepui
 from tepui.core.storage import write_document
-from tepui.data import Arrays
+from tepui.data import Arrays, sources
 from tepui.losses import MSE, BinaryCrossEntropy, GaussianNLL, Quantiles
 from tepui.methods import DeepEnsemble
 from tepui.report import write_report
 from tepui.report.coverage import interval_coverage, promise_of
 from tepui.report.reliability import distance
-from tepui.studies import given
 from tepui.studies.load_reports import load_reports
 
 X = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
@@ -32,7 +31,7 @@ def run(path, data, loss, outputs=2, seed=0):
     shifted = {("scale", s): Arrays(X * (1 + s), data.targets) for s in (1, 2)}
     others = {"far": Arrays(9 * X, data.targets)}
     found = tepui.evaluate(ensemble, data, shifted=shifted, ood=others)
-    about = given.tested_on(data, None, None)
+    about = sources.tested_on(data, None, None)
     document = {"about": about, **found.document()}
     write_document(path / "evaluation.json", "evaluation", document)
     return path

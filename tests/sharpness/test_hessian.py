@@ -9,11 +9,7 @@ from torch import nn
 from quadratic import inputs_of, own_value, random_quadratic
 from tepui.data import Arrays
 from tepui.losses import cross_entropy
-from tepui.sharpness import (
-    fisher_trace,
-    hessian_eigenvalues,
-    hessian_trace,
-)
+from tepui.sharpness import fisher_trace, hessian_eigenvalues, hessian_trace
 from tepui.sharpness.hessian import hessian_product
 from tepui.sharpness.measurement import select
 from tepui.sharpness.weights import WeightVector

@@ -2,8 +2,7 @@
 
 import torch
 
-from tepui.data import Arrays, Digits, UniformNoise, corrupted
-from tepui.studies import given
+from tepui.data import Arrays, Digits, UniformNoise, corrupted, sources
 from tepui.studies.given import Given, GivenTest
 from tepui.studies.specifications import digest
 
@@ -21,7 +20,7 @@ def test_given_data_are_known_by_what_they_hold():
 
 def exam(metrics=None, ood=None):
     copies = corrupted(TEST, types=("contrast",), severities=(1,))
-    about = given.tested_on(TEST, copies, ood)
+    about = sources.tested_on(TEST, copies, ood)
     return GivenTest(about, TEST, copies, ood or {}, metrics or {})
 
 

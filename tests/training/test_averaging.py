@@ -16,7 +16,7 @@ from tepui.training.averaging import (
     update_average,
     update_moving_average,
 )
-from tepui.training.slot_runner import SlotRunner
+from tepui.training.slots import SlotRunner
 from training.cases import (
     StoppedError,
     assert_different,

@@ -19,7 +19,7 @@ from tepui.methods import DeepEnsemble, SharpBalance
 from tepui.testing.expecting import Subject
 from tepui.testing.steps import _HandingOver, _Reading
 from tepui.training.batches import source_of
-from tepui.training.feeds import fixed_batch, refill
+from tepui.training.graphs import fixed_batch, refill
 from tepui.training.optimizer import capturable
 from training.cases import fitted, images, noisy_net, numbers, one_thread, pairs
 

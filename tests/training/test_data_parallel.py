@@ -22,7 +22,7 @@ sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 import torch
 from torch import distributed
 import data_parallel_cases as cases
-from tepui.training.data_group import DataRanks
+from tepui.training.ranks import DataRanks
 
 folder = sys.argv[1]
 rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

@@ -9,8 +9,8 @@ from torch import distributed, nn
 import tepui
 from tepui.data import Arrays
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.training.data_group import DataRanks
 from tepui.training.exchange import LocalExchange
+from tepui.training.ranks import DataRanks
 from training.cases import assert_same_bits
 
 pytestmark = [

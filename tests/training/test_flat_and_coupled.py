@@ -21,7 +21,7 @@ from tepui.methods import (
     DivDis,
 )
 from tepui.training.batches import index_stream
-from tepui.training.slot_runner import SlotRunner
+from tepui.training.slots import SlotRunner
 from training.cases import (
     assert_different,
     assert_same_bits,

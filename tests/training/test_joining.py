@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributed import HashStore
 
-from tepui.training.joining import common_name
+from tepui.training.ranks import common_name
 
 SECONDS = 20.0
 

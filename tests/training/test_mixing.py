@@ -21,7 +21,7 @@ from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, jensen_shannon
 from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, DivDis, SharpBalance
 from tepui.training import TrainingSpec
 from tepui.training.batches import source_of
-from tepui.training.slot_runner import SlotRunner
+from tepui.training.slots import SlotRunner
 from training.cases import (
     CLASSES,
     Named,

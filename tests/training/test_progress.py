@@ -6,8 +6,8 @@ import pytest
 
 from tepui.methods import A2D, SAM, SED
 from tepui.training import MultiStep
+from tepui.training.history import EpochRecord
 from tepui.training.progress import counting, showing, summary
-from tepui.training.run import EpochRecord
 from training.cases import StoppedError, fitted, images, one_thread, stop_after
 
 single = pytest.fixture(autouse=True)(one_thread)

@@ -19,8 +19,7 @@ from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import numerics_of
-from tepui.training.slot_runner import SlotRunner
-from tepui.training.slots import Stack, have_same_structure
+from tepui.training.slots import SlotRunner, Stack, have_same_structure
 from training.cases import (
     CLASSES,
     Named,

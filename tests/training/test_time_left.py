@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.training.time_left import TimeLeft, expected_seconds
+from tepui.training.progress import TimeLeft, expected_seconds
 
 STEPS = 50
 # What an epoch really takes, in units of a plain one: not what methods say it costs.

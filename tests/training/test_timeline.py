@@ -18,7 +18,7 @@ from tepui.core.storage import read_document, write_document
 from tepui.losses import cross_entropy
 from tepui.methods import SED, SharpBalance
 from tepui.training.run_folder import RunFolder
-from tepui.training.slot_runner import SlotRunner
+from tepui.training.slots import SlotRunner
 from tepui.training.timeline import ACTIVITIES, Clock, Span, by_activity, in_words
 from training.cases import CHECKPOINT, StoppedError, fitted, images, one_thread
 from training.cases import stop_after as killed_after

@@ -5,28 +5,22 @@ are built; code of one's own is never imported for a folder's sake.
 """
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, final
-
-from torch.utils.data import Dataset
 
 from tepui.cli.config import OF_ONE_COMMAND
 from tepui.cli.further import ANEW, KINDS, last_of_each
 from tepui.cli.values import Text
 from tepui.core.names import PLACES as NAMES
 from tepui.core.provenance import masked
-from tepui.core.spec import read, written
+from tepui.core.spec import written
 from tepui.core.storage import write_document
-from tepui.studies.recorded_options import recorded_options
+from tepui.data.sources import PLACES
 from tepui.training import Callback
-from tepui.training.run_folder import OPTIONS
-
-KIND = "options"
-# Arguments that name places, which are found from anywhere once they are absolute.
-PLACES = ("path", "root")
+from tepui.training.run_folder import OPTIONS, OPTIONS_KIND, recorded_options
 
 
 @dataclass(frozen=True)
@@ -62,7 +56,7 @@ class Keeping(Callback):
 
     def keep(self) -> None:
         """Write it."""
-        write_document(self._folder / OPTIONS, KIND, self._asked.document())
+        write_document(self._folder / OPTIONS, OPTIONS_KIND, self._asked.document())
 
 
 def methods_with_earlier(asked: Asked, folder: Path) -> Asked:
@@ -112,24 +106,6 @@ def placed(text: Text) -> str:
     return written(partial(value.func, **given))
 
 
-def remembered(run: Path, option: str) -> Callable[..., Dataset[Any]] | None:
-    """Return the data set that an option of a run's command named, if it did.
-
-    Raises:
-        ValueError: If it is of the user's own.
-    """
-    text = recorded_options(run).get(option)
-    if text is None or isinstance(text, float | int):
-        return None
-    if not Text(text, "data", typed=True).is_known():
-        raise ValueError(
-            f"{option} must be given, since {run} belongs to a data set of your own: "
-            f"--{option} {shlex.quote(text)}"
-        )
-    made_by: Callable[..., Dataset[Any]] = read(text, "data")
-    return made_by
-
-
 def said_again(**options: Text | Sequence[Text] | None) -> str:
     """Return those options that the next command about a run needs as well.
 
@@ -155,13 +131,3 @@ def in_options(error: ValueError, run: Path) -> ValueError:
     named = recorded_options(run).get(option, "mypackage.make_net")
     named = shlex.join(named if isinstance(named, list) else [named])
     return ValueError(f"--{option} must be given, such as --{option} {named}: {rest}")
-
-
-def kind_of(made_by: Callable[..., Any] | None) -> Any:
-    """Return the class or function that makes an object."""
-    return made_by.func if isinstance(made_by, partial) else made_by
-
-
-def options_given(made_by: Callable[..., Any] | None) -> dict[str, Any]:
-    """Return the arguments that were written of what makes an object."""
-    return made_by.keywords if isinstance(made_by, partial) else {}

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tepui.cli.values import (
-    Data,
     DataSets,
+    Learned,
     Loss,
     Methods,
     Model,
@@ -20,7 +20,7 @@ METHODS = [Text(name, "method") for name in ("DeepEnsemble", "SAM", "SharpBalanc
 
 def compare(
     *,
-    data: Data = Text("Digits", "data"),  # noqa: B008 - a frozen value
+    data: Learned = Text("Digits", "data"),  # noqa: B008 - a frozen value
     model: Model | None = None,
     methods: Methods = METHODS,
     members: Whole = 3,
@@ -70,15 +70,15 @@ def compare(
         set: Anything else, such as batch_size=32; tepui settings --of compare lists it.
     """
     options = dict(locals())
-    from tepui.cli import datasets
     from tepui.cli.asked import Asked, Keeping, methods_with_earlier
     from tepui.cli.console import console
-    from tepui.cli.folders import folder_for, resumable
+    from tepui.cli.folders import folder_for, resumable, say_of_shifts
     from tepui.cli.further import read_settings
     from tepui.cli.members import has_masks
     from tepui.cli.training import materials, trackers_named
     from tepui.core.checks import require
     from tepui.core.replacing import check_writable
+    from tepui.data import sources
     from tepui.report import printed_table, write_report
     from tepui.report.story import told
     from tepui.report.unfamiliar import unfamiliar_sentence
@@ -98,9 +98,10 @@ def compare(
     folder, terminal = folder_for("compare", out, resume), console()
     check_writable(folder)
     made_by = data.read()
-    test = datasets.part(made_by, train=False)
-    copies = datasets.corrupted_copies(test, asked_for, None, made_by)
-    shifts = datasets.shifts_of(test, copies, shifted, made_by)
+    test = sources.part(made_by, train=False)
+    copies = sources.corrupted_copies(test, asked_for, None)
+    shifts = sources.shifts_of(test, copies, shifted, made_by)
+    say_of_shifts(test, shifts, asked_for)
     given = materials(data, model, loss, validation, front, beside, seeds)
     measured = samples and not has_masks(given.data)
     several = metrics if isinstance(metrics, list) else [metrics] if metrics else []
@@ -116,7 +117,7 @@ def compare(
             given.data,
             test,
             shifted=shifts,
-            ood=datasets.unfamiliar(ood, test),
+            ood=sources.unfamiliar(ood, test),
             validation=given.validation,
             unlabeled=given.unlabeled,
             metrics=own,

@@ -37,7 +37,7 @@ def from_files(_: Any, commands: Sequence[str], arguments: ArgumentCollection) -
         rule = "be given to resume a run"
         require("out" in typed, "out", rule, None)
         kept = Path(typed["out"], OPTIONS)
-        said = {*typed} - {"out", "resume", "set"}
+        said = {*typed} - {"out", "resume", "set", "methods"}
         rule = "be the folder of what shall go on, or say what to train to begin"
         require(bool(said) or not is_free(kept.parent), "out", rule, typed["out"])
         files = [str(kept)] if kept.is_file() else []

@@ -45,7 +45,6 @@ def corrupt(
     """
     from rich.progress import Progress
 
-    from tepui.cli.datasets import part
     from tepui.cli.folders import folder_for, resumable
     from tepui.core.checks import require
     from tepui.core.replacing import check_writable
@@ -58,6 +57,7 @@ def corrupt(
         to_arrays,
         write_corrupted,
     )
+    from tepui.data.sources import part
 
     kinds = [
         Text(kind, "function", option="--types").read()

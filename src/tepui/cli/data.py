@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tepui.cli.console import console, table
-from tepui.cli.settings import arguments_table
+from tepui.cli.settings import arguments_table, first_line
 from tepui.core.checks import one_of, require
 from tepui.core.names import PLACES, known
 
@@ -43,7 +43,7 @@ def data(
         return
     if action == "list":
         require(name is None, "action", "be fetch with a name", action)
-        rows = [(n, _about(s), *_presence(s.origin, root)) for n, s in sets.items()]
+        rows = [(n, first_line(s), *_presence(s.origin, root)) for n, s in sets.items()]
         others = sorted({*PLACES["data"]} - sets.keys())
         rows += [(other, *_by_signature(known("data", other))) for other in others]
         headings = ("name", "what", "present", "needs")
@@ -80,10 +80,6 @@ def _presence(origin: "Origin", root: Path | None) -> tuple[str, str]:
     return "no" if folder is None else str(folder), f"{fetched}{origin.by_hand}".strip()
 
 
-def _about(dataset: Any) -> str:
-    return str(dataset.__doc__).splitlines()[0].rstrip(".")
-
-
 def _by_signature(dataset: Any) -> tuple[str, str, str]:
     """Describe a data set that needs no folder of its own."""
     taken = inspect.signature(dataset).parameters
@@ -93,4 +89,4 @@ def _by_signature(dataset: Any) -> tuple[str, str, str]:
         typed += f"({', '.join(f'{name}=...' for name in needed)})"
     option = "--data" if "train" in taken else "--ood NAME="
     needs = f"{option} '{typed}'".replace("= '", "='")
-    return _about(dataset), "" if needed else "yes", needs
+    return first_line(dataset), "" if needed else "yes", needs

@@ -1,7 +1,8 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tepui.cli.values import (
     Data,
@@ -13,6 +14,10 @@ from tepui.cli.values import (
     functions_named,
 )
 from tepui.core.checks import require
+
+if TYPE_CHECKING:
+    from tepui.evaluation import Evaluation
+    from tepui.evaluation.examination import Examination
 
 
 def evaluate(
@@ -71,79 +76,93 @@ def evaluate(
         set: Anything else, such as batch_size=32; tepui settings --of evaluate lists
             it.
     """
-    from torch import device
-
-    from tepui.cli import datasets, evaluations
+    from tepui.cli import folders
     from tepui.cli.asked import Asked, Keeping
     from tepui.cli.console import console
     from tepui.cli.further import OfEvaluate, read_settings
-    from tepui.cli.members import check_places, is_saved, named_ensemble
+    from tepui.cli.members import is_saved, opened
     from tepui.core.replacing import check_writable
-    from tepui.core.storage import read_document, write_document
     from tepui.data.preparation import preparation_of
-    from tepui.evaluation.adding import is_on, without_applied
-    from tepui.studies.trained import EVALUATION, EVALUATION_KIND
+    from tepui.report import printed_table
+    from tepui.studies import load_reports
+    from tepui.studies.gallery import FILE as GALLERY
+    from tepui.studies.gallery import write_gallery
     from tepui.training import LocalExchange, exchange_here
-    from tepui.training.prepare import to_device
-    from tepui.training.run_folder import RunFolder
 
-    further = OfEvaluate(**read_settings("evaluate", set))
+    further = vars(OfEvaluate(**read_settings("evaluate", set)))
+    functions = functions_named("--metrics", metrics)
     exchange, terminal = exchange_here(), console()
-    check_places(run)
-    trained, alone = is_saved(run), isinstance(exchange, LocalExchange)
-    folder = evaluations.folder_of(run, trained, out)
-    either = "be left out with --copies"
-    require(corruptions is None or copies is None, "--corruptions", either, corruptions)
-    file = folder / EVALUATION
-    before = read_document(file, EVALUATION_KIND) if file.exists() else None
+    trained = is_saved(run)
+    if trained:
+        own = "be left out for a run, which is evaluated in its own folder"
+        require(out is None, "--out", own, out)
+    folder = run[0] if trained else folders.folder_for("evaluate", out, resume=False)
+    source = opened(run, model, extractor, lambda run: run.tested(data), folder)
+    lost = "be another folder than a run's, whose weights would be lost"
+    require(trained or not source.config, "--out", lost, str(folder))
     check_writable(folder)
     exchange.wait()  # from now on the file is ours
-    functions = functions_named("--metrics", metrics)
-    known = before.get("metrics", ()) if before and not overwrite else functions
-    new = {name: f for name, f in functions.items() if name not in known}
-    made_by = None if data is None else data.read()
-    test = datasets.tested_data(made_by, folder)
-    more = shifted or copies or new or (before and ood)
-    strength = corruptions or ("none" if more else None)
-    copied = datasets.corrupted_copies(test, strength, copies, made_by)
-    learned = datasets.learned_from(folder)
-    shifts = datasets.shifts_of(test, copied, shifted, learned)
-    sets = datasets.unfamiliar(ood, test) or {}
-    ensemble = named_ensemble(run, model, test, extractor)
-    to_device(ensemble, device(datasets.place_of(further.device)))
-    detectors = ensemble.detectors if alone else None
-    of = {
-        **evaluations.digests(ensemble),
-        "classes": further.classes,
-        "metrics": [*functions],
-        "detectors": detectors is not None,
-        "precision": further.precision or RunFolder(folder).exam_precision(),
-        "rule": further.rule,
-    }
-    asked = evaluations.Examination(folder, ensemble, test, shifts, sets, of)
-    changed = asked.changes(before)
-    if before and not overwrite:
-        if new and changed - evaluations.CALIBRATED == {"metrics"}:
-            before = asked.with_metrics(before, new)
-            if changed == {"metrics"} and is_on(before, asked.about, asked.names):
-                if exchange.writer:
-                    write_document(file, EVALUATION_KIND, before)
-                    said = evaluations.values_in_words(before, new)
-                    terminal.print("\n".join([*said, f"written to {file}"]))
-                return
-            changed = asked.changes(before)
-        asked.check_free(before, changed)
-    if before and changed:
-        kept = changed <= evaluations.CALIBRATED
-        before = without_applied(before) if kept else None
-    if not trained:
-        ensemble.preparation = preparation_of(test)
+    asked = source.examination(
+        data,
+        shifted=shifted,
+        ood=ood,
+        corruptions=corruptions,
+        copies=copies,
+        metrics=functions,
+        overwrite=overwrite,
+        exchange=None if isinstance(exchange, LocalExchange) else exchange,
+        **further,
+    )
+    before, whole = asked.before
+    if not whole:
+        told = corruptions or (shifted and "none")
+        folders.say_of_shifts(asked.test, asked.shifts, told or None)
+        if not trained:
+            source.ensemble.preparation = preparation_of(asked.test)
+            if exchange.writer:
+                source.ensemble.save(folder, overwrite=overwrite)
+                if data is not None:
+                    Keeping(folder, Asked("evaluate", {"data": data})).keep()
+        found = asked.evaluate()
         if exchange.writer:
-            ensemble.save(folder, overwrite=overwrite)
-            if data is not None:
-                Keeping(folder, Asked("evaluate", {"data": data})).keep()
-    evaluation = asked.evaluated(functions, detectors, further, exchange)
+            if further["logits_in"] == "none":
+                (folder / GALLERY).unlink(missing_ok=True)
+            else:
+                unseen = before["ood"] if before else ()
+                kept = [name for name in unseen if name not in asked.names]
+                write_gallery(folder, asked.test, asked.sets, kept)
+            terminal.print("\n".join(_said(asked, found)))
+    elif exchange.writer and before is not None:
+        asked.write(before)  # with further metrics
+        terminal.print(printed_table(load_reports([folder]).groups[0].comparison))
+        scores = source.evaluations.items()
+        for name in functions:
+            values = [f"{of} {found[name]}" for of, found in scores if name in found]
+            terminal.print(f"{name}: {', '.join(values)}")
+        terminal.print("this was measured before: --overwrite measures it again")
     if exchange.writer:
-        for line in asked.keep(evaluation, before, changed, further.logits_in):
-            terminal.print(line)
         terminal.print(f"next: tepui report {folder} --open")
+
+
+def _said(asked: "Examination", found: "Evaluation") -> Iterator[str]:
+    """Yield an evaluation in words, and what stays beside it."""
+    from tepui.core.storage import read_document
+    from tepui.evaluation.adding import FITTED_ON_TEST, sets_in
+    from tepui.evaluation.examination import EVALUATION, EVALUATION_KIND
+    from tepui.report.applied import of_fitted_samples
+
+    file = asked.folder / EVALUATION
+    document = read_document(file, EVALUATION_KIND)
+    what = "classes" if found.task.name == "classification" else "outputs"
+    yield f"{found.classes} {what}, {asked.folder}: {found}"
+    if document.get("applied", {}).get(FITTED_ON_TEST):
+        yield of_fitted_samples("the ensemble")
+    known = asked.ensemble.preparation
+    if known is not None and known.units is not None:
+        (unit,) = known.units.std
+        yield f"numbers are standardized: 1 is {unit:.4g} of the table's own unit"
+    said = f"written to {file}"
+    if others := [name for name in sets_in(document) if name not in asked.names]:
+        said += f", beside {', '.join(others)} from before"
+        said += ", without what tepui calibrate changed" if asked.renews else ""
+    yield said

@@ -51,11 +51,9 @@ def export(
             default, in float16 0.02.
         overwrite: Replace an existing file.
     """
-    from tepui.cli.datasets import tested_part
-    from tepui.cli.folders import check_replaced, check_run
-    from tepui.cli.members import named_ensemble
+    from tepui.cli.folders import check_replaced
+    from tepui.cli.members import opened
     from tepui.core.checks import require
-    from tepui.ensembles.loading import preparation_in
     from tepui.export import export_ensemble
     from tepui.export.exporting import ENDINGS, format_by_ending
 
@@ -65,13 +63,10 @@ def export(
     ending = f"end in {ENDINGS[chosen]} with --to {chosen}"
     require(file.suffix.lower() not in others, "--out", ending, str(file))
     check_replaced(file, None, overwrite)
-    check_run(run)
-    known = preparation_in(run)
-    samples = tested_part(None if data is None else data.read(), run)
-    samples = samples if known is None else known.dataset(samples)
-    ensemble = named_ensemble([run], model, samples, extractor)
+    source = opened([run], model, extractor, lambda source: source.tested(data))
+    samples = source.tested(data)
     exported = export_ensemble(
-        ensemble,
+        source.ensemble,
         samples,
         file,
         to=chosen,
@@ -82,6 +77,7 @@ def export(
         overwrite=overwrite,
     )
     console().print(str(exported))
+    known = source.preparation
     if known is not None and known.units is not None:
         (mean,), (std,) = known.units.mean, known.units.std
         console().print(f"its numbers are standardized: times {std:g} plus {mean:g}")

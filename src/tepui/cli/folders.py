@@ -6,10 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any
+
+from torch.utils.data import Dataset
 
 from tepui.core.checks import nearest, require
 from tepui.core.free_folder import is_free
 from tepui.core.place import place_of_environment
+from tepui.data import Table
+from tepui.data.prepared_like import image_shape
+from tepui.data.shifts import Shifts
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
 from tepui.studies.verifying import UNSEALED, verify
@@ -57,6 +63,15 @@ def say(line: str, *, everywhere: bool = False) -> None:
     """Tell the user something; under torchrun one process does, unless all are to."""
     if everywhere or place_of_environment().rank == 0:
         sys.stderr.write(f"tepui: {line}\n")
+
+
+def say_of_shifts(test: Dataset[Any], shifts: Shifts, strength: str | None) -> None:
+    """Say what rows of tables hold that no training row has, and of no images."""
+    if strength is None and not shifts.copies and image_shape(test) is None:
+        say("no corrupted data, since inputs are not images")
+    for name, data in shifts.natural.items():
+        for words in data.gaps.words if isinstance(data, Table) else ():
+            say(f"--shifted {name}: {words}")
 
 
 def require_free(folder: Path, resume: bool, kept: str, heads: Path) -> None:

@@ -93,47 +93,6 @@ class OfCompare:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfEvaluate:
-    """Of ``tepui evaluate``.
-
-    Attributes:
-        classes: Of data with other classes, score only those the run holds, or all.
-        logits_in: How logits are stored: float32, float16 for half the space, or none.
-        rule: How members are combined.
-        batch_size: Samples that go through a member at once.
-        device: Where to compute; a GPU if there is one.
-        precision: What members compute in on a GPU; tf32 by default, or float32 if the
-            run was trained in it.
-        workers: Processes that load data not held in tensors.
-    """
-
-    classes: Literal["held", "all"] = "held"
-    logits_in: LogitType = "float32"
-    rule: Rule = "probability"
-    batch_size: int = 1024
-    device: str | None = None
-    precision: Precision | None = None
-    workers: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfCalibrate:
-    """Of ``tepui calibrate``.
-
-    Attributes:
-        rule: How members are combined; it is the one to predict with.
-        batch_size: Samples that go through a member at once.
-        device: Where to compute; a GPU if there is one.
-        workers: Processes that load data not held in tensors.
-    """
-
-    rule: Literal["probability", "logit"] = "probability"
-    batch_size: int = 256
-    device: str | None = None
-    workers: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
 class OfMeasure:
     """Of ``tepui measure``.
 
@@ -147,23 +106,54 @@ class OfMeasure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfPredict:
-    """Of ``tepui predict``.
+class OfEvaluate(OfMeasure):
+    """Of ``tepui evaluate``.
 
     Attributes:
-        rule: How members are combined.
+        classes: Of data with other classes, score only those the run holds, or all.
+        logits_in: How logits are stored: float32, float16 for half the space, or none.
         batch_size: Samples that go through a member at once.
-        shard_size: Samples per part.
-        device: Where to compute; a GPU if there is one.
         precision: What members compute in on a GPU; tf32 by default, or float32 if the
             run was trained in it.
         workers: Processes that load data not held in tensors.
     """
 
-    rule: Rule = "probability"
+    classes: Literal["held", "all"] = "held"
+    logits_in: LogitType = "float32"
+    batch_size: int = 1024
+    precision: Precision | None = None
+    workers: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfCalibrate(OfMeasure):
+    """Of ``tepui calibrate``.
+
+    Attributes:
+        rule: How members are combined; it is the one to predict with.
+        batch_size: Samples that go through a member at once.
+        workers: Processes that load data not held in tensors.
+    """
+
+    rule: Literal["probability", "logit"] = "probability"
+    batch_size: int = 256
+    workers: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfPredict(OfMeasure):
+    """Of ``tepui predict``.
+
+    Attributes:
+        batch_size: Samples that go through a member at once.
+        shard_size: Samples per part.
+        precision: What members compute in on a GPU; tf32 by default, or float32 if the
+            run was trained in it.
+        workers: Processes that load data not held in tensors.
+    """
+
     batch_size: int = 256
     shard_size: int = 8192
-    device: str | None = None
     precision: Precision | None = None
     workers: int = 0
 
@@ -223,12 +213,15 @@ def _default(declared: "Field[Any]") -> Any:
     return declared.default if made is MISSING else made()
 
 
-def described(owner: type) -> dict[str, str]:
-    """Return what the docstring of a class says of its attributes."""
+def described(owner: Any) -> dict[str, str]:
+    """Return what a class, or one it derives from, says of its attributes."""
     from docstring_parser import parse
 
-    said = parse((owner.__doc__ or "").replace("``", "")).params
-    return {each.arg_name: " ".join((each.description or "").split()) for each in said}
+    found: dict[str, str] = {}
+    for each in reversed(getattr(owner, "__mro__", [owner])):
+        said = parse((each.__doc__ or "").replace("``", "")).params
+        found |= {p.arg_name: " ".join((p.description or "").split()) for p in said}
+    return found
 
 
 def read_settings(command: str, words: Sequence[Text] | None) -> dict[str, Any]:

@@ -116,6 +116,8 @@ def _said(error: Exception, command: str) -> str | None:
     ours = type(error).__module__.startswith("tepui.")
     if not (ours or isinstance(error, ValueError | OSError | ImportError)):
         return None
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.strerror}: {error.filename}"
     argument, must, rest = said.partition(" must ")
     app = build()
     options = [] if command not in app else app[command].assemble_argument_collection()

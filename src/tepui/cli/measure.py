@@ -79,23 +79,23 @@ def measure(
         set: The rule or the device, such as device=cpu; tepui settings --of measure
             explains them.
     """
-    from tepui.cli import datasets
     from tepui.cli.asked import said_again
     from tepui.cli.folders import RUNS, folder_for
     from tepui.cli.further import OfMeasure, read_settings
-    from tepui.cli.members import check_places, is_saved, named_ensemble
+    from tepui.cli.members import is_saved, opened
     from tepui.core.free_folder import is_free
     from tepui.core.replacing import check_writable, write_bytes
     from tepui.core.storage import write_document
+    from tepui.data.sources import unfamiliar
     from tepui.evaluation.evaluate import evaluate
+    from tepui.evaluation.examination import EVALUATION
     from tepui.evaluation.measure import measure as measured
     from tepui.evaluation.stored_logits import read_logits
     from tepui.metrics import pairwise_disagreement
     from tepui.report.drawing import as_png
     from tepui.report.measurements import disagreement_of_pairs, sharpness_of_members
     from tepui.studies.stored_measures import FILE, KIND
-    from tepui.studies.trained import EVALUATION
-    from tepui.training.run_folder import RunFolder
+    from tepui.training.prepare import place_of
 
     further = OfMeasure(**read_settings("measure", set))
     require(("ood" in what) == bool(ood), "--ood", "go with --what ood", [*(ood or ())])
@@ -104,22 +104,18 @@ def measure(
     for name in functions:
         require(name not in ALWAYS, "--measures", "be none of tepui's", name)
     require(not functions or "sharpness" in what, "--what", "hold sharpness", what)
-    check_places(checkpoints)
-    run = checkpoints[0]
-    source = datasets.data_for(None if data is None else data.read(), run)
-    within = run if is_saved(checkpoints) else RUNS
+    run, trained = checkpoints[0], is_saved(checkpoints)
+    source = opened(checkpoints, model, extractor, lambda source: known)
+    within = run if trained else RUNS
     folder = folder_for("measure", out, resume=False, within=within)
     if not is_free(folder):
         raise FileExistsError(f"{folder} is not empty; choose another folder")
     check_writable(folder)
-    part = partial(datasets.run_part, source, run)
-    train = part(train=True) if "sharpness" in what else None
-    test = part(train=False) if {*what} - {"sharpness"} else None
+    sharp, others = "sharpness" in what, {*what} - {"sharpness"}
+    train = source.part(data, train=True) if sharp else None
+    test = source.part(data, train=False) if others else None
     known = train if test is None else test
-    ensemble = named_ensemble(checkpoints, model, known, extractor)
-    ensemble = ensemble.to(datasets.place_of(further.device))
-    if ensemble.preparation is not None and known is not None:
-        ensemble.preparation.check_table(known)
+    ensemble = source.ensemble.to(place_of(further.device))
     settings = {"data": type(known).__name__, "rule": further.rule, "seed": seed}
     document: dict[str, Any] = {"checkpoints": [*map(str, checkpoints)]}
     document["settings"] = settings
@@ -137,9 +133,9 @@ def measure(
         evaluation = evaluate(
             ensemble,
             test,
-            ood=datasets.unfamiliar(ood, test),
+            ood=unfamiliar(ood, test),
             rule=further.rule,
-            precision=RunFolder(run).exam_precision(),
+            precision=source.exam_precision,
             out=folder,
         )
         terminal.print(str(evaluation))
@@ -155,7 +151,7 @@ def measure(
     terminal.print(f"written to {folder}")
     then = "report" if (run / EVALUATION).exists() else "evaluate"
     again = said_again(data=data, model=model) if then == "evaluate" else ""
-    again += "" if is_saved(checkpoints) else ", with the same --model"
+    again += "" if trained else ", with the same --model"
     terminal.print(f"next: tepui {then} {' '.join(map(str, checkpoints))}{again}")
 
 

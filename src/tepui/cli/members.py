@@ -36,6 +36,7 @@ from tepui.ensembles.loading import RUN, check_ended, load, task_in
 from tepui.models import MLP, ConvNet, split_last_layers, without_classifier
 from tepui.models.split import Frozen, frozen
 from tepui.modules.running import forward
+from tepui.training import Run
 
 Factory = Callable[..., nn.Module]
 
@@ -180,30 +181,48 @@ def is_saved(places: Sequence[Path]) -> bool:
     return len(places) == 1 and any((places[0] / f).is_file() for f in (FILE, RUN))
 
 
-def check_places(places: Sequence[Path]) -> None:
-    """Raise unless a run that ended, or all folders or files of weights, are there."""
+def opened(
+    places: Sequence[Path],
+    models: Sequence[Text] | None,
+    extractor: Text | None,
+    data: Callable[[Run], Dataset[Any] | None],
+    out: Path | None = None,
+) -> Run:
+    """Return a run that ended, or one to be made of weights in another folder.
+
+    Args:
+        places: Its folder, or a file or folder of weights for each member.
+        models: The architecture of members, or one for each, which is fitted to data.
+        extractor: What made the extractor that members share.
+        data: Returns them, when members are asked for.
+        out: The folder of one that is made of weights.
+    """
     for place in places:
         check_run(place)
     if is_saved(places):
         check_ended(places[0])
+    run = Run(places[0] if is_saved(places) or out is None else out)
+    run.loading = lambda: members_of(places, models, extractor, lambda: data(run))
+    return run
 
 
-def named_ensemble(
+def members_of(
     places: Sequence[Path],
     models: Sequence[Text] | None,
-    data: Dataset[Any] | None,
-    extractor: Text | None = None,
+    extractor: Text | None,
+    data: Callable[[], Dataset[Any] | None],
 ) -> Ensemble:
-    """Load a saved ensemble, or make one of weights, a file or folder per member."""
-    check_places(places)
-    task = task_in(places[0]) if is_saved(places) else None
+    """Return a saved ensemble, or one of weights."""
+    saved = is_saved(places)
+    task = task_in(places[0]) if saved else None
+    seen = data() if models or extractor else None
     chosen = [text.read() for text in models or ()]
-    made = [one if data is None else fitted(one, data, task) for one in chosen]
+    made = [one if seen is None else fitted(one, seen, task) for one in chosen]
     factories = made[0] if len(made) == 1 else made or None
-    if is_saved(places):
+    if saved:
         front = None
-        if extractor is not None and data is not None:
-            front = front_named(extractor, data)
+        if extractor is not None and seen is not None:
+            front = front_named(extractor, seen)
         try:
             return load(places[0], factories, front)
         except ValueError as error:

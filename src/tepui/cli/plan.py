@@ -22,7 +22,7 @@ from tepui.studies.executors import Executor, Processes
 from tepui.studies.executors.processes import available_processors
 from tepui.studies.job import Advance, Job
 from tepui.studies.store import Store
-from tepui.training.time_left import in_words
+from tepui.training.progress import in_words
 
 COUNTS = ("ensembles", "trained", "member-epochs left")
 GPU_MEMORY = 2**32  # bytes for each worker; one was seen to use 3.2e9 at small size

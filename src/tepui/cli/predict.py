@@ -68,47 +68,40 @@ def predict(
     import shutil
     from functools import partial
 
-    import torch
-
     from tepui.cli import new_samples as samples_of
-    from tepui.cli.datasets import place_of
-    from tepui.cli.folders import check_replaced, check_run
-    from tepui.cli.members import named_ensemble
+    from tepui.cli.folders import check_replaced
+    from tepui.cli.members import opened
     from tepui.core.checks import require
     from tepui.core.counted import counted
     from tepui.data import ImageFiles
     from tepui.data.preparation import Preparation
-    from tepui.ensembles.loading import preparation_in
     from tepui.evaluation.prediction_file import check_format, write_predictions
     from tepui.evaluation.shards import KIND, BegunOtherwiseError, predict_shards
     from tepui.metrics.held_out_scores import check_level
-    from tepui.training.prepare import to_device
-    from tepui.training.run_folder import RunFolder
+    from tepui.training.prepare import place_of, to_device
 
     further = OfPredict(**read_settings("predict", set))
     rule = "be left out with --data"
     require(inputs is None or data is None, "inputs", rule, str(inputs))
     check_format(out)
     check_level(level)
-    check_run(run)
+    source = opened([run], model, extractor, lambda source: samples)
     check_replaced(out, KIND, overwrite)
     same = inputs is not None and out.resolve() == inputs.resolve()
     require(not same, "out", "be another file than the inputs", str(out))
     parts = out.with_name(f"{out.name}.parts")
     samples_of.check_ours(parts)
-    made_by = None if data is None else data.read()
-    samples, said = samples_of.new_samples(inputs, made_by, run)
-    ensemble = named_ensemble([run], model, samples, extractor)
-    to_device(ensemble, torch.device(place_of(further.device)))
+    samples, said = source.samples(inputs, data)
+    to_device(source.ensemble, place_of(further.device))
     predicting = partial(
         predict_shards,
-        ensemble,
+        source.ensemble,
         out=parts,
         shard_size=further.shard_size,
         rule=further.rule,
         batch_size=further.batch_size,
         workers=further.workers,
-        precision=further.precision or RunFolder(run).exam_precision(),
+        precision=further.precision or source.exam_precision,
         logits_in="float32" if probabilities else "none",
     )
     try:
@@ -119,7 +112,7 @@ def predict(
         shutil.rmtree(parts)
         found = samples_of.predict_readable(samples, parts, predicting)
     shards, samples, left_out = found
-    known = preparation_in(run) or Preparation()
+    known = source.preparation or Preparation()
     write_predictions(
         shards,
         out,
@@ -129,7 +122,7 @@ def predict(
         level=level,
         overwrite=True,
     )
-    said += samples_of.unfamiliar_rows(shards, level, run)
+    said += samples_of.unfamiliar_rows(shards, level, source)
     shutil.rmtree(parts)
     of = " for the test data of the run" if inputs is None and data is None else ""
     console().print(f"{counted(shards.samples, 'prediction')}{of} written to {out}")

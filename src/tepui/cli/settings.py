@@ -32,6 +32,9 @@ def settings(name: str | None = None, /, *, of: Command = "train") -> None:
     from tepui.core.names import PLACES, known
     from tepui.core.spec import written
 
+    if kinds := [kind for kind in PLACES if name in PLACES[kind]]:
+        console().print(arguments_table(known(kinds[0], str(name))))
+        return
     told = settings_of(of)
     chosen = told if name is None else {name: told[name]} if name in told else {}
     rows = [(each, written(s.default), s.about) for each, s in chosen.items()]
@@ -40,10 +43,8 @@ def settings(name: str | None = None, /, *, of: Command = "train") -> None:
     plural = {word: kind for kind in PLACES for word in (f"{kind}s", f"{kind}es", kind)}
     if kind := KINDS.get(name or "", plural.get(name or "")):
         classes = [known(kind, each) for each in PLACES.get(kind, ())]
-        forms = [(form_of(each), _first_line(each)) for each in classes]
+        forms = [(form_of(each), first_line(each)) for each in classes]
         shown += [table(f"what is a {kind}", ("written", "what"), forms)]
-    elif kinds := [kind for kind in PLACES if name in PLACES[kind]]:
-        shown.append(arguments_table(known(kinds[0], name or "")))
     if not shown:
         every = [*told, *plural, *(each for kind in PLACES for each in PLACES[kind])]
         rule = "be a setting, a class such as SAM, or a kind such as methods"
@@ -76,9 +77,7 @@ def arguments_table(item: Any) -> "Table":
     from tepui.cli.further import described
     from tepui.core.spec import ADDED, written
 
-    about: dict[str, str] = {}
-    for each in reversed(getattr(item, "__mro__", [item])):
-        about |= described(each)
+    about = described(item)
     rows = [
         (
             str(each).partition(":")[0] if each.default is each.empty else name,
@@ -88,9 +87,10 @@ def arguments_table(item: Any) -> "Table":
         for name, each in inspect.signature(item).parameters.items()
         if name not in ADDED
     ]
-    title = f"{form_of(item)}\n{_first_line(item)}"
+    title = f"{form_of(item)}\n{first_line(item)}"
     return table(title, ("argument", "default", "what"), rows)
 
 
-def _first_line(item: Any) -> str:
+def first_line(item: Any) -> str:
+    """Return what a class is, in its own words."""
     return str(item.__doc__).splitlines()[0].rstrip(".")

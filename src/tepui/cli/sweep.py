@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tepui.cli.console import console, table
-from tepui.cli.values import Data, Loss, Method, Model, Settings, Size, Whole, Words
+from tepui.cli.values import Learned, Loss, Method, Model, Settings, Size, Whole, Words
 from tepui.core.checks import require
 
 FILES = ("sweep.json", "table.md")
@@ -18,7 +18,7 @@ def sweep(
     *,
     grid: Words | None = None,
     size: Size | None = None,
-    data: Data | None = None,
+    data: Learned | None = None,
     model: Model | None = None,
     method: Method | None = None,
     members: Whole | None = None,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tepui.cli.values import (
     Augmentations,
-    Data,
     Extractor,
+    Learned,
     Loss,
     Method,
     Model,
@@ -20,7 +20,7 @@ from tepui.cli.values import (
 
 def train(
     *,
-    data: Data = Text("Digits", "data"),  # noqa: B008 - a frozen value
+    data: Learned = Text("Digits", "data"),  # noqa: B008 - a frozen value
     model: Model | None = None,
     method: Method = Text("DeepEnsemble", "method"),  # noqa: B008
     members: Whole | None = None,
@@ -73,7 +73,6 @@ def train(
     options = dict(locals())
     from torch.utils.data import Dataset
 
-    from tepui.cli import datasets
     from tepui.cli.asked import Asked, Keeping, said_again
     from tepui.cli.console import console
     from tepui.cli.folders import folder_for, require_free, resumable
@@ -87,17 +86,19 @@ def train(
     from tepui.ensembles.ensemble import Ensemble
     from tepui.studies.extracted import FeatureCache
     from tepui.training import exchange_here, fit
+    from tepui.training.prepare import place_of
     from tepui.training.progress import Style
+    from tepui.training.run import FEATURES, HEADS
 
     further = read_settings("train", set)
     branch_from, track = further.pop("branch_from", None), further.pop("track", None)
     beside, progress = further.pop("unlabeled", None), further.pop("progress", "auto")
     folder, exchange = folder_for("train", out, resume), exchange_here()
     check_writable(folder)
-    heads = Path() if extractor is None else Path(datasets.HEADS)  # where the run is
+    heads = Path() if extractor is None else Path(HEADS)  # where the run is
     if extractor is not None:
         require(not augment, "--augment", "be left out with --extractor", augment)
-        require_free(folder, resume, datasets.FEATURES, heads)
+        require_free(folder, resume, FEATURES, heads)
         exchange.wait()  # from now on the folder is ours
     several = len(seeds) if seeds and len(seeds) > 1 else 3
     count = several if members is None else members
@@ -106,10 +107,10 @@ def train(
     if given.extractor is None:
         ensemble = Ensemble.build(given.factory, count, given.seed)
     else:
-        front = given.extractor.to(datasets.place_of(further.get("device")))
+        front = given.extractor.to(place_of(further.get("device")))
         ensemble = Ensemble.on_features(front, given.factory, count, given.seed)
         shown: Style = progress if exchange.writer else "none"
-        cache = FeatureCache(front, folder / datasets.FEATURES, shown)
+        cache = FeatureCache(front, folder / FEATURES, shown)
         ensemble.preparation = preparation_of(learned)
         with exchange.writer_first():
             learned = cache.read(learned)

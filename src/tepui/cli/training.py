@@ -5,13 +5,13 @@ from typing import Any, NamedTuple
 
 from torch.utils.data import Dataset
 
-from tepui.cli.datasets import part, validation_data
 from tepui.cli.members import Factory, extractor_and_head, fitted
 from tepui.cli.values import Text
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import SEED
 from tepui.core.task import Task
 from tepui.data.loading import targets_of
+from tepui.data.sources import part, validation_data
 from tepui.losses import CrossEntropy, Loss, task_of
 from tepui.models.split import Frozen
 from tepui.training import Callback

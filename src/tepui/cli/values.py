@@ -20,6 +20,12 @@ FORMS = {
     ".csv": "Table(path={0}, target=COLUMN)",
     ".npz": "ArrayFile(path={0})",
 }
+Names = tuple[str, ...]
+# Data sets without a training part.
+UNTRAINED = (
+    *("GaussianNoise", "UniformNoise", "UnlabeledFolder"),
+    *("CIFAR10C", "CIFAR100C", "ImageNetC", "TinyImageNetC"),
+)
 TYPED = "cli"  # the source of what a person types, as cyclopts calls it
 
 
@@ -55,7 +61,10 @@ class Text(str):
         try:
             return spec.read(self, self.kind, own=self.typed)
         except ValueError as error:
-            raise ValueError(renamed(error, self.kind, self.option)) from error
+            said = renamed(error, self.kind, self.option)
+            if said == str(error):
+                raise
+            raise ValueError(said) from error
 
     def is_known(self) -> bool:
         """Return whether it is a class of tepui's."""
@@ -78,7 +87,9 @@ def renamed(error: BaseException, argument: str, option: str) -> str:
     return f"{option if named == argument else named}{must}{rest}"
 
 
-def checked(written: str, kind: str, *, typed: bool = True, option: str = "") -> Text:
+def checked(
+    said: str, kind: str, *, typed: bool = True, option: str = "", without: Names = ()
+) -> Text:
     """Return a text whose grammar is right, and whose name is known or a path.
 
     Example:
@@ -89,7 +100,7 @@ def checked(written: str, kind: str, *, typed: bool = True, option: str = "") ->
         ValueError: method must be one of A2D, DeepEnsemble, DivDis, GSAM, SAM, SED, \
 SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
     """
-    text = Text(written, kind, typed, option)
+    text = Text(said, kind, typed, option)
     tree = parsed(text, kind, own=typed)
     if isinstance(tree, Word | Call):
         name = text.name()
@@ -100,23 +111,23 @@ SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
         if not PATH.fullmatch(name):
             rule = f"be a path, such as {EXAMPLES.get(kind)}"
             require(kind in PLACES, kind, rule, name)
-            one_of(kind, name, PLACES[kind])
+            one_of(kind, name, [each for each in PLACES[kind] if each not in without])
         rule = "be typed on the command line, since it is code of your own"
         require(typed or name in PLACES.get(kind, ()), kind, rule, name)
     return text
 
 
-def _one(kind: str) -> Parameter:
+def _one(kind: str, without: Names = ()) -> Parameter:
     def convert(_: Any, tokens: Sequence[Token]) -> Any:
         (token,) = tokens
-        return _of_option(token, kind)
+        return _of_option(token, kind, without)
 
     return Parameter(converter=convert, n_tokens=1)
 
 
-def _of_option(token: Token, kind: str) -> Text:
-    typed, option = token.source == TYPED, token.keyword or ""
-    return checked(token.value, kind, typed=typed, option=option)
+def _of_option(token: Token, kind: str, without: Names = ()) -> Text:
+    how: Any = {"option": token.keyword or "", "without": without}
+    return checked(token.value, kind, typed=token.source == TYPED, **how)
 
 
 def _several(convert_one: Callable[[Token], Any]) -> Parameter:
@@ -172,6 +183,7 @@ def _whole(_: Any, tokens: Sequence[Token]) -> Any:
 
 
 Data = Annotated[Text, _one("data")]
+Learned = Annotated[Text, _one("data", UNTRAINED)]
 Model = Annotated[Text, _one("model")]
 Models = Annotated[list[Text], _list("model")]
 Method = Annotated[Text, _one("method")]

@@ -20,7 +20,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from tepui.core.checks import one_of, require
 from tepui.core.grammar import PLAIN, Call, Word, parsed
@@ -387,15 +387,21 @@ def _inside(hint: Any) -> Iterator[Any]:
 
 
 def _suited(value: Any, hint: Any) -> Any:
-    """Return a list as the tuple, or a text as the path, that an annotation asks for.
+    """Return a value as the tuple, list of one, or path that an annotation asks for.
 
     Example:
         >>> _suited([1, 2], tuple[int, ...] | None), _suited([1], list[int])
         ((1, 2), [1])
+        >>> _suited("a", Sequence[str]), _suited("a", str | Sequence[str])
+        (('a',), 'a')
     """
     shown = str(hint)
+    parts = get_args(hint | None)  # of a union, or itself
+    if isinstance(value, str) and str not in parts:
+        lists = (part for part in parts if get_origin(part) in (tuple, list, Sequence))
+        value = (value,) if any(str in get_args(part) for part in lists) else value
     if isinstance(value, list) and "tuple[" in shown and "list[" not in shown:
-        return tuple(_suited(item, hint) for item in value)
+        return tuple(_suited(x, hint) if isinstance(x, list) else x for x in value)
     if isinstance(value, str) and Path in (inside := [*_inside(hint)]):
         return value if str in inside else Path(value)
     return value

@@ -309,6 +309,17 @@ def decode_all(
     return images
 
 
+def files_at(place: Path) -> list[Path]:
+    """Return an image, or the images in a folder."""
+    if place.is_dir():
+        files = images_in(place)
+        require(len(files) > 0, str(place), "hold images", "none")
+        return files
+    if not place.is_file():
+        raise FileNotFoundError(f"no image or folder of images {place}")
+    return [place]
+
+
 def images_in(folder: Path) -> list[Path]:
     """Return the images in a folder and all below it, in the order of their names.
 

@@ -22,18 +22,21 @@ from tepui.data.arrays import (
 )
 from tepui.data.class_names import class_names
 from tepui.data.columns import TRAIN_TO_FILL, Columns
-from tepui.data.files.table import Table
+from tepui.data.files.array_file import ArrayFile
+from tepui.data.files.numpy_files import rows_in
+from tepui.data.files.origins import require_file
+from tepui.data.files.table import Table, rows_as
 from tepui.data.files.table_faults import refuse
 from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import TableRows, read_table
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
-from tepui.data.image_files import Frame, ImageFiles
+from tepui.data.image_files import Frame, ImageFiles, files_at
 from tepui.data.loading import as_arrays
+from tepui.data.numbered_as import numbered_as
 from tepui.data.prepared_like import image_shape, images_in_form, in_form
 from tepui.data.stored import StoredData, whole
 from tepui.data.tokenizer import Tokenizer
-
-NO_LABEL = -1
+from tepui.data.unlabeled import NO_LABEL
 
 
 @final
@@ -57,6 +60,7 @@ class Preparation:
         of_bytes: Whether inputs are images of bytes. Whole numbers of another type are
             then read as such.
         seen: Types of corruption among the operations that augmented the training data.
+        target: The column of a table that was learned.
     """
 
     normalize: Normalize | None = None
@@ -69,6 +73,7 @@ class Preparation:
     units: Normalize | None = None
     of_bytes: bool = False
     seen: tuple[str, ...] = ()
+    target: str = ""
 
     def reads_as_bytes(self, inputs: Tensor) -> bool:
         """Return whether inputs are images of bytes, whatever their type.
@@ -164,23 +169,60 @@ class Preparation:
             classes=self.classes,
         ).in_batches()
 
-    def dataset(self, dataset: Dataset[Any]) -> Dataset[Any]:
-        """Return a data set of images in the form of the training images.
+    def apply(
+        self, source: Dataset[Any] | str | Path | TableRows, *, targets: bool = True
+    ) -> Dataset[Any]:
+        """Return new samples as the training data were read.
 
         Args:
-            dataset: Any data set; only images in ``Arrays``, ``ImageFiles`` or a subset
-                of either change.
+            source: A data set, of which images in ``Arrays``, ``ImageFiles`` or a
+                subset of either come in the form of the training images, arrays of a
+                file that names no normalization with that of the training data, and
+                some of the named classes by their numbers there; any other stays as it
+                is. Or a place: of a table with the column that was learned, all rows
+                with their targets; of arrays (``.npy``), images or a folder of images,
+                samples without labels (-1).
+            targets: Whether to read the targets of a table in a file.
 
         Returns:
-            The same samples, in their order.
+            The samples, in their order.
 
         Raises:
-            ValueError: If it is a table that was standardized in another way.
+            FileNotFoundError: If there is no such file or folder.
+            ValueError: If it is a table that was standardized in another way, or holds
+                samples of another kind than the training data.
+
+        Example:
+            >>> from tepui.data import Arrays
+            >>> digits = Arrays(torch.ones(2, 3), torch.arange(2), None, ("3", "7"))
+            >>> Preparation(classes=("1", "3", "7")).apply(digits).targets
+            tensor([1, 2])
         """
-        self.check_table(dataset)
+        if isinstance(source, str | Path | TableRows):
+            return self._at(source, targets)
+        scaled = self.normalize is not None and self.columns is None
+        if scaled and isinstance(source, ArrayFile) and source.normalize is None:
+            source = Arrays(source.inputs, source.targets, self.normalize)
+        source = numbered_as(source, self.classes)
+        self.check_table(source)
         if self.shape is None:
-            return dataset
-        return in_form(dataset, self.shape, self.normalize)
+            return source
+        return in_form(source, self.shape, self.normalize)
+
+    def _at(self, place: str | Path | TableRows, targets: bool) -> Dataset[Any]:
+        """Return the samples that lie in a place."""
+        if self.columns is not None or isinstance(place, TableRows):
+            rows = _read(place)
+            known = targets and self.target in rows.cells
+            if known and self.columns is not None and self.normalize is not None:
+                learned = self.columns, self.normalize, self.units
+                return rows_as(rows, self.target, self.classes, *learned)
+            return _unlabeled(self.table(rows))
+        place = Path(place)
+        if place.suffix == ".npy":
+            require_file(place)
+            return _unlabeled(self.tensors(rows_in(place)))
+        return self.images(files_at(place))
 
     def check_table(self, dataset: Dataset[Any], argument: str = "dataset") -> None:
         """Check that a table's numbers mean what those of the training rows meant.
@@ -278,7 +320,7 @@ class Preparation:
         """
         words = None if self.tokenizer is None else self.tokenizer.document()
         document = asdict(replace(self, tokenizer=None)) | {"tokenizer": words}
-        of_some = ("columns", "units", "seen")
+        of_some = ("columns", "units", "seen", "target")
         return {k: v for k, v in document.items() if v or k not in of_some}
 
     @classmethod
@@ -335,7 +377,14 @@ def preparation_of(dataset: Dataset[Any]) -> Preparation | None:
         columns=source.columns if isinstance(source, Table) else None,
         units=source.units if isinstance(source, Table) else None,
         of_bytes=_are_bytes(data),
+        target=source.target if isinstance(source, Table) else "",
     )
+
+
+def _unlabeled(inputs: Inputs) -> Arrays:
+    """Return inputs of one tensor as samples without labels (-1)."""
+    assert isinstance(inputs, Tensor), "arrays and tables are one tensor"
+    return Arrays(inputs, torch.full((len(inputs),), NO_LABEL))
 
 
 def _are_bytes(data: Arrays | StoredData) -> bool:

@@ -19,7 +19,7 @@ from tepui.ensembles.uncertainty import (
     score_of,
 )
 from tepui.metrics import ConformalSets, Rule, Score
-from tepui.metrics.aggregate import ensemble_top
+from tepui.metrics.chunks import ensemble_top
 
 
 @final

@@ -28,7 +28,7 @@ from tepui.metrics import (
     fit_calibration,
     pixels,
 )
-from tepui.metrics.label_scaling import fit_label_calibration
+from tepui.metrics.calibrators import fit_label_calibration
 from tepui.metrics.multilabel import label_rows
 from tepui.modules.running import device_of, evaluating, refusal_named
 

@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 from tepui.core.checks import require
 from tepui.data.arrays import Inputs, are_images_of_bytes, prepared
 from tepui.data.files.unlabeled_folder import UnlabeledFolder
-from tepui.data.image_files import images_in, naming_all
+from tepui.data.image_files import files_at, naming_all
 from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
 from tepui.data.preparation import Preparation
 from tepui.modules.running import chunks
@@ -78,14 +78,7 @@ def input_batches(
 def files_of(inputs: Any) -> list[Path] | None:
     """Return the image files that a path or several stand for; None for others."""
     if isinstance(inputs, str | Path):
-        path = Path(inputs)
-        if path.is_dir():
-            files = images_in(path)
-            require(len(files) > 0, str(path), "hold images", "none")
-            return files
-        if not path.is_file():
-            raise FileNotFoundError(f"no image or folder of images {path}")
-        return [path]
+        return files_at(Path(inputs))
     several = isinstance(inputs, Sequence) and len(inputs) > 0
     if several and all(isinstance(item, str | Path) for item in inputs):
         return [file for item in inputs for file in files_of(item) or ()]

@@ -24,7 +24,7 @@ from tepui.ensembles.uncertainty import (
     score_of,
 )
 from tepui.metrics import Rule, Score
-from tepui.metrics.aggregate import ensemble_top
+from tepui.metrics.chunks import ensemble_top
 from tepui.metrics.multilabel import two_classes
 
 

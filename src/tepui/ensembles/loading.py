@@ -20,7 +20,7 @@ from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.stored_detectors import DETECTORS, read_detectors
 from tepui.metrics import HeldOutScores
 from tepui.metrics.calibrators import stored_calibration
-from tepui.metrics.conformal.stored import stored_conformity
+from tepui.metrics.conformal import stored_conformity
 from tepui.models.split import frozen
 from tepui.modules.state import (
     load_tensor_state,
@@ -49,7 +49,7 @@ def load(
     too, so that ``predict`` says what ``tepui predict`` does.
 
     Args:
-        path: The folder.
+        path: The folder of a run or of a saved ensemble, or the file of one.
         factory: Returns an untrained member, or head where members share an extractor;
             needed only for models tepui does not know. One, or one per member.
         extractor: Returns the extractor that members share, with any weights; needed
@@ -113,28 +113,30 @@ def load_into(ensemble: Ensemble, path: str | Path) -> None:
 
 def _read(path: str | Path) -> tuple[States, dict[str, Any], Path]:
     """Return the state of every part, the document and the file."""
-    folder = Path(path)
-    if folder.is_file():
+    file = Path(path)
+    if file.is_file() and file.suffix != ".safetensors":
         hint = "tepui.ensembles.ensemble_of takes files of weights"
-        raise FileNotFoundError(f"no folder {folder}, which is a file; {hint}")
-    if not folder.is_dir():
-        raise FileNotFoundError(f"no folder {folder}")
-    check_ended(folder)
-    file = folder / FILE
+        raise FileNotFoundError(f"no ensemble in {file}, which is a file; {hint}")
+    if not file.is_file():
+        check_ended(file)
+        file = file / FILE
     tensors, document = read_tensors(file, KIND)
     with reading(file, "an ensemble"):
         return _parted(tensors, document, file), document, file
 
 
 def check_ended(folder: Path) -> None:
-    """Raise if a folder is that of a run that has no ensemble, and say why."""
+    """Raise if a folder has no ensemble, and say why."""
     if (folder / FILE).exists():
         return
+    if not folder.is_dir():
+        raise FileNotFoundError(f"no folder {folder}")
     if diverged := divergence_in(folder):
         raise FileNotFoundError(diverged)
     if (folder / RUN).exists():
         rule = "finish it with resume=True (--resume), under the settings it began with"
         raise FileNotFoundError(f"the run in {folder} has not ended; {rule}")
+    raise FileNotFoundError(f"{folder} holds no run and no ensemble ({RUN}, {FILE})")
 
 
 def divergence_in(folder: Path) -> str:

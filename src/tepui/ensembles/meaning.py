@@ -31,7 +31,7 @@ from tepui.metrics import (
     Rule,
     SetScore,
 )
-from tepui.metrics.conformal.quantile import check_coverage
+from tepui.metrics.conformal import check_coverage
 from tepui.modules.running import device_of
 
 

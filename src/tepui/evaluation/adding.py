@@ -51,6 +51,29 @@ def is_on(
     return same and {*asked} <= {*sets_in(document)}
 
 
+def others_of_a_name(
+    document: Mapping[str, Any], about: Mapping[str, Any], asked: Sequence[str]
+) -> list[str]:
+    """Return the names of data sets that an evaluation has of other data.
+
+    Example:
+        >>> known = {"cells": [], "ood": {"far": {}}, "about": {"ood": {"far": "1"}}}
+        >>> others_of_a_name(known, {"ood": {"far": "2"}}, ["far"])
+        ['far']
+    """
+    known = document.get("about", {})
+
+    def of(about: Mapping[str, Any], name: str) -> list[Any]:
+        if name == COPIES:
+            return [about.get(part) for part in _ABOUT_COPIES]
+        return [about.get(kind, {}).get(name) for kind in ("natural", "ood")]
+
+    there = {*sets_in(document)} & {*asked}
+    return [
+        name for name in asked if name in there and of(known, name) != of(about, name)
+    ]
+
+
 def calibrated_since(document: Mapping[str, Any], changed: bool) -> dict[str, Any]:
     """Return an evaluation that says whether its ensemble was calibrated after it.
 

@@ -104,7 +104,7 @@ def aggregations(
         statistics: Training data for BatchNorm's statistics, where a soup needs them.
         mask: Which of the classes the data hold. Logits are then restricted to these,
             which is the usual protocol, and the released :func:`subset_vote
-            <tepui.metrics.subset.subset_vote>` gets a row of its own.
+            <tepui.metrics.subset_vote>` gets a row of its own.
         batch_size: Samples that go through a member at once.
 
     Returns:

@@ -18,8 +18,8 @@ from tepui.evaluation.dead_members import Losses
 from tepui.evaluation.task_scores import LabelScores, PixelScores
 from tepui.losses.base import like_outputs
 from tepui.metrics import ClassRates, Reliability, Rule
+from tepui.metrics.accuracy import rates_of
 from tepui.metrics.chunks import chunks_of
-from tepui.metrics.class_scores import rates_of
 from tepui.metrics.multilabel import label_rows, two_classes
 
 

@@ -24,7 +24,7 @@ from tepui.core.storage import write_tensors
 from tepui.core.tensor_format import read_header, read_region
 from tepui.data.arrays import Normalize
 from tepui.data.class_names import answers_of
-from tepui.data.preparation import NO_LABEL
+from tepui.data.unlabeled import NO_LABEL
 from tepui.evaluation.sample_statistics import COVERAGE
 from tepui.evaluation.shards import KIND, ShardedPredictions
 from tepui.metrics import Rule, ensemble_probs

@@ -24,16 +24,22 @@ samples that come in chunks, with the function's options; see
 
 from tepui.metrics.accuracy import (
     Accuracy,
+    BalancedAccuracy,
+    ClassRates,
+    ClassScores,
     IndividualAccuracy,
+    MeanIoU,
+    Protocol,
     accuracy,
+    balanced_accuracy,
+    class_scores,
     corruption_accuracy,
     individual_accuracy,
-)
-from tepui.metrics.aggregate import (
-    ensemble_log_probs,
-    ensemble_predictions,
-    ensemble_probs,
-    predictions,
+    mean_iou,
+    pixels,
+    restrict_classes,
+    subset_accuracy,
+    subset_vote,
 )
 from tepui.metrics.calibration import (
     ECE,
@@ -56,25 +62,21 @@ from tepui.metrics.calibrators import (
     VectorScaling,
     fit_calibration,
 )
-from tepui.metrics.chunks import Chunk, Rule
-from tepui.metrics.class_scores import (
-    BalancedAccuracy,
-    ClassRates,
-    ClassScores,
-    balanced_accuracy,
-    class_scores,
+from tepui.metrics.chunks import (
+    Chunk,
+    Rule,
+    ensemble_log_probs,
+    ensemble_predictions,
+    ensemble_probs,
+    predictions,
 )
-from tepui.metrics.conformal.intervals import ConformalIntervals, IntervalScoreName
-from tepui.metrics.conformal.quantile import conformal_quantile
-from tepui.metrics.conformal.sets import ConformalSets, SetScore
-from tepui.metrics.conformal.stored import Conformity
-from tepui.metrics.crps import (
-    GaussianCRPS,
-    QuantileCRPS,
-    SampleCRPS,
-    gaussian_crps,
-    quantile_crps,
-    sample_crps,
+from tepui.metrics.conformal import (
+    ConformalIntervals,
+    ConformalSets,
+    Conformity,
+    IntervalScoreName,
+    SetScore,
+    conformal_quantile,
 )
 from tepui.metrics.diversity import (
     DER,
@@ -102,18 +104,7 @@ from tepui.metrics.feature_detectors import (
     NearestNeighbor,
     ViM,
 )
-from tepui.metrics.gaussian_mixture import gaussian_quantiles
 from tepui.metrics.held_out_scores import HeldOutScores
-from tepui.metrics.intervals import (
-    IntervalCoverage,
-    IntervalScore,
-    IntervalWidth,
-    QuantileCalibration,
-    interval_coverage,
-    interval_score,
-    interval_width,
-    quantile_calibration,
-)
 from tepui.metrics.multilabel import (
     LabelAUROC,
     LabelECE,
@@ -122,9 +113,39 @@ from tepui.metrics.multilabel import (
     label_ece,
     mean_average_precision,
 )
-from tepui.metrics.ood import AUPR, AUROC, FPR95, Positive, aupr, auroc, fpr95
-from tepui.metrics.ranks import rank_correlation, ranks
-from tepui.metrics.regression import RMSE, GaussianNLL, gaussian_nll, rmse
+from tepui.metrics.numbers import (
+    RMSE,
+    GaussianCRPS,
+    GaussianNLL,
+    IntervalCoverage,
+    IntervalScore,
+    IntervalWidth,
+    QuantileCalibration,
+    QuantileCRPS,
+    SampleCRPS,
+    gaussian_crps,
+    gaussian_nll,
+    gaussian_quantiles,
+    interval_coverage,
+    interval_score,
+    interval_width,
+    quantile_calibration,
+    quantile_crps,
+    rmse,
+    sample_crps,
+)
+from tepui.metrics.ood import (
+    AUPR,
+    AUROC,
+    FPR95,
+    Positive,
+    aupr,
+    auroc,
+    fpr95,
+    rank_correlation,
+    ranks,
+)
+from tepui.metrics.scaling import temperature
 from tepui.metrics.scoring import (
     NLL,
     Brier,
@@ -136,7 +157,6 @@ from tepui.metrics.scoring import (
     individual_nll,
     nll,
 )
-from tepui.metrics.segmentation import MeanIoU, mean_iou, pixels
 from tepui.metrics.selective import (
     AUGRC,
     AURC,
@@ -154,13 +174,6 @@ from tepui.metrics.streaming import (
     State,
     Streaming,
 )
-from tepui.metrics.subset import (
-    Protocol,
-    restrict_classes,
-    subset_accuracy,
-    subset_vote,
-)
-from tepui.metrics.temperature import temperature
 from tepui.metrics.uncertainty import (
     Score,
     energy,
@@ -173,142 +186,41 @@ from tepui.metrics.uncertainty import (
     predictive_variance,
 )
 
-__all__ = [
-    "AUGRC",
-    "AUPR",
-    "AURC",
-    "AUROC",
-    "DER",
-    "ECE",
-    "EIR",
-    "FPR95",
-    "MCE",
-    "NLL",
-    "RMSE",
-    "Accuracy",
-    "AdaptiveECE",
-    "BalancedAccuracy",
-    "Binning",
-    "Brier",
-    "BrierDecomposition",
-    "BrierParts",
-    "Calibration",
-    "CalibrationMethod",
-    "CalibrationScope",
-    "Chunk",
-    "ClassRates",
-    "ClassScores",
-    "Collection",
-    "ConformalIntervals",
-    "ConformalSets",
-    "Conformity",
-    "Disagreement",
-    "FeatureScore",
-    "GaussianCRPS",
-    "GaussianNLL",
-    "HeldOutScores",
-    "IndividualAccuracy",
-    "IndividualNLL",
-    "IntervalCoverage",
-    "IntervalScore",
-    "IntervalScoreName",
-    "IntervalWidth",
-    "Isotonic",
-    "LabelAUROC",
-    "LabelECE",
-    "LogitVariance",
-    "LogitsStreaming",
-    "Mahalanobis",
-    "MeanAveragePrecision",
-    "MeanIoU",
-    "MeanKL",
-    "NearestNeighbor",
-    "PairwiseDisagreement",
-    "PairwiseKL",
-    "Positive",
-    "ProbabilityVariance",
-    "Protocol",
-    "QuantileCRPS",
-    "QuantileCalibration",
-    "Reliability",
-    "ReliabilityDiagram",
-    "RiskCoverage",
-    "Rule",
-    "SampleCRPS",
-    "SampleMean",
-    "Score",
-    "SelectiveCurve",
-    "SetScore",
-    "SizeCurve",
-    "State",
-    "Streaming",
-    "TemperatureScaling",
-    "UniquePredictions",
-    "VectorScaling",
-    "ViM",
-    "accuracy",
-    "adaptive_ece",
-    "augrc",
-    "aupr",
-    "aurc",
-    "auroc",
-    "balanced_accuracy",
-    "brier",
-    "brier_decomposition",
-    "class_scores",
-    "conformal_quantile",
-    "corruption_accuracy",
-    "der",
-    "disagreement",
-    "ece",
-    "eir",
-    "energy",
-    "ensemble_log_probs",
-    "ensemble_predictions",
-    "ensemble_probs",
-    "entropy",
-    "fit_calibration",
-    "fpr95",
-    "gaussian_crps",
-    "gaussian_nll",
-    "gaussian_quantiles",
-    "individual_accuracy",
-    "individual_nll",
-    "interval_coverage",
-    "interval_score",
-    "interval_width",
-    "label_auroc",
-    "label_ece",
-    "logit_variance",
-    "max_logit",
-    "max_mean_probability",
-    "mce",
-    "mean_average_precision",
-    "mean_iou",
-    "mean_kl",
-    "mutual_information",
-    "nll",
-    "ood_scores",
-    "pairwise_disagreement",
-    "pairwise_kl",
-    "pds",
-    "pixels",
-    "predictions",
-    "predictive_variance",
-    "probability_variance",
-    "quantile_calibration",
-    "quantile_crps",
-    "rank_correlation",
-    "ranks",
-    "reliability",
-    "restrict_classes",
-    "rmse",
-    "sample_crps",
-    "selective_curve",
-    "size_curve",
-    "sub_ensembles",
-    "subset_accuracy",
-    "subset_vote",
-    "temperature",
-    "unique_predictions",
-]
+__all__ = ["Accuracy", "BalancedAccuracy", "ClassRates", "ClassScores"]
+__all__ += ["IndividualAccuracy", "MeanIoU", "Protocol", "accuracy"]
+__all__ += ["balanced_accuracy", "class_scores", "corruption_accuracy"]
+__all__ += ["individual_accuracy", "mean_iou", "pixels", "restrict_classes"]
+__all__ += ["subset_accuracy", "subset_vote"]
+__all__ += ["ECE", "MCE", "AdaptiveECE", "Binning", "CalibrationScope", "Reliability"]
+__all__ += ["ReliabilityDiagram", "adaptive_ece", "ece", "mce", "reliability"]
+__all__ += ["Calibration", "CalibrationMethod", "Isotonic", "TemperatureScaling"]
+__all__ += ["VectorScaling", "fit_calibration"]
+__all__ += ["Chunk", "Rule", "ensemble_log_probs", "ensemble_predictions"]
+__all__ += ["ensemble_probs", "predictions"]
+__all__ += ["ConformalIntervals", "ConformalSets", "Conformity", "IntervalScoreName"]
+__all__ += ["SetScore", "conformal_quantile"]
+__all__ += ["DER", "EIR", "Disagreement", "LogitVariance", "MeanKL"]
+__all__ += ["PairwiseDisagreement", "PairwiseKL", "ProbabilityVariance"]
+__all__ += ["UniquePredictions", "der", "disagreement", "eir", "logit_variance"]
+__all__ += ["mean_kl", "pairwise_disagreement", "pairwise_kl", "probability_variance"]
+__all__ += ["unique_predictions"]
+__all__ += ["FeatureScore", "Mahalanobis", "NearestNeighbor", "ViM"]
+__all__ += ["HeldOutScores"]
+__all__ += ["LabelAUROC", "LabelECE", "MeanAveragePrecision", "label_auroc"]
+__all__ += ["label_ece", "mean_average_precision"]
+__all__ += ["RMSE", "GaussianCRPS", "GaussianNLL", "IntervalCoverage", "IntervalScore"]
+__all__ += ["IntervalWidth", "QuantileCRPS", "QuantileCalibration", "SampleCRPS"]
+__all__ += ["gaussian_crps", "gaussian_nll", "gaussian_quantiles", "interval_coverage"]
+__all__ += ["interval_score", "interval_width", "quantile_calibration", "quantile_crps"]
+__all__ += ["rmse", "sample_crps"]
+__all__ += ["AUPR", "AUROC", "FPR95", "Positive", "aupr", "auroc", "fpr95"]
+__all__ += ["rank_correlation", "ranks"]
+__all__ += ["temperature"]
+__all__ += ["NLL", "Brier", "BrierDecomposition", "BrierParts", "IndividualNLL"]
+__all__ += ["brier", "brier_decomposition", "individual_nll", "nll"]
+__all__ += ["AUGRC", "AURC", "RiskCoverage", "SelectiveCurve", "augrc", "aurc"]
+__all__ += ["selective_curve"]
+__all__ += ["SizeCurve", "size_curve", "sub_ensembles"]
+__all__ += ["Collection", "LogitsStreaming", "SampleMean", "State", "Streaming"]
+__all__ += ["Score", "energy", "entropy", "max_logit", "max_mean_probability"]
+__all__ += ["mutual_information", "ood_scores", "pds", "predictive_variance"]

@@ -80,6 +80,13 @@ class _Binned(WithRule, LogitsStreaming[Value]):
         return count, sums, hits
 
 
+class _MeanGap(_Binned[Tensor]):
+    def value(self, *state: Tensor) -> Tensor:
+        """Return the mean gap between confidence and accuracy."""
+        count, sums, hits = self._bins(state)
+        return ((hits - sums).abs().sum(-1) / count.sum(-1)).mean()
+
+
 def ece(
     logits: Tensor,
     labels: Tensor,
@@ -127,7 +134,7 @@ def ece(
 
 
 @final
-class ECE(_Binned[Tensor]):
+class ECE(_MeanGap):
     """Streaming :func:`ece`.
 
     Equal mass keeps two numbers per sample, with ``classwise`` all probabilities of the
@@ -157,10 +164,6 @@ class ECE(_Binned[Tensor]):
         require(fits, "torchmetrics_bins", rule_of_bins, (binning, scope))
         super().__init__(num_bins=num_bins, rule=rule, binning=binning)
         self.scope, self.torchmetrics_bins = scope, torchmetrics_bins
-
-    def value(self, *state: Tensor) -> Tensor:
-        """Return the mean gap between confidence and accuracy."""
-        return _mean_gap(self._bins(state))
 
 
 def adaptive_ece(
@@ -192,7 +195,7 @@ def adaptive_ece(
 
 
 @final
-class AdaptiveECE(_Binned[Tensor]):
+class AdaptiveECE(_MeanGap):
     """Streaming :func:`adaptive_ece`; keeps two numbers per sample.
 
     Args:
@@ -202,10 +205,6 @@ class AdaptiveECE(_Binned[Tensor]):
 
     def __init__(self, *, num_bins: int = 15, rule: Rule = "probability") -> None:
         super().__init__(num_bins=num_bins, rule=rule, binning="equal_mass")
-
-    def value(self, *state: Tensor) -> Tensor:
-        """Return the mean gap between confidence and accuracy."""
-        return _mean_gap(self._bins(state))
 
 
 def mce(
@@ -307,8 +306,3 @@ class ReliabilityDiagram(_Binned[Reliability]):
         """Return the bins."""
         count, sums, hits = self._bins(state)
         return Reliability(count, sums / count, hits.to(sums.dtype) / count)
-
-
-def _mean_gap(bins: Bins) -> Tensor:
-    count, sums, hits = bins
-    return ((hits - sums).abs().sum(-1) / count.sum(-1)).mean()

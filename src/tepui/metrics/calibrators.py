@@ -1,23 +1,50 @@
 """Maps of an ensemble's logits that make its probabilities mean what they say.
 
 Each is fitted on held-out samples and then applied to others. Two work on the logits of
-every member, which keep what tells members apart; the third on the probabilities of the
-whole.
+every member, which keep what tells members apart (:mod:`tepui.metrics.scaling`); the
+third on the probabilities of the whole.
+
+Isotonic calibration is, for each class ``c``, scikit-learn's isotonic regression of
+"the label is ``c``" on the ensemble's probability of ``c``, straight between the
+samples it was fitted on. Mapped probabilities are divided by their sum. Each is first
+kept at ``1 / (C n)`` or above, for ``n`` samples and ``C`` classes: what never happened
+in ``n`` samples is not impossible. Probabilities equal but for rounding count as one,
+as in scikit-learn.
+
+References:
+    Zadrozny and Elkan 2002, "Transforming classifier scores into accurate multiclass
+    probability estimates".
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, final, get_args
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.core.checks import have_values, one_of, require
-from tepui.metrics.aggregate import ensemble_probs
-from tepui.metrics.chunks import Rule, check_logits, dtype_of, samples_at_once
-from tepui.metrics.isotonic import isotonic_maps, mapped
-from tepui.metrics.temperature import temperature
-from tepui.metrics.vector_scaling import scaled, vector_scaling
+from tepui.metrics import chunks
+from tepui.metrics.binning import sorted_rows
+from tepui.metrics.chunks import (
+    Rule,
+    check_logits,
+    dtype_of,
+    ensemble_probs,
+    samples_at_once,
+    wide,
+)
+from tepui.metrics.multilabel import two_classes
+from tepui.metrics.scaling import (
+    factor_of,
+    least_loss,
+    scaled,
+    temperature,
+    vector_scaling,
+)
 
 CalibrationMethod = Literal["temperature", "vector", "isotonic"]
 """One factor for all logits; a factor and an offset per class; a map per class."""
@@ -25,9 +52,15 @@ CalibrationMethod = Literal["temperature", "vector", "isotonic"]
 _RULES = ("probability", "logit")
 
 
+class _Fitted:
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a file keeps, by name."""
+        return {k: v for k, v in vars(self).items() if isinstance(v, Tensor)}
+
+
 @final
 @dataclass(frozen=True, eq=False)
-class TemperatureScaling:
+class TemperatureScaling(_Fitted):
     """All logits divided by one number, see :func:`temperature`.
 
     Attributes:
@@ -70,14 +103,10 @@ class TemperatureScaling:
         """
         return logits / self.divisor.to(logits)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a file keeps, by name."""
-        return {"divisor": self.divisor}
-
 
 @final
 @dataclass(frozen=True, eq=False)
-class VectorScaling:
+class VectorScaling(_Fitted):
     """Logits times a factor plus an offset, both of their class or label.
 
     The pair of least loss on held-out samples, where every class is pulled towards one
@@ -130,14 +159,10 @@ class VectorScaling:
         _check_classes(logits, len(self.weight))
         return scaled(logits, self.weight, self.bias)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a file keeps, by name."""
-        return {"weight": self.weight, "bias": self.bias}
-
 
 @final
 @dataclass(frozen=True, eq=False)
-class Isotonic:
+class Isotonic(_Fitted):
     """A rising map of each class's probability, and rows divided by their sum.
 
     Scikit-learn's isotonic regression, class by class, of the ensemble's probabilities
@@ -200,19 +225,12 @@ class Isotonic:
         _check_classes(logits, len(self.x))
         runs = logits.split(samples_at_once(logits), 1) if have_values() else [logits]
         parts = [
-            mapped(ensemble_probs(part, rule=self.rule), self.x, self.y, self.least)
+            mapped(
+                ensemble_probs(part, rule=self.rule), self.x, self.y, float(self.floor)
+            )
             for part in runs
         ]
         return torch.cat(parts).log().unsqueeze(0)
-
-    @property
-    def least(self) -> float:
-        """The floor as a number."""
-        return float(self.floor)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return what a file keeps, by name."""
-        return {"x": self.x, "y": self.y, "floor": self.floor}
 
 
 Calibration = TemperatureScaling | VectorScaling | Isotonic
@@ -264,3 +282,134 @@ def stored_calibration(
 def _check_classes(logits: Tensor, classes: int) -> None:
     rule = f"have the {classes} classes or labels that the calibration was fitted on"
     require(logits.shape[-1] == classes, "logits", rule, tuple(logits.shape))
+
+
+def isotonic_maps(probs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the maps' points, ``(classes, points)``, padded with their last.
+
+    Args:
+        probs: Probabilities of shape ``(samples, classes)``.
+        labels: Class indices of shape ``(samples,)``.
+
+    Returns:
+        Probabilities in rising order and what they are mapped to.
+    """
+    samples, classes = probs.shape
+    at_once = max(1, chunks.LOGITS_AT_ONCE // samples)
+    of_label = probs.gather(1, labels.long().unsqueeze(1))[:, 0]
+    by_class = of_label[labels.argsort()].cpu()
+    counts = torch.bincount(labels.cpu(), minlength=classes).tolist()
+    own = iter(by_class.split(counts))
+    maps = []
+    for start in range(0, classes, at_once):
+        rows = sorted_rows(probs[:, start : start + at_once].T).cpu().numpy()
+        maps += [_map(ordered, next(own).numpy()) for ordered in rows]
+    longest = max(len(x) for x, _ in maps)
+    x, y = (
+        torch.from_numpy(np.stack([_padded(part[axis], longest) for part in maps]))
+        for axis in (0, 1)
+    )
+    return x.to(probs.device), y.to(probs.device)
+
+
+def mapped(probs: Tensor, x: Tensor, y: Tensor, floor: float) -> Tensor:
+    """Return probabilities after the maps, their rows summing to one."""
+    columns = probs.T.contiguous()
+    x, y = x.to(columns), y.to(columns)
+    right = _first_not_below(x, columns).clamp_(1, max(1, x.shape[1] - 1))
+    left = right - 1
+    right = right.clamp_(max=x.shape[1] - 1)
+    low, high = x.gather(1, left), x.gather(1, right)
+    share = ((columns - low) / (high - low)).nan_to_num_(0.0).clamp_(0, 1)
+    values = torch.lerp(y.gather(1, left), y.gather(1, right), share)
+    values = values.clamp_(min=floor).T
+    return values / values.sum(-1, keepdim=True)
+
+
+def _first_not_below(x: Tensor, columns: Tensor) -> Tensor:
+    """Return where each value would stand among the points of its row."""
+    if have_values():
+        return torch.searchsorted(x, columns)
+    # Graphs for other programs have no search; so many points lie below.
+    return (x.unsqueeze(1) < columns.unsqueeze(2)).sum(-1)
+
+
+def _map(ordered: Any, hits: Any) -> tuple[Any, Any]:
+    """Return the points of one class's map, of all probabilities and of its own."""
+    from sklearn.isotonic import IsotonicRegression
+
+    hits = np.sort(hits)
+    # Of equal probabilities the first are hits, as many as there are.
+    among_equal = np.arange(len(hits)) - np.searchsorted(hits, hits)
+    is_hit = np.zeros_like(ordered)
+    is_hit[np.searchsorted(ordered, hits) + among_equal] = 1
+    regression = IsotonicRegression().fit(ordered, is_hit)
+    return regression.X_thresholds_, regression.y_thresholds_
+
+
+def _padded(values: Any, size: int) -> Any:
+    return np.pad(values, (0, size - len(values)), mode="edge")
+
+
+def fit_label_calibration(
+    logits: Tensor,
+    targets: Tensor,
+    *,
+    method: CalibrationMethod = "temperature",
+    rule: Rule = "probability",
+) -> TemperatureScaling | VectorScaling:
+    """Fit a calibration of labels by the name of its method.
+
+    Args:
+        logits: Held-out logits of shape ``(members, samples, labels)``.
+        targets: 1 where a label holds, else 0, ``(samples, labels)``.
+        method: ``"temperature"``, one for all labels, or ``"vector"``, a factor and an
+            offset for each.
+        rule: How members are combined, ``"probability"`` or ``"logit"``.
+
+    Returns:
+        A value whose ``apply`` maps logits of other samples.
+
+    Example:
+        >>> logits = torch.tensor([[4.0], [4.0], [4.0], [4.0]]).unsqueeze(0)
+        >>> fitted = fit_label_calibration(logits, torch.tensor([[1], [1], [1], [0]]))
+        >>> fitted.apply(logits).sigmoid()[0, 0]  # three of four hold
+        tensor([0.7500])
+    """
+    one_of("method for labels that hold or not", method, ("temperature", "vector"))
+    one_of("rule", rule, ("probability", "logit"))
+    two = two_classes(logits.flatten(1))
+    if method == "temperature":
+        return TemperatureScaling.fit(two, targets.flatten(), rule=rule)
+    center = factor_of(two, targets.flatten(), rule)
+    weight, bias = label_scaling(logits, targets, rule, center)
+    dtype = dtype_of(logits)
+    return VectorScaling(weight.to(dtype), bias.to(dtype), rule)
+
+
+def label_scaling(
+    logits: Tensor, targets: Tensor, rule: Rule, center: float
+) -> tuple[Tensor, Tensor]:
+    """Return factors and offsets, each ``(labels,)``, for which the loss is least."""
+    signs = 2.0 * targets - 1
+
+    def loss(weight: Tensor, bias: Tensor) -> tuple[float, Any]:
+        at_once = samples_at_once(logits)
+        runs = zip(logits.split(at_once, 1), signs.split(at_once), strict=True)
+        parts = [_run_loss(*run, weight, bias, rule) for run in runs]
+        total, slope = (sum(column) for column in zip(*parts, strict=True))
+        return float(total), slope.cpu().numpy()
+
+    return least_loss(loss, center, logits)
+
+
+def _run_loss(
+    logits: Tensor, signs: Tensor, weight: Tensor, bias: Tensor, rule: Rule
+) -> tuple[Tensor, Tensor]:
+    raw = logits.mean(0, keepdim=True) if rule == "logit" else logits
+    raw, sign = wide(raw), wide(signs)
+    logs = F.logsigmoid(sign * scaled(raw, weight, bias))
+    loss = math.log(len(raw)) - logs.logsumexp(0)
+    slope = -logs.softmax(0) * sign * -torch.expm1(logs)
+    by_factor, by_offset = (slope * raw).sum((0, 1)), slope.sum((0, 1))
+    return loss.sum(), torch.cat([by_factor, by_offset])

@@ -103,11 +103,12 @@ class Mahalanobis:
         Returns:
             Scores of shape ``(samples,)``.
         """
-        return _by_parts(self._score, features, len(self.means) + len(self.center))
 
-    def _score(self, features: Tensor) -> Tensor:
-        white = (wide(features) - self.center) @ self.whitening
-        return torch.cdist(white, self.means).amin(1).square()
+        def nearest(part: Tensor) -> Tensor:
+            white = (wide(part) - self.center) @ self.whitening
+            return torch.cdist(white, self.means).amin(1).square()
+
+        return _by_parts(nearest, features, len(self.means) + len(self.center))
 
 
 @final

@@ -4,6 +4,7 @@ Probabilities are those of the ensemble, ``(samples, labels)``, each of its labe
 targets of the same shape say which labels a sample has.
 """
 
+from collections.abc import Iterator
 from typing import final
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from tepui.core.checks import require, values_in
 from tepui.metrics.binning import check_bins, label_width_bins
 from tepui.metrics.chunks import dtype_of, wide
+from tepui.metrics.ood import average_precision, halves_below
 from tepui.metrics.streaming import State, Streaming
 
 
@@ -29,7 +31,7 @@ class _OfLabels(Streaming[Tensor]):
             ValueError: If a probability lies outside [0, 1], a target is neither 0 nor
                 1, or the shapes differ.
         """
-        _check(probs, targets)
+        _check_labels(probs, targets)
         values = probs.detach().to(dtype_of(probs))
         self.keep(self.statistics(values, targets.detach().bool()), probs)
 
@@ -58,9 +60,7 @@ def mean_average_precision(probs: Tensor, targets: Tensor) -> Tensor:
         >>> mean_average_precision(probs, torch.tensor([[1, 0], [1, 1], [0, 0]]))
         tensor(0.9167)
     """
-    stream = MeanAveragePrecision()
-    stream.update(probs, targets)
-    return stream._result()
+    return MeanAveragePrecision().once(probs, targets)
 
 
 @final
@@ -73,8 +73,7 @@ class MeanAveragePrecision(_OfLabels):
 
     def value(self, *state: Tensor) -> Tensor:
         """Return the mean over labels that occur."""
-        columns = zip(state[0].T, state[1].T, strict=True)
-        precisions = [_average_precision(*column) for column in columns]
+        precisions = [average_precision(*each) for each in _parted(state)]
         return torch.stack(precisions).nanmean()
 
 
@@ -97,9 +96,7 @@ def label_auroc(probs: Tensor, targets: Tensor) -> Tensor:
         >>> label_auroc(probs, torch.tensor([[1, 0], [1, 1], [0, 0]]))
         tensor([0.5000, 1.0000])
     """
-    stream = LabelAUROC()
-    stream.update(probs, targets)
-    return stream.compute()
+    return LabelAUROC().once(probs, targets)
 
 
 @final
@@ -111,8 +108,11 @@ class LabelAUROC(_OfLabels):
 
     def value(self, *state: Tensor) -> Tensor:
         """Return the area of each label."""
-        columns = zip(state[0].T, state[1].T, strict=True)
-        return torch.stack([_area(*column) for column in columns])
+        areas = [
+            (wide(halves_below(lacks, has)) / 2).mean() / len(lacks)
+            for has, lacks in _parted(state)
+        ]
+        return torch.stack(areas)
 
 
 def label_ece(probs: Tensor, targets: Tensor, *, num_bins: int = 15) -> Tensor:
@@ -133,9 +133,7 @@ def label_ece(probs: Tensor, targets: Tensor, *, num_bins: int = 15) -> Tensor:
         >>> label_ece(torch.tensor([[0.5, 0.1]]), torch.tensor([[True, False]]))
         tensor([0.5000, 0.1000])
     """
-    stream = LabelECE(num_bins=num_bins)
-    stream.update(probs, targets)
-    return stream.compute()
+    return LabelECE(num_bins=num_bins).once(probs, targets)
 
 
 @final
@@ -184,23 +182,13 @@ def label_rows(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     return logits, targets.movedim(1, -1).flatten(0, -2).long()
 
 
-def _average_precision(probs: Tensor, targets: Tensor) -> Tensor:
-    """Return the mean precision of one label; NaN where no sample has it."""
-    ordered, has = probs.sort().values, probs[targets].sort().values
-    admitted = len(ordered) - torch.searchsorted(ordered, has)
-    right = len(has) - torch.searchsorted(has, has)
-    return (wide(right) / admitted).mean()
+def _parted(state: State) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the ordered probabilities of samples with each label, and without."""
+    for probs, targets in zip(*(part.T for part in state), strict=True):
+        yield probs[targets].sort().values, probs[~targets].sort().values
 
 
-def _area(probs: Tensor, targets: Tensor) -> Tensor:
-    """Return the area of one label; NaN where not some samples have it."""
-    has, lacks = probs[targets].contiguous(), probs[~targets].sort().values
-    below = torch.searchsorted(lacks, has)
-    not_above = torch.searchsorted(lacks, has, right=True)
-    return (wide(below + not_above) / 2).mean() / len(lacks)
-
-
-def _check(probs: Tensor, targets: Tensor) -> None:
+def _check_labels(probs: Tensor, targets: Tensor) -> None:
     shape = tuple(probs.shape)
     require(probs.ndim == 2, "probs", "have shape (samples, labels)", shape)
     require(probs.numel() > 0, "probs", "hold at least one sample and label", shape)

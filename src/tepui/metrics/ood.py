@@ -9,6 +9,8 @@ matter.
 well unfamiliar samples are found; ``"in"`` asks how well familiar ones are recognized,
 by low scores. Literature reports both, as AUPR-Out and AUPR-In, and FPR95 mostly for
 ``"in"``. AUROC is the same for both.
+
+Ranks say whether two scores put samples in the same order.
 """
 
 from typing import Literal, final, get_args
@@ -17,6 +19,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
+from tepui.core.warning import warn
 from tepui.metrics.chunks import dtype_of, wide
 from tepui.metrics.streaming import Streaming
 
@@ -47,20 +50,6 @@ class ScoresStreaming(Streaming[Tensor]):
         none = next(iter(given.values())).new_empty(0)
         state = tuple(given.get(name, none).detach() for name in arguments)
         self.keep(state, *given.values())
-
-    def once(self, in_scores: Tensor, ood_scores: Tensor) -> Tensor:
-        """Return the metric of these scores alone; all others are forgotten.
-
-        Args:
-            in_scores: Scores of familiar samples, of shape ``(samples,)``.
-            ood_scores: Scores of unfamiliar samples, of any length.
-
-        Returns:
-            What the function of the same name returns.
-        """
-        self.reset()
-        self.update(in_scores, ood_scores)
-        return self._result()
 
 
 class _WithPositive:
@@ -99,11 +88,9 @@ class AUROC(ScoresStreaming):
     def value(self, *state: Tensor) -> Tensor:
         """Return the share of pairs in the right order."""
         in_scores, ood_scores = _filled(*state)
-        ordered = in_scores.sort().values
-        below = torch.searchsorted(ordered, ood_scores)
-        not_above = torch.searchsorted(ordered, ood_scores, right=True)
         pairs = len(in_scores) * len(ood_scores)
-        return wide((below + not_above).sum()) / (2 * pairs)
+        below = halves_below(in_scores.sort().values, ood_scores)
+        return wide(below.sum()) / (2 * pairs)
 
 
 def aupr(
@@ -141,10 +128,7 @@ class AUPR(_WithPositive, ScoresStreaming):
 
     def value(self, *state: Tensor) -> Tensor:
         """Return the mean precision."""
-        positives, negatives = _ordered(*_filled(*state), self.positive)
-        true = len(positives) - torch.searchsorted(positives, positives)
-        false = len(negatives) - torch.searchsorted(negatives, positives)
-        return (wide(true) / (true + false)).mean()
+        return average_precision(*_ordered(*_filled(*state), self.positive))
 
 
 def fpr95(
@@ -188,16 +172,28 @@ class FPR95(_WithPositive, ScoresStreaming):
         return wide((negatives >= threshold).sum()) / len(negatives)
 
 
+def halves_below(ordered: Tensor, values: Tensor) -> Tensor:
+    """Return twice how many of ordered values lie below each, equal ones by halves."""
+    below = torch.searchsorted(ordered, values)
+    return below + torch.searchsorted(ordered, values, right=True)
+
+
+def average_precision(positives: Tensor, negatives: Tensor) -> Tensor:
+    """Return the mean precision at the threshold of each positive, both ordered."""
+    true = len(positives) - torch.searchsorted(positives, positives)
+    false = len(negatives) - torch.searchsorted(negatives, positives)
+    return (wide(true) / (true + false)).mean()
+
+
 def check_scores(name: str, scores: Tensor) -> None:
     """Check that scores are ``(samples,)``, floating and not NaN."""
     require(scores.ndim == 1, name, "have shape (samples,)", tuple(scores.shape))
     require(scores.is_floating_point(), name, "be floating point", scores.dtype)
     missing = torch.isnan(scores)
     if missing.any():
-        raise ValueError(
-            f"{name} must not be NaN, got {int(missing.sum())} NaN value(s), "
-            f"the first at sample {int(missing.nonzero()[0])}"
-        )
+        first = int(missing.nonzero()[0])
+        found = f"{int(missing.sum())} NaN value(s), the first at sample {first}"
+        raise ValueError(f"{name} must not be NaN, got {found}")
 
 
 def _filled(in_scores: Tensor, ood_scores: Tensor) -> tuple[Tensor, Tensor]:
@@ -215,3 +211,56 @@ def _ordered(
     if positive == "ood":
         return ood_scores.sort().values, in_scores.sort().values
     return (-in_scores).sort().values, (-ood_scores).sort().values
+
+
+def ranks(scores: Tensor) -> Tensor:
+    """Place of each score in increasing order, from 1; equal scores share their mean.
+
+    Args:
+        scores: Shape ``(samples,)``.
+
+    Returns:
+        Ranks of shape ``(samples,)``; whole numbers and halves, exact in float64.
+
+    Example:
+        >>> ranks(torch.tensor([0.5, 0.1, 0.5]))
+        tensor([2.5000, 1.0000, 2.5000], dtype=torch.float64)
+    """
+    check_scores("scores", scores)
+    require(len(scores) > 0, "scores", "hold at least one sample", 0)
+    values = scores.detach().to(dtype_of(scores)).contiguous()
+    return (halves_below(values.sort().values, values) + 1).double() / 2
+
+
+def rank_correlation(first: Tensor, second: Tensor) -> Tensor:
+    """Spearman's rank correlation of two scores of the same samples.
+
+    The linear correlation of their :func:`ranks`. Range [-1, 1]: 1 for the same order,
+    0 for orders that have nothing to do with each other, -1 for opposite ones. NaN,
+    with a warning, where all values of a score are equal.
+
+    Args:
+        first: One score, of shape ``(samples,)``.
+        second: Another score of the same samples.
+
+    Returns:
+        A scalar.
+
+    Example:
+        >>> first = torch.tensor([1.0, 2.0, 3.0])
+        >>> rank_correlation(first, torch.tensor([0.1, 0.7, 0.2]))
+        tensor(0.5000)
+    """
+    check_scores("first", first)
+    check_scores("second", second)
+    require(len(first) > 1, "first", "hold at least two samples", len(first))
+    rule = f"hold {len(first)} samples"
+    require(len(first) == len(second), "second", rule, len(second))
+    dtype = torch.promote_types(dtype_of(first), dtype_of(second))
+    middle = (len(first) + 1) / 2
+    offset, other = ranks(first) - middle, ranks(second) - middle
+    scale = (offset.square().sum() * other.square().sum()).sqrt()
+    if scale == 0:
+        message = "rank_correlation is NaN: all values of a score are equal"
+        warn(message)
+    return ((offset * other).sum() / scale).clamp(-1, 1).to(dtype)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from tepui.metrics.chunks import Chunk, Rule, wide
+from tepui.metrics.ood import halves_below
 from tepui.metrics.streaming import LogitsStreaming, State, Value, WithRule
 
 
@@ -132,11 +133,9 @@ class AUGRC(_Selective[Tensor]):
     def value(self, *state: Tensor) -> Tensor:
         """Return the mean share of samples that are answered and wrong."""
         confidence, correct = state
-        right = confidence[correct].sort().values
         wrong = confidence[~correct]
-        below = torch.searchsorted(right, wrong)
-        not_above = torch.searchsorted(right, wrong, right=True)
-        halves = wide((below + not_above).sum()) + len(wrong) ** 2
+        below = halves_below(confidence[correct].sort().values, wrong)
+        halves = wide(below.sum()) + len(wrong) ** 2
         return halves / 2 / len(correct) ** 2
 
 

@@ -105,9 +105,9 @@ def size_curve(
     for size in chosen:
         subsets = sub_ensembles(members, size, limit=limit, seed=seed)
         parts = [metric(logits[list(subset)], *data) for subset in subsets]
-        kinds = {type(part).__name__ for part in parts}
         tensors = all(isinstance(part, Tensor) for part in parts)
-        require(tensors, "metric", "return a tensor", sorted(kinds))
+        kinds = sorted({type(part).__name__ for part in parts})
+        require(tensors, "metric", "return a tensor", kinds)
         values = torch.stack(parts)
         require(values.ndim == 1, "metric", "return a scalar", tuple(values[0].shape))
         count.append(len(subsets))

@@ -45,6 +45,10 @@ class Streaming(ABC, Generic[Value]):
         self.reset()
 
     @abstractmethod
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Take in some samples."""
+
+    @abstractmethod
     def value(self, *state: Tensor) -> Value:
         """Return the metric of everything that was kept.
 
@@ -87,19 +91,29 @@ class Streaming(ABC, Generic[Value]):
         Raises:
             ValueError: If there was no update.
         """
-        return self._result()
-
-    def reset(self) -> None:
-        """Forget all chunks."""
-        self._states = []
-        self._dtype = torch.float32
-
-    def _result(self) -> Value:
         value = self.value(*self.state())
         if self.undefined and isinstance(value, Tensor) and value.isnan().any():
             warn(self.undefined)
         answer: Value = _in_type(value, self._dtype)
         return answer
+
+    def once(self, *data: Tensor | None) -> Value:
+        """Return the metric of some samples alone; all others are forgotten.
+
+        Args:
+            data: What ``update`` takes.
+
+        Returns:
+            What the function of the same name returns.
+        """
+        self.reset()
+        self.update(*data)
+        return self.compute()
+
+    def reset(self) -> None:
+        """Forget all chunks."""
+        self._states = []
+        self._dtype = torch.float32
 
 
 class LogitsStreaming(Streaming[Value]):
@@ -163,20 +177,6 @@ class LogitsStreaming(Streaming[Value]):
         shape = logits.shape[0], logits.shape[2]
         rule = f"keep the (members, classes) of earlier updates, {self._shape}"
         require(self._shape in (None, shape), "logits", rule, shape)
-
-    def once(self, logits: Tensor, labels: Tensor | None = None) -> Value:
-        """Return the metric of some samples alone; all others are forgotten.
-
-        Args:
-            logits: Logits of shape ``(members, samples, classes)``.
-            labels: Class indices of shape ``(samples,)``, where the metric needs them.
-
-        Returns:
-            What the function of the same name returns.
-        """
-        self.reset()
-        self.update(logits, labels)
-        return self._result()
 
 
 class SampleMean(LogitsStreaming[Tensor]):
@@ -286,10 +286,7 @@ class Collection:
         Raises:
             ValueError: If there was no update.
         """
-        values = {}
-        for name, stream in self.streams.items():
-            values[name] = stream._result()
-        return values
+        return {name: stream.compute() for name, stream in self.streams.items()}
 
     def reset(self) -> None:
         """Forget all chunks."""

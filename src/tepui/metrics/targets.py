@@ -5,14 +5,13 @@ of them has a further axis in front, ``(members, samples, …)``. All numbers of
 samples count alike.
 """
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from tepui.core.checks import have_values, require
-from tepui.metrics.chunks import dtype_of, wide
+from tepui.metrics.chunks import check_finite, dtype_of, wide
 from tepui.metrics.streaming import Streaming
 
 
@@ -77,10 +76,7 @@ def check_numbers(name: str, values: Tensor) -> None:
     require(values.ndim > 0, name, "have shape (samples, …)", shape)
     require(values.is_floating_point(), name, "be floating point", values.dtype)
     require(values.numel() > 0, name, "hold at least one sample", shape)
-    if have_values() and not math.isfinite(float(values.detach().sum())):
-        low, high = (float(bound) for bound in torch.aminmax(values.detach()))
-        finite = math.isfinite(low) and math.isfinite(high)
-        require(finite, name, "be finite", (low, high))
+    check_finite(name, values)
 
 
 def check_variances(variances: Tensor) -> None:

@@ -12,13 +12,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
-from tepui.metrics.chunks import (
-    Chunk,
-    check_logits,
-    chunks_of,
-    map_samples,
-    spread,
-)
+from tepui.metrics.chunks import Chunk, check_logits, chunks_of, map_samples, spread
 
 Score = Literal[
     "max_mean_probability",

@@ -4,8 +4,9 @@ import hashlib
 import math
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from inspect import isclass
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,16 @@ def weights_norm(module: nn.Module) -> float:
     """Return the length of all weights of a module as one vector, in float64."""
     squares = [float(p.detach().double().square().sum()) for p in module.parameters()]
     return math.sqrt(math.fsum(squares))
+
+
+def maker_of(described: Mapping[str, Any], folder: Path) -> Callable[[], nn.Module]:
+    """Return what makes an untrained model of a :func:`description`."""
+    name, config = described["model"], described["config"]
+    if config is None:
+        rule = f"be given: {folder} holds members of type {name}, which is not one of"
+        raise ValueError(f"factory must {rule} tepui.models")
+    one_of(f"model in {folder}", name, _rebuildable())
+    return partial(_rebuildable()[name], **config)
 
 
 def rebuilt(

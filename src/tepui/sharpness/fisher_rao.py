@@ -115,11 +115,7 @@ def fisher_rao(
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.cat([squares(batch) for batch in batches])
     settings = batches.settings(
-        "fisher_rao",
-        method=method,
-        labels=labels,
-        depth=factor,
-        squared=squared,
+        "fisher_rao", method=method, labels=labels, depth=factor, squared=squared
     )
     square = mean_of(values, settings)
     return square if squared else _root(square)

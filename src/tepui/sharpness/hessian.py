@@ -101,9 +101,7 @@ def hessian_trace(
         ways = (free * signs_like(free, stream) for _ in range(num_probes))
         rows = [curvatures_along(weights, batches, way) for way in ways]
     settings = batches.settings(
-        "hessian_trace",
-        probes=num_probes,
-        masked=weights.masked,
+        "hessian_trace", probes=num_probes, masked=weights.masked
     )
     return crossed_mean_of(torch.stack(rows), settings)
 

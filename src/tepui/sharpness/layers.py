@@ -64,7 +64,8 @@ def has_rule(module: nn.Module) -> bool:
 
 def misfit(module: nn.Module, inputs: tuple[Any, ...], samples: int) -> str | None:
     """Return why a call does not show the samples one by one, None where it does."""
-    if type(module) is nn.EmbeddingBag and (inputs[0].ndim == 1 or _offsets(inputs)):
+    bag, further = type(module) is nn.EmbeddingBag, inputs[1:2]
+    if bag and (inputs[0].ndim == 1 or any(part is not None for part in further)):
         return "is called with offsets"
     for tensor in inputs[: 2 if type(module) is nn.Bilinear else 1]:
         if tensor.ndim < _fewest_axes(module) or len(tensor) != samples:
@@ -139,10 +140,6 @@ def _fewest_axes(module: Any) -> int:
     return 1 if type(module) is nn.Embedding else 2
 
 
-def _offsets(inputs: tuple[Any, ...]) -> bool:
-    return len(inputs) > 1 and inputs[1] is not None
-
-
 def _bag_weights(inputs: tuple[Any, ...]) -> Tensor | None:
     return inputs[2] if len(inputs) > 2 else None
 
@@ -192,7 +189,8 @@ def _weight_norm(
     rows = inputs if type(module) in TRANSPOSED else grads
     positions = rows[0].numel() // len(module.weight)
     columns = module.weight[0].numel()
-    elements = max(positions, len(module.weight)) * columns * _groups(module)
+    elements = max(positions, len(module.weight)) * columns
+    elements *= getattr(module, "groups", 1)
     size = max(1, WORKING_ELEMENTS // elements)
     norms = [
         _product_norm(*_matrices(module, some, part))
@@ -215,10 +213,6 @@ def _kernels() -> Any:
     if find_spec("triton") is None:
         return None
     return import_module("tepui.sharpness.fused")
-
-
-def _groups(module: Any) -> int:
-    return 1 if type(module) is nn.Linear else int(module.groups)
 
 
 def _matrices(
@@ -280,7 +274,8 @@ def _product_norm(left: Tensor, right: Tensor) -> Tensor:
     if positions == 1:
         lengths = wide(left).square().sum((2, 3)) * wide(right).square().sum((2, 3))
         return lengths.sum(1)
-    if _gram_is_cheaper(out, positions, inner):
+    # Two Gram matrices where they cost less than the product.
+    if positions * (out + inner) < out * inner:
         first = torch.matmul(left.transpose(2, 3), left)
         second = torch.matmul(right, right.transpose(2, 3))
         return (wide(first) * wide(second)).flatten(1).sum(1)
@@ -290,11 +285,6 @@ def _product_norm(left: Tensor, right: Tensor) -> Tensor:
 def _masked_norm(module: Any, inputs: Tensor, grads: Tensor, mask: Tensor) -> Tensor:
     weight = _linear_gradients(module, inputs, grads)["weight"]
     return (weight * mask).square().flatten(1).sum(1)
-
-
-def _gram_is_cheaper(out: int, positions: int, columns: int) -> bool:
-    """Whether two Gram matrices cost less than the ``out`` by ``columns`` product."""
-    return positions * (out + columns) < out * columns
 
 
 def _scale_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:

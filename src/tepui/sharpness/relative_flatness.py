@@ -133,11 +133,7 @@ def relative_flatness(
 
 
 def _parts(
-    passed: Iterable[Passed],
-    layer: nn.Linear,
-    spread: Tensor,
-    loss: Loss,
-    method: Form,
+    passed: Iterable[Passed], layer: nn.Linear, spread: Tensor, loss: Loss, method: Form
 ) -> list[Tensor]:
     """Return one value per sample, batch by batch."""
     weight = layer.weight.detach() * spread

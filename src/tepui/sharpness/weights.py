@@ -221,10 +221,7 @@ class WeightVector:
         require(not unknown, "masks", "name trainable parameters", unknown)
         free = []
         for name, value in self._values.items():
-            mask = self._masks.get(name)
-            if mask is None:
-                free.append(torch.ones_like(value, dtype=torch.bool).flatten())
-                continue
+            mask = self._masks.get(name, torch.ones_like(value, dtype=torch.bool))
             fits = mask.shape == value.shape and mask.dtype == torch.bool
             rule = f"be boolean of shape {tuple(value.shape)}"
             actual = f"{mask.dtype} of shape {tuple(mask.shape)}"

@@ -235,7 +235,7 @@ def _captured(
         reason = str(error).splitlines()[0]
         warn(
             f"the model cannot be captured as a CUDA graph ({reason}): its passes are "
-            "launched one by one, which is slower",
+            "launched one by one, which is slower"
         )
         return []
 

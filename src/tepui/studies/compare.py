@@ -58,9 +58,8 @@ from tepui.studies.store import Store, device_named
 from tepui.studies.trained import Trained, read_trained
 from tepui.training import LocalExchange, exchange_here
 from tepui.training.environment import environment_of
-from tepui.training.progress import Style, counting
+from tepui.training.progress import Style, counting, expected_seconds, in_words
 from tepui.training.run_folder import RunFolder
-from tepui.training.time_left import expected_seconds, in_words
 
 FEATURES = "features"
 

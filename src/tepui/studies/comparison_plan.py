@@ -19,12 +19,13 @@ from tepui.core.checks import require
 from tepui.core.spec import written
 from tepui.data import prepared_like
 from tepui.data.shifts import Shifts
+from tepui.data.sources import tested_on
 from tepui.evaluation.custom_metrics import Metric, check_metrics
 from tepui.evaluation.ood import check_ood
 from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import Method
 from tepui.sharpness import worst_case
-from tepui.studies.given import Given, GivenTest, Named, tested_on
+from tepui.studies.given import Given, GivenTest, Named
 from tepui.studies.job import Job
 from tepui.studies.named_store import NamedStore
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial

@@ -9,9 +9,8 @@ from typing import Any, Self, final
 
 from torch.utils.data import Dataset
 
-from tepui.data import Corrupted
 from tepui.data.identity import data_identity
-from tepui.data.shifts import Cell, Shifts
+from tepui.data.shifts import Cell
 from tepui.evaluation.custom_metrics import Metric
 from tepui.metrics import Rule
 from tepui.studies.specifications import (
@@ -69,23 +68,3 @@ class GivenTest(Described):
 
 EvaluationRequest = EvaluationSpec | GivenTest
 Request = EvaluationRequest | SharpnessSpec
-
-
-def tested_on(
-    test: Dataset[Any], shifted: Copies | None, ood: Named | None
-) -> dict[str, Any]:
-    """Return what tells this test from another, ready for JSON."""
-    about: dict[str, Any] = {"test": data_identity(test)}
-    shifts = Shifts.of(shifted)
-    copies = shifts.copies
-    about["cells"] = [list(cell) for cell in copies]
-    if isinstance(copies, Corrupted):
-        about |= {"strength": copies.strength, "seed": copies.seed}
-    elif copies:
-        about["copies"] = [data_identity(copy) for copy in copies.values()]
-    if shifts.natural:
-        natural = shifts.natural.items()
-        about["natural"] = {name: data_identity(data) for name, data in natural}
-    if ood:
-        about["ood"] = {name: data_identity(data) for name, data in ood.items()}
-    return about

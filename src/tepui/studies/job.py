@@ -12,7 +12,7 @@ from tepui.core.lease import LeaseLostError
 from tepui.studies.given import EvaluationRequest, Request
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
-from tepui.training.run import EpochRecord
+from tepui.training.history import EpochRecord
 
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 Advance = Callable[[int], None]

@@ -15,21 +15,22 @@ from pathlib import Path
 from typing import Any
 
 from tepui.core.checks import require
+from tepui.core.grammar import Call, parsed
 from tepui.core.storage import read_text
 from tepui.data import Table
 from tepui.data.shifts import NATURAL
 from tepui.ensembles.loading import check_ended
+from tepui.evaluation.examination import EVALUATION
 from tepui.studies.commands import commands_of
 from tepui.studies.comparison import FILE as COMPARISON
 from tepui.studies.comparison import Comparison, read_comparison
 from tepui.studies.method_result import MethodResult
-from tepui.studies.recorded_options import data_in_words, recorded_options
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
-from tepui.studies.trained import EVALUATION, read_trained
-from tepui.training.run import EpochRecord
+from tepui.studies.trained import read_trained
+from tepui.training.history import EpochRecord
 from tepui.training.run_end import RunEnd
-from tepui.training.run_folder import RunFolder
+from tepui.training.run_folder import RunFolder, recorded_options
 from tepui.training.timeline import Span
 
 
@@ -382,3 +383,21 @@ def _remedy(folder: Path) -> str:
         f"{folder} holds nothing to report: no finished comparison ({COMPARISON}), no "
         f"evaluated run ({EVALUATION}) and no results of a study ({RESULTS})"
     )
+
+
+def data_in_words(options: Mapping[str, Any]) -> str | None:
+    """Return the file or folder of the data, and the column that is predicted.
+
+    Of a path no more than its name is told; None where data have none.
+
+    Example:
+        >>> data_in_words({"data": "Table(path='/home/me/flats.csv', target='sold')"})
+        'flats.csv, to predict sold'
+    """
+    tree = parsed(options.get("data") or "None", "data", own=True)
+    given = tree.keywords if isinstance(tree, Call) else {}
+    path, target = given.get("path"), given.get("target")
+    if not isinstance(path, str):  # data of one's own may mean anything by it
+        return None
+    name = Path(path).name
+    return name if target is None else f"{name}, to predict {target}"

@@ -11,18 +11,12 @@ from tepui.core.storage import read_document, write_document
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.cost import prediction_cost
 from tepui.evaluation.custom_metrics import rescored
+from tepui.evaluation.examination import COST, COST_KIND, EVALUATION, EVALUATION_KIND
 from tepui.evaluation.stored_logits import LOGITS, read_logits
 from tepui.studies.given import GivenTest, Request
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
-from tepui.studies.trained import (
-    COST,
-    COST_KIND,
-    EVALUATION,
-    EVALUATION_KIND,
-    SHARPNESS,
-    SHARPNESS_KIND,
-)
+from tepui.studies.trained import SHARPNESS, SHARPNESS_KIND
 
 
 class NamedStore(Store):

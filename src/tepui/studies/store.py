@@ -27,6 +27,7 @@ from tepui.data import Arrays
 from tepui.data.shifts import Cell
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.examination import EVALUATION, EVALUATION_KIND
 from tepui.evaluation.logit_runs import LogitRuns
 from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import (
@@ -46,9 +47,9 @@ from tepui.studies.specifications import (
     SharpnessSpec,
     Trial,
 )
-from tepui.studies.trained import EVALUATION, EVALUATION_KIND, SHARPNESS_KIND
+from tepui.studies.trained import SHARPNESS_KIND
 from tepui.training import ExecutionSpec, LocalExchange, Run, exchange_here, train
-from tepui.training.run import EpochRecord
+from tepui.training.history import EpochRecord
 from tepui.training.run_folder import RunFolder
 
 BEGINNINGS = "beginnings"

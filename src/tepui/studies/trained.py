@@ -7,14 +7,11 @@ from typing import Any
 
 from tepui.core.checks import require
 from tepui.core.storage import read_document
+from tepui.evaluation.examination import COST, COST_KIND, EVALUATION, EVALUATION_KIND
 from tepui.training.run_folder import RunFolder
 
-EVALUATION = "evaluation.json"
 SHARPNESS = "sharpness.json"
-COST = "cost.json"
-EVALUATION_KIND = "evaluation"
 SHARPNESS_KIND = "measurement"
-COST_KIND = "prediction_cost"
 
 
 @dataclass(frozen=True)

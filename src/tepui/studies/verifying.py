@@ -32,6 +32,7 @@ from tepui.ensembles.ensemble import KIND as ENSEMBLE
 from tepui.ensembles.loading import DIVERGED
 from tepui.ensembles.stored_detectors import DETECTORS
 from tepui.ensembles.stored_detectors import KIND as DETECTORS_KIND
+from tepui.evaluation.examination import COST, COST_KIND, EVALUATION, EVALUATION_KIND
 from tepui.evaluation.shards import KIND as PREDICTIONS
 from tepui.evaluation.shards import PLAN
 from tepui.studies.comparison import FILE as COMPARISON
@@ -39,19 +40,10 @@ from tepui.studies.comparison import KIND as COMPARISON_KIND
 from tepui.studies.comparison import read_comparison
 from tepui.studies.gallery import FILE as GALLERY
 from tepui.studies.gallery import KIND as GALLERY_KIND
-from tepui.studies.recorded_options import FILE as OPTIONS
-from tepui.studies.recorded_options import KIND as OPTIONS_KIND
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import KIND as RESULTS_KIND
-from tepui.studies.trained import (
-    COST,
-    COST_KIND,
-    EVALUATION,
-    EVALUATION_KIND,
-    SHARPNESS,
-    SHARPNESS_KIND,
-)
-from tepui.training.run_folder import TRACKING, RunFolder
+from tepui.studies.trained import SHARPNESS, SHARPNESS_KIND
+from tepui.training.run_folder import OPTIONS, OPTIONS_KIND, TRACKING, RunFolder
 
 # What lies under these names is tepui's, and must be sealed.
 KINDS = {

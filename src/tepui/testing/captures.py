@@ -15,12 +15,11 @@ from tepui.methods import CoupledMethod, Method
 from tepui.testing.expecting import REFUSALS, Subject
 from tepui.testing.small_runs import driven, expect_same_runs, network
 from tepui.training.coupled import CoupledRunner
-from tepui.training.feeds import Feed, feed_of
-from tepui.training.graphs import fed_step, taken_back
+from tepui.training.graphs import Feed, fed_step, feed_of, taken_back
 from tepui.training.member import TrainingMember
 from tepui.training.recording import WARM_UP_STEPS
 from tepui.training.runner import EagerRunner, Plan, Runner
-from tepui.training.slot_runner import SlotRunner
+from tepui.training.slots import SlotRunner
 
 _Pass = tuple[int, bool, tuple[int, ...]]
 

@@ -4,11 +4,12 @@ from tepui.training.callbacks import Callback
 from tepui.training.early_stopping import EarlyStopping
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.fit import fit
+from tepui.training.history import EpochRecord
 from tepui.training.member import TrainingDiverged
 from tepui.training.optimizer import SGD, AdamW
 from tepui.training.presence import RankLost
 from tepui.training.ranks import Ranks, exchange_here
-from tepui.training.run import EpochRecord, Run
+from tepui.training.run import Run
 from tepui.training.schedule import (
     Constant,
     Cosine,

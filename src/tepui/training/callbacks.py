@@ -7,7 +7,8 @@ from typing import Any, final
 import numpy as np
 
 from tepui.core.checks import require
-from tepui.training.run import EpochRecord, Run
+from tepui.training.history import EpochRecord
+from tepui.training.run import Run
 
 
 class Callback:

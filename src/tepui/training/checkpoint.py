@@ -20,7 +20,7 @@ from tepui.core.storage import (
     write_document,
     write_tensors,
 )
-from tepui.training.run import EpochRecord
+from tepui.training.history import EpochRecord
 from tepui.training.timeline import Span
 
 

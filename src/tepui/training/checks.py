@@ -368,9 +368,9 @@ def _check_classes(data: Dataset[Any], sizes: Sequence[int], loss: Loss) -> int 
     class_indices(labels, min(sizes))
     if targets_of(data) is not None and labels.ndim == 1:
         only = int(labels[0])
-        rule = "be of two classes at least, since members learn to tell them apart"
         got = f"only class {names[only] if only < len(names) else only}"
-        require(bool((labels != only).any()), "labels", rule, got)
+        several = bool((labels != only).any())
+        require(several, "labels", "hold at least two classes", got)
     return min(sizes)
 
 

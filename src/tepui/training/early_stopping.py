@@ -12,7 +12,7 @@ from typing import Literal, final
 from tepui.core.checks import require
 from tepui.core.task import Task
 from tepui.core.types import check_fields
-from tepui.training.run import EpochRecord
+from tepui.training.history import EpochRecord
 
 Monitored = Literal["validation_loss", "validation_accuracy", "validation_rmse", "loss"]
 # Tasks for which a record has these scores.

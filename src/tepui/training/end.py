@@ -28,8 +28,9 @@ from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
 from tepui.training.checks import RunData, output_width
 from tepui.training.epochs import Training
+from tepui.training.history import History
 from tepui.training.progress import Style, remark
-from tepui.training.run import Run
+from tepui.training.run import Outcome, Run
 from tepui.training.run_folder import RunFolder
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import in_words
@@ -46,9 +47,9 @@ def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Run:
     """Save what came of the run, and return it; one that has not ended goes on."""
     folder, exchange, spec = training.folder, training.exchange, training.spec
     path = None if folder is None else folder.path
-    history, timeline = tuple(training.history), training.clock.timeline
+    history, timeline = History(training.history), training.clock.timeline
     if not training.ended:
-        return Run(ensemble, history, (), {}, path, timeline)
+        return Run(path, ensemble, Outcome(history, timeline=timeline))
     if folder is not None and exchange.writer:
         folder.check_there()
         # Before anything of the method's can fail: hours of training are in it.
@@ -66,18 +67,14 @@ def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Run:
     exchange.wait()  # a run is over for all or for none
     if training.interruption.requested:
         training.interruption.leave()
-    outcome = best_epochs, summary, path, timeline, training.stopped_by
-    return Run(ensemble, history, *outcome)
+    outcome = Outcome(history, best_epochs, summary, timeline, training.stopped_by)
+    return Run(path, ensemble, outcome)
 
 
 def finished(ensemble: Ensemble, folder: RunFolder) -> Run:
     """Return a run that ended before, its weights put into ``ensemble``."""
     load_into(ensemble, folder.path)
-    saved = folder.load_checkpoint()
-    assert saved is not None, f"{folder.path} holds an ensemble but no checkpoint"
-    best_epochs, summary = folder.outcome()
-    outcome = best_epochs, summary, folder.path, folder.timeline(), saved.stopped_by
-    return Run(ensemble, saved.history, *outcome)
+    return Run(folder.path, ensemble)
 
 
 def answers_on_unlabeled(

@@ -28,6 +28,7 @@ from tepui.training.batches import BatchSplit
 from tepui.training.callbacks import Callbacks
 from tepui.training.checkpoint import Checkpoint, commit, write_member
 from tepui.training.exchange import Exchange
+from tepui.training.history import EpochRecord
 from tepui.training.interrupt import Interruption
 from tepui.training.member import (
     Best,
@@ -38,7 +39,6 @@ from tepui.training.member import (
 from tepui.training.member_state import document_of, restore, tensors_of
 from tepui.training.not_finite import not_finite, not_finite_in, scaling_advice
 from tepui.training.progress import Progress
-from tepui.training.run import EpochRecord
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Runner
 from tepui.training.spec import TrainingSpec

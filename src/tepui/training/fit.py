@@ -1,6 +1,7 @@
 """Training an ensemble: one function that takes keywords."""
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
@@ -15,7 +16,7 @@ from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.data.arrays import to_tensor
 from tepui.data.augment import Augmentation
-from tepui.data.policy import PerMember, policy_of
+from tepui.data.policy import PerMember
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
@@ -29,15 +30,9 @@ from tepui.training.optimizer import SGD, AdamW, Optimizer
 from tepui.training.progress import Style, remark
 from tepui.training.ranks import exchange_here
 from tepui.training.run import Run
-from tepui.training.schedule import Cosine, Schedule, as_schedule
+from tepui.training.schedule import Cosine, Schedule
 from tepui.training.shards import BatchNormPolicy
-from tepui.training.spec import (
-    ExecutionSpec,
-    Keep,
-    RunnerName,
-    TrainingSpec,
-    shards_of,
-)
+from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec, shards_of
 from tepui.training.train import train
 
 PLAIN_LOSS, PLAIN_SGD, COSINE = CrossEntropy(), SGD(), Cosine()
@@ -218,68 +213,23 @@ def fit(
         >>> len(run.history)
         2
     """
-    given: dict[str, object] = {
-        "validation": validation,
-        "unlabeled": unlabeled,
-        "resume": resume,
-    }
-    given |= {"callbacks": callbacks, "out": out, "branch_from": branch_from}
-    weights = None
-    if sample_weights is not None:
-        weights = to_tensor("sample_weights", sample_weights)
-    check_types(fit, {"ensemble": ensemble, "exchange": exchange, **given})
+    given = locals() | {"virtual_shards": shards_of(virtual_shards, data_parallel)}
     several = isinstance(augment, Iterable | PerMember)
     require(several, "augment", "be a sequence", augment)
-    execution = ExecutionSpec(
-        device=device,
-        deterministic=deterministic,
-        cpu_kernels=cpu_kernels,
-        runner=runner,
-        compile=compile,
-        workers=workers,
-        offload=offload,
-        data_parallel=data_parallel,
-        checkpoint_every=checkpoint_every,
-        stop_after=stop_after,
-        progress=progress,
-    )
-    spec = TrainingSpec(
-        method=method,
-        epochs=epochs,
-        batch_size=batch_size,
-        loss=loss,
-        optimizer=optimizer,
-        schedule=as_schedule(schedule),
-        augment=policy_of(augment),
-        keep=keep,
-        early_stopping=early_stopping,
-        accumulate=accumulate,
-        clip_norm=clip_norm,
-        prune=prune,
-        average=average,
-        ema=ema,
-        part_at=part_at,
-        virtual_shards=shards_of(virtual_shards, data_parallel),
-        perturbation=perturbation,
-        batch_norm=batch_norm,
-        precision=precision,
-    )
+    execution, spec = _taken(ExecutionSpec, given), _taken(TrainingSpec, given)
+    apart = ("dataset", "sample_weights")  # whose kinds are looked at later
+    check_types(fit, {n: value for n, value in given.items() if n not in apart})
+    if sample_weights is not None:
+        given["sample_weights"] = to_tensor("sample_weights", sample_weights)
     text = method.remark(len(ensemble))
     complete = unlabeled is not None or not method.needs_unlabeled
     if text is not None and complete:
         writer = (exchange_here(data_parallel) if exchange is None else exchange).writer
         remark(progress if writer else "none", f"{type(method).__name__}: {text}")
-    return train(
-        ensemble,
-        dataset,
-        spec,
-        execution,
-        validation=validation,
-        unlabeled=unlabeled,
-        sample_weights=weights,
-        callbacks=callbacks,
-        out=out,
-        resume=resume,
-        branch_from=branch_from,
-        exchange=exchange,
-    )
+    return train(**given, execution=execution, spec=spec)
+
+
+def _taken(kind: type[R], given: dict[str, Any]) -> R:
+    """Return a specification of the arguments that are its fields, taken from all."""
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: given.pop(name) for name in names})

@@ -17,10 +17,8 @@ from tepui.methods.member import Gradient
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import as_taken, blocks, dtype_of, forward
 from tepui.training.casts import CastModule
-from tepui.training.shard_passes import summed_gradient
-from tepui.training.shards import WHOLE, Shards
+from tepui.training.shards import WHOLE, Shards, normalizing, summed_gradient
 from tepui.training.streams import beside
-from tepui.training.synchronized_norm import normalizing
 
 
 class MemberPasses:

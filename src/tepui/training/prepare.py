@@ -25,8 +25,7 @@ from tepui.training.numerics import Numerics
 from tepui.training.optimizer import capturable
 from tepui.training.runner import EagerRunner, Plan, Runner
 from tepui.training.shards import Shards
-from tepui.training.slot_runner import SlotRunner
-from tepui.training.slots import have_same_structure
+from tepui.training.slots import SlotRunner, have_same_structure
 from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
 
 log = logging.getLogger(__name__)
@@ -37,6 +36,11 @@ STEPS_WORTH_COMPILING = 50_000
 
 # Noise that tells equal coupled members apart, relative to their head's weights.
 SEPARATION = 0.01
+
+
+def place_of(device: str | torch.device | None) -> torch.device:
+    """Return the device asked for; by default a GPU if there is one."""
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 def to_device(module: nn.Module, device: torch.device) -> None:

@@ -10,16 +10,19 @@ host memory by gloo.
 import atexit
 import math
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
 from itertools import chain, count
 from typing import Any, NamedTuple, TypeVar, final
+from uuid import uuid4
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, distributed
-from torch._C._distributed_c10d import PrefixStore
+from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import ProcessGroup
 from torch.distributed.rendezvous import rendezvous
 from torch.utils._pytree import tree_map_only
@@ -27,17 +30,16 @@ from torch.utils._pytree import tree_map_only
 from tepui.core.checks import require
 from tepui.core.place import Place, place_of_environment
 from tepui.core.storage import raw_bytes
-from tepui.training.data_group import DataRanks
 from tepui.training.exchange import Exchange, LocalExchange
-from tepui.training.joining import common_name
 from tepui.training.presence import Presence, RankLost, unbroken
-from tepui.training.shards import ALONE, DataGroup
+from tepui.training.shards import ALONE, DataGroup, tree_sum
 
 T = TypeVar("T")
 
 # Seconds without a sign of life after which a rank counts as lost, also at the start.
 TIMEOUT_VARIABLE = "TEPUI_RANK_TIMEOUT"
 TIMEOUT = 300.0
+PAUSE = 0.01  # between two looks into the store
 
 _made = count()
 
@@ -47,6 +49,55 @@ class Form(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: torch.dtype
+
+
+@final
+class DataRanks(DataGroup):
+    """The ranks of a process group, summing in the order of a tree.
+
+    Every rank adds up its share of the positions and sends the sums to all: as many
+    bytes as a ring's all-reduce, in an order that does not depend on the ring. What
+    they agree on goes through host memory, past what a GPU has yet to do.
+
+    Args:
+        group: The ranks, where the members' tensors lie; all by default.
+        host: The same ranks, reached by gloo; all by default.
+    """
+
+    def __init__(self, group: Any = None, host: Any = None) -> None:
+        self._group = group
+        self._host = host
+        self.rank = distributed.get_rank(group)
+        self.size = distributed.get_world_size(group)
+
+    def summed(self, rows: Tensor) -> Tensor:
+        """Return the tree's sum of the rows of all ranks, in rank order."""
+        count, length = rows.shape
+        width = -(-length // self.size)
+        padded = F.pad(rows, (0, width * self.size - length))
+        sent = padded.view(count, self.size, width).transpose(0, 1).contiguous()
+        terms = self._dealt(sent).view(self.size * count, width)
+        own = tree_sum(lambda number: terms[number], range(len(terms)))
+        return self._dealt(own.repeat(self.size))[:length]
+
+    def _dealt(self, sent: Tensor) -> Tensor:
+        """Give every rank its part of what each sends, in rank order."""
+        received = torch.empty_like(sent)
+        with unbroken():
+            distributed.all_to_all_single(received, sent, group=self._group)
+        return received
+
+    def agreed(self, flag: bool) -> bool:
+        """Return whether any rank raised its flag, the same on all of them."""
+        flags = torch.tensor(float(flag))
+        with unbroken():
+            distributed.all_reduce(flags, distributed.ReduceOp.MAX, group=self._host)
+        return bool(flags)
+
+    @property
+    def capturable(self) -> bool:
+        """Whether its backend works on a stream, as nccl does."""
+        return distributed.get_backend(self._group) == "nccl"
 
 
 @final
@@ -298,6 +349,56 @@ def _join() -> None:
         late = f"not all ranks came within {seconds:g} s ({TIMEOUT_VARIABLE})"
         raise RankLost(f"{late}: {error}") from error
     atexit.register(distributed.destroy_process_group)
+
+
+def common_name(store: Store, rank: int, size: int, timeout: float) -> str:
+    """Return a new name, the same on all ranks, that none had before them.
+
+    torchrun keeps one store for all its attempts (``--max-restarts``): ranks that it
+    starts again would find there what those before them left, and look for dead
+    processes. Rank 0 calls a name, under which the others answer with words that nobody
+    used before; it says them again, by which each knows that the call was meant for it.
+
+    Raises:
+        RuntimeError: If not all ranks have answered in time.
+    """
+    return _called(store, size, timeout) if rank == 0 else _heard(store, rank, timeout)
+
+
+def _called(store: Store, size: int, timeout: float) -> str:
+    name, last = uuid4().hex, time.monotonic() + timeout
+    store.set("tepui/call", name)
+    answers = [_answer(name, rank) for rank in range(1, size)]
+    while not store.check(answers):
+        _pause_until(last)
+    words = (store.get(answer).decode() for answer in answers)
+    store.set(_echo(name), " ".join(words))
+    return name
+
+
+def _heard(store: Store, rank: int, timeout: float) -> str:
+    word, last = uuid4().hex, time.monotonic() + timeout
+    while True:
+        if store.check(["tepui/call"]):
+            name = store.get("tepui/call").decode()
+            store.set(_answer(name, rank), word)
+            if store.check([_echo(name)]) and word in store.get(_echo(name)).decode():
+                return name
+        _pause_until(last)
+
+
+def _answer(name: str, rank: int) -> str:
+    return f"tepui/{name}/answer/{rank}"
+
+
+def _echo(name: str) -> str:
+    return f"tepui/{name}/echo"
+
+
+def _pause_until(last: float) -> None:
+    if time.monotonic() > last:
+        raise RuntimeError("some did not answer")
+    time.sleep(PAUSE)
 
 
 def _local_device() -> int:

@@ -27,8 +27,8 @@ from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
 from tepui.training.checkpoint import Checkpoint, named_stop, timeline_in
 from tepui.training.environment import environment_of
+from tepui.training.history import EpochRecord, History
 from tepui.training.member import TrainingDiverged
-from tepui.training.run import EpochRecord
 from tepui.training.run_end import RunEnd
 from tepui.training.settings import check_settings
 from tepui.training.timeline import Span
@@ -36,7 +36,8 @@ from tepui.training.timeline import Span
 # What trackers call the run.
 TRACKING = "tracking.json"
 # By which data, model and extractor a command trained the run, and by which options.
-OPTIONS = "options.json"
+OPTIONS, OPTIONS_KIND = "options.json", "options"
+COMPARISON = "comparison.json"
 
 
 class RunFolder:
@@ -208,12 +209,12 @@ class RunFolder:
                 dict(recorded[part])
         return recorded
 
-    def history(self) -> tuple[EpochRecord, ...]:
+    def history(self) -> History:
         """Return the records of all epochs so far, none if there is no file."""
         if not self.metrics.exists():
-            return ()
+            return History()
         with reading(self.metrics, "records of epochs"):
-            return tuple(map(EpochRecord.of, read_lines(self.metrics, "epoch")))
+            return History(map(EpochRecord.of, read_lines(self.metrics, "epoch")))
 
     def write_history(self, history: Sequence[EpochRecord]) -> None:
         """Write all records of the run so far, one JSON object per line."""
@@ -272,6 +273,30 @@ class RunFolder:
     def load_checkpoint(self) -> Checkpoint | None:
         """Return the last checkpoint, None if the run has not written one yet."""
         return Checkpoint.read(self.checkpoint) if self.checkpoint.exists() else None
+
+
+def recorded_options(run: Path) -> dict[str, Any]:
+    """Return what is written down of a run: beside it, or beside its comparison."""
+    file = run / OPTIONS
+    return _options(file) if file.is_file() else _options_of_comparison(run)
+
+
+def extractor_of_comparison(run: Path) -> str | None:
+    """Return on whose features a run of a comparison learned; it holds heads alone."""
+    whole = (run / OPTIONS).is_file()
+    set_there: dict[str, str] = _options_of_comparison(run).get("set", {})
+    return None if whole else set_there.get("extractor")
+
+
+def _options_of_comparison(run: Path) -> dict[str, Any]:
+    above = run.absolute().parent.parent
+    known = all((above / name).is_file() for name in (COMPARISON, OPTIONS))
+    return _options(above / OPTIONS) if known else {}
+
+
+def _options(file: Path) -> dict[str, Any]:
+    options: dict[str, Any] = read_document(file, OPTIONS_KIND)["options"]
+    return options
 
 
 def options_in(folder: Path) -> tuple[str, ...]:

@@ -24,8 +24,7 @@ from tepui.training.batches import (
 from tepui.training.course import Course
 from tepui.training.exchange import Exchange
 from tepui.training.member import TrainingMember
-from tepui.training.own_rows import own_batches
-from tepui.training.shards import ALONE
+from tepui.training.shards import ALONE, own_batches
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import Clock
 

@@ -3,22 +3,37 @@
 The gradient of a batch is the sum of its shards' gradients, added as a balanced tree
 over the shards' numbers. Ranks compute contiguous blocks of shards and only move data,
 so that the sum has the same bits for any number of them.
+
+Every shard begins with the buffers that the pass found. Afterwards floating-point
+buffers, such as BatchNorm's running statistics, have moved by the mean of what the
+shards did to them, and counters by what the first shard did.
+
+A rank loads the rows of its own shards. The batch keeps its size, so that all else is
+as in one process. Rows of other ranks' shards hold NaN, or -1 in whole numbers that
+have a sign: whoever reads them notices.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal, final
+from functools import partial, reduce
+from typing import Any, Literal, final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
+from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.data.arrays import Batch, Division
+from tepui.methods.member import Gradient
 from tepui.optim import Perturbation
+from tepui.training.batches import BatchSource
 
 BatchNormPolicy = Literal["shard", "synchronized"]
 
+KINDS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 # BatchNorm cannot normalize a single sample.
 FEWEST_SAMPLES = 2
 
@@ -143,3 +158,166 @@ def shard_of(batch: Batch, number: int, count: int) -> Batch:
     kinds = places[:first][rows], places[first:][rows]
     shard = batch.take(torch.cat(kinds))
     return shard._replace(division=Division(len(kinds[0]), share))
+
+
+def own_rows(samples: int, division: Division | None, shards: Shards) -> Tensor:
+    """Return which rows of a batch this rank's shards are made of, in order.
+
+    Example:
+        >>> own_rows(6, None, Shards(2))
+        tensor([0, 1, 2, 3, 4, 5])
+    """
+    numbers = torch.arange(samples)
+    batch = Batch(numbers, numbers, numbers, division)
+    undivided = division is None or division.rows in (0, samples)
+    parts = [batch] if undivided else batch.parts()
+    found = [shards.of(part, number) for part in parts for number in shards.owned]
+    return torch.cat([part.index for part in found if part is not None]).sort().values
+
+
+def own_batches(
+    source: BatchSource,
+    rows: Tensor,
+    division: Division | None,
+    shards: Shards,
+    seed: int,
+    epoch: int,
+) -> Iterator[Batch]:
+    """Yield batches of which only this rank's rows were loaded."""
+    own = own_rows(rows.shape[1], division, shards)
+    batches = source.batches(rows[:, own], seed, epoch)
+    for index, batch in zip(rows, batches, strict=True):
+        yield spread(batch, own, index)
+
+
+def spread(batch: Batch, rows: Tensor, index: Tensor) -> Batch:
+    """Return a batch whose samples lie in some rows of a larger one."""
+    place = rows.to(batch.targets.device, non_blocking=True)
+
+    def spread_out(tensor: Tensor) -> Tensor:
+        missing = torch.nan if tensor.is_floating_point() else -tensor.dtype.is_signed
+        whole = tensor.new_full((len(index), *tensor.shape[1:]), missing)
+        return whole.index_copy_(0, place, tensor)
+
+    whole = index.to(batch.index.device, non_blocking=True)
+    return batch.mapped(spread_out)._replace(index=whole)
+
+
+def summed_gradient(
+    shards: Shards,
+    batch: Batch,
+    gradient: Callable[[int, Batch], Gradient],
+    parameters: Sequence[Tensor],
+    buffers: Sequence[Tensor],
+) -> Gradient:
+    """Return mean loss and gradient of a batch, of which each shard gives its share.
+
+    Losses, gradients and changes of buffers travel together, as one flat tensor.
+    """
+    changing = [b for b in buffers if b.dtype != torch.bool]
+    if shards.batch_norm == "synchronized":
+        changing = []  # all ranks did the same to them
+    like = [parameters[0].new_empty(()), *parameters, *changing]
+    before = [buffer.clone() for buffer in changing]
+
+    def flat(number: int) -> Tensor:
+        shard = shards.of(batch, number)
+        if shard is None:
+            return _flat([torch.zeros_like(tensor) for tensor in like])
+        foreach.copy_(changing, before)
+        loss, values = gradient(number, shard)
+        share = len(shard.targets) / len(batch.targets)
+        changes = [
+            _change(now, then, share, first=number == 0)
+            for now, then in zip(changing, before, strict=True)
+        ]
+        return _flat([loss.to(like[0]), *values, *changes])
+
+    loss, *rest = _parts(shards.summed(flat), like)
+    values, changes = rest[: len(parameters)], rest[len(parameters) :]
+    foreach.copy_(changing, [b + c for b, c in zip(before, changes, strict=True)])
+    return Gradient(loss, values)
+
+
+def _change(now: Tensor, then: Tensor, share: float, *, first: bool) -> Tensor:
+    if now.is_floating_point():
+        return (now - then) * share
+    return now - then if first else torch.zeros_like(now)
+
+
+def _flat(tensors: Sequence[Tensor]) -> Tensor:
+    """Return all values in one tensor, of a type that holds the widest of them."""
+    wide = reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    return torch.cat([tensor.detach().reshape(-1).to(wide) for tensor in tensors])
+
+
+def _parts(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    values = flat.split([tensor.numel() for tensor in like])
+    return [
+        value.view(tensor.shape).to(tensor.dtype)
+        for value, tensor in zip(values, like, strict=True)
+    ]
+
+
+@contextmanager
+def normalizing(module: nn.Module, shards: Shards) -> Iterator[None]:
+    """Let layers in training normalize as the shards' policy says inside the block."""
+    together = shards.batch_norm == "synchronized"
+    norms = [n for n in module.modules() if together and isinstance(n, KINDS)]
+    norms = [norm for norm in norms if norm.training]
+    for norm in norms:
+        vars(norm)["forward"] = partial(normalized_together, norm, shards.group)
+    try:
+        yield
+    finally:
+        for norm in norms:
+            del vars(norm)["forward"]
+
+
+def normalized_together(norm: Any, group: DataGroup, x: Tensor) -> Tensor:
+    """Return BatchNorm of this rank's rows, with statistics over those of all ranks."""
+    wide = x.float() if x.dtype.itemsize < 4 else x
+    axes = [axis for axis in range(x.ndim) if axis != 1]
+    shape = [1, -1, *[1] * (x.ndim - 2)]
+    count = wide.new_full((1,), x.numel() // x.shape[1])
+    sums = _added(torch.cat([wide.sum(axes), count]), group)
+    total = sums[-1].detach()
+    mean = sums[:-1] / total
+    centered = wide - mean.view(shape)
+    squares = _added(centered.square().sum(axes), group)
+    variance = squares / total
+    _track(norm, mean.detach(), squares.detach() / (total - 1))
+    out: Tensor = centered * (variance + norm.eps).rsqrt().view(shape)
+    if norm.affine:
+        out = out * norm.weight.view(shape) + norm.bias.view(shape)
+    return out.to(x.dtype)
+
+
+@torch.no_grad()
+def _track(norm: Any, mean: Tensor, variance: Tensor) -> None:
+    if not norm.track_running_stats:
+        return
+    norm.num_batches_tracked.add_(1)
+    share = norm.momentum
+    if share is None:
+        share = norm.num_batches_tracked.to(mean).reciprocal()
+    norm.running_mean.lerp_(mean.to(norm.running_mean), share)
+    norm.running_var.lerp_(variance.to(norm.running_var), share)
+
+
+def _added(value: Tensor, group: DataGroup) -> Tensor:
+    return _Added.apply(value, group)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class _Added(torch.autograd.Function):
+    """The sum over ranks; every rank's loss depends on every rank's value."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, group: DataGroup) -> Tensor:
+        ctx.group = group
+        return group.summed(value[None])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.group.summed(gradient[None].contiguous()), None

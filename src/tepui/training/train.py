@@ -50,6 +50,7 @@ from tepui.training.timeline import Clock
 log = logging.getLogger(__name__)
 
 PLAIN_EXECUTION = ExecutionSpec()
+Validating = Callable[[], Iterator[Batch]]
 
 
 def train(
@@ -109,13 +110,9 @@ def train(
     require(ranks == exchange.sharing, "data_parallel", rule, ranks)
     folder = None if out is None else RunFolder(out)
     threads = _threads_of(folder if resume else None, branch_from)
-    numerics = numerics_of(
-        execution.device,
-        spec.precision,
-        execution.deterministic,
-        threads,
-        execution.cpu_kernels,
-    )
+    device, exactly = execution.device, execution.deterministic
+    how = device, spec.precision, exactly, threads, execution.cpu_kernels
+    numerics = numerics_of(*how)
     config: dict[str, Any] = {}
     alone = isinstance(exchange, LocalExchange)
     told = Callbacks(callbacks)
@@ -131,7 +128,8 @@ def train(
         *(ensemble, data, spec, execution, numerics, exchange, folder, resume),
         *(origin, first_weights),
     )
-    _add_masks(ensemble, spec)
+    for module in ensemble.members if spec.prune is not None else ():
+        add_masks(module)
     _give_meaning(order, dataset)
     if spec.early_stopping is not None:
         spec.early_stopping.check_task(ensemble.task)
@@ -227,20 +225,20 @@ def _trained(
     ensemble, spec, execution = order.ensemble, order.spec, order.execution
     exchange, folder, numerics = order.exchange, order.folder, order.numerics
     order.place(order.owned)
-    ready = _prepared(order)
+    members, source, unlabeled, validation = _prepared(order)
     interruption = Interruption()
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
         stack.enter_context(torch.random.fork_rng())
-        epoch_steps = steps_per_epoch(ready.source.samples, spec.batch_size)
-        steps = epoch_steps * spec.epochs * len(ready.members)
+        epoch_steps = steps_per_epoch(source.samples, spec.batch_size)
+        steps = epoch_steps * spec.epochs * len(members)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
         costs = spec.costs(len(ensemble))
         shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
         plan = Plan(
-            source=ready.source,
-            unlabeled=ready.unlabeled,
+            source=source,
+            unlabeled=unlabeled,
             spec=spec,
             seeds=ensemble.seeds,
             exchange=exchange,
@@ -249,12 +247,12 @@ def _trained(
             clock=clock,
         )
         training = Training(
-            members=ready.members,
+            members=members,
             seeds=ensemble.seeds,
-            runner=runner_of(execution.runner, plan, ready.members),
+            runner=runner_of(execution.runner, plan, members),
             device=numerics.device,
             dataset=order.data.train,
-            validation=ready.validation,
+            validation=validation,
             task=ensemble.task or UNKNOWN,
             folder=folder,
             origin=order.origin,
@@ -283,7 +281,7 @@ def _trained(
         training.run()
         if training.ended:
             with clock.during("finishing"):
-                for member in ready.members:
+                for member in members:
                     training.finish(member)
     return training
 
@@ -295,17 +293,15 @@ def _reunite(order: Order) -> None:
     order.place(range(len(order.ensemble)))
 
 
-class Prepared(NamedTuple):
-    """Members and data, ready for the first step."""
+def _prepared(
+    order: Order,
+) -> tuple[list[TrainingMember], BatchSource, BatchSource | None, Validating | None]:
+    """Check that data, members, and method fit; return all of them ready.
 
-    members: list[TrainingMember]  # the members that this process trains
-    source: BatchSource  # their training data
-    unlabeled: BatchSource | None  # unlabeled data that come beside them, if any
-    validation: Callable[[], Iterator[Batch]] | None
-
-
-def _prepared(order: Order) -> Prepared:
-    """Check that data, members and method fit, and get all of them ready."""
+    Returns:
+        The members that this process trains, their training data, the unlabeled data
+        that come beside them, and what goes over the validation data.
+    """
     ensemble, data, spec = order.ensemble, order.data, order.spec
     classes = check_run(ensemble, data, spec, order.exchange)
     workers, device = order.execution.workers, order.numerics.device
@@ -331,14 +327,7 @@ def _prepared(order: Order) -> Prepared:
         *(ensemble, order.exchange, spec, order.execution, order.numerics),
         *(source.samples, data.weights),
     )
-    return Prepared(members, source, unlabeled, validation)
-
-
-def _add_masks(ensemble: Ensemble, spec: TrainingSpec) -> None:
-    """Give members that will be pruned their masks."""
-    if spec.prune is not None:
-        for module in ensemble.members:
-            add_masks(module)
+    return members, source, unlabeled, validation
 
 
 def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
@@ -359,16 +348,11 @@ def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
 
 
 def _say_how(training: Training, numerics: Numerics) -> None:
-    log.info(
-        "%s: %d members, %d epochs of %d steps on %s in %s, by %s",
-        type(training.spec.method).__name__,
-        len(training.members),
-        training.spec.epochs,
-        training.runner.plan.steps,
-        numerics.device,
-        numerics.precision,
-        type(training.runner).__name__,
-    )
+    spec, runner = training.spec, training.runner
+    what = type(spec.method).__name__, len(training.members), spec.epochs
+    how = runner.plan.steps, numerics.device, numerics.precision, type(runner).__name__
+    text = "%s: %d members, %d epochs of %d steps on %s in %s, by %s"
+    log.info(text, *what, *how)
 
 
 def _check_space(training: Training) -> None:

@@ -7,10 +7,10 @@ from functools import cache
 import pytest
 from scipy import stats
 
-from claim_cases import CASES, repeated, sized, swept, timed
+from claim_cases import CASES, SWING, repeated, sized, swept, timed
 from tepui.papers.claims.evidence import Datum, Evidence
 from tepui.papers.claims.judging import CLAIMS, verdicts
-from tepui.papers.claims.tables import cells
+from tepui.papers.claims.tables import cells, document, overview
 from tepui.papers.recipe import PAPERS
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
@@ -277,48 +277,43 @@ def treated(unique=2.5, lost=0.0):
         yield repeated("sed/table2", "deep_ensemble", "accuracy", 70, **at)
 
 
+DIFFER, KEEPS = "SED's members differ", "SED keeps its accuracy in domain"
+
+
 @pytest.mark.parametrize("way", [1, -1])
 @pytest.mark.parametrize(
-    ("how", "reason"),
+    ("how", "failed"),
     [
-        ({}, ""),
-        ({"lost": 0.3}, ""),
-        ({"unique": 1.3}, "check: SED's members differ"),
-        ({"lost": 0.8}, "check: SED keeps its accuracy in domain"),
-        (
-            {"unique": 1.3, "lost": 0.8},
-            "check: SED's members differ; check: SED keeps its accuracy in domain",
-        ),
+        ({"lost": 0.3}, []),
+        ({"unique": 1.3}, [DIFFER]),
+        ({"lost": 0.8}, [KEEPS]),
+        ({"unique": 1.3, "lost": 0.8}, [DIFFER, KEEPS]),
     ],
 )
-def test_sed_is_judged_only_if_members_differ_and_stay_accurate(how, reason, way):
+def test_sed_is_judged_only_if_members_differ_and_stay_accurate(how, failed, way):
     name = "sed/pds-over-bma"
     found = verdict(name, evidence([*CASES[name](way), *treated(**how)]))
-    assert (found.outcome, found.reason) == (
-        "undecided" if reason else WAYS[way],
-        reason,
-    )
-    assert (found.p is None, found.effect is None) == (bool(reason), bool(reason))
-    assert [each.holds for each in found.checks] == [
-        "unique" not in how,
-        how.get("lost") != 0.8,
-    ]
-    assert cells(found)[1] == found.outcome + (f" ({reason})" if reason else "")
+    assert [each.name for each in found.checks if not each.holds] == failed
+    reason = f"check failed: {', '.join(failed)}" if failed else ""
+    assert (found.reason, found.p is None) == (reason, bool(failed))
+    assert found.outcome == ("undecided" if failed else WAYS[way])
+    beside = f" ({reason})" if failed else ""
+    assert cells(found)[1] == found.outcome + beside
+    assert f"at `small`{beside}\n" in overview([found])
 
 
-def test_a_check_is_its_own_comparison_with_its_interval():
-    found = verdict("sed/pds-over-bma", evidence([*CASES["sed/pds-over-bma"](1)]))
-    assert found.checks == ()
-    assert "SED's members differ: not measured at this size" in found.why
+def test_a_check_is_a_comparison_with_an_interval_of_its_own():
     name = "sed/best-detector"
+    assert verdict(name, evidence(CASES[name](1))).checks == ()
     found = verdict(name, evidence([*CASES[name](1), *treated(lost=0.8)]))
-    kept = found.checks[1]
-    swing = [0.1 * each for each in (1, -1, 0.5, -0.5, 1, -1)]
-    error = stats.sem(swing)
+    _, kept = found.checks
+    error = stats.sem([0.1 * each for each in SWING])
     assert (kept.finding.effect, kept.finding.error) == pytest.approx((-0.8, error))
-    expected = 2 * stats.t.cdf((-0.8 + 0.5) / error, 5)
-    assert (kept.p, kept.size) == (pytest.approx(expected), "small")
-    assert "imagenet_val" in found.why
+    p = 2 * stats.t.cdf((-0.8 + 0.5) / error, 5)
+    assert (kept.p, kept.size) == (pytest.approx(p), "small")
+    (row,) = document([found])["verdicts"]
+    assert row["checks"][1]["finding"]["where"] == kept.finding.where
+    assert (row["reason"], row["checks"][1]["holds"]) == (found.reason, False)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "rethinking" in name])
@@ -333,9 +328,9 @@ def test_controls_are_judged_only_if_their_treatment_raises_accuracy(name):
             for each in CASES[name](-1)
         ]
         found = verdict(name, evidence(records))
-        reason = f"check: {treatment} raises accuracy" if worse == control else ""
-        assert found.reason == reason
-        assert found.outcome == ("undecided" if reason else WAYS[-1])
+        failed = f"check failed: {treatment} raises accuracy"
+        assert found.reason == (failed if worse == control else "")
+        assert found.outcome == ("undecided" if worse == control else WAYS[-1])
 
 
 @pytest.mark.parametrize(
@@ -361,29 +356,11 @@ def test_what_chose_its_own_operating_point_is_circular_on_stand_ins(way):
 
 def sharpness_by_radius(**values):
     at = {"sharpness_measure": "worst_case", "ensemble_size": 3}
-    item = "sharpbalance/figure3"
-    return [
-        repeated(item, "deep_ensemble", "sharpness", 1.0, rho=0, **at),
-        *(
-            repeated(
-                *(item, "sam", "sharpness", value, 0.01),
-                rho=float(rho[1:]) / 100,
-                **at,
-            )
-            for rho, value in values.items()
-        ),
-    ]
-
-
-@pytest.mark.parametrize(("flat", "judged"), [(2.0, False), (0.5, True)])
-def test_sam_is_judged_only_where_it_flattens(flat, judged):
-    name = "sharpbalance/sam-individual"
-    sharpness = sharpness_by_radius(r20=flat, r40=9.0)
-    found = verdict(name, evidence([*CASES[name](1), *sharpness]))
-    assert found.outcome == (WAYS[1] if judged else "undecided")
-    (check,) = found.checks
-    assert (check.holds, check.finding.effect) == (judged, pytest.approx(1 - flat))
-    assert "figure3, cifar10" in check.finding.where
+    for name, value in {"r0": 1.0, **values}.items():
+        rho = int(name[1:]) / 100
+        method, swing = ("sam", 0.01) if rho else ("deep_ensemble", 0.0)
+        names = ("sharpbalance/figure3", method, "sharpness", value, swing)
+        yield repeated(*names, rho=rho, **at)
 
 
 @pytest.mark.parametrize(
@@ -394,6 +371,7 @@ def test_sam_must_flatten_with_the_radius_that_the_study_has(small, judged):
     bars = evidence(CASES[name](1))
     own = Evidence(tuple(replace(datum, rho=0.01) for datum in bars.data))
     found = verdict(name, own + evidence(sharpness_by_radius(r1=small, r20=0.5)))
+    assert found.outcome == (WAYS[1] if judged else "undecided")
     assert ("SAM lowers sharpness by a tenth" in found.reason) != judged
     assert "radius 0.01, figure3, cifar10" in found.why
     assert found.checks[0].finding.effect == pytest.approx(1 - small)
@@ -403,7 +381,7 @@ def test_sam_must_flatten_with_the_radius_that_the_study_has(small, judged):
 def test_a_larger_study_has_the_check_of_its_size(flat, judged):
     name = "sharpbalance/sam-individual"
     larger = evidence(CASES[name](1), "small+ensembles=9")
-    checked = evidence(sharpness_by_radius(r20=flat), "small")
+    checked = evidence(sharpness_by_radius(r20=flat, r40=9.0), "small")
     (found,) = verdicts(larger + checked, [BY_NAME[name]])
     assert found.size == "small+ensembles=9"
     assert ("Not judged" in found.why) != judged

@@ -8,7 +8,7 @@ means and standard deviations, comes from the training rows alone.
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self, final, get_args
+from typing import NamedTuple, final, get_args
 
 from torch import Tensor
 
@@ -109,7 +109,7 @@ class Table(MadeArrays):
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "gaps", read.columns.gaps(part.rows))
 
-    def rows_of(self, path: str | Path) -> Self:
+    def rows_of(self, path: str | Path) -> "Table":
         """Return all rows of another file, read as those of this table.
 
         Words, means and standard deviations are those of this table's training rows:
@@ -128,16 +128,8 @@ class Table(MadeArrays):
                 read; the message names all of them.
         """
         check_types(Table.rows_of, {"path": path})
-        rows = read_table(Path(path))
-        target = Target(self.target, self.classes or None)
-        faults = [*rows.faults, *target.faults(rows), *self.columns.faults(rows)]
-        broken = {fault.column for fault in faults}
-        inputs, far = self.columns.standardized(rows, self.scaling, broken)
-        targets, far_targets = target.standardized(rows, self.units, broken)
-        refuse([rows.path], faults + far + far_targets)
-        part = self.like(inputs, targets)
-        object.__setattr__(part, "gaps", self.columns.gaps(rows))
-        return part
+        learned = self.columns, self.scaling, self.units
+        return rows_as(read_table(Path(path)), self.target, self.classes, *learned)
 
     def __repr__(self) -> str:
         names = [column.name for column in self.columns.columns]
@@ -147,6 +139,46 @@ class Table(MadeArrays):
             f"Table({len(self)} rows, {len(names)} columns ({shown}), "
             f"target {self.target} ({'numbers' if self.units else classes}))"
         )
+
+
+def rows_as(
+    rows: TableRows,
+    target: str,
+    classes: Sequence[str],
+    columns: Columns,
+    scaling: Normalize,
+    units: Normalize | None,
+) -> Table:
+    """Return rows of a file with their targets, read as training rows were.
+
+    Args:
+        rows: What was read of the file.
+        target: Name of the column to predict.
+        classes: Its classes; empty of numbers.
+        columns: What the other columns hold.
+        scaling: Mean and standard deviation of every input in the training rows.
+        units: The same of the numbers to predict; None of classes.
+
+    Raises:
+        ValueError: If columns are missing, or lines, cells or targets cannot be read.
+    """
+    goal = Target(target, tuple(classes) or None)
+    faults = [*rows.faults, *goal.faults(rows), *columns.faults(rows)]
+    broken = {fault.column for fault in faults}
+    inputs, far = columns.standardized(rows, scaling, broken)
+    targets, far_targets = goal.standardized(rows, units, broken)
+    refuse([rows.path], faults + far + far_targets)
+    table = Table.__new__(Table)
+    super(Table, table).__init__(inputs, targets, classes=tuple(classes))
+    for name, value in {
+        "columns": columns,
+        "scaling": scaling,
+        "units": units,
+        "target": target,
+        "gaps": columns.gaps(rows),
+    }.items():
+        object.__setattr__(table, name, value)
+    return table
 
 
 class _Part(NamedTuple):

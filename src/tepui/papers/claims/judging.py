@@ -147,11 +147,11 @@ def _hearing(
 ) -> _Hearing:
     missing = tuple(item for item in claim.needs if not evidence.has(item))
     findings = tuple(claim.judge(evidence, claim.needs))
-    failed = [f"check: {each.name}" for each in checked if not each.holds]
+    failed = ", ".join(each.name for each in checked if not each.holds)
+    reason = f"check failed: {failed}" if failed else ""
     if claim.circular and _on_stand_ins(size):
-        failed = [f"circular: {claim.circular}"]
-    decision = None if failed else decide(findings, claim.scope)
-    reason = "; ".join(failed)
+        reason = f"circular: {claim.circular}"
+    decision = None if reason else decide(findings, claim.scope)
     return _Hearing(claim, size, missing, checked, reason, findings, decision)
 
 
@@ -192,7 +192,7 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
         return "no data", f"The numbers there allow no comparison{absent}."
     checks = _said_of_checks(hearing)
     if hearing.reason:
-        return "undecided", f"Not judged ({hearing.reason}){checks}{absent}."
+        return "undecided", f"Not judged{checks or f' ({hearing.reason})'}{absent}."
     if decision is None or p is None:
         return "undecided", f"No comparison has repetitions that differ{absent}."
     heard = f"{tally(hearing.findings)}; deciding: {_numbered(decision.finding)}"
@@ -207,15 +207,10 @@ def _outcome(hearing: _Hearing, p: float | None) -> tuple[Outcome, str]:
 
 def _said_of_checks(hearing: _Hearing) -> str:
     """Return what was found of each check, in words."""
-    known = {
-        each.name: f"{_numbered(each.finding)} at size {each.size}"
-        for each in hearing.checked
-    }
-    names = [check.name for check in hearing.claim.checks]
-    return "".join(
-        f"; check: {name}: {known.get(name, 'not measured at this size')}"
-        for name in names
-    )
+    said = {check.name: "not measured at this size" for check in hearing.claim.checks}
+    for each in hearing.checked:
+        said[each.name] = f"{_numbered(each.finding)} at size {each.size}"
+    return "".join(f"; check: {name}: {found}" for name, found in said.items())
 
 
 def _missing(hearing: _Hearing) -> tuple[tuple[str, ...], str]:

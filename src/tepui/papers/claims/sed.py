@@ -112,9 +112,9 @@ def diversified(evidence: Evidence, studied: Sequence[Datum]) -> Iterator[Findin
 
 def accurate(evidence: Evidence, studied: Sequence[Datum]) -> Iterator[Finding]:
     """SED's five members lose next to nothing in domain, as the paper's do."""
-    names = {"dataset": CLEAN, "ensemble_size": 5, "region": (-SHORT, math.inf)}
-    rival = ["deep_ensemble"]
-    yield from duels(evidence, ["sed/table2"], "accuracy", SED, rival, **names)
+    judge = partial(duels, metric="accuracy", winner=SED, rivals=["deep_ensemble"])
+    at = partial(judge, dataset=CLEAN, ensemble_size=5, region=(-SHORT, math.inf))
+    yield from at(evidence, ["sed/table2"])
 
 
 def quadratic(evidence: Evidence, studied: Sequence[Datum]) -> Iterator[Finding]:

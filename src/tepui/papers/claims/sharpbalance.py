@@ -95,8 +95,7 @@ def released_twin(claim: Claim) -> Claim:
     return replace(
         claim,
         name=f"{claim.name}-released",
-        text=f"{text} By the released rule, whose sets are the library's default, "
-        "after SAM.",
+        text=f"{text} By the released rule, after SAM.",
         judge=of_released(claim.judge),
         twin="released",
     )

@@ -54,11 +54,21 @@ def overview(judged: Sequence[Verdict]) -> str:
             lines.append(f"- **{outcome.capitalize()}** ({len(sizes)}):")
         for claim in CLAIMS:
             if at := sizes.get(claim.name):
-                where = ", ".join(f"`{each.size}`" for each in at if each.size)
-                why = dict.fromkeys(f"; {each.reason}" for each in at if each.reason)
                 link = f"[{claim.text.removesuffix('.')}](#{claim.anchor})"
-                lines.append(f"    - {link}{where and f' at {where}'}{''.join(why)}")
+                lines.append(f"    - {link}{_places(at)}")
     return "\n".join(lines) + "\n"
+
+
+def _places(found: Sequence[Verdict]) -> str:
+    """Return the sizes of verdicts, and in brackets why those were not judged."""
+    places: dict[str, list[str]] = {}
+    for verdict in found:
+        places.setdefault(verdict.reason, []).append(f"`{verdict.size}`")
+    said = [
+        f" at {', '.join(sizes)}" + (f" ({reason})" if reason else "")
+        for reason, sizes in places.items()
+    ]
+    return ";".join(said) if found[0].size else ""
 
 
 def verdict_tables(judged: Sequence[Verdict]) -> str:

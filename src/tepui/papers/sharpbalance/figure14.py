@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from tepui.data import Arrays
 from tepui.data.loading import in_order
 from tepui.losses import Loss
-from tepui.metrics.ranks import rank_correlation, ranks
+from tepui.metrics.ood import rank_correlation, ranks
 from tepui.modules.running import device_of, evaluating, forward
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, title_of

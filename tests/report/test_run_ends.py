@@ -9,8 +9,8 @@ import pytest
 from report_cases import comparison, shown, text
 from tepui.cli.main import main
 from tepui.report.run_ends import epochs_of, kept_fact, kept_of
+from tepui.training import Run
 from tepui.training.run_end import RunEnd
-from tepui.training.run_folder import RunFolder
 
 SMALL = ["--model", "MLP(hidden=[8])", "--members", "2"]
 SMALL += ["--set", "progress=none"]
@@ -34,9 +34,9 @@ def test_a_run_that_was_stopped_says_so_everywhere(tmp_path, capsys):
     main(["train", *SMALL, *STOPPED, "keep=best", "--out", str(run)])
     said = " ".join(capsys.readouterr().out.split())
     assert "stopped after 2 of 6 epochs by EarlyStopping" in said
-    folder = RunFolder(run)
-    first, second = folder.end().kept
-    losses = (folder.history()[first - 1].loss[0], folder.history()[second - 1].loss[1])
+    folder = Run.open(run)
+    first, second = folder.end.kept
+    losses = (folder.history[first - 1].loss[0], folder.history[second - 1].loss[1])
     shown_losses = ", ".join(f"{loss:.4f}" for loss in losses)
     assert f"(loss {shown_losses})" in said
     main(["evaluate", str(run), "--corruptions", "none"])

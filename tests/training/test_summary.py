@@ -33,7 +33,7 @@ def test_numbers_that_are_not_finite_become_none(tmp_path, shown):
     run = fitted(numbers(), mlp, method=Showing(), out=tmp_path)
     expected = {"overlap": None, "sizes": [1, None], "by": {"a": [None, 0.5]}}
     assert run.summary == expected
-    assert RunFolder(tmp_path).outcome() == ((), expected)
+    assert RunFolder(tmp_path).outcome().summary == expected
     again = fitted(numbers(), mlp, method=Showing(), out=tmp_path, resume=True)
     assert again.summary == expected
 

@@ -4,7 +4,6 @@ Clean data are measured every time. The corrupted copies are one data set, and s
 each natural shift and each unfamiliar set; what an evaluation does not bring stays.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,22 +32,6 @@ def sets_in(document: Mapping[str, Any]) -> list[str]:
     copies = [COPIES] if any(cell["severity"] != NATURAL for cell in cells) else []
     natural = [cell["type"] for cell in cells if cell["severity"] == NATURAL]
     return [*copies, *natural, *document["ood"]]
-
-
-def is_on(
-    document: Mapping[str, Any], about: Mapping[str, Any], asked: Sequence[str]
-) -> bool:
-    """Return whether an evaluation is on all that is asked for.
-
-    Args:
-        document: The evaluation, as its file holds it.
-        about: What the data that are asked for are.
-        asked: Their names, as :func:`sets_in` has them.
-    """
-    known = document["about"]
-    new = json.loads(json.dumps(about))
-    same = _about(known, new, keeps_copies=COPIES not in asked) == known
-    return same and {*asked} <= {*sets_in(document)}
 
 
 def others_of_a_name(

@@ -158,7 +158,8 @@ class Examination:
         return {name.partition(".")[0] for name in differences(known, now)}
 
     def _is_on(self, before: Mapping[str, Any]) -> bool:
-        return adding.is_on(before, self.about, self.names)
+        there = {*self.names} <= {*adding.sets_in(before)}
+        return there and not adding.others_of_a_name(before, self.about, self.names)
 
     def _check(self, before: Mapping[str, Any], changed: set[str]) -> None:
         """Raise if an earlier evaluation is of something else."""

@@ -187,7 +187,7 @@ def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]
             {**training, "data_class": _data_class(options, method)},
             tuple(run.history() for run in runs),
             tuple(run.timeline() for run in runs),
-            tuple(run.end() for run in runs if run.started),
+            tuple(run.outcome().end for run in runs if run.started),
         )
         # A comparison's method is whole: nothing is added to its repetitions.
         entries.append((f"{folder.resolve()}/{method.label}", entry))
@@ -225,7 +225,7 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     known = isinstance(share, float)
     asked = {**config, "validation_share": share} if known else config
     source = ReportSource(folder, title, asked, environment)
-    ends = (run.end(),) if run.started else ()
+    ends = (run.outcome().end,) if run.started else ()
     times = (run.history(),), (run.timeline(),), ends
     return source, (key, Entry(result, (folder,), training, *times))
 

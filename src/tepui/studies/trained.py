@@ -50,7 +50,7 @@ def read_trained(folder: Path) -> Trained:
         tuple(config.get("seeds", ())),
         _seconds(run),
         _evaluation(folder / EVALUATION),
-        run.outcome()[1] if run.result.is_file() else {},
+        run.outcome().summary,
         _sharpness(folder / SHARPNESS),
         read_document(cost, COST_KIND) if cost.is_file() else None,
     )

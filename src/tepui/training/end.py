@@ -28,9 +28,9 @@ from tepui.tasks import task_of
 from tepui.tasks.base import Losses
 from tepui.training.checks import RunData, output_width
 from tepui.training.epochs import Training
-from tepui.training.history import History
+from tepui.training.history import History, Outcome
 from tepui.training.progress import Style, remark
-from tepui.training.run import Outcome, Run
+from tepui.training.run import Run
 from tepui.training.run_folder import RunFolder
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import in_words
@@ -74,7 +74,7 @@ def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Run:
 def finished(ensemble: Ensemble, folder: RunFolder) -> Run:
     """Return a run that ended before, its weights put into ``ensemble``."""
     load_into(ensemble, folder.path)
-    return Run(folder.path, ensemble)
+    return Run(folder.path, ensemble, folder.outcome())
 
 
 def answers_on_unlabeled(

@@ -1,8 +1,11 @@
-"""What happened in a run: a record of every epoch."""
+"""What happened in a run: a record of every epoch, and what came of them."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
+
+from tepui.training.run_end import RunEnd
+from tepui.training.timeline import Span
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,3 +104,29 @@ class History(tuple[EpochRecord, ...]):
         axes.set(xlabel="epoch", ylabel="loss")
         axes.legend()
         return figure
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a run.
+
+    Attributes:
+        history: One record per epoch.
+        best_epochs: Epoch of each member's best weights, empty if none were kept.
+        summary: What the method reports of the run, such as SharpBalance's sets.
+        timeline: Where the time went, also before the run was resumed or branched; but
+            not what passed between a kill and the checkpoint before it.
+        stopped_by: Who ended the run before all epochs were done, ``"EarlyStopping"``
+            or a callback's name; None if nobody did.
+    """
+
+    history: History
+    best_epochs: tuple[int, ...] = ()
+    summary: Mapping[str, Any] = field(default_factory=dict)
+    timeline: tuple[Span, ...] = ()
+    stopped_by: str | None = None
+
+    @property
+    def end(self) -> RunEnd:
+        """How it ended: after how many epochs, by whom, and with which weights."""
+        return RunEnd.of(len(self.history), self.stopped_by, self.best_epochs)

@@ -1,7 +1,7 @@
 """A run: what it learned from, with what, what came of it, and what is done with it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from shlex import quote
@@ -41,7 +41,7 @@ from tepui.modules.features import cached_features
 from tepui.modules.state import maker_of
 from tepui.tasks import Prediction
 from tepui.training.checks import divided
-from tepui.training.history import EpochRecord, History
+from tepui.training.history import EpochRecord, History, Outcome
 from tepui.training.prepare import place_of, to_device
 from tepui.training.progress import Style
 from tepui.training.run_end import RunEnd
@@ -61,27 +61,6 @@ Score = Literal["threshold", "aps", "raps", "residual", "normalized", "quantile"
 # Where a run that trains heads alone keeps their run, and what they learn from.
 HEADS, FEATURES = "heads", "features"
 OTHER_CLASSES = "labels are left out: they number other classes than the run's"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a run.
-
-    Attributes:
-        history: One record per epoch.
-        best_epochs: Epoch of each member's best weights, empty if none were kept.
-        summary: What the method reports of the run, such as SharpBalance's sets.
-        timeline: Where the time went, also before the run was resumed or branched; but
-            not what passed between a kill and the checkpoint before it.
-        stopped_by: Who ended the run before all epochs were done, ``"EarlyStopping"``
-            or a callback's name; None if nobody did.
-    """
-
-    history: History
-    best_epochs: tuple[int, ...] = ()
-    summary: Mapping[str, Any] = field(default_factory=dict)
-    timeline: tuple[Span, ...] = ()
-    stopped_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -209,10 +188,7 @@ class Run(ShownInNotebooks):
 
     @cached_property
     def _outcome(self) -> Outcome:
-        folder = self._folder
-        best, summary = folder.outcome() if folder.result.is_file() else ((), {})
-        told = (folder.timeline(), folder.end().stopped_by)
-        return Outcome(folder.history(), best, summary, *told)
+        return self._folder.outcome()
 
     @property
     def history(self) -> History:
@@ -242,7 +218,7 @@ class Run(ShownInNotebooks):
     @property
     def end(self) -> RunEnd:
         """How it ended: after how many epochs, by whom, and with which weights."""
-        return RunEnd.of(len(self.history), self.stopped_by, self.best_epochs)
+        return self._outcome.end
 
     @property
     def evaluations(self) -> dict[str, Any]:

@@ -27,9 +27,8 @@ from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
 from tepui.training.checkpoint import Checkpoint, named_stop, timeline_in
 from tepui.training.environment import environment_of
-from tepui.training.history import EpochRecord, History
+from tepui.training.history import EpochRecord, History, Outcome
 from tepui.training.member import TrainingDiverged
-from tepui.training.run_end import RunEnd
 from tepui.training.settings import check_settings
 from tepui.training.timeline import Span
 
@@ -245,21 +244,16 @@ class RunFolder:
         }
         write_document(self.result, "outcome", document)
 
-    def outcome(self) -> tuple[tuple[int, ...], dict[str, Any]]:
-        """Return the epochs of the best weights and the method's summary."""
+    def outcome(self) -> Outcome:
+        """Return what came of the run; what is not over has its epochs so far."""
+        history, timeline = self.history(), self.timeline()
+        if not self.result.is_file():
+            return Outcome(history, timeline=timeline)
         document = read_document(self.result, "outcome")
         with reading(self.result, "the outcome of a run"):
-            return tuple(document["best_epochs"]), dict(document["summary"])
-
-    def end(self) -> RunEnd:
-        """Return how the run ended; what is not over has trained its epochs so far."""
-        done = self.epochs_done
-        if not self.result.is_file():
-            return RunEnd(done)
-        document = read_document(self.result, "outcome")
-        with reading(self.result, "the end of a run"):
             best = tuple(map(int, document["best_epochs"]))
-            return RunEnd.of(done, document.get("stopped_by"), best)
+            said = dict(document["summary"])
+            return Outcome(history, best, said, timeline, document.get("stopped_by"))
 
     def timeline(self) -> tuple[Span, ...]:
         """Return where the time went until the last checkpoint, or in all."""

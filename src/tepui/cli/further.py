@@ -25,6 +25,7 @@ KINDS = {
     "optimizer": "optimizer",
     "prune": "pruning",
     "schedule": "schedule",
+    "task": "task",
     "unlabeled": "data",
 }
 
@@ -35,6 +36,18 @@ class Setting(NamedTuple):
     owner: type
     default: Any
     about: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfRuns:
+    """Of all commands that train a run or open one.
+
+    Attributes:
+        task: What outputs mean: a task of your own by its path, counts.py:Counts, whose
+            loss members minimize.
+    """
+
+    task: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +208,7 @@ OWN["sweep"] = OfSweep
 def settings_of(command: str) -> dict[str, Setting]:
     """Return what can be set of a command, by name."""
     owners: list[type] = [OWN[command]] if command in OWN else []
+    owners += [OfRuns] if command not in ("compare", "sweep") else []
     if command in SAID:
         from tepui.training import ExecutionSpec, TrainingSpec
 
@@ -255,6 +269,8 @@ def read_settings(command: str, words: Sequence[Text] | None) -> dict[str, Any]:
             value = Path(value)
         check_types(known[name].owner, {name: value})
         given[name] = value
+    if command != "train":
+        given.pop("task", None)  # files that name it find it from now on
     return given
 
 

@@ -92,6 +92,7 @@ def train(
     further = read_settings("train", set)
     branch_from, track = further.pop("branch_from", None), further.pop("track", None)
     beside, progress = further.pop("unlabeled", None), further.pop("progress", "auto")
+    task = further.pop("task", None)
     folder, exchange = folder_for("train", out, resume), exchange_here()
     check_writable(folder)
     heads = Path() if extractor is None else Path(HEADS)  # where the run is
@@ -101,7 +102,7 @@ def train(
         exchange.wait()  # from now on the folder is ours
     several = len(seeds) if seeds and len(seeds) > 1 else 3
     count = several if members is None else members
-    given = materials(data, model, loss, validation, extractor, beside, seeds)
+    given = materials(data, model, loss, validation, extractor, beside, seeds, task)
     learned, beside, unseen = given.data, given.unlabeled, given.validation
     if given.extractor is None:
         ensemble = Ensemble.build(given.factory, count, given.seed)

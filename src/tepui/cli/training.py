@@ -38,12 +38,14 @@ def materials(
     extractor: Text | None,
     unlabeled: Any,
     seeds: list[int] | None,
+    task: Task | None = None,
 ) -> Materials:
     """Return what members are trained with, of what was asked for."""
     made_by = data.read()
     learned = part(made_by, train=True)
-    minimized = loss_for(loss, learned)
-    task = task_of(minimized)
+    own = None if task is None or loss is not None else task.loss
+    minimized = own or loss_for(loss, learned)
+    task = task_of(minimized, task)
     architecture = None if model is None else model.read()
     front = None
     if extractor is None:

@@ -9,7 +9,13 @@ from tepui.tasks.classes import Classes, ClassPrediction, PixelScores, Scores
 from tepui.tasks.gaussians import GaussianPrediction, Gaussians
 from tepui.tasks.labels import LabelPrediction, Labels, LabelScores
 from tepui.tasks.named import task_of
-from tepui.tasks.numbers import NumberPrediction, Numbers, NumberScores, NumberTask
+from tepui.tasks.numbers import (
+    Conforming,
+    NumberPrediction,
+    Numbers,
+    NumberScores,
+    NumberTask,
+)
 from tepui.tasks.prediction import Prediction, TaskLacksError
 from tepui.tasks.quantiles import QuantilePrediction, Quantiles
 from tepui.tasks.scores import TaskScores
@@ -18,6 +24,7 @@ from tepui.tasks.unknown import OutputPrediction, OutputScores, Unknown
 __all__ = [
     "ClassPrediction",
     "Classes",
+    "Conforming",
     "GaussianPrediction",
     "Gaussians",
     "LabelPrediction",

@@ -10,6 +10,7 @@ from tepui.testing.datasets import check_dataset
 from tepui.testing.measures import check_measure
 from tepui.testing.methods import check_method
 from tepui.testing.metrics import check_metric
+from tepui.testing.tasks import check_task
 
 __all__ = [
     "check_corruption",
@@ -17,4 +18,5 @@ __all__ = [
     "check_measure",
     "check_method",
     "check_metric",
+    "check_task",
 ]

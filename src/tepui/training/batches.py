@@ -170,7 +170,11 @@ class TensorSource(BatchSource):
         """Yield batches cut, augmented and normalized where the data lie."""
         draws = self.draws(seed, epoch, self.arrays.device)
         size = rows.shape[1]
-        for several in rows.to(self.arrays.device).split(self.at_once(size)):
+        rows, together = rows.to(self.arrays.device), self.at_once(size)
+        if together == 1:
+            yield from (self.cut(index, draws) for index in rows)
+            return
+        for several in rows.split(together):
             cut = self.cut(several.flatten(), draws)
             for first in range(0, several.numel(), size):
                 yield cut.take(slice(first, first + size))

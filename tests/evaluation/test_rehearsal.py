@@ -80,7 +80,7 @@ def test_a_part_holds_every_class_and_is_spread(labels, count):
 
 
 def test_maps_are_searched_for_classes_in_runs_of_them(monkeypatch):
-    monkeypatch.setattr("tepui.evaluation.rows_of_classes.AT_ONCE", 70)
+    monkeypatch.setattr("tepui.evaluation.rehearsal.AT_ONCE", 70)
     maps = torch.zeros(100, 4, 4, dtype=torch.long)
     maps[41, 1, 2], maps[42, 3, 3], maps[77, 0, 0] = 1, 1, -100
     rows = rows_of_classes(maps, tasks.Classes(), 5).tolist()

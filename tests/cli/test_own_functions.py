@@ -84,7 +84,7 @@ def test_measures_are_named_by_their_paths(run, capsys):
     ("words", "message"),
     [
         (["--measures", "my_functions.again"], "--measures must name each function"),
-        (["--measures", "worst_case"], "--metrics must be"),
+        (["--measures", "worst_case"], "--measures must be"),
         (["--measures", "tepui.sharpness.fisher_trace"], "must be none of tepui's"),
         (["--what", "diversity", "--measures"], "hold sharpness"),
     ],

@@ -211,7 +211,7 @@ def test_a_comparison_needs_no_further_option(table, capsys):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("my.csv", "data must name what can be imported, got 'my.csv'"),
+        ("my.csv", "--data must be written Table(path=my.csv, target=COLUMN)"),
         ("ArrayFile(path=none)", "none must exist"),
         ("ImageFolder(path=none)", "path must be a folder of images, got none"),
         ("Table(path=no.csv, target=x)", "no.csv must exist; its folder holds my.csv"),

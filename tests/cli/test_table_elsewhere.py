@@ -150,7 +150,7 @@ def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
             ["--data", "Table(path=town.csv, ignore=[size])"],
             "ignore must be left out: columns are read as the run's own",
         ),
-        (["--shifted", "town=towns/b"], "data must"),
+        (["--shifted", "town=towns/b"], "--shifted must be one of"),
         (["--ood", "far=b.csv"], "data must"),
     ],
 )

@@ -111,9 +111,9 @@ def _said(error: Exception, command: str) -> str | None:
         if isinstance(cause, ValueError) and error.argument and " must " in str(cause):
             said = renamed(cause, str(cause).partition(" ")[0], error.argument.name)
         return f"{said}\n{where} --help shows all options"
-    if place := _own_place(error):
-        return f"{place}: {type(error).__name__}: {said}"
     ours = type(error).__module__.startswith("tepui.")
+    if not ours and (place := _own_place(error)):
+        return f"{place}: {type(error).__name__}: {said}"
     if not (ours or isinstance(error, ValueError | OSError | ImportError)):
         return None
     if isinstance(error, OSError) and error.filename is not None:

@@ -70,9 +70,9 @@ DEPARTURES = (
 
 OF_COST = (
     Departure(
-        "five runs of two blocks' seeds, some with the same first epochs: radius 0.05 "
-        "in three and 0.2 in two, SharpBalance from 0.5 of the run in three and 0.85 "
-        "in two",
+        "seeds of five runs of two blocks, some with the same first epochs: radius "
+        "0.05 in three and 0.2 in two, SharpBalance from 0.5 of the run in three and "
+        "0.85 in two",
         "these ensembles were trained for decision 007",
     ),
 )

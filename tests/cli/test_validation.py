@@ -83,7 +83,7 @@ OTHER = "--validation must be other data than data"
 @pytest.mark.parametrize(
     ("validation", "said"),
     [
-        ("later.csv", "--validation must be written Table(path=later.csv, target=COLUMN)"),
+        ("later.csv", "--validation must be written Table(path=later.csv, target="),
         ("1.5", "validation must be a share in (0, 1), got 1.5"),
         ("Table(path=train.csv, target=sold)", OTHER),
         ("Table(path=./train.csv, target=sold, ignore=[color])", OTHER),

@@ -280,9 +280,9 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.metrics.sample_crps": NUMBERS,
     "tepui.tasks.Quantiles": {"levels": lambda: (0.1, 0.9)},
     "tepui.metrics.pixels": {"outputs": logits},
-    "tepui.ensembles.ClassPrediction": {"outputs": logits},
-    "tepui.ensembles.LabelPrediction": {"outputs": logits},
-    "tepui.ensembles.QuantilePrediction": {
+    "tepui.tasks.ClassPrediction": {"outputs": logits},
+    "tepui.tasks.LabelPrediction": {"outputs": logits},
+    "tepui.tasks.QuantilePrediction": {
         "outputs": logits,
         "task": lambda: tasks.Quantiles((0.1, 0.9)),
     },
@@ -342,9 +342,8 @@ RETURNED = {
     "tepui": "Aggregated Detection EpochRecord Evaluation GreedySoup OracleSelection "
     "Run Scores StoredLogits TrainingDiverged",
     "tepui.data": "Draws StoredArray",
-    "tepui.ensembles": "TaskLacksError",
-    "tepui.evaluation": "ByClass LabelScores LogitRuns MemoryPrice NumberScores "
-    "OutputScores PixelScores PredictionCost Selective ShardedPredictions",
+    "tepui.evaluation": "ByClass LogitRuns MemoryPrice PredictionCost Selective "
+    "ShardedPredictions",
     "tepui.export": "Exported",
     "tepui.methods": "ActiveMembers CoupledBatch",
     "tepui.metrics": "BrierParts ClassRates ConformalIntervals ConformalSets "
@@ -354,6 +353,8 @@ RETURNED = {
     "tepui.sharpness": "Selection",
     "tepui.studies": "Comparison Departure Difference Estimate Finding LoadedReports "
     "Interval MethodResult Outcome Record Results Search Slope Trained",
+    "tepui.tasks": "LabelScores NumberScores OutputScores PixelScores Scores "
+    "TaskLacksError",
     "tepui.theory": "Agreement Simulation TradeOff",
     "tepui.training": "RankLost Span",
 }

@@ -113,7 +113,7 @@ def test_sets_are_those_of_the_members_scores_at_the_switch(tmp_path):
     assert run.summary["samples"] == len(data)
     both = (sets[0] & sets[1]).sum() / (sets[0] | sets[1]).sum()
     assert run.summary["overlaps"][0][1] == pytest.approx(float(both))
-    assert RunFolder(tmp_path).outcome() == ((), run.summary)
+    assert RunFolder(tmp_path).outcome().summary == run.summary
 
 
 @pytest.mark.filterwarnings("ignore:SharpBalance exchanges nothing")

@@ -13,7 +13,7 @@ from tepui.papers.sharpbalance.bars import member_values
 from tepui.studies import pair_pseudo_values
 from tepui.studies.jackknife import group_pseudo_values
 from tepui.studies.results import Record, averaged
-from tepui.tasks import Scores
+from tepui.tasks import Classes, Scores
 from tepui.tasks.scores import mean_scores
 
 
@@ -27,7 +27,7 @@ def stored(seed, members=3):
         return truth + noise * torch.randn(shape, generator=generator), labels
 
     shifted = {("fog", n): answers(0.5 + n / 4) for n in (1, 2)}
-    return StoredLogits("probability", answers(0.6), shifted)
+    return StoredLogits("probability", answers(0.6), shifted, {}, Classes())
 
 
 @pytest.mark.parametrize("part", ["clean", "shifted"])

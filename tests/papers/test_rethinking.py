@@ -28,6 +28,7 @@ from tepui.studies.augmented_copies import Augmented
 from tepui.studies.results import Results
 from tepui.studies.specifications import DataSource
 from tepui.studies.store import Store
+from tepui.tasks import Classes
 from tepui.training.batches import TensorSource
 
 CONTROLS = [
@@ -143,7 +144,8 @@ def logits_of(networks=3, samples=40, cells=(("fog", 1), ("fog", 2), ("snow", 1)
         logits = torch.randn(networks, samples, 4, generator=stream)
         return 3 * logits, torch.randint(4, (samples,), generator=stream)
 
-    return StoredLogits("probability", drawn(), {cell: drawn() for cell in cells})
+    shifted = {cell: drawn() for cell in cells}
+    return StoredLogits("probability", drawn(), shifted, {}, Classes())
 
 
 def accuracy_naive(logits, labels):

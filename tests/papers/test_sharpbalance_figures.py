@@ -31,6 +31,7 @@ from tepui.studies.jobs import carry_out, merged
 from tepui.studies.results import results
 from tepui.studies.specifications import seeds
 from tepui.studies.store import Store
+from tepui.tasks import Classes
 
 FIGURES = [f"sharpbalance/figure{n}" for n in (1, 3, 4, 5, 7, 8, 12, 13, 14, 15)]
 
@@ -68,7 +69,8 @@ class Planted:
         stream = torch.Generator().manual_seed(trial.seeds[0])
         logits = torch.randn(len(trial.seeds), 20, 3, generator=stream)
         pair = logits, torch.arange(20) % 3
-        return StoredLogits("probability", pair, {("fog", 1): pair, ("snow", 1): pair})
+        shifted = dict.fromkeys([("fog", 1), ("snow", 1)], pair)
+        return StoredLogits("probability", pair, shifted, {}, Classes())
 
 
 def planted(name, size="paper", panels=None):

@@ -403,7 +403,7 @@ def _suited(value: Any, hint: Any) -> Any:
         (('a',), 'a')
     """
     shown = str(hint)
-    parts = get_args(hint | None)  # of a union, or itself
+    parts = () if hint is None else get_args(hint | None)  # of a union, or itself
     if isinstance(value, str) and str not in parts:
         lists = (part for part in parts if get_origin(part) in (tuple, list, Sequence))
         value = (value,) if any(str in get_args(part) for part in lists) else value

@@ -115,6 +115,7 @@ def by_class(
     """Return the scores of each class, after calibration and with its sets, if any.
 
     Example:
+        >>> import torch
         >>> right, none = torch.tensor([1.0, 0.5]), torch.tensor([torch.nan] * 2)
         >>> rates = ClassRates(torch.tensor([1, 2]), right, none, none)
         >>> found = by_class(rates, ("a", "b"))
@@ -139,6 +140,7 @@ def names_of(
     The one logit of a yes or no is that of the yes, the second of two names.
 
     Example:
+        >>> import torch
         >>> names_of(Dataset(), 2, torch.tensor([False, True, True]))
         ('1', '2')
         >>> names_of(Dataset(), 1)

@@ -140,7 +140,7 @@ class Run(ShownInNotebooks):
             ...     _ = tepui.fit(ensemble, data, out=Path(folder, "run"), **how)
             ...     run = Run.open(Path(folder, "run"))
             ...     len(run.history), len(run.ensemble), run.spec.method.rho
-            (2, 2, 0.05)
+            (2, 2, 0.02)
         """
         folder = Path(path)
         if not any((folder / name).is_file() for name in (FILE, RUN)):

@@ -163,7 +163,7 @@ def test_an_ensemble_reads_tables_by_itself(table_file, tmp_path):
     assert len(found.labels) == 60
     assert set(found.label_names) <= {"yes", "no"}
     with pytest.raises(ValueError, match="standardized by the rows that the ensemble"):
-        kept.preparation.dataset(Table(table_file, "price"))
+        kept.preparation.apply(Table(table_file, "price"))
 
 
 @pytest.mark.parametrize("day", ["2024-05-{:02d}", "{}.5.24", "5/{:02d}/2024 10:30"])

@@ -304,11 +304,7 @@ CASES = {
     "sharpbalance/uncertainty-size": falling,
     "sharpbalance/scoring-cost": lambda way: [
         repeated(
-            "sharpbalance/table8",
-            "sharpbalance",
-            "scoring_overhead",
-            1.5 - way,
-            0.2,
+            "sharpbalance/table8", "sharpbalance", "scoring_overhead", 1.5 - way, 0.2
         )
     ],
     "sharpbalance/gsam": gsam,

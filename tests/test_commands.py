@@ -16,13 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-from page_inputs import (
-    DATA,
-    bring,
-    expect_miniatures,
-    expect_nothing,
-    write_inputs,
-)
+from page_inputs import DATA, bring, expect_miniatures, expect_nothing, write_inputs
 from pages import PAGES, ROOT, SHELLS, blocks, commands, name_of
 from processes import LAUNCHER, environment_here
 from tepui.cli.main import build, main
@@ -119,9 +113,7 @@ MADE = {
     },
 }
 # Commands that read the options which a page shows as a file.
-CONFIGURED = {
-    "docs/tutorial/your_own_model.md": ["train"],
-}
+CONFIGURED = {"docs/tutorial/your_own_model.md": ["train"]}
 KUBERNETES = "docs/clusters.md"  # whose file tests/test_many_machines.py reads
 LIBRARIES = {"Ray": "ray", "Slurm": "submitit"}
 few_samples = pytest.mark.filterwarnings("ignore:temperature is at its bound")

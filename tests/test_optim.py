@@ -10,17 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import StepLR
 
-from sam_cases import (
-    BASES,
-    X,
-    Y,
-    closure_of,
-    make_net,
-    make_sam,
-    state,
-    train,
-    weights,
-)
+from sam_cases import BASES, X, Y, closure_of, make_net, make_sam, state, train, weights
 from strategies import modest
 from tepui.core.storage import same_bits
 from tepui.optim import SAM, sam_perturbation

@@ -23,11 +23,7 @@ def test_an_executor_is_a_value_with_its_options():
         ("ray", ["Ray(address=127.0.0.1:1)"], "ray.address must be that of"),
         ("submitit", ["Slurm"], "slurm.cluster must name a cluster that this machine"),
         (None, ["Slurm(minutes=0)"], "slurm.minutes must be positive"),
-        (
-            None,
-            ["Processes", "--retries", "-1"],
-            "retries must not be negative",
-        ),
+        (None, ["Processes", "--retries", "-1"], "retries must not be negative"),
         (None, ["dask"], "executor must be one of Processes, Ray, Slurm, got 'dask'"),
         (None, ["mine.Own"], "executor must be one of Processes, Ray, Slurm, got"),
     ],

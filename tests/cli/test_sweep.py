@@ -192,10 +192,7 @@ def test_data_that_changed_are_trained_on_again(place, capsys):
     ("words", "message"),
     [
         (["sweep", "--grid", "rho=1"], "--data must be given, or the name of a figure"),
-        (
-            ["sweep", *GRID, "--data", "Digits"],
-            "data must be left out with a recipe",
-        ),
+        (["sweep", *GRID, "--data", "Digits"], "data must be left out with a recipe"),
         (
             ["sweep", *GRID, "--set", "batch_size=8"],
             "batch_size must be left out with a",

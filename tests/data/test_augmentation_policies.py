@@ -38,12 +38,7 @@ POLICIES = [
     AugMix(),
     AugMix(severity=10, width=2, depth=4),
 ]
-OTHERS = [
-    RandomErasing(),
-    ColorJitter(hue=0.2),
-    RandomGrayscale(0.5),
-    GaussianBlur(),
-]
+OTHERS = [RandomErasing(), ColorJitter(hue=0.2), RandomGrayscale(0.5), GaussianBlur()]
 OF_14 = OPERATIONS[:-1]
 
 # Largest magnitudes and whether they have a direction, from the papers' releases.

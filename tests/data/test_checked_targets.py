@@ -64,10 +64,7 @@ def test_of_validation_data_too():
 
 @pytest.mark.parametrize(
     ("argument", "given"),
-    [
-        ("test", {}),
-        (r"shifted\['far'\]", {"shifted": {"far": Foreign(labels(WRONG))}}),
-    ],
+    [("test", {}), (r"shifted\['far'\]", {"shifted": {"far": Foreign(labels(WRONG))}})],
 )
 def test_a_comparison_finds_them_before_it_trains(tmp_path, argument, given):
     test = numbers() if given else Foreign(labels(WRONG))

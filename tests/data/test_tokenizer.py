@@ -91,14 +91,8 @@ def test_saved_and_loaded_it_is_the_same(tmp_path):
         ({"words": "ab", "buckets": 1}, "be a list of words"),
         ({"words": [1], "buckets": 1}, "be a list of words"),
         ({"words": ["a"], "buckets": "x"}, "be a number, got 'x'"),
-        (
-            {"words": ["a"], "buckets": 0},
-            "buckets must be positive",
-        ),
-        (
-            {"words": ["a", "a"], "buckets": 1},
-            "words must be distinct",
-        ),
+        ({"words": ["a"], "buckets": 0}, "buckets must be positive"),
+        ({"words": ["a", "a"], "buckets": 1}, "words must be distinct"),
     ],
 )
 def test_foreign_files_are_refused(tmp_path, document, message):

@@ -52,10 +52,7 @@ CONFIGS = {
             "mask_time_prob": 0.0,
         },
     ),
-    "videomae": (
-        "video",
-        {**PICTURE, "num_frames": 2, "tubelet_size": 2},
-    ),
+    "videomae": ("video", {**PICTURE, "num_frames": 2, "tubelet_size": 2}),
 }
 AUTO = {
     "text": "AutoModelForSequenceClassification",

@@ -54,14 +54,8 @@ MIXED = {
     "Lightning, manual": ("lightning", partial(sam_loops.lightning_manual, **BF16)),
     "Lightning, manual, scaler": ("lightning", sam_loops.lightning_scaled),
     "Fabric": ("lightning", partial(sam_loops.fabric, **BF16)),
-    "Accelerate": (
-        "accelerate",
-        partial(sam_loops.accelerate, mixed_precision="bf16"),
-    ),
-    "Trainer": (
-        "transformers",
-        partial(sam_loops.trainer_with_both_passes, bf16=True),
-    ),
+    "Accelerate": ("accelerate", partial(sam_loops.accelerate, mixed_precision="bf16")),
+    "Trainer": ("transformers", partial(sam_loops.trainer_with_both_passes, bf16=True)),
 }
 
 

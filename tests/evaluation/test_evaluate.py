@@ -14,14 +14,7 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 from strategies import RULES, labeled_ensembles, modest
 from tepui import Ensemble, Scores, fit, load, metrics
 from tepui.core.storage import read_tensors
-from tepui.data import (
-    Arrays,
-    ColorJitter,
-    Digits,
-    GaussianBlur,
-    Preparation,
-    corrupted,
-)
+from tepui.data import Arrays, ColorJitter, Digits, GaussianBlur, Preparation, corrupted
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.stored_logits import read_logits

@@ -10,11 +10,7 @@ from tepui import Ensemble, metrics
 from tepui.core.seeding import seeded
 from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays
-from tepui.ensembles.stored_detectors import (
-    DETECTORS,
-    read_detectors,
-    write_detectors,
-)
+from tepui.ensembles.stored_detectors import DETECTORS, read_detectors, write_detectors
 from tepui.evaluation import FeatureDetectors
 from tepui.metrics import Mahalanobis, NearestNeighbor, ViM, auroc
 from tepui.models import MLP

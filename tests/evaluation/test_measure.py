@@ -9,12 +9,7 @@ import torch
 from torch import nn
 
 import tepui
-from tepui.sharpness import (
-    average_case,
-    fisher_rao,
-    hessian_eigenvalues,
-    worst_case,
-)
+from tepui.sharpness import average_case, fisher_rao, hessian_eigenvalues, worst_case
 
 
 def ensemble(members=3):

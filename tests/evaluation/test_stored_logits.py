@@ -61,10 +61,7 @@ def test_missing_and_foreign_files_are_refused(tmp_path):
         (good, {"rule": "mean", "cells": []}),
         (good, {"rule": "vote", "cells": [["fog", 1]]}),
         (good, {"rule": "vote", "cells": 3}),
-        (
-            {**good, "labels/clean": torch.tensor([0, 9])},
-            {"rule": "vote", "cells": []},
-        ),
+        ({**good, "labels/clean": torch.tensor([0, 9])}, {"rule": "vote", "cells": []}),
     ):
         write_tensors(file, "logits", tensors, document)
         with pytest.raises(ValueError, match="must hold an evaluation's logits, but"):

@@ -36,11 +36,7 @@ OF_LOGITS = {
     "probability_variance": {},
     "unique_predictions": {},
 }
-OF_SCORES = {
-    "auroc": {},
-    "aupr": {"positive": "in"},
-    "fpr95": {"positive": "in"},
-}
+OF_SCORES = {"auroc": {}, "aupr": {"positive": "in"}, "fpr95": {"positive": "in"}}
 LEVELS = 0.1, 0.4, 0.8
 OF_MODELS = {
     "fisher_rao": {"method": "direct"},

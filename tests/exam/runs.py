@@ -114,7 +114,7 @@ def runs():
                 off_by_one=True,
                 switch_at=0.25,
                 rho=0.5,
-            ),
+            )
         },
         "SED": {
             "method": of(

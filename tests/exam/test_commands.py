@@ -97,8 +97,7 @@ COMMANDS = {
         "train for coverage",
     ),
     "predict sets": Intent(
-        "predict runs/covered --out sets.csv --probabilities",
-        "cover by the test part",
+        "predict runs/covered --out sets.csv --probabilities", "cover by the test part"
     ),
     "train for a temperature": Intent(train("--epochs 4 --seeds 4 8 --out runs/warm")),
     "fit a temperature": Intent(

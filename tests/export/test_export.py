@@ -211,10 +211,7 @@ def test_what_differs_too_much_is_not_written(tmp_path):
     ensemble = LABELS.ensemble()
     with pytest.raises(ValueError, match=r"'probs' must differ .* at most 1e-09 .*got"):
         export_ensemble(
-            *(ensemble, NUMBERS, file),
-            to="torch",
-            precision="float16",
-            tolerance=1e-9,
+            *(ensemble, NUMBERS, file), to="torch", precision="float16", tolerance=1e-9
         )
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ValueError, match="tolerance must be positive"):

@@ -321,9 +321,7 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.sharpness.mean_of": {"values": lambda: torch.linspace(0, 1, 5)},
     "tepui.sharpness.sam_sharpness": {"num_draws": lambda: 3},
     "tepui.sharpness.average_case": {"num_draws": lambda: 3},
-    "tepui.models.split_last_layers": {
-        "model": lambda: tepui.models.MLP(4, (5,), 3),
-    },
+    "tepui.models.split_last_layers": {"model": lambda: tepui.models.MLP(4, (5,), 3)},
     "tepui.studies.differences": {"first": numbers, "second": numbers},
     "tepui.studies.paired_difference": {
         "first": numbers,

@@ -11,11 +11,7 @@ from torch import nn
 
 import tepui
 from tepui.evaluation import FeatureDetectors
-from tepui.hub import (
-    from_pretrained,
-    push_to_hub,
-    save_pretrained,
-)
+from tepui.hub import from_pretrained, push_to_hub, save_pretrained
 from tepui.models import MLP
 
 

@@ -213,13 +213,7 @@ def test_only_the_final_gradient_is_clipped():
     data = numbers(8)
     start = tepui.Ensemble.build(mlp, members=1, seed=3).members[0]
     run = fitted(
-        data,
-        mlp,
-        members=1,
-        epochs=1,
-        method=SAM(rho=0.5),
-        clip_norm=1e-3,
-        **PLAIN,
+        data, mlp, members=1, epochs=1, method=SAM(rho=0.5), clip_norm=1e-3, **PLAIN
     )
     gradients = sam_naive(start, data, 0.5)
     norm = torch.linalg.vector_norm(torch.cat([g.flatten() for g in gradients]))

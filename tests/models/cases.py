@@ -25,10 +25,7 @@ CASES = {
     "ResNet18": ({**IMAGE, "width": 4}, (2, 8, 8)),
     "VGG19": ({**IMAGE, "width": 8}, (2, 32, 32)),
     "VGG19BN": ({**IMAGE, "width": 4}, (2, 32, 32)),
-    "ViTSmall": (
-        {**IMAGE, "image_size": 8, "patch_size": 4, "depth": 1},
-        (2, 8, 8),
-    ),
+    "ViTSmall": ({**IMAGE, "image_size": 8, "patch_size": 4, "depth": 1}, (2, 8, 8)),
     "ViTTiny": ({**IMAGE, "image_size": 8, "patch_size": 4, "depth": 2}, (2, 8, 8)),
     "WideResNet40x2": ({**IMAGE, "width": 2}, (2, 8, 8)),
 }
@@ -56,9 +53,5 @@ def data(name, samples=6):
     lengths = torch.randint(5, 10, (samples, 1), generator=stream)
     mask = (torch.arange(*shape) < lengths).long()
     second = (torch.arange(*shape) > 3).long() * mask
-    inputs = {
-        "input_ids": ids * mask,
-        "attention_mask": mask,
-        "token_type_ids": second,
-    }
+    inputs = {"input_ids": ids * mask, "attention_mask": mask, "token_type_ids": second}
     return Arrays(inputs, targets)

@@ -9,10 +9,7 @@ from PIL import Image
 
 from tepui.models import Preprocess
 
-MODES = {
-    "bicubic": Image.Resampling.BICUBIC,
-    "bilinear": Image.Resampling.BILINEAR,
-}
+MODES = {"bicubic": Image.Resampling.BICUBIC, "bilinear": Image.Resampling.BILINEAR}
 
 
 def by_pillow(pixels, size, crop, interpolation):

@@ -5,15 +5,7 @@ import pytest
 
 from study_cases import EXAM, TRIAL
 from tepui.papers.published import AXES, NAMES, printed, published
-from tepui.papers.recipe import (
-    Diagram,
-    Numbers,
-    Order,
-    Recipe,
-    load,
-    look_up,
-    names,
-)
+from tepui.papers.recipe import Diagram, Numbers, Order, Recipe, load, look_up, names
 from tepui.papers.sharpbalance.protocol import PROTOCOLS
 from tepui.studies import Job, Record
 from tepui.studies.departures import departures

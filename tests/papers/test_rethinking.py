@@ -15,12 +15,7 @@ from tepui.papers.published import printed, published
 from tepui.papers.recipe import Order, load, names
 from tepui.papers.reproduce import table as as_table
 from tepui.papers.rethinking import figure1
-from tepui.papers.rethinking.protocol import (
-    IDENTICAL,
-    STUDIES,
-    WEIGHT_DECAY,
-    settings,
-)
+from tepui.papers.rethinking.protocol import IDENTICAL, STUDIES, WEIGHT_DECAY, settings
 from tepui.papers.rethinking.six_controls import member_scores
 from tepui.studies import estimate_pairs
 from tepui.studies import store as stores

@@ -12,15 +12,7 @@ from tepui.core.seeding import seeded
 from tepui.papers.published import printed, published
 from tepui.papers.recipe import Order, look_up
 from tepui.papers.reproduce import check_needs
-from tepui.papers.sed import (
-    figure2,
-    figure3,
-    figure4,
-    protocol,
-    table1,
-    table2,
-    table3,
-)
+from tepui.papers.sed import figure2, figure3, figure4, protocol, table1, table2, table3
 from tepui.papers.sed.protocol import (
     DETECTED,
     INDEPENDENT,

@@ -13,12 +13,7 @@ from study_cases import EXAM, TRIAL
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance, SnapshotEnsemble
 from tepui.modules.pruning import Prune
 from tepui.studies import store as store_module
-from tepui.studies.beginnings import (
-    beginning,
-    member_epochs,
-    shared_beginnings,
-    stages,
-)
+from tepui.studies.beginnings import beginning, member_epochs, shared_beginnings, stages
 from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out, merged, with_beginnings
 from tepui.studies.store import Store
@@ -59,11 +54,7 @@ def shared(*methods):
             GSAM(rho=0.1, alpha=0.2),
             4,
         ),
-        (
-            SharpBalance.released(rho=0.1),
-            SAM(rho=0.1, update_statistics=True),
-            5,
-        ),
+        (SharpBalance.released(rho=0.1), SAM(rho=0.1, update_statistics=True), 5),
         (SharpBalance(), DeepEnsemble(), 4),
         (SAM(start_at=0.75), DeepEnsemble(), 6),
         (SAM(), SAM(), 8),

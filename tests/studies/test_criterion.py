@@ -2,13 +2,7 @@
 
 import pytest
 
-from tepui.losses import (
-    MSE,
-    BinaryCrossEntropy,
-    CrossEntropy,
-    GaussianNLL,
-    Quantiles,
-)
+from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
 from tepui.studies.sweep import criterion_of
 
 CLASSES = {"accuracy": (0.5, 0.7), "individual_accuracy": (0.5, 0.5)}

@@ -124,11 +124,7 @@ def test_ray(undisturbed, tmp_path, caplog):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("executor", "how"),
-    [
-        (Processes(), "ended with exit code -9"),
-        (LOCAL_SLURM, "died"),
-        (Ray(), "died"),
-    ],
+    [(Processes(), "ended with exit code -9"), (LOCAL_SLURM, "died"), (Ray(), "died")],
     ids=["processes", "slurm", "ray"],
 )
 def test_a_worker_that_dies_too_often_is_named(executor, how, tmp_path):

@@ -11,13 +11,7 @@ from scipy.integrate import quad
 from scipy.linalg import eigh_tridiagonal
 
 from strategies import modest
-from tepui.theory import (
-    marchenko_pastur_rule,
-    phi,
-    phi_exact,
-    phi_multinomial,
-    stable,
-)
+from tepui.theory import marchenko_pastur_rule, phi, phi_exact, phi_multinomial, stable
 from tepui.theory.moments import log_phi, moment_exact
 
 RATIOS = (0.5, 1.0, 2.0, 20.0)

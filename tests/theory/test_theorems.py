@@ -106,9 +106,7 @@ def test_the_paper_gap_has_wrong_dimensions():
     # Doubling the teacher and rho0 and nothing else scales sharpness by four.
     def bounds(gap, factor):
         setting = replace(
-            SETTING,
-            rho0=SETTING.rho0 * factor,
-            theta_norm=SETTING.theta_norm * factor,
+            SETTING, rho0=SETTING.rho0 * factor, theta_norm=SETTING.theta_norm * factor
         )
         return theorem1(setting, 3, eta=0.01, rho=0.1, gap=gap).sharpness_lower
 

@@ -19,15 +19,7 @@ import tepui
 from tepui.data import AugMix, CutMix, Mixup
 from tepui.losses import CrossEntropy, cross_entropy
 from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, DivDis, SharpBalance
-from training.cases import (
-    Lookahead,
-    Plain,
-    convnet,
-    fitted,
-    images,
-    noisy_net,
-    untimed,
-)
+from training.cases import Lookahead, Plain, convnet, fitted, images, noisy_net, untimed
 
 SIZES = (1, 2, 3, 5)
 SCRIPT = "import sys; from training.rank_cases import rank; rank(*sys.argv[1:])"

@@ -147,21 +147,13 @@ def test_a_stopped_run_is_not_finished_and_goes_on(tmp_path):
     ("method", "how", "said"),
     [
         (SharpBalance(before="sam", rho=0.2), {}, "method must begin like the run in"),
-        (
-            SharpBalance(rho=0.3),
-            {},
-            "it begins like .*DeepEnsemble",
-        ),
+        (SharpBalance(rho=0.3), {}, "it begins like .*DeepEnsemble"),
         (
             SharpBalance(rho=0.3, before="sam", switch_at=1),
             {},
             "branch_from must stand at epoch 1",
         ),
-        (
-            SAM(rho=0.3),
-            {"batch_size": 6},
-            r"batch_size must match .* \(8 in .*got 6",
-        ),
+        (SAM(rho=0.3), {"batch_size": 6}, r"batch_size must match .* \(8 in .*got 6"),
         (SAM(rho=0.3), {"seed": 4}, "seeds must match the run being branched from"),
         (SAM(rho=0.3), {"epochs": 5}, "epochs must match the run being branched from"),
         (SAM(rho=0.3), {"schedule": tepui.MultiStep()}, "schedule must match"),

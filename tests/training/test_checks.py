@@ -112,10 +112,7 @@ def mean_loss(outputs, targets):
             "cpu_kernels must be one of onednn, native, .*did you mean 'native'",
         ),
         ({"runner": "graphs"}, "runner must be one of .*did you mean 'graph'"),
-        (
-            {"runner": "graph"},
-            'runner must be "auto" or "eager", since .* got',
-        ),
+        ({"runner": "graph"}, 'runner must be "auto" or "eager", since .* got'),
         ({"progress": "bars"}, "progress must be one of .*did you mean 'bar'"),
         (
             {"method": SAM(rho=(0.1, 0.2, 0.3))},

@@ -11,11 +11,7 @@ import torch.nn.functional as F
 
 import tepui
 from tepui.core.seeding import derive, generator
-from tepui.methods import (
-    ActiveMembers,
-    CoupledBatch,
-    CoupledMethod,
-)
+from tepui.methods import ActiveMembers, CoupledBatch, CoupledMethod
 from tepui.training.batches import index_stream
 from tepui.training.member import TrainingMember
 from training.cases import (

@@ -7,10 +7,7 @@ import pytest
 import torch
 
 from tepui.core.members import per_member
-from tepui.methods import (
-    ExchangingMethod,
-    Gradient,
-)
+from tepui.methods import ExchangingMethod, Gradient
 from tepui.training import LocalExchange
 from training.cases import (
     StoppedError,

@@ -19,14 +19,7 @@ from tepui.data import (
     TrivialAugment,
 )
 from tepui.losses import CrossEntropy
-from tepui.methods import (
-    GSAM,
-    SAM,
-    SED,
-    DeepEnsemble,
-    SharpBalance,
-    SnapshotEnsemble,
-)
+from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance, SnapshotEnsemble
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
 from tepui.training.timeline import by_activity

@@ -5,15 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 import tepui
-from tepui.methods import (
-    A2D,
-    GSAM,
-    SAM,
-    SED,
-    DeepEnsemble,
-    MemberMethod,
-    SharpBalance,
-)
+from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, MemberMethod, SharpBalance
 from training.cases import (
     assert_different,
     assert_same_bits,

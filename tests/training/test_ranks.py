@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from processes import (
-    LAUNCHER,
-    assert_all_well,
-    environment_here,
-    launched,
-    saved_by,
-)
+from processes import LAUNCHER, assert_all_well, environment_here, launched, saved_by
 from tepui.core.storage import read_tensors
 from training.cases import assert_same_bits, checkpointed, one_thread
 from training.rank_cases import (

@@ -36,9 +36,7 @@ def of_torch(make, epochs):
 
 
 @given(
-    st.integers(1, 20),
-    st.lists(st.integers(1, 25), max_size=4),
-    st.floats(0.05, 1.0),
+    st.integers(1, 20), st.lists(st.integers(1, 25), max_size=4), st.floats(0.05, 1.0)
 )
 @modest
 def test_multistep_equals_torch(epochs, milestones, gamma):

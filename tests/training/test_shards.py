@@ -65,8 +65,7 @@ def test_every_sample_is_in_one_shard_and_kinds_are_kept(samples, count, data):
         if rows is not None:
             assert shard.division.share == batch.division.share
             assert torch.equal(
-                shard.index < rows,
-                torch.arange(len(shard.index)) < shard.division.rows,
+                shard.index < rows, torch.arange(len(shard.index)) < shard.division.rows
             )
 
 

@@ -30,10 +30,7 @@ def small(monkeypatch):
 
 
 def made(tmp_path, write, classes):
-    data = [
-        *images_and_labels(20, classes),
-        *images_and_labels(4, classes, seed=1),
-    ]
+    data = [*images_and_labels(20, classes), *images_and_labels(4, classes, seed=1)]
     return write(tmp_path, *data), data
 
 

@@ -725,9 +725,14 @@ class Run(ShownInNotebooks):
         )
 
     def __str__(self) -> str:
-        task = self.ensemble.task
+        asked, task = self.config, None  # a model of one's own cannot be built here
+        if asked and (self._there / FILE).is_file():
+            task = task_in(self._there)
+        elif not asked:
+            task = self.ensemble.task
+        members = len(asked["seeds"]) if asked else len(self.ensemble)
         title = (
-            f"{counted(len(self.ensemble), 'member')} trained for "
+            f"{counted(members, 'member')} trained for "
             f"{counted(len(self.history), 'epoch')}"
             + ("" if self.stopped_by is None else f", stopped by {self.stopped_by}")
             + ("" if task is None else f" ({task})")

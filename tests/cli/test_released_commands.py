@@ -142,7 +142,7 @@ def test_sharpbalance_runs_by_the_released_rule(ran):
     config = json.loads((ran / "runs/sharpbalance/run.json").read_text())["config"]
     released = SharpBalance.released("cifar100", rho=0.2, switch_at=0)
     assert config["method"] == document(released)
-    assert RunFolder(ran / "runs/sharpbalance").outcome()[1]
+    assert RunFolder(ran / "runs/sharpbalance").outcome().summary
 
 
 def test_diversity_is_that_of_clean_and_corrupted_data(ran):

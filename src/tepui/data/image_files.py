@@ -26,7 +26,6 @@ from tepui.core.storage import raw_bytes, read_text
 from tepui.core.types import check_fields
 from tepui.core.warning import warn
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.eight_bits import eight_bits
 from tepui.data.files.origins import require_file
 from tepui.data.stored import StoredData, whole
 
@@ -283,11 +282,24 @@ def pixels_of(
 ) -> Tensor:
     """Return an opened image as bytes ``(channels, height, width)``."""
     limits_here().check("image_pixels", image.width * image.height, "image")
-    image = eight_bits(image).convert("L" if gray else "RGB")
+    image = _eight_bits(image).convert("L" if gray else "RGB")
     if frame is not None:
         image = _framed(image, frame)
     pixels = torch.from_numpy(np.array(image))
     return pixels[None] if gray else pixels.permute(2, 0, 1).contiguous()
+
+
+def _eight_bits(image: "Image.Image") -> "Image.Image":
+    """Return an image of 16 bits scaled to 8, 65535 being white; others as they are."""
+    from PIL import Image
+
+    # Pillow reads PGM files of more than eight bits as integers up to 65535.
+    if image.mode.startswith("I;16") or (image.mode, image.format) == ("I", "PPM"):
+        scaled = (np.array(image).astype(np.int64) + 128) // 257
+        return Image.fromarray(scaled.astype(np.uint8))
+    rule = "be one of 8 or 16 bits (scale the pixels to that and save them as PNG)"
+    require(image.mode not in ("I", "F"), "mode", rule, image.mode)
+    return image
 
 
 def decode_all(

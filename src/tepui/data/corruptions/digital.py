@@ -1,12 +1,16 @@
 """Digital: contrast, elastic deformation, pixelation and JPEG compression."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.filters import box_matrix, gaussian, separable
-from tepui.data.corruptions.jpeg import through_jpeg
 
 
 def contrast(images: Tensor, factor: float, draws: Draws) -> Tensor:
@@ -49,11 +53,22 @@ def pixelate(images: Tensor, factor: float, draws: Draws) -> Tensor:
 
 def jpeg_compression(images: Tensor, quality: int, draws: Draws) -> Tensor:
     """Write and read as JPEG: in color with three channels, else in gray."""
-    levels = through_jpeg((images * 255).round().byte(), quality)
-    if images.shape[1] == 3:
-        # As decoders lay pictures out: a convolution's last bits depend on it.
-        levels = levels.contiguous(memory_format=torch.channels_last)
-    return levels.to(images.dtype) / 255
+    from PIL import Image
+
+    levels = (images * 255).round().byte().cpu()
+    color = images.shape[1] == 3
+    pictures = levels.permute(0, 2, 3, 1) if color else levels.flatten(0, 1)
+
+    def compressed(picture: Tensor) -> Tensor:
+        file = BytesIO()
+        Image.fromarray(picture.numpy()).save(file, "JPEG", quality=quality)
+        return torch.from_numpy(np.array(Image.open(file)))
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        read = torch.stack([*pool.map(compressed, pictures.contiguous())])
+    # Color stays as decoders lay it out: a convolution's last bits depend on it.
+    levels = read.permute(0, 3, 1, 2) if color else read.view_as(levels)
+    return levels.to(images.device, images.dtype) / 255
 
 
 def _sheared_grid(corners: Tensor, height: int, width: int) -> Tensor:

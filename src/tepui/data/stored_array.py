@@ -11,7 +11,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import torch
@@ -19,8 +18,8 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.storage import read_document, write_document
-from tepui.core.tensor_format import read_header
-from tepui.data.files.numpy_files import NpyHeader
+from tepui.core.tensor_format import opened, start_of
+from tepui.data.files.numpy_files import opened_array
 from tepui.data.files.origins import require_file
 
 RECORD = "contents digest"
@@ -66,16 +65,9 @@ class StoredArray:
         readers = {".npy": _numpy_header, ".safetensors": _safetensors_header}
         rule = "end in .npy or .safetensors"
         require(file.suffix in readers, str(file), rule, file.suffix)
-        with file.open("rb") as stream:
-            array = readers[file.suffix](file, stream, name)
+        array = readers[file.suffix](file, name)
         rule = "hold samples along a first axis"
         require(len(array.shape) > 0 and array.shape[0] > 0, str(file), rule, array)
-        end, found = array.start + array.num_bytes, file.stat().st_size
-        if found < end:
-            raise ValueError(
-                f"{file} must hold {end} bytes, as its header says, got {found}: it "
-                "was cut short"
-            )
         return array
 
     @property
@@ -159,25 +151,26 @@ def _recorded(record: Path, key: dict[str, int]) -> str | None:
     return str(document["contents"]) if matches and "contents" in document else None
 
 
-def _numpy_header(file: Path, stream: BinaryIO, name: str | None) -> StoredArray:
+def _numpy_header(file: Path, name: str | None) -> StoredArray:
     require(name is None, "name", f"be left out for {file}, which has none", name)
-    header = NpyHeader(stream, file)
+    array = opened_array(file)
     rule = "be in C order, row by row"
-    require(not header.columns_first, str(file), rule, "Fortran order")
+    require(array.flags.c_contiguous, str(file), rule, "Fortran order")
     try:
         # Refuses objects, texts and numbers in the other byte order.
-        kind = torch.from_numpy(np.empty(0, header.dtype)).dtype
+        kind = torch.from_numpy(np.empty(0, array.dtype)).dtype
     except (TypeError, ValueError):
         rule = "hold numbers of a type that torch has, in this machine's byte order"
-        raise ValueError(f"{file} must {rule}, got {header.dtype.str}") from None
-    return StoredArray(file, header.start, header.shape, kind)
+        raise ValueError(f"{file} must {rule}, got {array.dtype.str}") from None
+    return StoredArray(file, array.offset, array.shape, kind)
 
 
-def _safetensors_header(file: Path, stream: BinaryIO, name: str | None) -> StoredArray:
-    header = read_header(stream, file)
-    names = [*header.regions]
-    wanted = names[0] if name is None and len(names) == 1 else name
-    if wanted is None or wanted not in header.regions:
-        raise ValueError(f"name must be one of {sorted(names)} in {file}, got {name!r}")
-    region = header.regions[wanted]
-    return StoredArray(file, header.size + region.start, region.shape, region.dtype)
+def _safetensors_header(file: Path, name: str | None) -> StoredArray:
+    with opened(file) as tensors:
+        names = tensors.keys()
+        wanted = names[0] if name is None and len(names) == 1 else name
+        if wanted is None or wanted not in names:
+            said = f"name must be one of {sorted(names)} in {file}, got {name!r}"
+            raise ValueError(said)
+        mapped = tensors.get_tensor(wanted)
+    return StoredArray(file, start_of(file, wanted), tuple(mapped.shape), mapped.dtype)

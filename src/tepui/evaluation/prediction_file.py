@@ -21,7 +21,7 @@ from tepui.core.checks import one_of, require
 from tepui.core.extras import extra
 from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
-from tepui.core.tensor_format import read_header, read_region
+from tepui.core.tensor_format import opened
 from tepui.data.arrays import Normalize
 from tepui.data.class_names import answers_of
 from tepui.data.unlabeled import NO_LABEL
@@ -268,14 +268,14 @@ def _any_target(predictions: ShardedPredictions) -> bool:
 
 def _has_target(file: Path) -> bool:
     """Return whether a shard has targets; what is wrong with it is found later."""
-    with file.open("rb") as stream:
-        header = read_header(stream, file)
-        if "label" in header.regions:
-            return bool((read_region(stream, header, "label") >= 0).any())
-        if "target" not in header.regions:
+    with opened(file) as shard:
+        names = shard.keys()
+        if "label" in names:
+            return bool((shard.get_tensor("label") >= 0).any())
+        if "target" not in names:
             return False
-        targets = read_region(stream, header, "target")
-    return targets.is_floating_point() or bool((targets != NO_LABEL).any())
+        targets = shard.get_tensor("target")
+        return targets.is_floating_point() or bool((targets != NO_LABEL).any())
 
 
 def _in_units(found: dict[str, Tensor], units: Normalize | None) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.limits import limits_here
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.files.numpy_files import NpyHeader, opened_array
+from tepui.data.files.numpy_files import opened_array
 from tepui.data.files.origins import require_file
 
 CHANNELS_OF_IMAGES = (1, 3, 4)  # gray, color, color with transparency
@@ -100,10 +100,7 @@ def _unpacked(file: Path, name: str) -> npt.NDArray[Any]:
         size = archive.getinfo(f"{name}.npy").file_size
         limits.check("unpacked_bytes", size, file)
         with archive.open(f"{name}.npy") as stream:
-            NpyHeader(stream, file).check_size(size, file)  # type: ignore[arg-type]
-        with archive.open(f"{name}.npy") as stream:
-            array: npt.NDArray[Any] = np.lib.format.read_array(stream)
-    return array
+            return np.lib.format.read_array(stream)
 
 
 def _inputs(array: npt.NDArray[Any], channels: str | None) -> torch.Tensor:

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.storage import read_document, write_document
 from tepui.data import ImageFiles
-from tepui.data.image_files import UnreadableImageError, naming_all, unreadable
+from tepui.data.image_files import UnreadableImageError, unreadable
 from tepui.evaluation.shards import PLAN, ShardedPredictions
 from tepui.metrics.held_out_scores import in_words, objections, too_few, unfamiliar_at
 from tepui.tasks.named import read_task
@@ -61,12 +61,10 @@ def predict_readable(
     left_out = _left_out_before(samples, parts)
     readable = _without(samples, left_out)
     try:
-        with naming_all(samples):
-            return Predicted(predict(readable), readable, left_out)
-    except UnreadableImageError as error:
-        own = {*samples.files}
-        left_out = {file: why for file, why in error.reasons.items() if file in own}
-        if len(left_out) in (0, len(samples)):
+        return Predicted(predict(readable), readable, left_out)
+    except UnreadableImageError:
+        left_out = unreadable(samples.files, samples.frame, samples.gray)
+        if len(left_out) == len(samples):
             raise
         shutil.rmtree(parts, ignore_errors=True)
         names = {"files": [str(file) for file in left_out]}

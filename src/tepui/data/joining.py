@@ -1,8 +1,7 @@
 """Several data sets as one: domains of one task, parts that came in several files."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,26 +10,23 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays, Inputs
 from tepui.data.files.table import Table
-from tepui.data.identity import samples_hash
 from tepui.data.image_files import ImageFiles
 from tepui.data.loading import as_arrays
-from tepui.data.stored import StoredData, StoredRows
 
-Held = Arrays | StoredData
+Held = Arrays | ImageFiles
 
 
 def joined(datasets: Sequence[Dataset[Any]]) -> Held:
     """Return the samples of several data sets after each other, as one data set.
 
     Names of classes, normalization and bytes are kept: image files stay image files,
-    data in memory stay in memory, everything else stays where it is and is read when it
-    is asked for. Where sets with named classes number them differently, or hold
-    different ones, labels are renumbered by the names; classes that the first set lacks
-    come after its own.
+    data in memory stay in memory. If sets with named classes number them differently,
+    or hold different ones, labels are renumbered by the names; classes that the first
+    set lacks come after its own.
 
     Args:
-        datasets: ``Arrays``, a ``TensorDataset``, or data in files;
-            :func:`tepui.data.to_arrays` makes ``Arrays`` of any other.
+        datasets: ``Arrays`` and ``TensorDataset``, or image files that are read in one
+            way; :func:`tepui.data.to_arrays` makes ``Arrays`` of any other.
 
     Returns:
         The samples, in order.
@@ -67,7 +63,12 @@ def joined(datasets: Sequence[Dataset[Any]]) -> Held:
         require(same, f"datasets[{number}]", rule, tuple(labels.shape[1:]))
     targets = torch.cat(renumbered)
     files = [part for part in parts if isinstance(part, ImageFiles)]
-    if len(files) == len(parts) and len({(f.frame, f.gray) for f in files}) == 1:
+    if files:
+        alike = (
+            len(files) == len(parts) and len({(f.frame, f.gray) for f in files}) == 1
+        )
+        rule = "be all in memory, or all image files of one size and color"
+        require(alike, "datasets", rule, [type(part).__name__ for part in parts])
         return ImageFiles(
             [file for part in files for file in part.files],
             targets,
@@ -76,82 +77,8 @@ def joined(datasets: Sequence[Dataset[Any]]) -> Held:
             normalize=files[0].normalize,
             classes=classes,
         )
-    arrays = [part for part in parts if isinstance(part, Arrays)]
-    if len(arrays) == len(parts):
-        inputs = _concatenated([part.inputs for part in arrays])
-        return Arrays(inputs, targets, arrays[0].normalize, classes)
-    return JoinedData(parts, targets, classes)
-
-
-@final
-class JoinedData(StoredRows):
-    """Data sets after each other, of which some stay in storage; see :func:`joined`."""
-
-    def __init__(
-        self, parts: Sequence[Held], targets: Tensor, classes: tuple[str, ...]
-    ) -> None:
-        self.parts, self.targets, self.classes = tuple(parts), targets, classes
-        self.normalize = parts[0].normalize
-        self._rows = torch.arange(len(targets))
-
-    def raw(self, index: Tensor) -> Inputs:
-        """Read stored inputs, each from its own data set.
-
-        Args:
-            index: Positions of the samples.
-
-        Returns:
-            Their inputs as they are stored, on the CPU.
-        """
-        rows = self._rows[index.cpu()]
-        taken: list[tuple[Tensor, Inputs]] = []
-        start = 0
-        for part in self.parts:
-            places = ((rows >= start) & (rows < start + len(part))).nonzero()[:, 0]
-            if len(places):
-                taken.append((places, part.raw(rows[places] - start)))
-            start += len(part)
-        order = torch.cat([places for places, _ in taken]).argsort()
-        inputs = _concatenated([inputs for _, inputs in taken])
-        if isinstance(inputs, Tensor):
-            return inputs[order]
-        return {name: tensor[order] for name, tensor in inputs.items()}
-
-    def identity(self) -> dict[str, Any]:
-        """Return what tells the contents from others, part by part.
-
-        Returns:
-            What each part is known by, and a hash of the rows taken and their targets.
-        """
-        parts = [
-            samples_hash(p.inputs, p.targets) if isinstance(p, Arrays) else p.identity()
-            for p in self.parts
-        ]
-        return {"parts": parts, "rows": self._chosen()}
-
-    def location(self) -> dict[str, Any]:
-        """Return what tells the contents from others here and now, part by part.
-
-        Returns:
-            Where each part lies, and a hash of the rows taken and their targets.
-        """
-        parts = [
-            samples_hash(p.inputs, p.targets) if isinstance(p, Arrays) else p.location()
-            for p in self.parts
-        ]
-        return {"parts": parts, "rows": self._chosen()}
-
-    def unreadable(self) -> dict[Path, str]:
-        """Return which files of any part cannot be read.
-
-        Returns:
-            The reasons, by file.
-        """
-        stored = [part for part in self.parts if isinstance(part, StoredData)]
-        return {file: why for p in stored for file, why in p.unreadable().items()}
-
-    def _chosen(self) -> str:
-        return samples_hash(self._rows, self.targets)
+    inputs = _concatenated([p.inputs for p in parts if isinstance(p, Arrays)])
+    return Arrays(inputs, targets, parts[0].normalize, classes)
 
 
 def _read_as(dataset: Dataset[Any]) -> object:
@@ -162,10 +89,10 @@ def _read_as(dataset: Dataset[Any]) -> object:
 
 
 def _part(number: int, dataset: Dataset[Any]) -> Held:
-    if isinstance(dataset, StoredData):
+    if isinstance(dataset, ImageFiles):
         return dataset
     arrays = as_arrays(dataset)
-    rule = "be Arrays or data in files (tepui.data.to_arrays makes Arrays)"
+    rule = "be Arrays or image files (tepui.data.to_arrays makes Arrays)"
     kind = type(dataset).__name__
     require(arrays is not None, f"datasets[{number}]", rule, kind)
     assert arrays is not None

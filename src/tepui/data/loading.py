@@ -27,7 +27,7 @@ from torch.utils.data import (
 from tepui.core.checks import class_indices, require
 from tepui.core.seeding import Key, derive
 from tepui.data.arrays import Arrays, Batch, Inputs, map_inputs, prepared
-from tepui.data.image_files import ImageFiles, naming_all
+from tepui.data.image_files import ImageFiles
 from tepui.data.reading import brought, ignore_signals, read_ahead
 from tepui.data.stored import StoredData
 
@@ -90,15 +90,14 @@ def loaded(
         generator=torch.Generator().manual_seed(0),
         worker_init_fn=ignore_signals,
     )
-    with naming_all(dataset):
-        for inputs, targets, index in brought(loader):
-            if num_classes is not None:
-                class_indices(targets, num_classes)
-            yield Batch(
-                inputs_to(inputs, device),
-                targets.to(device, non_blocking=True),
-                index.to(device, non_blocking=True),
-            )
+    for inputs, targets, index in brought(loader):
+        if num_classes is not None:
+            class_indices(targets, num_classes)
+        yield Batch(
+            inputs_to(inputs, device),
+            targets.to(device, non_blocking=True),
+            index.to(device, non_blocking=True),
+        )
 
 
 def in_order(

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from tepui.data.arrays import Batch, Inputs
-from tepui.data.image_files import naming_all
 from tepui.data.stored import StoredData
 
 AHEAD = 2
@@ -24,9 +23,15 @@ class _Rows(Dataset[Any]):
     def __init__(self, data: StoredData) -> None:
         self.data = data
 
-    def __getitems__(self, rows: Sequence[int]) -> Inputs:
-        """Return the stored inputs of a batch; called by torch's loader."""
-        return self.data.raw(torch.as_tensor(rows))
+    def __getitems__(self, rows: Sequence[int]) -> Inputs | ValueError:
+        """Return the stored inputs of a batch; called by torch's loader.
+
+        An error comes back as a value: torch would wrap it into a traceback.
+        """
+        try:
+            return self.data.raw(torch.as_tensor(rows))
+        except ValueError as error:
+            return error
 
 
 def read_ahead(
@@ -42,8 +47,7 @@ def read_ahead(
         _by_workers(data, index, workers) if workers else _by_thread(data.raw, index)
     )
     targets = (data.targets[row] for row in index)
-    with naming_all(data):
-        yield from moved_ahead(map(Batch, inputs, targets, index), device)
+    yield from moved_ahead(map(Batch, inputs, targets, index), device)
 
 
 def moved_ahead(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
@@ -90,7 +94,10 @@ def _by_workers(
         generator=torch.Generator().manual_seed(0),
         worker_init_fn=ignore_signals,
     )
-    yield from brought(loader)
+    for inputs in brought(loader):
+        if isinstance(inputs, ValueError):
+            raise inputs
+        yield inputs
 
 
 def brought(loader: DataLoader[Any]) -> Iterator[Any]:

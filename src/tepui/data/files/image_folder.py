@@ -65,8 +65,7 @@ class ImageFolder(ImageFiles):
             require(item.name in numbers, str(item), rule, item.name)
         chosen_parts = parts if part == "all" else (parts[0] if train else parts[-1],)
         folders = [item for chosen in chosen_parts for item in class_folders(chosen)]
-        every, labels = labeled(folders, numbers)
-        files = every
+        files, labels = labeled(folders, numbers)
         if parts == (folder,) and part == "split":
             chosen = _test_files(folder, files, labels)
             samples = zip(files, labels, strict=True)
@@ -81,7 +80,6 @@ class ImageFolder(ImageFiles):
             normalize=Normalize(mean, std),
             classes=tuple(names),
         )
-        self._whole = tuple(every)
 
 
 def part_folders(folder: Path) -> tuple[Path, ...]:

@@ -26,7 +26,7 @@ from tepui.data.corruptions.apply import (
 )
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.corruptions.draws import Draws
-from tepui.data.corruptions.frost import load_frost
+from tepui.data.corruptions.weather import load_frost
 from tepui.data.files.array_file import ArrayFile
 from tepui.data.files.corrupted_files import (
     CorruptedArrays,

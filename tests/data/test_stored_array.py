@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 
 from strategies import modest
 from tepui.data import StoredArray
-from tepui.data import stored_array as module
-from tepui.data.stored_array import contents_digest
+from tepui.data import arrays_on_disk as module
+from tepui.data.arrays_on_disk import contents_digest
 
 SHAPES = [(7,), (7, 3), (7, 2, 3, 2), (7, 0)]
 TYPES = [np.uint8, np.int64, np.float32, np.float64, np.float16, np.bool_]

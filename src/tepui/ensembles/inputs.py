@@ -22,8 +22,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Inputs, are_images_of_bytes, prepared
-from tepui.data.files.unlabeled_folder import UnlabeledFolder
 from tepui.data.image_files import files_at
+from tepui.data.image_folders import UnlabeledFolder
 from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
 from tepui.data.preparation import Preparation
 from tepui.modules.running import chunks

@@ -23,8 +23,7 @@ from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
 from tepui.core.tensor_format import opened
 from tepui.data.arrays import Normalize
-from tepui.data.class_names import answers_of
-from tepui.data.unlabeled import NO_LABEL
+from tepui.data.labels import NO_LABEL, answers_of
 from tepui.evaluation.shards import KIND, ShardedPredictions
 from tepui.metrics import Rule, ensemble_probs
 from tepui.metrics.held_out_scores import (

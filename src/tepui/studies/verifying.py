@@ -23,10 +23,10 @@ from tepui.core.storage import (
     tensors_kind,
 )
 from tepui.core.tensor_format import opened
+from tepui.data.files.corrupted_files import KIND as CORRUPTIONS
+from tepui.data.files.corrupted_files import MANIFEST
 from tepui.data.files.record import KIND as DATA_SET
 from tepui.data.files.record import RECORD, check_record
-from tepui.data.files.write_corrupted import KIND as CORRUPTIONS
-from tepui.data.files.write_corrupted import MANIFEST
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.ensemble import KIND as ENSEMBLE
 from tepui.ensembles.loading import DIVERGED

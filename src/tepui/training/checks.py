@@ -34,9 +34,8 @@ from tepui.data.augmentation_policies import (
     RandAugment,
     TrivialAugment,
 )
-from tepui.data.checked_targets import checked_targets
-from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table import Table
+from tepui.data.labels import checked_targets, class_names, same_classes
 from tepui.data.loading import as_arrays, at_rows, length, targets_of
 from tepui.data.mixing import CutMix, Mixing
 from tepui.data.policy import PerMember

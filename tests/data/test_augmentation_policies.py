@@ -374,7 +374,7 @@ def all_at_once(monkeypatch):
         return torch.where(chosen[:, None, None, None], step(images, *others), images)
 
     monkeypatch.setattr("tepui.data.image_operations.applied", applied)
-    monkeypatch.setattr("tepui.data.appearance.applied", applied)
+    monkeypatch.setattr("tepui.data.augmentation_policies.applied", applied)
 
 
 @pytest.mark.parametrize("policy", POLICIES + OTHERS, ids=str)

@@ -11,7 +11,7 @@ from torch import nn
 from data_layouts import picture
 from tepui import cached_features
 from tepui.data import ArraysOnDisk, ImageFolder, RandomCrop
-from tepui.data.reading import AHEAD
+from tepui.data.loading import AHEAD
 from tepui.modules import feature_parts
 from tepui.modules.features import features_key
 from training.cases import Noisy, Plain, images, numbers

@@ -1,11 +1,11 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
-from tepui.data.appearance import ColorJitter, GaussianBlur, RandomGrayscale
 from tepui.data.arrays import Arrays, Batch, Division, Normalize, Partners
 from tepui.data.arrays_on_disk import ArraysOnDisk, StoredArray
 from tepui.data.augment import (
     Augmentation,
     HorizontalFlip,
+    PerMember,
     RandomCrop,
     RandomErasing,
     RandomResizedCrop,
@@ -13,10 +13,12 @@ from tepui.data.augment import (
 from tepui.data.augmentation_policies import (
     AugMix,
     AutoAugment,
+    ColorJitter,
+    GaussianBlur,
     RandAugment,
+    RandomGrayscale,
     TrivialAugment,
 )
-from tepui.data.convert import to_arrays
 from tepui.data.corruptions.apply import (
     CORRUPTIONS,
     EXTRA,
@@ -36,13 +38,10 @@ from tepui.data.files.corrupted_files import (
 )
 from tepui.data.files.table import Table
 from tepui.data.hugging_face import HuggingFace
-from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.image_folders import ImageFolder, UnlabeledFolder
-from tepui.data.joining import joined
-from tepui.data.mixing import CutMix, Mixup
-from tepui.data.noise_and_dropout import ColumnNoise, WordDropout
-from tepui.data.policy import PerMember
+from tepui.data.loading import to_arrays
+from tepui.data.mixing import ColumnNoise, CutMix, Mixup, WordDropout
 from tepui.data.preparation import Preparation
 from tepui.data.prepared_like import prepared_like
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
@@ -67,10 +66,9 @@ from tepui.data.sets.released_corruptions import (
     ImageNetC,
     TinyImageNetC,
 )
-from tepui.data.splits import split, split_at
+from tepui.data.splits import joined, split, split_at
 from tepui.data.stored import StoredData
-from tepui.data.texts import Texts
-from tepui.data.tokenizer import Tokenizer
+from tepui.data.texts import HuggingFaceTokenizer, Texts, Tokenizer
 
 __all__ = [
     "CIFAR10",

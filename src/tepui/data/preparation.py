@@ -27,14 +27,13 @@ from tepui.data.files.table import Table, rows_as
 from tepui.data.files.table_faults import refuse
 from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import TableRows, read_table
-from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles, files_at
 from tepui.data.labels import NO_LABEL, class_names
 from tepui.data.loading import as_arrays
 from tepui.data.numbered_as import numbered_as
 from tepui.data.prepared_like import image_shape, images_in_form, in_form
 from tepui.data.stored import StoredData, whole
-from tepui.data.tokenizer import Tokenizer
+from tepui.data.texts import HuggingFaceTokenizer, Tokenizer
 
 
 @final

@@ -37,9 +37,9 @@ from tepui.data.loading import (
     inputs_to,
     length,
     loaded,
+    read_ahead,
     targets_of,
 )
-from tepui.data.reading import read_ahead
 from tepui.data.stored import StoredData
 from tepui.modules.feature_parts import Advance, FeatureParts
 from tepui.modules.running import device_of, evaluating, forward, refusal_named

@@ -23,6 +23,7 @@ from tepui.data.augment import (
     Augmentation,
     ByteAugmentation,
     HorizontalFlip,
+    PerMember,
     RandomCrop,
     RandomResizedCrop,
     check_kind,
@@ -38,7 +39,6 @@ from tepui.data.files.table import Table
 from tepui.data.labels import checked_targets, class_names, same_classes
 from tepui.data.loading import as_arrays, at_rows, length, targets_of
 from tepui.data.mixing import CutMix, Mixing
-from tepui.data.policy import PerMember
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.data.stored import StoredData

@@ -17,10 +17,9 @@ import torch
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
 from tepui.core.storage import read_text
+from tepui.data.arrays import MadeArrays
 from tepui.data.files.published import Origin, located, require_file
-from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
-from tepui.data.made_arrays import MadeArrays
-from tepui.data.tokenizer import Tokenizer
+from tepui.data.texts import HuggingFaceTokenizer, Tokenizer
 
 Test = Literal["validation", "official"]
 

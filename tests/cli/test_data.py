@@ -177,7 +177,7 @@ def test_corrupted_copies_of_another_set_are_refused(corrupted_cifar, tmp_path, 
 @pytest.fixture
 def imagenet(root, monkeypatch):
     """A miniature of ImageNet with five classes, and of ImageNet-A with two."""
-    monkeypatch.setattr("tepui.data.sets.imagenet.CLASSES", 5)
+    monkeypatch.setattr("tepui.data.sets.imagenet.TINY_CLASSES", 5)
     wnids = ["n01", "n02", "n03", "n04", "n05"]
     for number, wnid in enumerate(wnids):
         for image in range(3):
@@ -251,7 +251,7 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
         content = path.read_bytes()
         path.rename(root / path.name)
         known = f"md5:{hashlib.md5(content).hexdigest()}"
-        downloads.append(Download(f"http://127.0.0.1:9/{path.name}", known, "me", 1))
+        downloads.append(Download(f"http://127.0.0.1:9/{path.name}", known, 1))
     (root / "fashion-mnist").rmdir()
     origin = Origin(("fashion-mnist",), tuple(downloads))
     monkeypatch.setattr(FashionMNIST, "origin", origin)
@@ -271,7 +271,7 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
 
 
 def test_another_root_can_be_named(root, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tepui.data.sets.imagenet.CLASSES", 2)
+    monkeypatch.setattr("tepui.data.sets.imagenet.TINY_CLASSES", 2)
     monkeypatch.setattr(TinyImageNet, "num_samples", {True: 4, False: 4})
     tiny_imagenet(tmp_path / "other", ["n01", "n02"])
     main(["verify", "TinyImageNet", "--root", str(tmp_path / "other")])
@@ -298,7 +298,7 @@ def test_verify_says_how_to_get_what_is_missing(root, capsys):
 )
 def test_mistakes_end_in_one_line(words, message, root, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    nowhere = Download("http://127.0.0.1:9/x.tar.gz", f"md5:{'0' * 32}", "nobody", 1)
+    nowhere = Download("http://127.0.0.1:9/x.tar.gz", f"md5:{'0' * 32}", 1)
     monkeypatch.setattr(CIFAR10, "origin", Origin(("cifar-10-batches-py",), (nowhere,)))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(SystemExit) as stop:

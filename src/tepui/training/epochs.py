@@ -283,8 +283,9 @@ class Training:
         """Divide the member's batches as its method asks."""
         if isinstance(member.method, ExchangingMethod):
             mask = member.method.divides_by(member)
-            size, shards = self.spec.batch_size, self.spec.virtual_shards
-            member.split = None if mask is None else BatchSplit.of(mask, size, shards)
+            size = self.spec.batch_size
+            ranks = 1 if member.ranks is None else member.ranks.size
+            member.split = None if mask is None else BatchSplit.of(mask, size, ranks)
             member.check_split()
 
     def _record(self, epoch: int) -> EpochRecord:
@@ -425,7 +426,7 @@ class Training:
         self.generation += 1
         # Hashing and writing leave the interpreter to other threads.
         with ThreadPoolExecutor(WRITERS) as pool:
-            own = [m for m in self.members if m.shards.group.rank == 0]
+            own = [m for m in self.members if m.ranks is None or m.ranks.rank == 0]
             for _ in pool.map(partial(self._write_member, folder), own):
                 pass
         self.exchange.wait()

@@ -12,7 +12,7 @@ from typing import TypeVar, final
 import torch
 from torch import Tensor
 
-from tepui.training.shards import ALONE, DataGroup
+from tepui.training.data_parallel import DataRanks
 
 T = TypeVar("T")
 
@@ -95,16 +95,16 @@ class Exchange(ABC):
         """How many processes share the batches of each member."""
         return 1
 
-    def data_group(self, device: torch.device) -> DataGroup:
+    def data_group(self, device: torch.device) -> DataRanks | None:
         """Return the processes that share the batches of this process's members.
 
         Args:
             device: Where the members are trained.
 
         Returns:
-            The group, of which this process alone is one.
+            The group; None if this process has whole batches.
         """
-        return ALONE
+        return None
 
     @contextmanager
     def attending(self) -> Iterator[None]:

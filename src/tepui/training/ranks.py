@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, TypeVar, final
 from uuid import uuid4
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, distributed
 from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import ProcessGroup
@@ -30,9 +29,9 @@ from torch.utils._pytree import tree_map_only
 from tepui.core.checks import require
 from tepui.core.place import Place, place_of_environment
 from tepui.core.storage import raw_bytes
+from tepui.training.data_parallel import DataRanks
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.presence import Presence, RankLost, unbroken
-from tepui.training.shards import ALONE, DataGroup, tree_sum
 
 T = TypeVar("T")
 
@@ -52,55 +51,6 @@ class Form(NamedTuple):
 
 
 @final
-class DataRanks(DataGroup):
-    """The ranks of a process group, summing in the order of a tree.
-
-    Every rank adds up its share of the positions and sends the sums to all: as many
-    bytes as a ring's all-reduce, in an order that does not depend on the ring. What
-    they agree on goes through host memory, past what a GPU has yet to do.
-
-    Args:
-        group: The ranks, where the members' tensors lie; all by default.
-        host: The same ranks, reached by gloo; all by default.
-    """
-
-    def __init__(self, group: Any = None, host: Any = None) -> None:
-        self._group = group
-        self._host = host
-        self.rank = distributed.get_rank(group)
-        self.size = distributed.get_world_size(group)
-
-    def summed(self, rows: Tensor) -> Tensor:
-        """Return the tree's sum of the rows of all ranks, in rank order."""
-        count, length = rows.shape
-        width = -(-length // self.size)
-        padded = F.pad(rows, (0, width * self.size - length))
-        sent = padded.view(count, self.size, width).transpose(0, 1).contiguous()
-        terms = self._dealt(sent).view(self.size * count, width)
-        own = tree_sum(lambda number: terms[number], range(len(terms)))
-        return self._dealt(own.repeat(self.size))[:length]
-
-    def _dealt(self, sent: Tensor) -> Tensor:
-        """Give every rank its part of what each sends, in rank order."""
-        received = torch.empty_like(sent)
-        with unbroken():
-            distributed.all_to_all_single(received, sent, group=self._group)
-        return received
-
-    def agreed(self, flag: bool) -> bool:
-        """Return whether any rank raised its flag, the same on all of them."""
-        flags = torch.tensor(float(flag))
-        with unbroken():
-            distributed.all_reduce(flags, distributed.ReduceOp.MAX, group=self._host)
-        return bool(flags)
-
-    @property
-    def capturable(self) -> bool:
-        """Whether its backend works on a stream, as nccl does."""
-        return distributed.get_backend(self._group) == "nccl"
-
-
-@final
 class Ranks(Exchange):
     """The processes of a group, each with every so-manyth member.
 
@@ -117,7 +67,7 @@ class Ranks(Exchange):
         rule = f"divide the number of processes ({size})"
         require(size % sharing == 0, "data_parallel", rule, sharing)
         self._sharing = sharing
-        self._data_groups: dict[str, DataGroup] = {}
+        self._data_groups: dict[str, DataRanks] = {}
         self._timeout = timeout_of_environment()
         self._processes = distributed.get_process_group_ranks(group)
         self._place = Place(distributed.get_rank(group), len(self._processes))
@@ -146,10 +96,10 @@ class Ranks(Exchange):
         """How many processes share the batches of each member."""
         return self._sharing
 
-    def data_group(self, device: torch.device) -> DataGroup:
+    def data_group(self, device: torch.device) -> DataRanks | None:
         """Return this rank's row of the mesh, made when it is first asked for."""
         if self._sharing == 1:
-            return ALONE
+            return None
         backend = "nccl" if device.type == "cuda" else "gloo"
         if backend not in self._data_groups:
             first = self._place.rank // self._sharing * self._sharing

@@ -81,7 +81,7 @@ CLOSE = {
         "epochs": 4,
         "callbacks": [lambda record: record.epoch == 1],
     },
-    "three members": {"method": SharpBalance(**SPLIT, fraction=0.2), "members": 3},
+    "three members": {"method": SharpBalance(**SPLIT, select="random"), "members": 3},
 }
 # The same on all ranks, but not those of one process.
 OWN = {

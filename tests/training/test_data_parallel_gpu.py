@@ -9,7 +9,7 @@ from torch import distributed, nn
 import tepui
 from tepui.data import Arrays
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.training.data_parallel import DataRanks
+from tepui.training.data_parallel import StepRanks
 from tepui.training.exchange import LocalExchange
 from training.cases import assert_same_bits
 
@@ -33,7 +33,7 @@ def ranks(tmp_path_factory):
     distributed.init_process_group(
         "nccl", init_method=f"file://{store}", rank=0, world_size=1, device_id=device
     )
-    yield DataRanks(None, distributed.new_group(backend="gloo"))
+    yield StepRanks(None, distributed.new_group(backend="gloo"))
     distributed.destroy_process_group()
 
 

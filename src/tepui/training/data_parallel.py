@@ -22,8 +22,8 @@ FEWEST_SAMPLES = 2
 
 
 @final
-class DataRanks:
-    """The ranks of a process group, which share the batches of a member.
+class StepRanks:
+    """The ranks of a process group, which go through steps together.
 
     What they agree on goes through host memory, past what a GPU has yet to do.
 
@@ -33,7 +33,7 @@ class DataRanks:
     """
 
     def __init__(self, group: Any = None, host: Any = None) -> None:
-        self._group = group
+        self.group = group
         self._host = host
         self.rank = distributed.get_rank(group)
         self.size = distributed.get_world_size(group)
@@ -41,7 +41,7 @@ class DataRanks:
     def sum_(self, tensor: Tensor) -> None:
         """Overwrite a tensor by its sum over all ranks, the same bits on each."""
         with unbroken():
-            distributed.all_reduce(tensor, group=self._group)
+            distributed.all_reduce(tensor, group=self.group)
 
     def agreed(self, flag: bool) -> bool:
         """Return whether any rank raised its flag, the same on all of them."""
@@ -53,7 +53,7 @@ class DataRanks:
     @property
     def capturable(self) -> bool:
         """Whether its backend works on a stream, as nccl does."""
-        return distributed.get_backend(self._group) == "nccl"
+        return distributed.get_backend(self.group) == "nccl"
 
 
 def own_rows(
@@ -72,7 +72,7 @@ def own_rows(
     return torch.cat(own, dim=1), division
 
 
-def averaged(ranks: DataRanks, rows: int, tensors: Sequence[Tensor]) -> list[Tensor]:
+def averaged(ranks: StepRanks, rows: int, tensors: Sequence[Tensor]) -> list[Tensor]:
     """Return tensors' means over ranks, each weighted by its number of rows.
 
     They travel together, as one flat tensor of a type that holds the widest of them.

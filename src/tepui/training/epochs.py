@@ -242,12 +242,14 @@ class Training:
     def _exchange(self, epoch: int) -> None:
         with self.clock.during("scoring", epoch):
             published = {m.index: self._publish(m, epoch) for m in self.members}
-        gathered = self.exchange.gather(published)
+        gathered = self.exchange.collect(published)
         for member in self.members:
             assert isinstance(member.method, ExchangingMethod)
             stream = generator(*self.seeds, "exchange", epoch)
+            place = published[member.index].device
+            received = [tensor.to(place) for tensor in gathered]
             with member.on_device():
-                member.method.receive(member, member.index, gathered, stream)
+                member.method.receive(member, member.index, received, stream)
                 member.check_state()
             member.exchanged = epoch
             self._divide(member)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import final
 
-from tepui.training.data_parallel import DataRanks
+from tepui.training.data_parallel import StepRanks
 
 # Asking ranks costs as much as a small message, and waits for a GPU.
 STEPS_BETWEEN_QUESTIONS = 20
@@ -57,12 +57,12 @@ class Interruption:
 
 @final
 class Stopping:
-    """Whether to stop after this step, answered alike to ranks that share batches.
+    """Whether to stop after this step, answered alike to ranks that share it.
 
     They ask equally often, and one of them may be the only one that saw a signal.
     """
 
-    def __init__(self, interruption: Interruption, ranks: DataRanks | None) -> None:
+    def __init__(self, interruption: Interruption, ranks: StepRanks | None) -> None:
         self._interruption = interruption
         self._ranks = ranks
         self._asked = 0

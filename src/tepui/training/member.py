@@ -23,7 +23,7 @@ from tepui.training.averaging import (
     update_moving_average,
 )
 from tepui.training.batches import BatchSplit
-from tepui.training.data_parallel import FEWEST_SAMPLES, DataRanks
+from tepui.training.data_parallel import FEWEST_SAMPLES, StepRanks
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import clip
 from tepui.training.passes import MemberPasses
@@ -71,7 +71,7 @@ class TrainingMember(MemberPasses):
         average: float | None = None,
         ema: float | None = None,
         offload_device: torch.device | None = None,
-        ranks: DataRanks | None = None,
+        ranks: StepRanks | None = None,
         apart: bool = False,
         sample_weights: Tensor | None = None,
     ) -> None:

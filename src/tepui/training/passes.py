@@ -17,7 +17,7 @@ from tepui.methods.member import Gradient
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import as_taken, blocks, dtype_of, forward
 from tepui.training.casts import CastModule
-from tepui.training.data_parallel import DataRanks, averaged
+from tepui.training.data_parallel import StepRanks, averaged
 from tepui.training.streams import beside
 
 
@@ -35,7 +35,7 @@ class MemberPasses:
         autocast: torch.dtype | None = None,  # None keeps the weights' own
         accumulate: int = 1,
         compiled: bool = False,
-        ranks: DataRanks | None = None,
+        ranks: StepRanks | None = None,
         sample_weights: Tensor | None = None,
     ) -> None:
         self.loss = loss

@@ -390,14 +390,6 @@ TRAINING = {
         "--loss 'CrossEntropy(label_smoothing=0.15)'",
         lambda: {"loss": public("losses.CrossEntropy")(label_smoothing=0.15)},
     ),
-    "shards": (
-        "--set virtual_shards=2 perturbation=shard --method SAM",
-        lambda: {
-            "virtual_shards": 2,
-            "perturbation": "shard",
-            "method": public("methods.SAM")(),
-        },
-    ),
     "precision": ("--set precision=bfloat16", lambda: {"precision": "bfloat16"}),
     "epochs": ("--epochs 3", lambda: {"epochs": 3}),
     "best of other rows": (

@@ -242,12 +242,14 @@ class Training:
     def _exchange(self, epoch: int) -> None:
         with self.clock.during("scoring", epoch):
             published = {m.index: self._publish(m, epoch) for m in self.members}
-        gathered = self.exchange.gather(published)
+        gathered = self.exchange.collect(published)
         for member in self.members:
             assert isinstance(member.method, ExchangingMethod)
             stream = generator(*self.seeds, "exchange", epoch)
+            place = published[member.index].device
+            received = [tensor.to(place) for tensor in gathered]
             with member.on_device():
-                member.method.receive(member, member.index, gathered, stream)
+                member.method.receive(member, member.index, received, stream)
                 member.check_state()
             member.exchanged = epoch
             self._divide(member)
@@ -283,8 +285,9 @@ class Training:
         """Divide the member's batches as its method asks."""
         if isinstance(member.method, ExchangingMethod):
             mask = member.method.divides_by(member)
-            size, shards = self.spec.batch_size, self.spec.virtual_shards
-            member.split = None if mask is None else BatchSplit.of(mask, size, shards)
+            size = self.spec.batch_size
+            ranks = 1 if member.ranks is None else member.ranks.size
+            member.split = None if mask is None else BatchSplit.of(mask, size, ranks)
             member.check_split()
 
     def _record(self, epoch: int) -> EpochRecord:
@@ -425,7 +428,7 @@ class Training:
         self.generation += 1
         # Hashing and writing leave the interpreter to other threads.
         with ThreadPoolExecutor(WRITERS) as pool:
-            own = [m for m in self.members if m.shards.group.rank == 0]
+            own = [m for m in self.members if m.ranks is None or m.ranks.rank == 0]
             for _ in pool.map(partial(self._write_member, folder), own):
                 pass
         self.exchange.wait()

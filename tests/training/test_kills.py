@@ -77,7 +77,7 @@ train(root / "whole", by_command=True)
 moments, done, runs = random.Random(0), 0, 0
 points = sys.maxsize - left
 while done < kills:
-    after = moments.randint(1, points // 4)
+    after = moments.randint(1, points // 2)
     if killed(root / f"killed{runs}", after, by_command=done % 2 == 0):
         done += 1
     else:

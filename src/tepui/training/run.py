@@ -45,14 +45,13 @@ from tepui.training.checks import divided
 from tepui.training.history import EpochRecord, History, Outcome
 from tepui.training.prepare import place_of, to_device
 from tepui.training.progress import Style
-from tepui.training.run_end import RunEnd
 from tepui.training.run_folder import (
     RunFolder,
     extractor_of_comparison,
     recorded_options,
 )
 from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.timeline import Span
+from tepui.training.timeline import Timeline
 
 if TYPE_CHECKING:
     from tepui.training.callbacks import Told
@@ -207,8 +206,8 @@ class Run(ShownInNotebooks):
         return self._outcome.summary
 
     @property
-    def timeline(self) -> tuple[Span, ...]:
-        """Where the time went."""
+    def timeline(self) -> Timeline:
+        """Where the time went: the seconds of each activity."""
         return self._outcome.timeline
 
     @property
@@ -217,9 +216,9 @@ class Run(ShownInNotebooks):
         return self._outcome.stopped_by
 
     @property
-    def end(self) -> RunEnd:
-        """How it ended: after how many epochs, by whom, and with which weights."""
-        return self._outcome.end
+    def kept(self) -> tuple[int, ...]:
+        """After how many epochs members had the weights they kept; () if their last."""
+        return self._outcome.kept
 
     @property
     def evaluations(self) -> dict[str, Any]:
@@ -721,7 +720,7 @@ class Run(ShownInNotebooks):
         """Return each member's training loss in the epoch whose weights it kept."""
         return tuple(
             self.history[epochs - 1].loss[place]
-            for place, epochs in enumerate(self.end.kept)
+            for place, epochs in enumerate(self.kept)
         )
 
     def __str__(self) -> str:
@@ -753,8 +752,8 @@ class Run(ShownInNotebooks):
             }.items():
                 if values:
                     facts[name] = _per_member(values)
-            if self.end.kept:
-                epochs = " ".join(map(str, self.end.kept))
+            if self.kept:
+                epochs = " ".join(map(str, self.kept))
                 facts["weights kept"] = f"after epochs {epochs}"
             seconds = sum(record.seconds for record in self.history)
             facts["time in steps"] = f"{seconds:.4g} s"

@@ -38,10 +38,8 @@ LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 class GaussianPrediction(Conforming):
     """Numbers with the noise that members see in them (``GaussianNLL``).
 
-    ``mean``, ``std`` and the bounds of ``interval`` are in the unit of the targets that
-    training saw (those of a :class:`tepui.data.Table` are standardized;
-    :meth:`in_units` answers in its own); ``aleatoric``, ``epistemic`` and their sum are
-    variances, in its square.
+    ``mean``, ``std`` and the bounds of ``interval`` are in the unit of the targets;
+    ``aleatoric``, ``epistemic`` and their sum are variances, in its square.
 
     Attributes:
         outputs: Means and log-variances, ``(members, samples, 2 * numbers, …)``.
@@ -51,7 +49,7 @@ class GaussianPrediction(Conforming):
     task: Task = field(default_factory=lambda: Gaussians(), kw_only=True)  # noqa: PLW0108
     fields: ClassVar[tuple[str, ...]] = (
         *("mean", "std", "interval(coverage)", "total_uncertainty"),
-        *("aleatoric", "epistemic", "outputs", "in_units()"),
+        *("aleatoric", "epistemic", "outputs"),
         *("unfamiliarity()", "unfamiliar(level)", "objections(level)"),
     )
 

@@ -30,7 +30,7 @@ FIELDS = frozenset(
         *("logits", "probs", "labels", "label_names", "confidence", "ood_score"),
         *("total_uncertainty", "aleatoric", "epistemic", "spread"),
         *("mean", "median", "std", "quantiles", "interval"),
-        *("sets", "conformal_interval", "in_units"),
+        *("sets", "conformal_interval"),
     }
 )
 
@@ -70,7 +70,7 @@ class Prediction(ShownInNotebooks, ABC):
             where a calibration changes those and not the members' logits.
         units: Mean and standard deviation by which a :class:`tepui.data.Table`
             standardized the numbers that training saw; None where it saw them as they
-            are.
+            are. Answers are in the table's own unit, outputs standardized.
         conformity: What makes sets or intervals of them, where the ensemble was given
             data for it.
         held_out_scores: What held-out samples scored, where the ensemble was given
@@ -268,8 +268,18 @@ def check_outputs(outputs: Tensor) -> None:
 def some(values: Tensor) -> str:
     """Return the first values of a tensor as text."""
     flat = values.detach().flatten()
-    shown = [f"{value:.4g}" for value in flat[:8].tolist()]
+    shown = [number(value) for value in flat[:8].tolist()]
     return " ".join(shown) + (" …" if len(flat) > len(shown) else "")
+
+
+def number(value: float) -> str:
+    """Return a number with four digits, without an exponent below a million.
+
+    Example:
+        >>> number(256_043.7), number(0.12345)
+        ('256000', '0.1235')
+    """
+    return f"{float(f'{value:.4g}'):g}"
 
 
 def mean_and_largest(values: Tensor) -> str:
@@ -277,7 +287,7 @@ def mean_and_largest(values: Tensor) -> str:
     scores = per_sample(values.detach())
     top = scores.topk(min(3, len(scores))).indices.tolist()
     named = ", ".join(map(str, top))
-    return f"mean {float(scores.mean()):.4g}; largest for sample {named}"
+    return f"mean {number(float(scores.mean()))}; largest for sample {named}"
 
 
 def per_sample(values: Tensor) -> Tensor:

@@ -20,9 +20,7 @@ from tepui.tasks.prediction import mean_and_largest, per_sample, some
 class QuantilePrediction(Conforming):
     """Quantiles of numbers (``Quantiles``), averaged over members.
 
-    They are in the unit of the targets that training saw (those of a
-    :class:`tepui.data.Table` are standardized; :meth:`in_units` answers in its own);
-    ``epistemic`` is a variance, in its square.
+    They are in the unit of the targets; ``epistemic`` is a variance, in its square.
 
     Attributes:
         outputs: Quantiles of every member, ``(members, samples, levels * numbers,
@@ -34,7 +32,7 @@ class QuantilePrediction(Conforming):
     points = ("median", "epistemic")
     fields: ClassVar[tuple[str, ...]] = (
         *("quantiles", "median", "interval(coverage)", "epistemic", "outputs"),
-        *("in_units()", "unfamiliarity(…)", "unfamiliar(level)"),
+        *("unfamiliarity(…)", "unfamiliar(level)"),
     )
 
     @property
@@ -91,7 +89,8 @@ class QuantilePrediction(Conforming):
     def statistics(self, targets: Tensor) -> dict[str, Tensor]:
         """Return the quantiles, with the levels last."""
         quantiles = self.quantiles.movedim(0, -1)
-        return {"target": targets, "epistemic": self.epistemic, "quantiles": quantiles}
+        target = self._place(targets)
+        return {"target": target, "epistemic": self.epistemic, "quantiles": quantiles}
 
     def summary(self) -> dict[str, str]:
         """Return the quantiles of the first samples and where members disagree."""

@@ -211,8 +211,8 @@ def test_shards_hold_what_predict_says(name, tmp_path):
     found, out = shards.statistics(), ensemble.predict(data)
     assert shards.task == task.written()
     assert torch.equal(found["target"], data.targets)
-    plain = {"prediction": "labels", "probability": "probs", "entropy": None}
-    plain |= {"mutual_information": "epistemic", "lower": None, "upper": None}
+    plain = {"prediction": "labels", "probability": "probs", "lower": None}
+    plain |= {f"{n}_variance": n for n in ("epistemic", "aleatoric")} | {"upper": None}
     for key, tensor in found.items():
         field = plain.get(key, key)
         if field is not None and key not in ("target", "quantiles"):

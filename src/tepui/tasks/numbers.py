@@ -28,7 +28,7 @@ from tepui.metrics import (
 from tepui.metrics.chunks import wide
 from tepui.tasks.base import Leading, Losses, Promise, Task
 from tepui.tasks.labels import one_per_output
-from tepui.tasks.prediction import Held, Prediction, mean_and_largest, some
+from tepui.tasks.prediction import Held, Prediction, some
 from tepui.tasks.scores import TaskScores
 
 Parts = tuple[Tensor, Tensor | None]
@@ -89,7 +89,7 @@ LENGTHS = (
 class Conforming(Prediction):
     """A prediction of numbers, which may have conformal intervals."""
 
-    points: ClassVar[tuple[str, ...]] = ("mean", "std", "epistemic")  # for every task
+    points: ClassVar[tuple[str, ...]] = ("mean", "std")  # columns of every task
 
     @property
     def _seen(self) -> Self:
@@ -186,7 +186,8 @@ class Conforming(Prediction):
 
     @property
     def _named(self) -> dict[str, Tensor]:
-        return {name: getattr(self, name) for name in self.points}
+        named = {name: getattr(self, name) for name in self.points}
+        return {**named, "epistemic_variance": self.epistemic}
 
     def missing(self, name: str) -> str:
         """Say what intervals need."""
@@ -243,7 +244,7 @@ class NumberPrediction(Conforming):
         """Return the first numbers and where members disagree most."""
         return {
             "mean": some(self.mean),
-            "std (members only)": mean_and_largest(self.std),
+            "std (members only)": self.largest(self.std),
         }
 
 

@@ -12,7 +12,7 @@ from tepui.losses import Loss, pinball
 from tepui.losses.quantiles import rising
 from tepui.tasks.base import Leading, Task
 from tepui.tasks.numbers import Conforming, NumberTask, Parts, share_of
-from tepui.tasks.prediction import mean_and_largest, per_sample, some
+from tepui.tasks.prediction import per_sample, some
 
 
 @final
@@ -29,7 +29,7 @@ class QuantilePrediction(Conforming):
     """
 
     task: "Quantiles" = field(kw_only=True)
-    points = ("median", "epistemic")
+    points = ("median",)
     fields: ClassVar[tuple[str, ...]] = (
         *("quantiles", "median", "interval(coverage)", "epistemic", "outputs"),
         *("unfamiliarity(…)", "unfamiliar(level)"),
@@ -89,8 +89,11 @@ class QuantilePrediction(Conforming):
     def statistics(self, targets: Tensor) -> dict[str, Tensor]:
         """Return the quantiles, with the levels last."""
         quantiles = self.quantiles.movedim(0, -1)
-        target = self._place(targets)
-        return {"target": target, "epistemic": self.epistemic, "quantiles": quantiles}
+        return {
+            "target": self._place(targets),
+            "epistemic_variance": self.epistemic,
+            "quantiles": quantiles,
+        }
 
     def summary(self) -> dict[str, str]:
         """Return the quantiles of the first samples and where members disagree."""
@@ -98,7 +101,7 @@ class QuantilePrediction(Conforming):
             f"level {level:g}": some(values)
             for level, values in zip(self.task.levels, self.quantiles, strict=True)
         }
-        return {**rows, "epistemic (variance)": mean_and_largest(self.epistemic)}
+        return {**rows, "epistemic (variance)": self.largest(self.epistemic)}
 
     def _at(self, level: float) -> Tensor:
         return interpolated(self.quantiles, self.task.levels, level)

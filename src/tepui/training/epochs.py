@@ -18,6 +18,7 @@ from tepui.core.seeding import derive, generator, seeded
 from tepui.core.storage import reading
 from tepui.data.arrays import Batch
 from tepui.data.loading import length
+from tepui.data.stored import whole
 from tepui.methods.base import ExchangingMethod
 from tepui.modules.pruning import apply_masks
 from tepui.modules.running import evaluating
@@ -376,7 +377,9 @@ class Training:
         """Validate what the member would predict with, and keep the best of it."""
         assert self.validation is not None
         with member.on_device(), at_average(member.module, member.average):
-            found = validated(member, self.validation(), self.task)
+            units = getattr(whole(self.dataset), "units", None)
+            unit = 1.0 if units is None else units.std[0]
+            found = validated(member, self.validation(), self.task, unit)
             if self.spec.keep == "best" and math.isfinite(found.loss):
                 member.keep_best(found.loss, epoch)
         return found

@@ -338,7 +338,7 @@ def test_what_was_learned_of_held_out_data_is_printed_in_a_line():
     assert "members=2, task=classification, calibration=isotonic" in repr(ensemble)
     assert repr(found).startswith("Isotonic(3 classes, ")
     detectors = FeatureDetectors.fit(ensemble, rows, k=5)
-    assert repr(detectors) == "FeatureDetectors(2 members)"
+    assert repr(detectors) == "FeatureDetectors(2 members, rows)"
 
 
 def test_sets_of_pixels_are_refused_for_what_they_are():

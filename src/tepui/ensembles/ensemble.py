@@ -16,11 +16,14 @@ from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
 from tepui.data.preparation import Preparation
 from tepui.ensembles.building import Factory, built_members, warn_of_identical
-from tepui.ensembles.feature_detectors import joined_scores, scoring
+from tepui.ensembles.feature_detectors import (
+    joined_scores,
+    scoring,
+    write_detectors,
+)
 from tepui.ensembles.inputs import check_tensors, input_batches, place_of
 from tepui.ensembles.meaning import Meaningful, learned_of
 from tepui.ensembles.some_members import check_chosen, check_seeds
-from tepui.ensembles.stored_detectors import write_detectors
 from tepui.metrics import Rule
 from tepui.models.split import Frozen, OnFeatures, frozen
 from tepui.modules.running import (

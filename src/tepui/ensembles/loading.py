@@ -15,8 +15,11 @@ from tepui.core.warning import warn
 from tepui.data.preparation import Preparation
 from tepui.ensembles.building import Factory, factories_for
 from tepui.ensembles.ensemble import EXTRACTOR, FILE, KIND, Ensemble, parts_of
-from tepui.ensembles.feature_detectors import FeatureDetectors
-from tepui.ensembles.stored_detectors import DETECTORS, read_detectors
+from tepui.ensembles.feature_detectors import (
+    DETECTORS,
+    FeatureDetectors,
+    read_detectors,
+)
 from tepui.metrics import HeldOutScores
 from tepui.metrics.calibrators import stored_calibration
 from tepui.metrics.conformal import stored_conformity
@@ -228,7 +231,7 @@ def _detectors(
         return read_detectors(file.parent, ensemble)
     if (file.parent / DETECTORS).exists():
         warn(
-            f"detectors of features in {file.parent} are left out, since the ensemble "
+            f"detectors in {file.parent} are left out, since the ensemble "
             "is loaded in other types of numbers than it was saved in"
         )
     return None

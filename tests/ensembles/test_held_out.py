@@ -1,7 +1,6 @@
 """Calibration and conformal prediction of an ensemble: applied, saved, refused."""
 
 import math
-import pickle
 import warnings
 
 import pytest
@@ -319,14 +318,6 @@ def test_members_left_are_calibrated_again_and_their_sets_dropped():
         found = ensemble.calibrate(data)
     assert ensemble.calibration is found
     assert ensemble.conformity is None
-
-
-def test_what_a_pickle_of_an_earlier_version_holds_counts():
-    ensemble, data = overconfident(), blobs(60)
-    found = ensemble.calibrate(data)
-    del ensemble._meaning.calibration_members
-    del ensemble._meaning.held_out_scores_members
-    assert pickle.loads(pickle.dumps(ensemble)).calibration.rule == found.rule
 
 
 def test_what_was_learned_of_held_out_data_is_printed_in_a_line():

@@ -182,7 +182,7 @@ def test_files_without_it_are_read_and_damaged_ones_refused(tmp_path):
         loaded.predict(torch.zeros(2, 4)).unfamiliar()
     document["held_out_scores"] = {"default": "pds"}
     write_tensors(file, "ensemble", tensors, document)
-    with pytest.raises(ValueError, match="must say how its ensemble is calibrated"):
+    with pytest.raises(ValueError, match="must say its held_out_scores"):
         tepui.load(tmp_path, make)
     document["held_out_scores"] = {"names": ["energy", "entropy"]}
     write_tensors(file, "ensemble", tensors, document)

@@ -31,7 +31,7 @@ from tepui.data.image_files import decode, listed_classes
 from tepui.data.sets.cifar_pickles import read_cifar_pickle
 from tepui.data.sets.fashion_mnist import read_idx
 from tepui.data.sets.svhn import SVHN
-from tepui.ensembles.checkpoint_files import read_checkpoint
+from tepui.ensembles.foreign_weights import read_checkpoint
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import DeepEnsemble

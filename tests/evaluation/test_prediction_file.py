@@ -289,7 +289,7 @@ def judged(path, detectors=False, ending=".safetensors", level=0.9):
 def test_tables_say_which_samples_are_unfamiliar_and_by_what(detectors, tmp_path):
     ensemble, fitted, done, file = judged(tmp_path, detectors)
     tensors, document = read_tensors(file, KIND)
-    features = ["mahalanobis", "nearest_neighbor"]
+    features = ["distance", "mahalanobis", "nearest_neighbor"]
     ensemble.detectors = fitted
     out = ensemble.predict(LABELED)
     torch.testing.assert_close(tensors["unfamiliarity"], out.unfamiliarity())

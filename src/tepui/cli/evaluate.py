@@ -41,7 +41,7 @@ def evaluate(
     Evaluations of one ensemble add up: data sets that are not asked for stay as they
     were measured, and new metrics come from stored logits. After tepui calibrate, the
     same command measures again what it asks for. Under torchrun, processes share the
-    batches, and detectors of features are left out.
+    batches, and detectors are left out.
 
     Such as:
 

@@ -28,7 +28,7 @@ def predict(
 ) -> None:
     """Write what a trained ensemble predicts for new data.
 
-    Calibration, conformal sets and detectors of features that tepui calibrate saved
+    Calibration, conformal sets and detectors that tepui calibrate saved
     with the ensemble are applied.
 
     Such as:

@@ -43,8 +43,7 @@ from tepui.data.policy import PerMember
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.data.stored import StoredData
-from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.some_members import check_seeds
+from tepui.ensembles.ensemble import Ensemble, check_seeds
 from tepui.losses import CrossEntropy, Loss, balanced_weights
 from tepui.losses.classification import BALANCED
 from tepui.methods.base import ExchangingMethod

@@ -29,7 +29,7 @@ from tepui.data.files.record import RECORD, check_record, write_record
 from tepui.data.image_files import decode, listed_classes
 from tepui.data.sets.cifar import read_cifar_pickle
 from tepui.data.sets.images import SVHN, read_idx
-from tepui.ensembles.checkpoint_files import read_checkpoint
+from tepui.ensembles.foreign_weights import read_checkpoint
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import DeepEnsemble
@@ -262,7 +262,7 @@ CASES = {
     "run.json": Case(of_run("run.json"), lambda f: RunFolder(f.parent).recorded()),
     "outcome.json": Case(
         of_run("outcome.json"),
-        lambda f: (RunFolder(f.parent).outcome(), RunFolder(f.parent).timeline()),
+        lambda f: RunFolder(f.parent).outcome(),
     ),
     "checkpoint.json": Case(
         of_run("checkpoint.json"), lambda f: RunFolder(f.parent).load_checkpoint()

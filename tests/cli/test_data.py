@@ -19,6 +19,7 @@ from tepui.cli.main import main
 from tepui.data import CIFAR10, Digits, FashionMNIST, TinyImageNet
 from tepui.data.files.origins import Download, Origin
 from tepui.data.files.record import RECORD
+from tepui.evaluation import read_evaluation
 
 SMALL = ["--epochs", "1", "--members", "2", "--set", "batch_size=8", "progress=none"]
 
@@ -71,7 +72,7 @@ def test_train_and_evaluate_by_name(name, root, tmp_path, monkeypatch, capsys):
     )
     data = chosen[: chosen.index("--model")]
     main(["evaluate", out, *data, "--corruptions", "none"])
-    samples = json.loads((tmp_path / "run" / "evaluation.json").read_text())["samples"]
+    samples = read_evaluation(tmp_path / "run")["samples"]
     expected = {"FashionMNIST": 10, "ImageFolder": 8, "ArrayFile": 20}
     assert samples == expected.get(name, 8)
     assert "individual accuracy" in capsys.readouterr().out
@@ -128,7 +129,7 @@ def corrupted_cifar(root, tmp_path, capsys):
 
 def evaluated(run, *words):
     main(["evaluate", run, "--overwrite", *words])
-    return json.loads((Path(run) / "evaluation.json").read_text())
+    return read_evaluation(Path(run))
 
 
 def test_a_published_corrupted_set_is_named(corrupted_cifar, root):
@@ -327,7 +328,7 @@ def test_evaluating_other_data_than_a_run_was_trained_on_must_be_asked_for(
     words = ["evaluate", str(tmp_path / "run"), "--corruptions", "none"]
     assert "--data must be given" in refused(words, capsys)
     main([*words, "--data", "Digits"])
-    assert (tmp_path / "run" / "evaluation.json").is_file()
+    assert (tmp_path / "run" / "evaluations/clean.json").is_file()
 
 
 @pytest.mark.parametrize("command", ["evaluate", "calibrate", "export", "measure"])

@@ -12,6 +12,7 @@ import tepui
 from tepui.core.seeding import member_seeds
 from tepui.data import Arrays, Digits, UniformNoise, corrupt, corrupted
 from tepui.data.corruptions import copies
+from tepui.evaluation import read_evaluation
 from tepui.methods import SAM, SED, DeepEnsemble
 from tepui.models import MLP
 from tepui.sharpness import worst_case
@@ -168,7 +169,7 @@ def test_another_test_replaces_the_evaluation_alone(finished, tmp_path):
     resumed = small(tmp_path / "run", shifted=None, resume=True)
     assert not resumed.has_shift
     assert weights.stat().st_mtime_ns == before
-    document = json.loads((tmp_path / "run/SAM/0/evaluation.json").read_text())
+    document = read_evaluation(tmp_path / "run/SAM/0")
     assert document["cells"] == document["about"]["cells"] == []
 
 

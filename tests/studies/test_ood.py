@@ -14,10 +14,10 @@ import tepui
 from tepui import metrics
 from tepui.data import Digits, UniformNoise, prepared_like
 from tepui.data.arrays import Arrays
+from tepui.evaluation.gallery import FILE, read_gallery, write_gallery
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import MLP
 from tepui.studies import compare, read_comparison
-from tepui.studies.gallery import FILE, read_gallery, write_gallery
 
 TEST = Digits(train=False).subset(range(40))
 COLORED = UniformNoise(num_samples=30, shape=(3, 16, 16))
@@ -63,9 +63,9 @@ def test_settings_tell_one_unfamiliar_set_from_another(finished, tmp_path):
     assert resumed.ood_sets == ("noise", "colored")
     shown = [each.data for each in read_gallery(out / "SAM/0")]
     assert shown == [None, "noise", "colored"]
-    stamp = (out / "SAM/0/evaluation.json").stat().st_mtime_ns
+    stamp = (out / "SAM/0/evaluations/clean.json").stat().st_mtime_ns
     small(out, ensembles=1, resume=True)
-    assert (out / "SAM/0/evaluation.json").stat().st_mtime_ns == stamp
+    assert (out / "SAM/0/evaluations/clean.json").stat().st_mtime_ns == stamp
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ import torch
 from torch import nn
 
 from tepui.data import Arrays
+from tepui.evaluation.gallery import FILE, read_gallery
 from tepui.losses import MSE, BinaryCrossEntropy
 from tepui.methods import A2D, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.report import write_report
 from tepui.studies import compare, load_reports
-from tepui.studies.gallery import FILE, read_gallery
 
 X = torch.rand(24, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 PIXELS = Arrays(X, (X[:, 0] > 0.5).long())

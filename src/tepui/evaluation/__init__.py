@@ -11,7 +11,7 @@ from tepui.evaluation.combining import (
 )
 from tepui.evaluation.cost import PredictionCost, prediction_cost
 from tepui.evaluation.evaluate import evaluate
-from tepui.evaluation.logit_runs import LogitRuns
+from tepui.evaluation.evaluations import read_evaluation
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.memory import MemoryPrice, evaluation_memory
 from tepui.evaluation.ood import Detection, Selective
@@ -19,7 +19,7 @@ from tepui.evaluation.prediction_file import write_predictions
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
-from tepui.evaluation.stored_logits import StoredLogits, read_logits
+from tepui.evaluation.stored_logits import LogitRuns, StoredLogits, read_logits
 
 __all__ = [
     "Aggregated",
@@ -45,6 +45,7 @@ __all__ = [
     "oracle_selection",
     "predict_shards",
     "prediction_cost",
+    "read_evaluation",
     "read_logits",
     "uniform_soup",
     "write_predictions",

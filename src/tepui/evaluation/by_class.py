@@ -21,7 +21,7 @@ from tepui.metrics import ClassRates
 RATES = ("recall", "precision", "f1")
 SETS = ("coverage", "size")
 # Under which keys an evaluation holds scores of classes: of natural shifts by name.
-CLEAN, SHIFTED = "by_class", "by_class_shifted"
+CLASSES, SHIFTED = "by_class", "by_class_shifted"
 
 
 @final
@@ -86,7 +86,7 @@ class ByClass:
         known, applied = evaluation, evaluation.get("applied") or {}
         if shift is not None:
             known, applied = (each.get(SHIFTED) or {} for each in (known, applied))
-        name = CLEAN if shift is None else shift
+        name = CLASSES if shift is None else shift
         if (found := known.get(name)) is None:
             return None
         applied = applied.get(name) or {}

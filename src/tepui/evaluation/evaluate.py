@@ -22,14 +22,14 @@ from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.types import check_types
 from tepui.data.class_names import class_names, same_classes
-from tepui.data.identity import data_digest
+from tepui.data.identity import data_digest, fingerprint, same_data
 from tepui.data.loading import length
 from tepui.data.numbered_as import numbered_as
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
+from tepui.data.sources import tested_on
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.evaluation.applied import applied_by
-from tepui.evaluation.custom_metrics import Metric, check_metrics
 from tepui.evaluation.dataset_logits import (
     Classes,
     classes_left,
@@ -37,19 +37,31 @@ from tepui.evaluation.dataset_logits import (
     task_on,
 )
 from tepui.evaluation.dead_members import warn_of_dead_members
-from tepui.evaluation.ensemble_digest import ensemble_digest
-from tepui.evaluation.examiner import Batches, Examiner, Labeled
+from tepui.evaluation.evaluations import (
+    CLEAN,
+    CORRUPTED,
+    LOGITS,
+    calibration_digest,
+    ensemble_digest,
+    file_of,
+    forget,
+    is_of_another,
+    write_evaluation,
+)
+from tepui.evaluation.examiner import Batches, Examiner, Labeled, Metric, check_metrics
 from tepui.evaluation.feature_scores import watching
-from tepui.evaluation.kept_logits import KeptLogits
-from tepui.evaluation.logit_identity import told_apart_by, written
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.shared_batches import Processes, shared_logit_batches
-from tepui.evaluation.stored_logits import LOGITS, LogitType, storing_logits
+from tepui.evaluation.stored_logits import LogitType, storing_logits
 from tepui.metrics import Reliability, Rule
 from tepui.modules.running import device_of
+from tepui.modules.state import weights_digest
 from tepui.tasks.base import Task
 from tepui.tasks.scores import taken_names
+
+# What tells corrupted copies of the test data from others.
+ABOUT_COPIES = ("cells", "strength", "seed", "copies")
 
 
 def evaluate(
@@ -108,11 +120,11 @@ def evaluate(
         precision: What members compute in on a GPU: ``"float32"``; ``"tf32"``, which
             rounds what enters matrix products; ``"bfloat16"``. A CPU computes in
             float32.
-        out: A folder for the logits of every data set between the classes left, in
-            one safetensors file, so that other metrics need no model. Those of further
-            data sets are added to what is there of the same ensemble and test data.
-        overwrite: Replace the logits of data sets that are there already, and all
-            logits of another ensemble.
+        out: A folder for the scores, in one file for each data set, and beside it the
+            logits between the classes left, so that other metrics need no model. What
+            is there of the same ensemble on further data sets stays.
+        overwrite: Replace what is there of these data sets, or all of it if it is of
+            another ensemble, other test data or settings.
         logits_in: The type of the logits in ``out``; ``"float16"`` takes half the space
             of ``"float32"``, ``"none"`` leaves them out. No score depends on it.
 
@@ -125,8 +137,8 @@ def evaluate(
         The scores.
 
     Raises:
-        FileExistsError: If logits of one of these data sets, or of another ensemble,
-            are there and ``overwrite`` is false.
+        FileExistsError: If an evaluation on one of these data sets, or of another
+            ensemble, is there and ``overwrite`` is false.
         ValueError: If ``rule`` or ``precision`` is unknown, a member cannot take the
             data, a table was standardized by other rows than those of the training, a
             label is of a class that is left out, or a metric returns something other
@@ -166,14 +178,21 @@ def evaluate(
         require(hasattr(exchange, "writer"), "exchange", needed, exchange)
         needed = "be None where processes share batches, each with features of its own"
         require(detectors is None, "detectors", needed, "detectors")
-    file = None if out is None else Path(out) / LOGITS
+    chosen = classes if isinstance(classes, str) else classes.tolist()
+    names = [CLEAN, *([CORRUPTED] if cells.copies else []), *cells.natural]
+    for name in others:
+        free = "have names that no other data have"
+        require(name not in (*names, CORRUPTED), "ood", free, name)
     writes = exchange is None or exchange.writer
-    if file is not None:
-        of = told_apart_by(ensemble, dataset, classes, rule)
-        kept = KeptLogits(file)
-        if writes or not overwrite:
-            kept = kept.beside([*cells], [*others], of, overwrite=overwrite)
-        check_writable(file.parent)
+    if out is not None:
+        of: dict[str, Any] = {"ensemble": weights_digest(ensemble)}
+        of |= {"calibration": calibration_digest(ensemble), "classes": chosen}
+        of |= {"rule": rule, "metrics": [*own]}
+        of |= {"detectors": detectors is not None, "precision": precision}
+        about = tested_on(dataset, cells, others)
+        asked = [*names, *others]
+        replaced = is_of_another(out, asked, of, about["test"], overwrite=overwrite)
+        check_writable(Path(out))
     device = device_of(ensemble)
     cells = cells.made_on(device)
     with ExitStack() as stack:
@@ -182,7 +201,7 @@ def evaluate(
             stack.enter_context(exchange.attending())
             how: dict[str, Any] = {"rule": rule, "metrics": [*own]}
             how |= {"batch_size": batch_size, "precision": precision}
-            how |= {"classes": written(classes), "logits_in": logits_in}
+            how |= {"classes": chosen, "logits_in": logits_in}
             said = _said(ensemble, dataset, cells, others) | how
             check_same(exchange.everywhere(said))
             outputs = partial(shared_logit_batches, exchange)
@@ -197,12 +216,9 @@ def evaluate(
         if detectors is not None:
             watched = stack.enter_context(watching(ensemble, detectors, batches))
             batches = watched
-        if file is not None and writes and logits_in != "none":
-            sets = [*kept.cells, *cells], [*kept.ood, *others]
-            stored = stack.enter_context(
-                storing_logits(file, rule, *sets, logits_in, task, of)
-            )
-            kept.copy_into(stored)
+        if out is not None and writes and logits_in != "none":
+            storing = storing_logits(out, rule, cells, others, logits_in, task)
+            stored = stack.enter_context(storing)
         left, applied = classes_left(classes, dataset), applied_by(ensemble, task, rule)
         given = batches, task, shape, classes, left, rule, own, stored, applied, watched
         examiner = Examiner(*given, far=bool(others))
@@ -211,14 +227,40 @@ def evaluate(
         )
         copies = _copies(examiner, cells, dataset)
         far = {name: examiner.unlabeled(name, data) for name, data in others.items()}
-    if file is not None and writes and logits_in == "none" and overwrite:
-        file.unlink(missing_ok=True)  # of an evaluation that this one replaces
+        if out is not None and writes and replaced:
+            forget(out)
     if clean.losses is not None and writes:
         warn_of_dead_members(clean.losses, "the test data")
     computed_in = precision_on(device, precision)
     found = _evaluation(task, rule, computed_in, clean, copies, far)
-    known = ensemble.preparation
-    return found if known is None else replace(found, seen=known.seen)
+    if ensemble.preparation is not None:
+        found = replace(found, seen=ensemble.preparation.seen)
+    if found.applied and same_data(ensemble.calibrated_on, fingerprint(dataset)):
+        found = replace(found, fitted_on_test=True)
+    if out is not None and writes:
+        documents = _about(found.documents(), about, of)
+        for name in documents if logits_in == "none" else ():
+            file_of(out, name, LOGITS).unlink(missing_ok=True)
+        write_evaluation(out, documents)
+    return found
+
+
+def _about(
+    documents: Mapping[str, dict[str, Any]],
+    about: Mapping[str, Any],
+    of: Mapping[str, Any],
+) -> dict[str, dict[str, Any]]:
+    """Return the scores on each data set with what they are of, and on which data."""
+
+    def data(name: str) -> dict[str, Any]:
+        if name == CLEAN:
+            return {"test": about["test"], "cells": []}
+        if name == CORRUPTED:
+            return {n: part for n, part in about.items() if n in ABOUT_COPIES}
+        kinds = ("natural", "ood")
+        return {k: {name: about[k][name]} for k in kinds if name in about.get(k, {})}
+
+    return {n: {"about": data(n), "of": of, **own} for n, own in documents.items()}
 
 
 def _said(

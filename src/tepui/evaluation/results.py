@@ -1,7 +1,7 @@
 """The results of an evaluation, and their form in JSON."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +13,9 @@ from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
 from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, broken_promise, mean_applied
-from tepui.evaluation.by_class import CLEAN, SHIFTED, ByClass
+from tepui.evaluation.by_class import CLASSES, SHIFTED, ByClass
 from tepui.evaluation.confusions import Confusion
+from tepui.evaluation.evaluations import CLEAN, CORRUPTED, FITTED_ON_TEST, joined
 from tepui.evaluation.majority import no_better_than_majority, worse_than_majority
 from tepui.evaluation.ood import MISTAKES, SUREST, Detection, Histogram, Selective
 from tepui.metrics import Reliability, Rule
@@ -62,6 +63,7 @@ class Evaluation(ShownInNotebooks):
         by_class_shifted: The same of each natural shift, by name.
         confusions: Which classes missed clean samples were called, before calibration,
             the most frequent first; empty for tasks other than a choice of classes.
+        fitted_on_test: Whether the calibration was fitted on the very test data.
         seen: Types of corruption among the operations of the training's augmentation.
     """
 
@@ -84,6 +86,7 @@ class Evaluation(ShownInNotebooks):
     by_class: ByClass | None = None
     by_class_shifted: Mapping[str, ByClass] = field(default_factory=dict)
     confusions: tuple[Confusion, ...] = ()
+    fitted_on_test: bool = False
     seen: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -135,9 +138,45 @@ class Evaluation(ShownInNotebooks):
 
     def document(self) -> dict[str, Any]:
         """Return everything for JSON."""
-        mean = self.corrupted_mean
-        reliability = {name: bins._asdict() for name, bins in self.reliability.items()}
-        return {
+        return joined(self.documents().values())
+
+    def documents(self) -> dict[str, dict[str, Any]]:
+        """Return the scores on each data set for JSON, the clean ones first."""
+        parts = {CLEAN: self._clean_document()}
+        if (mean := self.corrupted_mean) is not None:
+            cells = {cell: s for cell, s in self.shifted.items() if cell[1] != NATURAL}
+            applied = _documents(self.applied_by_severity())
+            parts[CORRUPTED] = {
+                "shifted": mean.document(),
+                "severities": _documents(self.by_severity()),
+                "cells": [self._cell(*each) for each in cells.items()],
+                "reliability": self._bins("shifted"),
+            } | ({"applied": {"severities": applied}} if self.applied else {})
+        for name, scores in self.natural.items():
+            part: dict[str, Any] = {"cells": [self._cell((name, NATURAL), scores)]}
+            rows = self.by_class_shifted.get(name)
+            if rows is not None:
+                part |= {SHIFTED: {name: rows.document()}}
+            if self.applied is not None and name in self.applied_natural:
+                own: dict[str, Any] = {
+                    "natural": {name: self.applied_natural[name].document()}
+                }
+                if rows is not None and (sets := rows.applied_document()):
+                    own |= {SHIFTED: {name: sets}}
+                part |= {"applied": own}
+            parts[name] = part
+        for name, by_score in self.ood.items():
+            counts = ((k, each.document()) for k, each in self.histograms.items())
+            parts[name] = {
+                "ood": {name: _documents(by_score)},
+                "histograms": {
+                    k: {**each, "ood": {name: each["ood"][name]}} for k, each in counts
+                },
+            }
+        return parts
+
+    def _clean_document(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
             "task": self.task.written(),
             "rule": self.rule,
             "precision": self.precision,
@@ -146,41 +185,43 @@ class Evaluation(ShownInNotebooks):
             "classes": self.classes,
             "metrics": list(self.clean.custom),
             "clean": self.clean.document(),
-            "shifted": None if mean is None else mean.document(),
-            "severities": {
-                str(level): scores.document()
-                for level, scores in self.by_severity().items()
-            },
-            "cells": [
-                {"type": kind, "severity": severity, **scores.document()}
-                | ({SEEN: True} if kind in self.seen and severity != NATURAL else {})
-                for (kind, severity), scores in self.shifted.items()
-            ],
-            "reliability": {
-                name: {k: finite_or_none(v.double().tolist()) for k, v in bins.items()}
-                for name, bins in reliability.items()
-            },
-            "ood": {
-                name: {score: item.document() for score, item in by_score.items()}
-                for name, by_score in self.ood.items()
-            },
-            "mistakes": {
-                score: item.document() for score, item in self.mistakes.items()
-            },
-            "selective": {
-                score: item.document() for score, item in self.selective.items()
-            },
-            "histograms": {
-                k: counts.document() for k, counts in self.histograms.items()
-            },
-            **({} if self.majority is None else {"majority": self.majority}),
-            **({} if self.by_class is None else {CLEAN: self.by_class.document()}),
-            **self._shifted_classes(ByClass.document),
-            **(
-                {"confusions": [*map(list, self.confusions)]} if self.confusions else {}
-            ),
-            **self._applied_document(),
+            "shifted": None,
+            "severities": {},
+            "cells": [],
+            "reliability": self._bins("clean"),
+            "ood": {},
+            "mistakes": _documents(self.mistakes),
+            "selective": _documents(self.selective),
+            "histograms": {},
         }
+        if self.majority is not None:
+            document["majority"] = self.majority
+        if self.by_class is not None:
+            document[CLASSES] = self.by_class.document()
+        if self.confusions:
+            document["confusions"] = [*map(list, self.confusions)]
+        if self.applied is not None:
+            applied: dict[str, Any] = {
+                "clean": self.applied.document(),
+                "severities": {},
+            }
+            if self.by_class is not None and (sets := self.by_class.applied_document()):
+                applied[CLASSES] = sets
+            if self.fitted_on_test:
+                applied[FITTED_ON_TEST] = True
+            document["applied"] = applied
+        return document
+
+    def _cell(self, cell: Cell, scores: Any) -> dict[str, Any]:
+        kind, severity = cell
+        seen = {SEEN: True} if kind in self.seen and severity != NATURAL else {}
+        return {"type": kind, "severity": severity, **scores.document(), **seen}
+
+    def _bins(self, name: str) -> dict[str, Any]:
+        if name not in self.reliability:
+            return {}
+        bins = self.reliability[name]._asdict().items()
+        return {name: {k: finite_or_none(v.double().tolist()) for k, v in bins}}
 
     @property
     def only_guesses(self) -> bool:
@@ -189,29 +230,9 @@ class Evaluation(ShownInNotebooks):
             self.clean.accuracy, self.majority, self.samples
         )
 
-    def _applied_document(self) -> dict[str, Any]:
-        if self.applied is None:
-            return {}
-        severities = self.applied_by_severity().items()
-        natural = self.applied_natural.items()
-        found: dict[str, Any] = {
-            "clean": self.applied.document(),
-            "severities": {
-                str(level): scores.document() for level, scores in severities
-            },
-        }
-        if natural:
-            found["natural"] = {name: scores.document() for name, scores in natural}
-        if self.by_class is not None and (rows := self.by_class.applied_document()):
-            found[CLEAN] = rows
-        return {"applied": found | self._shifted_classes(ByClass.applied_document)}
 
-    def _shifted_classes(
-        self, document: Callable[[ByClass], dict[str, Any]]
-    ) -> dict[str, Any]:
-        """Return scores of classes on natural shifts for JSON, nothing without any."""
-        rows = {name: document(own) for name, own in self.by_class_shifted.items()}
-        return {SHIFTED: rows} if any(rows.values()) else {}
+def _documents(scores: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): each.document() for name, each in scores.items()}
 
 
 def _applied_lines(evaluation: Evaluation) -> list[str]:

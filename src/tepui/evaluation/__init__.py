@@ -13,7 +13,6 @@ from tepui.evaluation.cost import PredictionCost, prediction_cost
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.evaluations import read_evaluation
 from tepui.evaluation.measure import EnsembleMeasurement, measure
-from tepui.evaluation.memory import MemoryPrice, evaluation_memory
 from tepui.evaluation.ood import Detection, Selective
 from tepui.evaluation.prediction_file import write_predictions
 from tepui.evaluation.results import Evaluation
@@ -31,7 +30,6 @@ __all__ = [
     "FeatureDetectors",
     "GreedySoup",
     "LogitRuns",
-    "MemoryPrice",
     "OracleSelection",
     "PredictionCost",
     "Selective",
@@ -39,7 +37,6 @@ __all__ = [
     "StoredLogits",
     "aggregations",
     "evaluate",
-    "evaluation_memory",
     "greedy_soup",
     "measure",
     "oracle_selection",

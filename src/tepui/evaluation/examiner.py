@@ -5,7 +5,7 @@ every sum is taken in the same order as over all at once: the results are the sa
 the bit. A few numbers per sample are kept where a score is ranked (AUROC and its kin).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple, final
@@ -18,10 +18,14 @@ from tepui.core.checks import require
 from tepui.data.loading import length
 from tepui.ensembles.feature_detectors import joined_scores
 from tepui.evaluation.applied import Applied, AppliedScores, AppliedStream
-from tepui.evaluation.by_class import ByClass, by_class, names_of
-from tepui.evaluation.confusions import Confusion, confusions
-from tepui.evaluation.dataset_logits import Classes, classes_left
-from tepui.evaluation.feature_scores import Watched, scores_of
+from tepui.evaluation.by_class import ByClass, Confusion, by_class, confusions, names_of
+from tepui.evaluation.dataset_logits import (
+    Batches,
+    Classes,
+    Watched,
+    classes_left,
+    scores_of,
+)
 from tepui.evaluation.majority import majority_share
 from tepui.evaluation.ood import Detection, Selective, found_mistakes, selective
 from tepui.evaluation.stored_logits import LogitStore
@@ -29,7 +33,6 @@ from tepui.metrics import ClassRates, Reliability, Rule, restrict_classes
 from tepui.tasks.base import Losses, Stream, Task
 from tepui.tasks.scores import TaskScores
 
-Batches = Iterator[tuple[Tensor, Tensor]]
 Metric = Callable[[Tensor, Tensor], Any]
 """A function of logits ``(members, samples, classes)`` and labels: a scalar."""
 
@@ -74,7 +77,7 @@ class Examiner:
         argument: str,
         *,
         familiar: bool = False,
-        each_class: bool = False,
+        rows: bool = False,
     ) -> Labeled:
         """Return scores of test data, and where asked for of each sample or class."""
         stream: Stream | None = None
@@ -108,8 +111,8 @@ class Examiner:
         measured, bins = stream.result(self._custom(whole))
         outs = outputs.shape[2] if outputs.ndim > 2 else 1
         by_sample = joined_scores(ranked) | (scores_of(self.watched) if ranked else {})
-        names = names_of(data, outs, self._mask(data)) if each_class else ()
-        rates = stream.rates() if each_class else None
+        names = names_of(data, outs, self._mask(data)) if rows else ()
+        rates = stream.rates() if rows else None
         found = Labeled(
             *((len(outputs), start, outs), measured, bins, by_sample, stream.losses()),
             applied=None if applied is None else applied.result(),

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tepui import tasks
-from tepui.ensembles.held_out import HeldOut
+from tepui.ensembles.meaning import HeldOut
 from tepui.metrics import TemperatureScaling, nll
 from tepui.studies.calibration_gain import FOLDS, loss_changes
 

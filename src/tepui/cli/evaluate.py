@@ -132,10 +132,6 @@ def _said(source: "Run", found: "Evaluation") -> Iterator[str]:
     yield f"{found.classes} {what}, {source.path}: {found}"
     if found.fitted_on_test:
         yield of_fitted_samples("the ensemble")
-    known = source.preparation
-    if known is not None and known.units is not None:
-        (unit,) = known.units.std
-        yield f"numbers are standardized: 1 is {unit:.4g} of the table's own unit"
     new = {"clean", *found.natural, *found.ood}
     new |= {CORRUPTED} if found.corrupted_mean is not None else set()
     others = [name for name in names_in(Path(source)) if name not in new]

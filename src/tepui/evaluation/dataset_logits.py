@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 from tepui.core.agreement import check_same
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, computing_in
-from tepui.data.class_names import class_subset
+from tepui.data.labels import class_subset
 from tepui.data.loading import at_rows, in_order, inputs_to, length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors, joined_scores, scoring

@@ -21,9 +21,10 @@ from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.types import check_types
-from tepui.data.class_names import class_names, same_classes
 from tepui.data.identity import fingerprint, same_data
+from tepui.data.labels import class_names, same_classes
 from tepui.data.numbered_as import numbered_as
+from tepui.data.preparation import Preparation
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
 from tepui.data.sources import tested_on
 from tepui.ensembles.ensemble import Ensemble
@@ -207,7 +208,8 @@ def evaluate(
             stored = stack.enter_context(storing)
         left, applied = classes_left(classes, dataset), applied_by(ensemble, task, rule)
         given = batches, task, shape, classes, left, rule, own, stored, applied, watched
-        examiner = Examiner(*given, far=bool(others))
+        known = ensemble.preparation or Preparation()
+        examiner = Examiner(*given, far=bool(others), unit=known.unit)
         clean = examiner.labeled(CLEAN, dataset, "dataset", familiar=True, rows=True)
         shifts = _shifts(examiner, cells, dataset)
         far = {name: examiner.unlabeled(name, data) for name, data in others.items()}
@@ -216,11 +218,11 @@ def evaluate(
     if clean.losses is not None and (exchange is None or exchange.writer):
         warn_of_dead_members(clean.losses, "the test data")
     found = _evaluation(task, rule, clean, shifts, far)
-    known, fitted_on = ensemble.preparation, ensemble.calibrated_on
+    fitted_on = ensemble.calibrated_on
     found = replace(
         found,
         precision=precision_on(device_of(ensemble), precision),
-        seen=() if known is None else known.seen,
+        seen=known.seen,
         fitted_on_test=bool(found.applied)
         and same_data(fitted_on, fingerprint(dataset)),
     )

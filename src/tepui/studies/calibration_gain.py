@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.held_out import HeldOut, held_out
+from tepui.ensembles.meaning import HeldOut, held_out
 from tepui.evaluation.applied import AppliedScores, scores_with
 from tepui.metrics import Calibration, CalibrationMethod, Rule
 from tepui.studies.statistics import Interval, mean_interval

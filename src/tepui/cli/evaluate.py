@@ -1,8 +1,7 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tepui.cli.values import (
     Data,
@@ -14,10 +13,6 @@ from tepui.cli.values import (
     functions_named,
 )
 from tepui.core.checks import require
-
-if TYPE_CHECKING:
-    from tepui.evaluation import Evaluation
-    from tepui.training import Run
 
 
 def evaluate(
@@ -39,9 +34,8 @@ def evaluate(
     """Measure a trained ensemble on clean, corrupted and unfamiliar data.
 
     Each data set has a file of its own, in evaluations: those that are not asked for
-    stay as they were measured. After tepui calibrate, the same command measures again
-    what it asks for. Under torchrun, processes share the batches, and detectors of
-    features are left out.
+    stay as they were measured. After tepui calibrate, the same command measures again.
+    Under torchrun, processes share the batches, and detectors are left out.
 
     Such as:
 
@@ -68,14 +62,12 @@ def evaluate(
             sketch=ImageFolder(path=sketches).
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as
             noise=UniformNoise.
-        metrics: Metrics of your own, functions of logits and labels, by path, such as
-            mypackage.my_metric.
+        metrics: Your functions of logits and labels by path: mypackage.my_metric.
         out: Folder of the ensemble that is made of weights, and of its evaluation; the
             next free runs/evaluate-NNN by default. A run keeps its own evaluation.
         overwrite: Measure again what was measured before; what is not asked for stays,
             unless it is of another ensemble, other data or settings.
-        set: Anything else, such as batch_size=32; tepui settings --of evaluate lists
-            it.
+        set: Anything else, such as batch_size=32 (tepui settings --of evaluate).
     """
     from tepui.cli import folders
     from tepui.cli.asked import Asked, Keeping
@@ -85,6 +77,7 @@ def evaluate(
     from tepui.core.replacing import check_writable
     from tepui.data.preparation import preparation_of
     from tepui.data.prepared_like import image_shape
+    from tepui.evaluation.evaluations import FOLDER, names_in
     from tepui.training import LocalExchange, exchange_here
 
     further = vars(OfEvaluate(**read_settings("evaluate", set)))
@@ -97,7 +90,7 @@ def evaluate(
     lost = "be another folder than a run's, whose weights would be lost"
     require(trained or not source.config, "--out", lost, str(folder))
     check_writable(folder)
-    exchange.wait()  # from now on the file is ours
+    exchange.wait()  # from now on the files are ours
     test = source.tested(data)
     if not trained:
         source.ensemble.preparation = preparation_of(test)
@@ -119,21 +112,9 @@ def evaluate(
         **further,
     )
     if exchange.writer:
-        console().print("\n".join(_said(source, found)))
+        others = [n for n in names_in(folder) if n not in found.documents()]
+        beside = f", beside {', '.join(others)} from before" if others else ""
+        what = "classes" if found.task.chooses else "outputs"
+        console().print(f"{found.classes} {what}, {folder}: {found}")
+        console().print(f"written to {folder / FOLDER}{beside}")
         console().print(f"next: tepui report {folder} --open")
-
-
-def _said(source: "Run", found: "Evaluation") -> Iterator[str]:
-    """Yield an evaluation in words, and which others there are."""
-    from tepui.evaluation.evaluations import CORRUPTED, FOLDER, names_in
-    from tepui.report.applied import of_fitted_samples
-
-    what = "classes" if found.task.chooses else "outputs"
-    yield f"{found.classes} {what}, {source.path}: {found}"
-    if found.fitted_on_test:
-        yield of_fitted_samples("the ensemble")
-    new = {"clean", *found.natural, *found.ood}
-    new |= {CORRUPTED} if found.corrupted_mean is not None else set()
-    others = [name for name in names_in(Path(source)) if name not in new]
-    beside = f", beside {', '.join(others)} from before" if others else ""
-    yield f"written to {Path(source) / FOLDER}{beside}"

@@ -246,6 +246,16 @@ def _applied_lines(evaluation: Evaluation, said: str) -> list[str]:
     return [*lines, f"  {said}"] if said else lines
 
 
+def of_fitted_samples(names: str) -> str:
+    """Return what scores on the samples of a calibration are worth, in words."""
+    return (
+        f"What tepui calibrate taught {names} was fitted on these very test samples: "
+        "scores with it, and the coverage of sets or intervals, are of the samples it "
+        "was fitted on and say nothing of new ones. For scores that do, calibrate on "
+        "held-out data (tepui train --validation), and evaluate again."
+    )
+
+
 def _class_lines(evaluation: Evaluation) -> list[str]:
     """Return the mean recall of classes, and the lowest with whose it is."""
     found = evaluation.by_class
@@ -307,6 +317,8 @@ def summary(evaluation: Evaluation) -> str:
     applied = document.get("applied")
     broken = broken_promise(applied, promise) if applied else ""
     lines += _applied_lines(evaluation, broken)
+    if evaluation.fitted_on_test:
+        lines.append(f"  {of_fitted_samples('the ensemble')}")
     found = {MISTAKES: evaluation.mistakes, **evaluation.ood}
     found = {name: by_score for name, by_score in found.items() if by_score}
     if found:

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from tepui.evaluation.applied import broken_promise
 from tepui.evaluation.evaluations import FITTED_ON_TEST
+from tepui.evaluation.results import of_fitted_samples
 from tepui.report.coverage import Covered, coverage_figure, coverage_lead
 from tepui.report.markup import TableCell, lead, note, table
 from tepui.report.measures import RMSE
@@ -38,16 +39,6 @@ def applied_parts(group: Group) -> list[Markup]:
     fitted = [entry.result.label for entry in entries]
     said = [of_fitted_samples(listed(fitted))] if fitted else []
     return [*map(lead, said), *parts]
-
-
-def of_fitted_samples(names: str) -> str:
-    """Return what scores on the samples of a calibration are worth, in words."""
-    return (
-        f"What tepui calibrate taught {names} was fitted on these very test samples: "
-        "scores with it, and the coverage of sets or intervals, are of the samples it "
-        "was fitted on and say nothing of new ones. For scores that do, calibrate on "
-        "held-out data (tepui train --validation), and evaluate again."
-    )
 
 
 def was_fitted_on_test(entry: Entry) -> bool:

@@ -31,7 +31,7 @@ from tepui.training.coupled import (
     prepare_losses,
     record_losses,
 )
-from tepui.training.graphs import fixed_batch, refill, warn_of_eager_steps
+from tepui.training.graphs import fixed_batch, refill, taken_back, warn_of_eager_steps
 from tepui.training.member import TrainingMember
 from tepui.training.recording import WARM_UP_STEPS, NotCapturable, Recording, record
 from tepui.training.runner import Plan, Runner
@@ -72,63 +72,49 @@ class Slots:
     """Places that members take for one step, which updates those that are active."""
 
     def __init__(self, members: Sequence[TrainingMember], turn: ActiveMembers) -> None:
+        for member in members:
+            _begin_optimizer(member)
         count = len(turn.active) + len(turn.observed)
         clones = [members[0].clone() for _ in range(count)]
         self.active = clones[: len(turn.active)]
         self.observed = clones[len(turn.active) :]
         # Which members take the slots: every step reads this tensor.
         self.index = torch.zeros(count, dtype=torch.int64, device=members[0].device)
-        self._module = self._stack_modules(len(members))
-        self._kept = self._stack_kept(len(members))
-        self._optimizer = self._stack_optimizers(len(members))
+        self._module = stacked([*map(_module_tensors, clones)], len(members))
+        self._kept = stacked([*map(_kept_tensors, self.active)], len(members))
 
     def load(self, members: Sequence[TrainingMember]) -> None:
         """Take over what the members hold."""
-        targets: list[Tensor] = []
-        sources: list[Tensor] = []
-        with torch.no_grad():
-            for row, member in enumerate(members):
-                tensors = [*_module_tensors(member), *_kept_tensors(member)]
-                stacks = [*self._module, *self._kept]
-                for stack, tensor in zip(stacks, tensors, strict=True):
-                    targets.append(stack.members[row])
-                    sources.append(tensor)
-                for (number, name), stack in self._optimizer.items():
-                    state = member.optimizer.state.get(member.parameters[number], {})
-                    if name in state:
-                        targets.append(stack.members[row])
-                        sources.append(state[name])
-                    else:
-                        stack.members[row].zero_()
-        foreach.copy_(targets, sources)
+        pairs = [pair for row, m in enumerate(members) for pair in self._pairs(row, m)]
+        foreach.copy_([stack for stack, _ in pairs], [tensor for _, tensor in pairs])
 
     def store(self, members: Sequence[TrainingMember], rows: set[int]) -> None:
         """Give the members in some rows what the steps made of them."""
-        targets: list[Tensor] = []
-        sources: list[Tensor] = []
-        for row in sorted(rows):
-            member = members[row]
-            targets += [*_module_tensors(member), *_kept_tensors(member)]
-            sources += [s.members[row] for s in (*self._module, *self._kept)]
-            for (number, name), stack in self._optimizer.items():
-                state = member.optimizer.state[member.parameters[number]]
-                state[name] = torch.empty_like(stack.members[row])
-                targets.append(state[name])
-                sources.append(stack.members[row])
-        foreach.copy_(targets, sources)
+        pairs = [
+            pair for row in sorted(rows) for pair in self._pairs(row, members[row])
+        ]
+        foreach.copy_([tensor for _, tensor in pairs], [stack for stack, _ in pairs])
+
+    def _pairs(
+        self, row: int, member: TrainingMember
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Return rows of the stacks, each with the member's tensor."""
+        tensors = [*_module_tensors(member), *_kept_tensors(member)]
+        rows = [stack.members[row] for stack in (*self._module, *self._kept)]
+        return zip(rows, tensors, strict=True)
 
     def step(self, method: CoupledMethod, batches: BatchPair) -> JointLoss:
         """Do one step of the members that ``index`` names; return their losses."""
         updated = self.index[: len(self.active)]
         for stack in self._module:
             stack.gather(self.index)
-        for stack in (*self._kept, *self._optimizer.values()):
+        for stack in self._kept:
             stack.gather(updated)
         base = method.base
         moved = base is not None and base.perturbs(self.active[0])
         party = Party.here(self.active, self.observed, perturbed=moved)
         loss = coupled_step(method, party, batches)
-        for stack in (*self._module, *self._kept, *self._optimizer.values()):
+        for stack in (*self._module, *self._kept):
             stack.scatter(updated)
         return loss
 
@@ -152,42 +138,23 @@ class Slots:
         for slot, seed in zip(self.active, seeds, strict=True):
             slot.noise_seed = seed
 
-    def _stack_modules(self, members: int) -> list[Stack]:
-        slots = [*self.active, *self.observed]
-        stacks = []
-        for same in zip(*(_module_tensors(slot) for slot in slots), strict=True):
-            stack = Stack.of(same[0], members, len(slots))
-            for tensor, view in zip(same, stack.slots, strict=True):
-                tensor.data = view
-            stacks.append(stack)
-        return stacks
 
-    def _stack_kept(self, members: int) -> list[Stack]:
-        """Stack what the method and the averaging keep of every member."""
-        count, first = len(self.active), self.active[0]
-        state, average = (
-            {name: Stack.of(tensor, members, count) for name, tensor in kept.items()}
-            for kept in (first.state, first.average)
-        )
-        for row, slot in enumerate(self.active):
-            slot.adopt_state({name: stack.slots[row] for name, stack in state.items()})
-            slot.average = {name: stack.slots[row] for name, stack in average.items()}
-        return [*state.values(), *average.values()]
+def stacked(slots: Sequence[Sequence[Tensor]], members: int) -> list[Stack]:
+    """Return stacks of zeros, of which the slots' tensors become views."""
+    stacks = []
+    for same in zip(*slots, strict=True):
+        stack = Stack.of(same[0], members, len(slots))
+        for tensor, view in zip(same, stack.slots, strict=True):
+            tensor.data = view
+        stacks.append(stack)
+    return stacks
 
-    def _stack_optimizers(self, members: int) -> dict[tuple[int, str], Stack]:
-        """Let every optimizer make its state by a step, then stack it as zeros."""
-        for slot in self.active:
-            slot.update([torch.zeros_like(p) for p in slot.parameters])
-        stacks = {}
-        for number, name in _state_names(self.active[0]):
-            states = [
-                slot.optimizer.state[slot.parameters[number]] for slot in self.active
-            ]
-            stack = Stack.of(states[0][name], members, len(states))
-            for state, view in zip(states, stack.slots, strict=True):
-                state[name] = view
-            stacks[number, name] = stack
-        return stacks
+
+def _begin_optimizer(member: TrainingMember) -> None:
+    """Let an optimizer without state make it by a step, and begin it at zero."""
+    if not member.optimizer.state:
+        with taken_back(member):
+            member.update([torch.zeros_like(p) for p in member.parameters])
 
 
 def have_same_structure(members: Sequence[TrainingMember]) -> bool:
@@ -231,17 +198,11 @@ def _module_tensors(member: TrainingMember) -> list[Tensor]:
 
 
 def _kept_tensors(member: TrainingMember) -> list[Tensor]:
-    return [*member.state.values(), *member.average.values()]
-
-
-def _state_names(member: TrainingMember) -> list[tuple[int, str]]:
-    """Return the optimizer's tensors as (number of the parameter, name)."""
-    return [
-        (number, name)
-        for number, parameter in enumerate(member.parameters)
-        for name, value in member.optimizer.state.get(parameter, {}).items()
-        if isinstance(value, Tensor)
-    ]
+    """Return what the method, the averaging, and the optimizer keep of a member."""
+    states = [member.optimizer.state[p] for p in member.parameters]
+    entries = [value for state in states for _, value in sorted(state.items())]
+    tensors = [value for value in entries if isinstance(value, Tensor)]
+    return [*member.state.values(), *member.average.values(), *tensors]
 
 
 @dataclass(frozen=True)

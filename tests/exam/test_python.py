@@ -1559,10 +1559,10 @@ def shards(got, folder):
     logits = got.ensemble.logits(got.test.inputs)
     p = joined_probs(logits, "probability")
     seen, own = found.statistics(), joined_probs(logits, "logit")
-    near(seen["entropy"].double(), -(p * p.log()).sum(-1).double(), 1e-4)
+    near(seen["total_uncertainty"].double(), -(p * p.log()).sum(-1).double(), 1e-4)
     near(seen["confidence"].double(), own.amax(1).double(), 1e-4)
     assert torch.equal(seen["prediction"], own.argmax(1))
-    assert torch.equal(seen["label"], got.test.targets)
+    assert torch.equal(seen["target"], got.test.targets)
     rows = torch.cat([shard["logits"] for shard in found.shards()], 1)
     near(rows, logits, 1e-5)
 

@@ -214,7 +214,7 @@ class GraphRunner(Runner):
         if self._eager is None and now != self._captured_for:
             self.release()
             self._captured_for = now
-            with self.plan.clock.during("capturing", epoch):
+            with self.plan.clock.during("capturing"):
                 self._capture_all(members, epoch)
         if self._eager is not None:
             self._eager.run_epoch(members, epoch)

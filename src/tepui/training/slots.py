@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any, final
 
@@ -28,8 +29,8 @@ from tepui.training.coupled import (
     Party,
     coupled_method,
     coupled_step,
-    prepare_losses,
-    record_losses,
+    run_steps,
+    turns_left,
 )
 from tepui.training.graphs import fixed_batch, refill, taken_back, warn_of_eager_steps
 from tepui.training.member import TrainingMember
@@ -243,71 +244,54 @@ class SlotRunner(Runner):
         first, last = members[0].step, (epoch + 1) * self.plan.steps
         if first == last:
             return
-        method, seed = coupled_method(members), self.plan.coupled_seed
-        turns = [
-            self.plan.turn(method, len(members), seed, step)
-            for step in range(first, last)
-        ]
+        turns = turns_left(self.plan, members, epoch)
         for member in members:
             member.module.train()
         if self._eager is None and self._phase != members[0].phase:
             self._phase, self._slots = members[0].phase, None
-            batches = next(self.plan.pairs(seed, first, epoch))
+            batches = next(self.plan.pairs(self.plan.coupled_seed, first, epoch))
             with self.plan.clock.during("capturing"):
-                self._prepare(members, method, turns[0], batches)
+                self._prepare(members, turns[0], batches)
         if self._slots is None:
             assert self._eager is not None
             self._eager.run_epoch(members, epoch)
             return
         self._slots.check_turns(turns)
-        prepare_losses(members, epoch * self.plan.steps)
-        pairs = self.plan.pairs(seed, first, epoch)
         self._slots.load(members)
-        updated = self._run(self._slots, members, turns, pairs)
+        chosen = torch.tensor([[*turn.active, *turn.observed] for turn in turns])
+        indices = iter(chosen.to(members[0].device))
+        take = partial(self._take, self._slots, members, indices)
+        run_steps(self.plan, members, epoch, turns, take)
+        updated = {i for turn in turns[: members[0].step - first] for i in turn.active}
         self._slots.store(members, updated)
-        for member in members:
-            member.set_time(*self.plan.time(member.step - 1))
 
-    def _run(
+    def _take(
         self,
         slots: Slots,
         members: Sequence[TrainingMember],
-        turns: Sequence[ActiveMembers],
-        pairs: Iterator[BatchPair],
-    ) -> set[int]:
-        """Run the steps of some turns; return the members they updated."""
-        method = coupled_method(members)
-        updated: set[int] = set()
-        chosen = torch.tensor([[*turn.active, *turn.observed] for turn in turns])
-        on_device = chosen.to(members[0].device)
-        for turn, index, batches in zip(turns, on_device, pairs, strict=True):
-            step = members[0].step
-            slots.index.copy_(index)
-            slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
-            active = [members[row] for row in turn.active]
-            if self._captured is None:
-                slots.set_noise([derive(m.seed, "noise", step) for m in active])
-                loss = slots.step(method, batches)
-            else:
-                loss = self._captured.replay(batches, active, step)
-            record_losses(members, turn, loss, step % self.plan.steps)
-            updated.update(turn.active)
-            for member in members:
-                member.step += 1
-            self.plan.advance(len(members))
-            if self.plan.stopping():
-                break
-        return updated
+        indices: Iterator[Tensor],
+        turn: ActiveMembers,
+        batches: BatchPair,
+    ) -> JointLoss:
+        """Take the next step."""
+        step = members[0].step
+        slots.index.copy_(next(indices))
+        slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
+        active = [members[row] for row in turn.active]
+        if self._captured is not None:
+            return self._captured.replay(batches, active, step)
+        slots.set_noise([derive(m.seed, "noise", step) for m in active])
+        return slots.step(coupled_method(members), batches)
 
     def _prepare(
         self,
         members: Sequence[TrainingMember],
-        method: CoupledMethod,
         turn: ActiveMembers,
         batches: BatchPair,
     ) -> None:
         """Make the slots and capture their step; elsewhere only warm up for it."""
-        slots, device = Slots(members, turn), members[0].device
+        method, device = coupled_method(members), members[0].device
+        slots = Slots(members, turn)
         slots.load(members)
         slots.index.copy_(torch.tensor([*turn.active, *turn.observed]))
         slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
@@ -322,7 +306,8 @@ class SlotRunner(Runner):
             log.info("captured one step for all %d members", len(members))
         else:
             slots.set_noise([0] * len(slots.active))
-            warm_up(slots, method, batches)
+            for _ in range(WARM_UP_STEPS):
+                slots.step(method, batches)
         self._slots = slots
 
 
@@ -335,9 +320,3 @@ def captured(slots: Slots, method: CoupledMethod, batches: BatchPair) -> Capture
         lambda: slots.step(method, fixed), slots.active, fixed[0], nullcontext(), stream
     )
     return CapturedStep(recording, fixed)
-
-
-def warm_up(slots: Slots, method: CoupledMethod, batches: BatchPair) -> None:
-    """Run a few steps on one batch; loading the slots again takes them back."""
-    for _ in range(WARM_UP_STEPS):
-        slots.step(method, batches)

@@ -14,10 +14,12 @@ from tepui.core.names import PLACES, known
 from tepui.core.spec import LATER, read
 from tepui.evaluation.evaluate import evaluate
 from tepui.studies import compare
+from tepui.training import Run
 
 SAME = {
     compare: ("logits_in", "retries", "threads", "device"),
     evaluate: ("logits_in", "batch_size", "workers", "rule"),
+    Run.calibrate: ("batch_size", "workers", "rule"),
 }
 
 

@@ -119,56 +119,57 @@ class OfMeasure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfEvaluate(OfMeasure):
+class OfPasses(OfMeasure):
+    """Of commands that pass data through members.
+
+    Attributes:
+        batch_size: Samples that go through a member at once.
+        workers: Processes that load data not held in tensors.
+    """
+
+    batch_size: int = 1024
+    workers: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfCalibrate(OfPasses):
+    """Of ``tepui calibrate``.
+
+    Attributes:
+        rule: How members are combined; it is the one to predict with.
+    """
+
+    rule: Literal["probability", "logit"] = "probability"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfEvaluate(OfPasses):
     """Of ``tepui evaluate``.
 
     Attributes:
         classes: Of data with other classes, score only those the run holds, or all.
         logits_in: How logits are stored: float32, float16 for half the space, or none.
-        batch_size: Samples that go through a member at once.
         precision: What members compute in on a GPU; tf32 by default, or float32 if the
             run was trained in it.
-        workers: Processes that load data not held in tensors.
     """
 
     classes: Literal["held", "all"] = "held"
     logits_in: LogitType = "float32"
-    batch_size: int = 1024
     precision: Precision | None = None
-    workers: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfCalibrate(OfMeasure):
-    """Of ``tepui calibrate``.
-
-    Attributes:
-        rule: How members are combined; it is the one to predict with.
-        batch_size: Samples that go through a member at once.
-        workers: Processes that load data not held in tensors.
-    """
-
-    rule: Literal["probability", "logit"] = "probability"
-    batch_size: int = 256
-    workers: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfPredict(OfMeasure):
+class OfPredict(OfPasses):
     """Of ``tepui predict``.
 
     Attributes:
-        batch_size: Samples that go through a member at once.
         shard_size: Samples per part.
         precision: What members compute in on a GPU; tf32 by default, or float32 if the
             run was trained in it.
-        workers: Processes that load data not held in tensors.
     """
 
-    batch_size: int = 256
     shard_size: int = 8192
     precision: Precision | None = None
-    workers: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

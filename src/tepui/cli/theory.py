@@ -53,22 +53,18 @@ def theory(
     terminal = console()
     with terminal.status(f"simulating {matrices} repetitions"):
         agreements = agreement(**asked)
-    rows = []
-    for entry in agreements:
-        worst = int(entry.deviation.argmax())
-        rows.append(
-            (
-                entry.quantity,
-                entry.relation,
-                str(len(entry.k)),
-                f"{entry.deviation[worst]:.2f}",
-                f"{entry.k[worst]}",
-                f"{entry.eta[worst]:.4g}",
-                f"{entry.rho[worst]:.4g}",
-                f"{entry.theory[worst]:.5g}",
-                f"{entry.simulated[worst]:.5g} ± {entry.error[worst]:.2g}",
-            )
+    worst = [(each, int(each.deviation.argmax())) for each in agreements]
+    rows = [
+        (
+            each.quantity,
+            each.relation,
+            str(len(each.k)),
+            f"{each.deviation[at]:.2f}",
+            *(f"{of[at]:.4g}" for of in (each.k, each.eta, each.rho, each.theory)),
+            f"{each.simulated[at]:.5g} ± {each.error[at]:.2g}",
         )
+        for each, at in worst
+    ]
     title = f"{matrices} repetitions of {n} x {d}, stable regime"
     terminal.print(table(title, (*HEADINGS, *NUMBERS), rows, numbers=NUMBERS))
     largest = max(agreements, key=lambda entry: entry.deviation.max())

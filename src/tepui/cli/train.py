@@ -77,7 +77,7 @@ def train(
     from tepui.cli.console import console
     from tepui.cli.folders import folder_for, require_free, resumable
     from tepui.cli.further import read_settings
-    from tepui.cli.training import materials, trackers_named
+    from tepui.cli.members import materials, trackers_named
     from tepui.core.checks import require
     from tepui.core.counted import counted
     from tepui.core.replacing import check_writable

@@ -264,7 +264,7 @@ CASES = {
     "run.json": Case(of_run("run.json"), lambda f: RunFolder(f.parent).recorded()),
     "outcome.json": Case(
         of_run("outcome.json"),
-        lambda f: (RunFolder(f.parent).outcome(), RunFolder(f.parent).timeline()),
+        lambda f: RunFolder(f.parent).outcome(),
     ),
     "checkpoint.json": Case(
         of_run("checkpoint.json"), lambda f: RunFolder(f.parent).load_checkpoint()

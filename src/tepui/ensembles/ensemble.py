@@ -273,9 +273,8 @@ class Ensemble(Meaningful):
         Returns:
             What the task has: probabilities, labels and confidence of classes, mean and
             interval of numbers, and how uncertain they are; from one forward pass. On
-            the device of the inputs, those of a data set on the CPU. Numbers of a
-            :class:`tepui.data.Table` are standardized; ``in_units()`` of the prediction
-            is in the table's own unit.
+            the device of the inputs, those of a data set on the CPU. Numbers that were
+            learned from a :class:`tepui.data.Table` are in the unit of its column.
 
         Raises:
             ValueError: If inputs are of no known kind, are raw and the ensemble does

@@ -1,4 +1,8 @@
-"""What commands can be told beside their options, by ``--set NAME=VALUE``."""
+"""What commands can be told beside their options, by ``--set NAME=VALUE``.
+
+In every command: how members are trained, and how anything is computed. ``tepui train``
+has ``--optimizer`` and ``--augment`` too; commands without ``--set`` have ``--device``.
+"""
 
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, dataclass, fields
@@ -194,7 +198,7 @@ class OfSweep:
 
 # Fields of TrainingSpec and ExecutionSpec that commands say in their own way.
 SAID = {
-    "train": ("method", "epochs", "loss", "optimizer", "augment"),
+    "train": ("method", "epochs", "loss"),
     "compare": ("method", "epochs", "loss", "keep", "stop_after"),
     "sweep": (
         *("method", "epochs", "loss", "keep"),

@@ -5,8 +5,6 @@ from typing import Literal
 from tepui.cli.console import console, table
 from tepui.cli.values import Whole
 
-# Below, terms of order 1/d² exceed the standard errors.
-FEW_COLUMNS = 100
 HEADINGS = ("quantity", "relation")
 NUMBERS = (
     *("points", "largest deviation in SE", "at k", "eta", "rho"),
@@ -72,8 +70,3 @@ def theory(
         f"largest deviation: {largest.deviation.max():.2f} standard errors "
         f"({largest.quantity}, {largest.relation})"
     )
-    if d < FEW_COLUMNS:
-        terminal.print(
-            f"note: theory leaves out terms beyond order 1/d, which show at d = {d}; "
-            f"take at least about {FEW_COLUMNS}"
-        )

@@ -21,8 +21,8 @@ from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.types import check_types
-from tepui.data.class_names import class_names, same_classes
 from tepui.data.identity import data_digest
+from tepui.data.labels import class_names, same_classes
 from tepui.data.loading import length
 from tepui.data.numbered_as import numbered_as
 from tepui.data.preparation import Preparation

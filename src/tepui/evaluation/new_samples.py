@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import not_among, require
 from tepui.data import ImageFiles, Table
 from tepui.data.files.table_rows import TableRows, read_table
-from tepui.data.image_files import UnreadableImageError
+from tepui.data.image_files import UnreadableImageError, unreadable
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.prediction_file import check_new, write_predictions
 from tepui.evaluation.shards import (
@@ -112,10 +112,10 @@ def of_readable(
     data = samples.data
     try:
         return predict(data), samples, {}
-    except (UnreadableImageError, BegunOtherwiseError) as error:
+    except (UnreadableImageError, BegunOtherwiseError):
         if not isinstance(data, ImageFiles):
             raise
-        found = getattr(error, "reasons", None) or data.unreadable()
+        found = unreadable(data.files, data.frame, data.gray)
         left_out = {file: found[file] for file in data.files if file in found}
         if len(left_out) in (0, len(data)):
             raise

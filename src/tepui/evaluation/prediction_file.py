@@ -21,8 +21,8 @@ from tepui.core.checks import one_of, require
 from tepui.core.extras import extra
 from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
-from tepui.core.tensor_format import read_header, read_region
-from tepui.data.unlabeled import NO_LABEL
+from tepui.core.tensor_format import opened
+from tepui.data.labels import NO_LABEL
 from tepui.evaluation.shards import DIGITS, KIND, ShardedPredictions
 from tepui.metrics.held_out_scores import (
     LEVEL,
@@ -244,12 +244,11 @@ def _any_target(predictions: ShardedPredictions) -> bool:
 
 def _has_target(file: Path) -> bool:
     """Return whether a shard has targets; what is wrong with it is found later."""
-    with file.open("rb") as stream:
-        header = read_header(stream, file)
-        if "target" not in header.regions:
+    with opened(file) as shard:
+        if "target" not in [*shard.keys()]:
             return False
-        targets = read_region(stream, header, "target")
-    return targets.is_floating_point() or bool((targets != NO_LABEL).any())
+        targets = shard.get_tensor("target")
+        return targets.is_floating_point() or bool((targets != NO_LABEL).any())
 
 
 def _write_tensors(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from tepui import metrics
 from tepui.core.checks import require
-from tepui.data.class_names import answers_of
+from tepui.data.labels import answers_of
 from tepui.losses import BinaryCrossEntropy, Loss, binary_cross_entropy
 from tepui.losses.base import like_outputs
 from tepui.metrics import Calibration, CalibrationMethod, ClassRates, Reliability, Rule

@@ -23,6 +23,7 @@ from tepui.data.augment import (
     Augmentation,
     ByteAugmentation,
     HorizontalFlip,
+    PerMember,
     RandomCrop,
     RandomResizedCrop,
     check_kind,
@@ -34,12 +35,10 @@ from tepui.data.augmentation_policies import (
     RandAugment,
     TrivialAugment,
 )
-from tepui.data.checked_targets import checked_targets
-from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table import Table
+from tepui.data.labels import checked_targets, class_names, same_classes
 from tepui.data.loading import as_arrays, at_rows, length, targets_of
 from tepui.data.mixing import CutMix, Mixing
-from tepui.data.policy import PerMember
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.data.stored import StoredData

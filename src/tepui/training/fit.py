@@ -15,8 +15,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.data.arrays import to_tensor
-from tepui.data.augment import Augmentation
-from tepui.data.policy import PerMember
+from tepui.data.augment import Augmentation, PerMember
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method

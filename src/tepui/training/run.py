@@ -21,15 +21,14 @@ from tepui.core.spec import from_document, read
 from tepui.core.storage import read_document, write_document
 from tepui.core.warning import warn
 from tepui.data import Digits, ImageFiles, Table, sources, split
-from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table_rows import read_table
 from tepui.data.identity import data_identity, fingerprint
+from tepui.data.labels import class_names, same_classes, unlabeled
 from tepui.data.loading import length, targets_of
 from tepui.data.numbered_as import numbered_as
 from tepui.data.preparation import Preparation
 from tepui.data.shifts import NATURAL
 from tepui.data.sources import Factory, Source, kind_of, named, options_given
-from tepui.data.unlabeled import unlabeled
 from tepui.ensembles.building import Factory as Maker
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors

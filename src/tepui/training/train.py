@@ -15,8 +15,8 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.provenance import masked
 from tepui.data.arrays import Batch
-from tepui.data.class_names import class_names
 from tepui.data.identity import fingerprint
+from tepui.data.labels import class_names
 from tepui.data.loading import in_order, targets_of
 from tepui.data.mixing import Mixing
 from tepui.data.preparation import preparation_of

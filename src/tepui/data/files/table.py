@@ -15,15 +15,14 @@ from torch import Tensor
 from tepui.core.checks import not_among, one_of
 from tepui.core.seeding import derive
 from tepui.core.types import check_types
-from tepui.data.arrays import Normalize
+from tepui.data.arrays import MadeArrays, Normalize
 from tepui.data.columns import Columns, Missing
-from tepui.data.files.image_folder import TEST_SHARE
 from tepui.data.files.table_dates import warn_of_dates
 from tepui.data.files.table_faults import Fault, refuse
 from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import TableRows, read_table
 from tepui.data.files.table_target import Kind, Target, target_of
-from tepui.data.made_arrays import MadeArrays
+from tepui.data.image_folders import TEST_SHARE
 
 # Names of columns that printing a table shows.
 MOST_SHOWN = 8

@@ -73,40 +73,49 @@ class OfTrain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfCompare:
+class OfStudies:
+    """Of commands that train several ensembles.
+
+    Attributes:
+        logits_in: How logits are stored: float32, float16 for half the space, or none.
+            Scores do not depend on it; without logits the report shows no images.
+        executor: Who trains: Processes() of this machine, Ray() or Slurm(), whose
+            folder must lie where all machines reach it.
+        retries: How often an ensemble is taken up again after its worker died.
+        track: As that of tepui train, for every run.
+    """
+
+    logits_in: LogitType = "float32"
+    executor: Any = None
+    retries: int = 2
+    track: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfCompare(OfStudies):
     """Of ``tepui compare``.
 
     Attributes:
         corruptions: The benchmark whose corruption strengths to test under, or none;
             CIFAR's by default for images.
         metrics: Metrics of your own, functions of logits and labels, by path.
-        logits_in: How logits are stored: float32, float16 for half the space, or none.
-            Scores do not depend on it; without logits the report shows no images.
         sharpness: Number of training samples on which to measure the members'
             sharpness; 0 skips it.
         extractor: As that of tepui train.
         unlabeled: Data for the members of A2D and DivDis to disagree on.
-        track: As that of tepui train.
         at_once: Ensembles to train at once; one by default, by Ray and Slurm as many
             as they have room for.
         threads: Threads of each ensemble on a CPU, on which the last digits depend; by
             default one if several are trained at once, else as many as there are.
-        executor: Who trains: Processes() of this machine, Ray() or Slurm(), whose
-            folder must lie where all machines reach it.
-        retries: How often an ensemble is taken up again after its worker died.
     """
 
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None
     metrics: Any = None
-    logits_in: LogitType = "float32"
     sharpness: int = 100
     extractor: str | None = None
     unlabeled: Any = None
-    track: Any = None
     at_once: int | None = None
     threads: int | None = None
-    executor: Any = None
-    retries: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,23 +186,14 @@ class OfPredict(OfPasses):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfSweep:
+class OfSweep(OfStudies):
     """Of ``tepui sweep``.
 
     Attributes:
         held_out: Share of the training data to score on.
-        logits_in: How logits are stored, which no search reads: float32, float16 for
-            half the space, or none.
-        executor: As that of tepui reproduce.
-        retries: How often an ensemble is taken up again after its worker died.
-        track: As that of tepui train, for every run.
     """
 
     held_out: float = 0.1
-    logits_in: LogitType = "float32"
-    executor: Any = None
-    retries: int = 2
-    track: Any = None
 
 
 # Fields of TrainingSpec and ExecutionSpec that commands say in their own way.

@@ -216,11 +216,11 @@ def test_the_list_says_what_is_there_and_what_is_needed(words, root, capsys):
     names = ("CIFAR10", "ImageNetA", "Digits", "ImageFolder", "UniformNoise")
     for name in (*names, "CIFAR10C", "CIFAR100C", "TinyImageNetC", "ImageNetC"):
         assert f" {name} " in shown
-    assert "--ood NAME='UnlabeledFolder(path=...)'" in shown
+    assert "UnlabeledFolder(path=..., size=None" in shown
     assert "cifar-10-batches-bin" in shown
     assert "fetch: 2,918 MB" in shown
     assert "Place it by hand" in shown
-    assert "--data 'ImageFolder(path=...)'" in shown
+    assert "ImageFolder(path=..., size=None" in shown
     assert f"data folder: {root}" in shown
 
 

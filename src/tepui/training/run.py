@@ -553,7 +553,7 @@ class Run(ShownInNotebooks):
         score: Score | None = None,
         detectors: bool = False,
         rule: Literal["probability", "logit"] = "probability",
-        batch_size: int = 256,
+        batch_size: int = 1024,
         workers: int = 0,
         device: str | torch.device | None = None,
     ) -> Calibrated:

@@ -22,7 +22,7 @@ from scipy.io import savemat
 import tepui
 from data_layouts import idx, images_and_labels, python2_pickle
 from tepui.core.storage import raw_bytes, write_document
-from tepui.data import ArrayFile, Arrays, StoredArray, Tokenizer, corrupted
+from tepui.data import ArrayFile, Arrays, StoredArray, corrupted
 from tepui.data.files.corrupted_files import corrupted_files, write_corrupted
 from tepui.data.files.published import unpack
 from tepui.data.files.record import RECORD, check_record, write_record
@@ -114,12 +114,6 @@ def study(folder):
     made = results("a/b", "t", "small", {}, [record], torch.device("cpu"))
     write_results(folder, made)
     return folder / "results.json"
-
-
-def tokenizer(folder):
-    words = Tokenizer.build(["a cat sat", "a dog ran"], 12, buckets=4)
-    words.save(folder / "words.json")
-    return folder / "words.json"
 
 
 def saved_ensemble(folder):
@@ -291,7 +285,6 @@ CASES = {
     "sharpness.json": Case(sharpness, lambda f: read_trained(f.parent)),
     "comparison.json": Case(comparison, lambda f: read_comparison(f.parent)),
     "results.json": Case(study, lambda f: read_results(f.parent)),
-    "tokenizer": Case(tokenizer, Tokenizer.load),
     "cached features": Case(
         features, lambda f: cached_features(torch.nn.Flatten(), DATA, f.parent)
     ),

@@ -1,7 +1,6 @@
 """Runs of tables in commands that do not read tables themselves."""
 
 import csv
-import json
 import re
 import shlex
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import tepui
 from refusals import refused
 from tepui.cli.main import main
+from tepui.evaluation import read_evaluation
 
 DATA = ["--data", "Table(path=flats.csv, target=price)"]
 PARTS = ("train", "test")
@@ -76,7 +76,7 @@ def elsewhere(run, tmp_path):
 
 
 def found_in(run):
-    return json.loads(Path(run, "evaluation.json").read_text())
+    return read_evaluation(run)
 
 
 def test_another_table_is_a_shift_read_by_the_rows_of_the_run(run, elsewhere):

@@ -8,11 +8,10 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.data.labels import checked_targets, class_names
-from tepui.data.loading import targets_of
 from tepui.data.numbered_as import numbered_as
 from tepui.data.shifts import Shifts
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.rehearsal import rehearse
+from tepui.evaluation.examiner import check_metrics
 from tepui.losses import Loss
 from tepui.modules.running import evaluating, forward, refusal_named
 from tepui.studies.given import GivenTest
@@ -21,6 +20,7 @@ from tepui.studies.refused_methods import check_methods, check_trial
 from tepui.studies.specifications import Trial
 from tepui.studies.store import Store
 from tepui.tasks import task_of
+from tepui.tasks.scores import taken_names
 from tepui.training.checks import check_labels, few_of, output_sizes
 from tepui.training.targets import check_loss, check_yes_or_no, classifies
 
@@ -81,8 +81,8 @@ def _check_test(
             check_loss(outputs[: len(targets)], targets, loss)
         except ValueError as error:
             raise ValueError(f"{argument}: {error}") from error
-    shape = len(members), *outputs.shape[1:]
-    rehearse(test.metrics, task_of(loss), shape, targets_of(test.test))
+    shape = len(members), 1, *outputs.shape[1:]
+    check_metrics(test.metrics, taken_names(task_of(loss).scores_of(shape)))
 
 
 def _check_inputs(member: nn.Module, test: GivenTest) -> None:

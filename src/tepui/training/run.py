@@ -18,7 +18,6 @@ from tepui.core.names import PLACES
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.precision import Precision
 from tepui.core.spec import from_document, read
-from tepui.core.storage import read_document, write_document
 from tepui.core.warning import warn
 from tepui.data import Digits, ImageFiles, Table, sources, split
 from tepui.data.files.table_rows import read_table
@@ -33,10 +32,16 @@ from tepui.ensembles.building import Factory as Maker
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.loading import RUN, check_ended, load, preparation_in, task_in
-from tepui.evaluation.adding import calibrated_since, without_applied
-from tepui.evaluation.custom_metrics import Metric
-from tepui.evaluation.ensemble_digest import calibration_digest
-from tepui.evaluation.examination import EVALUATION, EVALUATION_KIND, Examination
+from tepui.evaluation.cost import write_cost
+from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.evaluations import (
+    calibration_digest,
+    forget_applied,
+    is_evaluated,
+    read_evaluation,
+)
+from tepui.evaluation.gallery import FILE as GALLERY
+from tepui.evaluation.gallery import write_gallery
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.new_samples import (
     NewSamples,
@@ -233,10 +238,9 @@ class Run(ShownInNotebooks):
     @property
     def evaluations(self) -> dict[str, Any]:
         """The scores that are kept, by the name of the data; empty without any."""
-        file = self._there / EVALUATION
-        if not file.exists():
+        if not is_evaluated(self._there):
             return {}
-        found = read_document(file, EVALUATION_KIND)
+        found = read_evaluation(self._there)
         scores = {"clean": found["clean"], "corrupted": found["shifted"]}
         cells = [cell for cell in found["cells"] if cell["severity"] == NATURAL]
         scores |= {cell["type"]: cell for cell in cells} | found["ood"]
@@ -479,7 +483,7 @@ class Run(ShownInNotebooks):
         to_device(self.ensemble, place_of(device))
         return self.ensemble
 
-    def examination(
+    def evaluate(
         self,
         data: Source | None = None,
         *,
@@ -487,63 +491,57 @@ class Run(ShownInNotebooks):
         ood: Mapping[str, Source] | None = None,
         corruptions: str | None = None,
         copies: str | None = None,
-        metrics: Mapping[str, Metric] | None = None,
-        overwrite: bool = False,
         device: str | torch.device | None = None,
         **how: Any,
-    ) -> Examination:
-        """Return an evaluation that is asked for, as :meth:`evaluate` carries it out.
-
-        Its ``before`` is what stays of the one that is there.
-        """
-        either = "be left out with copies"
-        require(not (corruptions and copies), "corruptions", either, corruptions)
-        folder = self._there
-        before = None
-        if (folder / EVALUATION).exists():
-            before = read_document(folder / EVALUATION, EVALUATION_KIND)
-        known = before.get("metrics", ()) if before and not overwrite else metrics or ()
-        new = {*(metrics or ())} - {*known}
-        test = self.tested(data)
-        more = shifted or copies or new or (before and ood)
-        strength = corruptions or ("none" if more else None)
-        root = options_given(None if data is None else named(data)).get("root")
-        copied = sources.corrupted_copies(test, strength, copies, root)
-        learned = self._named("data") if self._says_its_data else None
-        return Examination(
-            folder=folder,
-            shifts=sources.shifts_of(test, copied, shifted, learned),
-            sets=sources.unfamiliar(ood, test),
-            ensemble=self._placed(device),
-            test=test,
-            metrics=metrics or {},
-            how={**how, "precision": how.get("precision") or self.exam_precision},
-            overwrite=overwrite,
-        )
-
-    def evaluate(self, data: Source | None = None, **how: Any) -> Evaluation:
+    ) -> Evaluation:
         """Evaluate the ensemble, and keep the scores in the folder.
 
-        Evaluations add up: data sets that are not asked for stay as they were measured.
+        Each data set has a file of its own, in ``evaluations``: those that are not
+        asked for stay as they were measured. Clean data are measured every time.
 
         Args:
             data: What to test on, by default the test part of the run's data.
-            **how: ``shifted`` and ``ood``, data by name; ``corruptions``, whose
-                strengths corrupted copies have (``"none"``, ``"cifar"``,
-                ``"tiny_imagenet"``, ``"imagenet"``; CIFAR's of images by default at
-                first), or ``copies``, a folder or the name of a published set;
-                ``metrics``, ``classes``, ``rule``, ``batch_size``, ``workers``,
+            shifted: Labeled data that shifted by themselves, by name.
+            ood: Unfamiliar data by name.
+            corruptions: Whose strengths corrupted copies have (``"none"``, ``"cifar"``,
+                ``"tiny_imagenet"``, ``"imagenet"``); CIFAR's of images by default,
+                unless other data are asked for.
+            copies: A folder, or the name of a published set, instead.
+            device: A GPU by default, if there is one.
+            **how: ``metrics``, ``classes``, ``rule``, ``batch_size``, ``workers``,
                 ``precision``, ``logits_in``, ``exchange`` and ``overwrite`` as those of
-                :func:`tepui.evaluate`; ``device``, by default a GPU if there is one.
+                :func:`tepui.evaluate`.
 
         Returns:
             The scores.
 
         Raises:
-            FileExistsError: If there are scores of something else.
+            FileExistsError: If there are scores on these data, or of something else.
             ValueError: If data have other classes, columns or labels than the run's.
         """
-        return self.examination(data, **how).evaluate()
+        either, folder = "be left out with copies", self._there
+        require(not (corruptions and copies), "corruptions", either, corruptions)
+        test = self.tested(data)
+        more = shifted or copies or (ood and is_evaluated(folder))
+        strength = corruptions or ("none" if more else None)
+        root = options_given(None if data is None else named(data)).get("root")
+        copied = sources.corrupted_copies(test, strength, copies, root)
+        learned = self._named("data") if self._says_its_data else None
+        shifts = sources.shifts_of(test, copied, shifted, learned)
+        for name, each in shifts.natural.items():
+            for words in each.gaps.words if isinstance(each, Table) else ():
+                warn(f"shifted {name}: {words}")
+        sets = sources.unfamiliar(ood, test)
+        ensemble, exchange = self._placed(device), how.get("exchange")
+        how["precision"] = how.get("precision") or self.exam_precision
+        found = evaluate(ensemble, test, shifted=shifts, ood=sets, out=folder, **how)
+        if exchange is None or exchange.writer:
+            write_cost(ensemble, test, folder)
+            if how.get("logits_in") == "none":
+                (folder / GALLERY).unlink(missing_ok=True)
+            else:
+                write_gallery(folder, test, sets)
+        return found
 
     def calibrate(
         self,
@@ -555,7 +553,7 @@ class Run(ShownInNotebooks):
         score: Score | None = None,
         detectors: bool = False,
         rule: Literal["probability", "logit"] = "probability",
-        batch_size: int = 256,
+        batch_size: int = 1024,
         workers: int = 0,
         device: str | torch.device | None = None,
     ) -> Calibrated:
@@ -618,30 +616,17 @@ class Run(ShownInNotebooks):
             None if coverage is None else promised,
             trained,
             tuple(name for name in before if name not in _said_of(ensemble)),
-            self._mark_outdated(),
+            forget_applied(self._there, calibration_digest(self.ensemble)),
         )
 
     def uncalibrate(self) -> list[str]:
         """Take back what held-out data said; return what there was."""
-        ensemble, file = self.ensemble, self._there / EVALUATION
+        ensemble = self.ensemble
         kept = _said_of(ensemble)
-        if file.exists():
-            document = read_document(file, EVALUATION_KIND)
-            write_document(file, EVALUATION_KIND, without_applied(document))
+        forget_applied(self._there, None)
         ensemble.calibration = ensemble.conformity = ensemble.detectors = None
         ensemble.save(self._there, overwrite=True)
         return kept
-
-    def _mark_outdated(self) -> bool:
-        """Let the evaluation say that what the ensemble gives has changed, if so."""
-        file = self._there / EVALUATION
-        document = read_document(file, EVALUATION_KIND) if file.exists() else {}
-        if "of" not in document:  # that of a comparison is not made again by evaluate
-            return False
-        now = calibration_digest(self.ensemble)
-        changed: bool = document["of"].get("calibration") != now
-        write_document(file, EVALUATION_KIND, calibrated_since(document, changed))
-        return changed
 
     def predict(
         self,

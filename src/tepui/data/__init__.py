@@ -1,7 +1,7 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
 from tepui.data.arrays import Arrays, Batch, Division, Normalize, Partners
-from tepui.data.arrays_on_disk import ArraysOnDisk, StoredArray
+from tepui.data.arrays_on_disk import ArrayFile, ArraysOnDisk, StoredArray
 from tepui.data.augment import (
     Augmentation,
     HorizontalFlip,
@@ -29,7 +29,6 @@ from tepui.data.corruptions.apply import (
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.weather import load_frost
-from tepui.data.files.array_file import ArrayFile
 from tepui.data.files.corrupted_files import (
     CorruptedArrays,
     CorruptedFolders,

@@ -20,8 +20,8 @@ from tepui.data.arrays import (
     are_images_of_bytes,
     prepared,
 )
+from tepui.data.arrays_on_disk import ArrayFile, rows_in
 from tepui.data.columns import TRAIN_TO_FILL, Columns
-from tepui.data.files.array_file import ArrayFile, rows_in
 from tepui.data.files.published import require_file
 from tepui.data.files.table import Table, rows_as
 from tepui.data.files.table_faults import refuse

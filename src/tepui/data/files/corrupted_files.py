@@ -39,11 +39,10 @@ from tepui.core.replacing import (
 from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
+from tepui.data.arrays_on_disk import opened_array
 from tepui.data.corruptions.apply import CORRUPTIONS
 from tepui.data.corruptions.copies import SEVERITIES, Copies, Corrupted
-from tepui.data.files.array_file import opened_array
-from tepui.data.files.published import require_file
-from tepui.data.files.record import write_record
+from tepui.data.files.published import require_file, write_record
 from tepui.data.identity import samples_hash, tensors_hash
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
 

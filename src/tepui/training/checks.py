@@ -57,7 +57,6 @@ from tepui.training.batches import steps_per_epoch
 from tepui.training.exchange import Exchange
 from tepui.training.shards import FEWEST_SAMPLES
 from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.targets import check_loss, check_yes_or_no, classifies
 
 MOVING = (
     *(AugMix, AutoAugment, HorizontalFlip, RandAugment, RandomCrop),
@@ -169,7 +168,7 @@ def _divide(
     weights: Tensor | None,
 ) -> RunData:
     """Return the data of a run; what is held out is the same for all members."""
-    samples = length(dataset)
+    samples, dataset = length(dataset), as_arrays(dataset) or dataset
     if weights is not None:
         _check_weights(weights, samples)
     if isinstance(validation, float | int):
@@ -302,7 +301,7 @@ def _check_data(
     few = few_of(data.train, modules)
     _check_compared(spec, few.targets)
     own = output_sizes(modules, few, spec.loss)
-    check_yes_or_no("the training data", data.train, spec.loss)
+    check_targets("the training data", data.train, spec.loss)
     if isinstance(spec.augment, PerMember):
         spec.augment.of(0, len(ensemble))
     for steps in spec.policies:
@@ -313,12 +312,12 @@ def _check_data(
     require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
     classes = _check_classes(data.train, sizes, spec.loss)
     if data.held_out is not None:
-        check_yes_or_no("validation", data.held_out, spec.loss)
+        check_targets("validation", data.held_out, spec.loss)
         check_labels("validation", data.held_out, classes, data.train)
         with _of_members("validation"):
             few = few_of(data.held_out, modules)
             for outputs in _outputs(modules, few.inputs):
-                check_loss(outputs, few.targets, spec.loss)
+                task_of(spec.loss).check_learned(outputs, few.targets, spec.loss)
     if data.unlabeled is not None:
         with _of_members("unlabeled"):
             _outputs(modules, few_of(data.unlabeled, modules).inputs)
@@ -373,6 +372,20 @@ def _check_classes(data: Dataset[Any], sizes: Sequence[int], loss: Loss) -> int 
         several = bool((labels != only).any())
         require(several, "labels", "hold at least two classes", got)
     return min(sizes)
+
+
+def classifies(loss: Loss) -> bool:
+    """Return whether a loss is tepui's cross-entropy of classes."""
+    task = task_of(loss)
+    return bool(task.chooses) and task.owns(loss)
+
+
+def check_targets(
+    argument: str, data: Dataset[Any], loss: Loss, *, scored: bool = False
+) -> None:
+    """Refuse values of targets that a task has not."""
+    if (task := task_of(loss)).owns(loss):
+        task.check_targets(argument, checked_targets(data), scored=scored)
 
 
 @contextmanager
@@ -481,7 +494,7 @@ def output_sizes(modules: Sequence[nn.Module], few: Batch, loss: Loss) -> list[i
     """Return how many outputs each module has, of which the loss can be taken."""
     outputs = _outputs(modules, few.inputs)
     for item in outputs:
-        check_loss(item, few.targets, loss)
+        task_of(loss).check_learned(item, few.targets, loss)
     if classifies(loss) and outputs and outputs[0].ndim == 2:
         warn_of_probabilities(outputs[0])
     return [_width(item) for item in outputs]
@@ -491,7 +504,7 @@ def output_width(module: nn.Module, data: Dataset[Any], loss: Loss) -> int:
     """Return how many outputs a module has, whose targets fit the loss."""
     few = few_of(data, [module])
     (outputs,) = _outputs([module], few.inputs)
-    check_loss(outputs, few.targets, loss)
+    task_of(loss).check_learned(outputs, few.targets, loss)
     return _width(outputs)
 
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Literal, Self, final
+from typing import Any, Literal, Self, final
 
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
@@ -41,10 +42,13 @@ from tepui.evaluation.results import Evaluation
 from tepui.modules.features import cached_features
 from tepui.modules.state import maker_of
 from tepui.tasks import Prediction
+from tepui.training.callbacks import Callbacks, Told
 from tepui.training.checks import divided
+from tepui.training.exchange import Exchange
 from tepui.training.history import EpochRecord, History, Outcome
 from tepui.training.prepare import place_of, to_device
 from tepui.training.progress import Style
+from tepui.training.ranks import exchange_here
 from tepui.training.run_folder import (
     RunFolder,
     extractor_of_comparison,
@@ -52,14 +56,13 @@ from tepui.training.run_folder import (
 )
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 from tepui.training.timeline import Timeline
-
-if TYPE_CHECKING:
-    from tepui.training.callbacks import Told
+from tepui.training.train import trained
 
 Held = Literal["validation", "test"]
 Score = Literal["threshold", "aps", "raps", "residual", "normalized", "quantile"]
 # Where a run that trains heads alone keeps their run, and what they learn from.
 HEADS, FEATURES = "heads", "features"
+PLAIN_EXECUTION = ExecutionSpec()
 OTHER_CLASSES = "labels are left out: they number other classes than the run's"
 
 
@@ -662,7 +665,7 @@ class Run(ShownInNotebooks):
         *,
         validation: Dataset[Any] | float | None = None,
         unlabeled: Dataset[Any] | None = None,
-        callbacks: "Sequence[Told]" = (),
+        callbacks: Sequence[Told] = (),
         progress: Style = "auto",
         **execution: Any,
     ) -> "Run":
@@ -683,8 +686,6 @@ class Run(ShownInNotebooks):
         Raises:
             ValueError: If data or models are others than those it began with.
         """
-        from tepui.training.train import train
-
         alone = self._folder.path == self.path
         rule = "train members, not heads, which tepui train --resume goes on with"
         require(alone, str(self.path), rule, HEADS)
@@ -760,6 +761,69 @@ class Run(ShownInNotebooks):
         if self.path is not None:
             facts["folder"] = str(self.path)
         return facts
+
+
+def train(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    spec: TrainingSpec,
+    execution: ExecutionSpec = PLAIN_EXECUTION,
+    *,
+    validation: Dataset[Any] | float | None = None,
+    unlabeled: Dataset[Any] | None = None,
+    sample_weights: Tensor | None = None,
+    callbacks: Sequence[Told] = (),
+    out: str | Path | None = None,
+    resume: bool = False,
+    branch_from: str | Path | None = None,
+    exchange: Exchange | None = None,
+) -> Run:
+    """Train an ensemble in place, as :func:`tepui.fit` does, from values.
+
+    Args:
+        ensemble: What to train; its members move to the device.
+        dataset: A map-style data set of ``(x, y)``.
+        spec: What the weights depend on.
+        execution: How and where.
+        validation: A data set, or the share of ``dataset`` to hold out for it.
+        unlabeled: Data for members to disagree on, for methods that need them.
+        sample_weights: Factors on the losses of ``dataset``, one per sample.
+        callbacks: Told how the run goes, and asked after every epoch whether to stop.
+        out: A run folder.
+        resume: Continue the run in ``out``, to the same bits; start it if new.
+        branch_from: The folder of a run that began like this one; go on from there.
+        exchange: Which members this process trains, and how others are reached; by
+            default torchrun's ranks, if there are any.
+
+    Returns:
+        The run: trained ensemble, history and folder, the same in every process. One
+            that was told to stop after some epochs has its history and weights so far.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
+        FileExistsError: If ``out`` holds something and ``resume`` is false.
+        TrainingDiverged: If a loss becomes infinite or NaN.
+        RankLost: If another process of the run is gone.
+    """
+    if exchange is None:
+        exchange = exchange_here(execution.data_parallel)
+    told = Callbacks(callbacks)
+    outcome = trained(
+        *(ensemble, dataset, spec, execution),
+        exchange=exchange,
+        callbacks=told,
+        validation=validation,
+        unlabeled=unlabeled,
+        sample_weights=sample_weights,
+        out=out,
+        resume=resume,
+        branch_from=branch_from,
+    )
+    run = Run(out, ensemble, outcome)
+    if exchange.writer:
+        with told.told_of_errors():
+            told.end(run)
+    return run
 
 
 def _said_of(ensemble: Ensemble) -> list[str]:

@@ -20,23 +20,20 @@ from tepui.data.arrays import (
     are_images_of_bytes,
     prepared,
 )
-from tepui.data.class_names import class_names
 from tepui.data.columns import TRAIN_TO_FILL, Columns
-from tepui.data.files.array_file import ArrayFile
-from tepui.data.files.numpy_files import rows_in
-from tepui.data.files.origins import require_file
+from tepui.data.files.array_file import ArrayFile, rows_in
+from tepui.data.files.published import require_file
 from tepui.data.files.table import Table, rows_as
 from tepui.data.files.table_faults import refuse
 from tepui.data.files.table_gaps import TableGaps
 from tepui.data.files.table_rows import TableRows, read_table
-from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles, files_at
+from tepui.data.labels import NO_LABEL, class_names
 from tepui.data.loading import as_arrays
 from tepui.data.numbered_as import numbered_as
 from tepui.data.prepared_like import image_shape, images_in_form, in_form
 from tepui.data.stored import StoredData, whole
-from tepui.data.tokenizer import Tokenizer
-from tepui.data.unlabeled import NO_LABEL
+from tepui.data.texts import HuggingFaceTokenizer, Tokenizer
 
 
 @final
@@ -74,6 +71,11 @@ class Preparation:
     of_bytes: bool = False
     seen: tuple[str, ...] = ()
     target: str = ""
+
+    @property
+    def unit(self) -> float:
+        """What a difference of 1 in the numbers that training saw is in their own."""
+        return 1.0 if self.units is None else self.units.std[0]
 
     def reads_as_bytes(self, inputs: Tensor) -> bool:
         """Return whether inputs are images of bytes, whatever their type.

@@ -17,7 +17,6 @@ from typing import Any
 from tepui.core.checks import require
 from tepui.core.grammar import Call, parsed
 from tepui.core.storage import read_text
-from tepui.data import Table
 from tepui.data.shifts import NATURAL
 from tepui.ensembles.loading import check_ended
 from tepui.evaluation.examination import EVALUATION
@@ -91,8 +90,6 @@ class Group:
         natural = [cell["type"] for cell in cells if cell["severity"] == NATURAL]
         copies = len(cells) - len(natural)
         words = [f"{name}, {first['samples']} test samples"]
-        if name == Table.__name__ and "rmse" in first["clean"]:
-            words.append("numbers in standard deviations of the training rows")
         words += [f"{copies} corrupted copies"] if copies else []
         words += [f"natural shifts: {', '.join(natural)}"] if natural else []
         words += [f"unfamiliar: {', '.join(sets)}"] if sets else []

@@ -18,6 +18,7 @@ from tepui.core.seeding import derive, generator, seeded
 from tepui.core.storage import reading
 from tepui.data.arrays import Batch
 from tepui.data.loading import length
+from tepui.data.stored import whole
 from tepui.methods.base import ExchangingMethod
 from tepui.modules.pruning import apply_masks
 from tepui.modules.running import evaluating
@@ -242,12 +243,14 @@ class Training:
     def _exchange(self, epoch: int) -> None:
         with self.clock.during("scoring"):
             published = {m.index: self._publish(m, epoch) for m in self.members}
-        gathered = self.exchange.gather(published)
+        gathered = self.exchange.collect(published)
         for member in self.members:
             assert isinstance(member.method, ExchangingMethod)
             stream = generator(*self.seeds, "exchange", epoch)
+            place = published[member.index].device
+            received = [tensor.to(place) for tensor in gathered]
             with member.on_device():
-                member.method.receive(member, member.index, gathered, stream)
+                member.method.receive(member, member.index, received, stream)
                 member.check_state()
             member.exchanged = epoch
             self._divide(member)
@@ -285,8 +288,9 @@ class Training:
         """Divide the member's batches as its method asks."""
         if isinstance(member.method, ExchangingMethod):
             mask = member.method.divides_by(member)
-            size, shards = self.spec.batch_size, self.spec.virtual_shards
-            member.split = None if mask is None else BatchSplit.of(mask, size, shards)
+            size = self.spec.batch_size
+            ranks = 1 if member.ranks is None else member.ranks.size
+            member.split = None if mask is None else BatchSplit.of(mask, size, ranks)
             member.check_split()
 
     def _record(self, epoch: int) -> EpochRecord:
@@ -373,7 +377,9 @@ class Training:
         """Validate what the member would predict with, and keep the best of it."""
         assert self.validation is not None
         with member.on_device(), at_average(member.module, member.average):
-            found = validated(member, self.validation(), self.task)
+            units = getattr(whole(self.dataset), "units", None)
+            unit = 1.0 if units is None else units.std[0]
+            found = validated(member, self.validation(), self.task, unit)
             if self.spec.keep == "best" and math.isfinite(found.loss):
                 member.keep_best(found.loss, epoch)
         return found
@@ -428,7 +434,7 @@ class Training:
         self.generation += 1
         # Hashing and writing leave the interpreter to other threads.
         with ThreadPoolExecutor(WRITERS) as pool:
-            own = [m for m in self.members if m.shards.group.rank == 0]
+            own = [m for m in self.members if m.ranks is None or m.ranks.rank == 0]
             for _ in pool.map(partial(self._write_member, folder), own):
                 pass
         self.exchange.wait()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tepui.data.files.cell_numbers import numbers_in
-from tepui.data.files.origins import require_file
+from tepui.data.files.published import require_file
 from tepui.data.files.table_faults import Fault, refuse
 
 DELIMITERS = (",", ";", "\t")

@@ -161,7 +161,7 @@ def _divide(
     weights: Tensor | None,
 ) -> RunData:
     """Return the data of a run; what is held out is the same for all members."""
-    samples, dataset = length(dataset), as_arrays(dataset) or dataset
+    samples = length(dataset)
     if weights is not None:
         _check_weights(weights, samples)
     if isinstance(validation, float | int):

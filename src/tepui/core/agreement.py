@@ -33,7 +33,7 @@ def differences(
     ones, others = dict(leaves(first)), dict(leaves(second))
     return {
         name: (ones.get(name), others.get(name))
-        for name in [*ones, *(others.keys() - ones.keys())]
+        for name in {**ones, **others}
         if ones.get(name) != others.get(name)
     }
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import UNLABELED, class_indices, require
+from tepui.core.counted import counted
 from tepui.core.members import for_member
 from tepui.core.new_gradients import is_sharded
 from tepui.core.probabilities import warn_of_probabilities
@@ -60,8 +61,6 @@ MOVING = (
     *(AugMix, AutoAugment, HorizontalFlip, RandAugment, RandomCrop),
     *(RandomResizedCrop, TrivialAugment),
 )
-# So many classes are named; of data with hundreds of classes more tell nothing.
-MOST = 10
 
 
 class RunData(NamedTuple):
@@ -207,33 +206,28 @@ def _balanced(loss: Loss, data: Dataset[Any], ensemble: Ensemble) -> Loss:
     require(not labels.is_floating_point(), name, rule, BALANCED)
     class_indices(labels, classes)
     if absent := absent_classes(labels, classes, class_names(data)):
-        rule = f"be numbers where no training sample has {in_words(absent)}"
+        rule = f"be numbers, since no training sample has {absent}"
         require(False, name, rule, BALANCED)
     return replace(loss, class_weights=balanced_weights(labels, classes))
 
 
-def absent_classes(labels: Tensor, classes: int, names: Sequence[str]) -> list[str]:
-    """Return the classes that no label has, by name where they have names.
+def absent_classes(labels: Tensor, classes: int, names: Sequence[str]) -> str:
+    """Return the first class that no label has, and how many more; "" without any.
 
     Example:
         >>> absent_classes(torch.tensor([0, 2]), 3, ("cat", "dog", "cow"))
-        ["1 ('dog')"]
+        "class 1 ('dog')"
+        >>> absent_classes(torch.tensor([0, 2]), 5, ())
+        'class 1 or 2 others'
     """
     present = {*labels[labels != UNLABELED].unique().tolist()}
     missing = [number for number in range(classes) if number not in present]
-    return [f"{n} ({names[n]!r})" if n < len(names) else f"{n}" for n in missing]
-
-
-def in_words(classes: Sequence[str]) -> str:
-    """Return classes in a list, of which only the first are named.
-
-    Example:
-        >>> in_words(["1", "3"]), in_words(["2 ('cow')"])
-        ('classes 1, 3', "class 2 ('cow')")
-    """
-    more = f" and {len(classes) - MOST} more" if classes[MOST:] else ""
-    word = "class" if len(classes) == 1 else "classes"
-    return f"{word} {', '.join(classes[:MOST])}{more}"
+    if not missing:
+        return ""
+    first, others = missing[0], len(missing) - 1
+    named = f" ({names[first]!r})" if first < len(names) else ""
+    more = f" or {counted(others, 'other')}" if others else ""
+    return f"class {first}{named}{more}"
 
 
 def absent_remark(
@@ -251,7 +245,7 @@ def absent_remark(
 
     Example:
         >>> absent_remark(torch.tensor([0, 2]), 3, ("cat", "dog", "cow"))
-        "no training sample has class 1 ('dog'): members cannot learn it"
+        "no training sample has class 1 ('dog'), which members cannot learn"
     """
     if targets is None or classes is None or targets.ndim != 1:
         return None
@@ -263,8 +257,7 @@ def absent_remark(
             "stands for nothing"
         )
     absent = absent_classes(targets, last + 1, names)
-    it = "it" if len(absent) == 1 else "them"
-    said = f"no training sample has {in_words(absent)}: members cannot learn {it}"
+    said = f"no training sample has {absent}, which members cannot learn"
     return said if absent else None
 
 

@@ -37,7 +37,6 @@ from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.history import Outcome
 from tepui.training.interrupt import Interruption, Stopping
 from tepui.training.member import TrainingMember
-from tepui.training.member_state import checkpoint_bytes
 from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
 from tepui.training.progress import remark, showing
@@ -241,7 +240,6 @@ def _trained(
             claim.enter_context(folder.claimed(config, resume=order.resume))
             folder.begin(config, order.first_weights, order.origin)
         exchange.wait()  # nothing lies in a folder before what says what it is
-        _check_space(training)
         with clock.during("restoring"):
             training.restore()
         shown.advance(training.steps_done())
@@ -325,12 +323,3 @@ def _say_how(training: Training, numerics: Numerics) -> None:
     how = runner.plan.steps, numerics.device, numerics.precision, type(runner).__name__
     text = "%s: %d members, %d epochs of %d steps on %s in %s, by %s"
     log.info(text, *what, *how)
-
-
-def _check_space(training: Training) -> None:
-    """Refuse a disk that would be full at the first checkpoint, not after an epoch."""
-    if training.folder is not None:
-        sizes = {m.index: checkpoint_bytes(m, training.spec) for m in training.members}
-        everywhere = training.exchange.collect(sizes)
-        if training.exchange.writer:
-            training.folder.check_space(everywhere)

@@ -21,8 +21,13 @@ from tepui.studies.specifications import Trial
 from tepui.studies.store import Store
 from tepui.tasks import task_of
 from tepui.tasks.scores import taken_names
-from tepui.training.checks import check_labels, few_of, output_sizes
-from tepui.training.targets import check_loss, check_yes_or_no, classifies
+from tepui.training.checks import (
+    check_labels,
+    check_targets,
+    classifies,
+    few_of,
+    output_sizes,
+)
 
 
 def check_comparison(
@@ -66,7 +71,7 @@ def _check_test(
     """Refuse labels and metrics that do not fit members' outputs."""
     few = few_of(train, members)
     sizes = output_sizes(members, few, loss)
-    check_yes_or_no("the training data", train, loss)
+    check_targets("the training data", train, loss)
     with evaluating(members[0]), torch.no_grad():
         outputs = forward(members[0], few.inputs)
     # Labels to be scored are classes, also where members learn from probabilities.
@@ -74,11 +79,11 @@ def _check_test(
     names = class_names(test.test)
     for argument, data in _by_argument(test).items():
         scored = numbered_as(data, names)
-        check_yes_or_no(argument, scored, loss, scored=True)
+        check_targets(argument, scored, loss, scored=True)
         check_labels(argument, scored, classes, train)
         targets = checked_targets(scored)[: len(outputs)].to(outputs.device)
         try:
-            check_loss(outputs[: len(targets)], targets, loss)
+            task_of(loss).check_learned(outputs[: len(targets)], targets, loss)
         except ValueError as error:
             raise ValueError(f"{argument}: {error}") from error
     shape = len(members), 1, *outputs.shape[1:]

@@ -70,7 +70,7 @@ def say_of_shifts(test: Dataset[Any], shifts: Shifts, strength: str | None) -> N
     if strength is None and not shifts.copies and image_shape(test) is None:
         say("no corrupted data, since inputs are not images")
     for name, data in shifts.natural.items():
-        for words in data.gaps.words if isinstance(data, Table) else ():
+        for words in data.remarks if isinstance(data, Table) else ():
             say(f"--shifted {name}: {words}")
 
 

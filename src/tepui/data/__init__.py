@@ -34,7 +34,6 @@ from tepui.data.files.corrupted_files import (
     corrupted_files,
 )
 from tepui.data.files.image_folder import ImageFolder
-from tepui.data.files.table import Table
 from tepui.data.files.unlabeled_folder import UnlabeledFolder
 from tepui.data.files.write_corrupted import write_corrupted
 from tepui.data.hugging_face import HuggingFace
@@ -68,6 +67,7 @@ from tepui.data.sets.tiny_imagenet import TinyImageNet
 from tepui.data.splits import split, split_at
 from tepui.data.stored import StoredData
 from tepui.data.stored_array import StoredArray
+from tepui.data.table import Table
 from tepui.data.texts import Texts
 from tepui.data.tokenizer import Tokenizer
 

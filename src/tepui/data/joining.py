@@ -10,11 +10,11 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays, Inputs
-from tepui.data.files.table import Table
 from tepui.data.identity import samples_hash
 from tepui.data.image_files import ImageFiles
 from tepui.data.loading import as_arrays
 from tepui.data.stored import StoredData, StoredRows
+from tepui.data.table import Table
 
 Held = Arrays | StoredData
 

@@ -7,6 +7,7 @@ in the unit of the target, ``aleatoric`` and ``epistemic`` are variances, in its
 
 import csv
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +25,7 @@ from tepui.core.storage import write_tensors
 from tepui.core.tensor_format import read_header, read_region
 from tepui.data.arrays import Normalize
 from tepui.data.class_names import answers_of
+from tepui.data.columns import CONTROL
 from tepui.data.unlabeled import NO_LABEL
 from tepui.evaluation.shards import KIND, ShardedPredictions
 from tepui.metrics import Rule, ensemble_probs
@@ -58,6 +60,8 @@ SPREADS = ("std",)
 VARIANCES = ("epistemic", "aleatoric")
 # Decimal digits that tell all numbers of float32 apart.
 DIGITS = 9
+# What a spreadsheet executes; a number with a sign is none.
+FORMULA = re.compile(r"\s*(?![+-][\d.]+$)[=@+-]")
 FORMATS = (".csv", ".parquet", ".safetensors")
 
 Columns = dict[str, list[Any]]
@@ -86,7 +90,7 @@ def write_predictions(
         predictions: Complete predictions, see :func:`predict_shards`; where members'
             logits of classes are stored, probabilities are written too.
         file: Where to; its ending says how: ``.csv``, ``.parquet`` (with the extra
-            ``parquet``) or ``.safetensors``.
+            ``tables``) or ``.safetensors``.
         names: What to call each sample, such as the name of its file.
         classes: Names of the classes; of a yes or no in one output those of both
             answers, or of the label that holds or not.
@@ -152,7 +156,7 @@ def check_format(path: Path) -> None:
     """Check that the ending of a file says how to write it."""
     one_of("ending of the file", path.suffix, FORMATS)
     if path.suffix == ".parquet":
-        extra("pyarrow", "parquet")
+        extra("pyarrow", "tables")
 
 
 def _rows(predictions: ShardedPredictions) -> Iterator[range]:
@@ -328,6 +332,19 @@ def _write_tensors(
     return path
 
 
+def _shown(cell: Any) -> Any:
+    r"""Return a cell that a spreadsheet shows and does not execute.
+
+    Example:
+        >>> _shown("=1+1"), _shown("-1"), _shown("a\x1b[2J"), _shown(-1)
+        ("'=1+1", '-1', 'a [2J', -1)
+    """
+    if not isinstance(cell, str):
+        return cell
+    text = CONTROL.sub(" ", cell)
+    return f"'{text}" if FORMULA.match(text) else text
+
+
 Write = Callable[[Columns], None]
 
 
@@ -340,16 +357,18 @@ def _csv(path: Path) -> Iterator[Write]:
         def write(table: Columns) -> None:
             nonlocal begun
             if not begun:
-                writer.writerow(table)
+                writer.writerow(map(_shown, table))
                 begun = True
-            writer.writerows(zip(*table.values(), strict=True))
+            writer.writerows(
+                map(_shown, row) for row in zip(*table.values(), strict=True)
+            )
 
         yield write
 
 
 @contextmanager
 def _parquet(path: Path, about: Mapping[str, Any]) -> Iterator[Write]:
-    arrow, parquet = extra("pyarrow", "parquet"), extra("pyarrow.parquet", "parquet")
+    arrow, parquet = extra("pyarrow", "tables"), extra("pyarrow.parquet", "tables")
     metadata = {name: str(value) for name, value in about.items()}
     writer: Any = None
 

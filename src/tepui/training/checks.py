@@ -36,13 +36,13 @@ from tepui.data.augmentation_policies import (
 )
 from tepui.data.checked_targets import checked_targets
 from tepui.data.class_names import class_names, same_classes
-from tepui.data.files.table import Table
 from tepui.data.loading import as_arrays, at_rows, length, targets_of
 from tepui.data.mixing import CutMix, Mixing
 from tepui.data.policy import PerMember
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.data.stored import StoredData
+from tepui.data.table import Table
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.some_members import check_seeds
 from tepui.losses import CrossEntropy, Loss, balanced_weights

@@ -20,7 +20,6 @@ from tepui.core.spec import from_document, read
 from tepui.core.storage import read_document, write_document
 from tepui.data import Digits, ImageFiles, Table, sources, split
 from tepui.data.class_names import class_names, same_classes
-from tepui.data.files.table_rows import read_table
 from tepui.data.identity import data_identity, fingerprint
 from tepui.data.loading import length, targets_of
 from tepui.data.numbered_as import numbered_as
@@ -376,21 +375,16 @@ class Run(ShownInNotebooks):
             rule += "were prepared: name a data set that prepares them, --data "
             require(known is not None, "inputs", f"{rule}mypackage.MyData", str(inputs))
             assert known is not None
-            if known.columns is None:
-                return known.apply(inputs), []
-            rows = read_table(inputs)
-            return known.apply(rows, targets=False), [*known.gaps(rows).words]
+            data = known.apply(inputs, targets=False)
+            return data, [*data.remarks] if isinstance(data, Table) else []
         made_by = None if source is None else named(source)
         if made_by is None:
             data = self.tested()
         elif kind_of(made_by) is Table and self._is_other(made_by):
-            data = sources.read_like(made_by, known, "data", targets=False)
-            rows = read_table(Path(options_given(made_by)["path"]))
-            assert known is not None
-            return data, [*known.gaps(rows).words]
+            data = sources.read_like(made_by, known, "data", targets=None)
         else:
             data = self._applied(sources.built(made_by))
-        said = [*data.gaps.words] if isinstance(data, Table) else []
+        said = [*data.remarks] if isinstance(data, Table) else []
         data = data.in_batches() if isinstance(data, ImageFiles) else data
         if not self._has_other_classes(data):
             return data, said

@@ -397,6 +397,7 @@ def test_wide_tables_are_read_in_linear_time():
         (None, {"kind": "numbers"}, r"column 'sold' of .* finite numbers"),
         (None, {"ignore": (*NAMES[:3], NAMES[4])}, "columns beside the target"),
         (None, {"target": 3}, "target must be a string, got 3"),
+        (None, {"path": 3}, r"path must be a path or a pandas\.DataFrame, got 3"),
     ],
 )
 def test_what_cannot_be_read_is_named(cell, options, message, tmp_path):
@@ -406,7 +407,7 @@ def test_what_cannot_be_read_is_named(cell, options, message, tmp_path):
     path = written(tmp_path / "t.csv", table, delimiter=";")
     options["ignore"] = tuple(options.get("ignore", ()))
     with pytest.raises(ValueError, match=message):
-        Table(path, **{"target": "sold", **options})
+        Table(**{"path": path, "target": "sold", **options})
 
 
 @pytest.mark.parametrize(

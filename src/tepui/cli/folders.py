@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import nearest, require
 from tepui.core.free_folder import is_free
 from tepui.core.place import place_of_environment
+from tepui.core.printable import printable
 from tepui.data import Table
 from tepui.data.prepared_like import image_shape
 from tepui.data.shifts import Shifts
@@ -62,7 +63,7 @@ def resumable(folder: Path, command: str) -> Iterator[None]:
 def say(line: str, *, everywhere: bool = False) -> None:
     """Tell the user something; under torchrun one process does, unless all are to."""
     if everywhere or place_of_environment().rank == 0:
-        sys.stderr.write(f"tepui: {line}\n")
+        sys.stderr.write(f"tepui: {printable(line, lines=True)}\n")
 
 
 def say_of_shifts(test: Dataset[Any], shifts: Shifts, strength: str | None) -> None:

@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
+from tepui.core.printable import printable
 from tepui.core.storage import read_document, write_document
 from tepui.data import ImageFiles
 from tepui.data.image_files import UnreadableImageError, naming_all, unreadable
@@ -84,7 +85,7 @@ def end_if_left_out(left_out: dict[Path, str], count: int) -> None:
         f"tepui: {len(left_out)} of {total} images cannot be read and have no "
         "prediction:\n"
     )
-    sys.stderr.writelines(f"  {reason}\n" for reason in left_out.values())
+    sys.stderr.writelines(f"  {printable(reason)}\n" for reason in left_out.values())
     raise SystemExit(INCOMPLETE)
 
 

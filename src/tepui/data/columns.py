@@ -10,7 +10,6 @@ What scikit-learn's encoder and scaler learn is kept as plain values: new rows a
 as the training rows were, whatever version is installed then.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, final
@@ -23,6 +22,7 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.counted import counted
 from tepui.core.extras import extra
+from tepui.core.printable import printable
 from tepui.data.arrays import Normalize
 
 # A ``pandas.DataFrame`` and a column of one; pandas is optional and has no types.
@@ -36,7 +36,6 @@ MOST_WORDS = 100
 FEWEST_ROWS = 10
 # The word of a cell without a value.
 MISSING = ""
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @final
@@ -103,7 +102,7 @@ def plain(cell: object) -> str:
         ('2', 'True', 'a [2J')
     """
     whole = isinstance(cell, float) and cell.is_integer()
-    return CONTROL.sub(" ", f"{cell:.0f}" if whole else str(cell)).strip()
+    return printable(f"{cell:.0f}" if whole else str(cell)).strip()
 
 
 def words_in(cells: Cells) -> NDArray[np.object_]:

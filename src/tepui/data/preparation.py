@@ -20,7 +20,7 @@ from tepui.data.arrays import (
     are_images_of_bytes,
     prepared,
 )
-from tepui.data.class_names import class_names
+from tepui.data.class_names import class_names, relabel
 from tepui.data.columns import Column, DataFrame
 from tepui.data.files.array_file import ArrayFile
 from tepui.data.files.numpy_files import rows_in
@@ -28,7 +28,6 @@ from tepui.data.files.origins import require_file
 from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles, files_at
 from tepui.data.loading import as_arrays
-from tepui.data.numbered_as import numbered_as
 from tepui.data.prepared_like import image_shape, images_in_form, in_form
 from tepui.data.stored import StoredData, whole
 from tepui.data.table import Table, is_frame, read_frame, rows_as
@@ -202,7 +201,7 @@ class Preparation:
         scaled = self.normalize is not None and not self.columns
         if scaled and isinstance(source, ArrayFile) and source.normalize is None:
             source = Arrays(source.inputs, source.targets, self.normalize)
-        source = numbered_as(source, self.classes)
+        source = relabel(source, self.classes)
         self.check_table(source)
         if self.shape is None:
             return source

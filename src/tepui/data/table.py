@@ -244,6 +244,8 @@ def read_frame(source: str | Path | DataFrame) -> tuple[DataFrame, str]:
     frame: DataFrame = source
     place = "the table"
     if not is_frame(source):
+        rule = "be a path or a pandas.DataFrame"
+        require(isinstance(source, str | Path), "path", rule, source)
         path, place = Path(source), str(source)
         require_file(path)
         readers = {".parquet": pandas.read_parquet, ".xlsx": pandas.read_excel}
@@ -277,9 +279,9 @@ def _read_csv(path: Path) -> DataFrame:
 
 def _files(source: str | Path | DataFrame) -> list[tuple[DataFrame, str]]:
     """Return the rows of a file, or those of both files of a folder."""
-    if is_frame(source) or not Path(source).is_dir():
+    folder = Path(source) if isinstance(source, str | Path) else None
+    if folder is None or not folder.is_dir():
         return [read_frame(source)]
-    folder = Path(source)
     endings = [end for end in ENDINGS if (folder / f"train{end}").exists()]
     ending = endings[0] if endings else ENDINGS[0]
     return [read_frame(folder / f"{part}{ending}") for part in ("train", "test")]

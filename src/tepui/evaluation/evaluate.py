@@ -21,10 +21,9 @@ from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.types import check_types
-from tepui.data.class_names import class_names, same_classes
+from tepui.data.class_names import class_names, relabel, same_classes
 from tepui.data.identity import data_digest
 from tepui.data.loading import length
-from tepui.data.numbered_as import numbered_as
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
@@ -288,7 +287,7 @@ def _copies(
     copies = {}
     for (kind, severity), data in cells.items():
         argument, names = named((kind, severity)), class_names(dataset)
-        shifted = numbered_as(data, names)
+        shifted = relabel(data, names)
         same_classes(argument, class_names(shifted), names, "dataset")
         own = severity == NATURAL
         copy = examiner.labeled(f"{kind}/{severity}", shifted, argument, each_class=own)

@@ -20,12 +20,12 @@ from torch import Tensor
 
 from tepui.core.checks import one_of, require
 from tepui.core.extras import extra
+from tepui.core.printable import printable
 from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
 from tepui.core.tensor_format import read_header, read_region
 from tepui.data.arrays import Normalize
 from tepui.data.class_names import answers_of
-from tepui.data.columns import CONTROL
 from tepui.data.unlabeled import NO_LABEL
 from tepui.evaluation.shards import KIND, ShardedPredictions
 from tepui.metrics import Rule, ensemble_probs
@@ -341,7 +341,7 @@ def _shown(cell: Any) -> Any:
     """
     if not isinstance(cell, str):
         return cell
-    text = CONTROL.sub(" ", cell)
+    text = printable(cell)
     return f"'{text}" if FORMULA.match(text) else text
 
 

@@ -8,9 +8,8 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.data.checked_targets import checked_targets
-from tepui.data.class_names import class_names
+from tepui.data.class_names import class_names, relabel
 from tepui.data.loading import targets_of
-from tepui.data.numbered_as import numbered_as
 from tepui.data.shifts import Shifts
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.rehearsal import rehearse
@@ -74,7 +73,7 @@ def _check_test(
     classes = min(sizes) if classifies(loss) else None
     names = class_names(test.test)
     for argument, data in _by_argument(test).items():
-        scored = numbered_as(data, names)
+        scored = relabel(data, names)
         check_yes_or_no(argument, scored, loss, scored=True)
         check_labels(argument, scored, classes, train)
         targets = checked_targets(scored)[: len(outputs)].to(outputs.device)

@@ -19,10 +19,9 @@ from tepui.core.precision import Precision
 from tepui.core.spec import from_document, read
 from tepui.core.storage import read_document, write_document
 from tepui.data import Digits, ImageFiles, Table, sources, split
-from tepui.data.class_names import class_names, same_classes
+from tepui.data.class_names import class_names, relabel, same_classes
 from tepui.data.identity import data_identity, fingerprint
 from tepui.data.loading import length, targets_of
-from tepui.data.numbered_as import numbered_as
 from tepui.data.preparation import Preparation
 from tepui.data.shifts import NATURAL
 from tepui.data.sources import Factory, Source, kind_of, named, options_given
@@ -392,7 +391,7 @@ class Run(ShownInNotebooks):
 
     def _applied(self, data: Dataset[Any]) -> Dataset[Any]:
         known = self.preparation
-        return numbered_as(data, self._classes) if known is None else known.apply(data)
+        return relabel(data, self._classes) if known is None else known.apply(data)
 
     @property
     def _classes(self) -> tuple[str, ...]:

@@ -23,15 +23,13 @@ import tepui
 from data_layouts import idx, images_and_labels, python2_pickle
 from tepui.core.storage import raw_bytes, write_document
 from tepui.data import ArrayFile, Arrays, StoredArray, Tokenizer, corrupted
-from tepui.data.files.corrupted_files import corrupted_files
+from tepui.data.files.corrupted_files import corrupted_files, write_corrupted
+from tepui.data.files.published import unpack
 from tepui.data.files.record import RECORD, check_record, write_record
-from tepui.data.files.unpacking import unpack
-from tepui.data.files.write_corrupted import write_corrupted
 from tepui.data.image_files import decode, listed_classes
-from tepui.data.sets.cifar_pickles import read_cifar_pickle
-from tepui.data.sets.fashion_mnist import read_idx
-from tepui.data.sets.svhn import SVHN
-from tepui.ensembles.checkpoint_files import read_checkpoint
+from tepui.data.sets.cifar import read_cifar_pickle
+from tepui.data.sets.images import SVHN, read_idx
+from tepui.ensembles.foreign_weights import read_checkpoint
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import DeepEnsemble
@@ -264,7 +262,7 @@ CASES = {
     "run.json": Case(of_run("run.json"), lambda f: RunFolder(f.parent).recorded()),
     "outcome.json": Case(
         of_run("outcome.json"),
-        lambda f: (RunFolder(f.parent).outcome(), RunFolder(f.parent).timeline()),
+        lambda f: RunFolder(f.parent).outcome(),
     ),
     "checkpoint.json": Case(
         of_run("checkpoint.json"), lambda f: RunFolder(f.parent).load_checkpoint()

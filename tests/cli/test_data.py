@@ -17,7 +17,7 @@ from data_layouts import (
 from refusals import refused
 from tepui.cli.main import main
 from tepui.data import CIFAR10, Digits, FashionMNIST, TinyImageNet
-from tepui.data.files.origins import Download, Origin
+from tepui.data.files.published import Download, Origin
 from tepui.data.files.record import RECORD
 
 SMALL = ["--epochs", "1", "--members", "2", "--set", "batch_size=8", "progress=none"]
@@ -271,7 +271,7 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
 
 
 def test_another_root_can_be_named(root, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tepui.data.sets.tiny_imagenet.CLASSES", 2)
+    monkeypatch.setattr("tepui.data.sets.imagenet.CLASSES", 2)
     monkeypatch.setattr(TinyImageNet, "num_samples", {True: 4, False: 4})
     tiny_imagenet(tmp_path / "other", ["n01", "n02"])
     main(["verify", "TinyImageNet", "--root", str(tmp_path / "other")])

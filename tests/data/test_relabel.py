@@ -3,7 +3,7 @@ import torch
 
 from data_layouts import picture
 from tepui.data import Arrays, ImageFolder
-from tepui.data.class_names import relabel
+from tepui.data.labels import relabel
 
 ALL = ("ant", "bee", "cow")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import tepui
 from tepui.core.storage import write_document
 from tepui.data import HuggingFaceTokenizer, Preparation, Texts, Tokenizer
-from tepui.data.tokenizer import _shortened
+from tepui.data.texts import _shortened
 from tepui.methods import DeepEnsemble
 from tepui.models import Albert
 

@@ -20,19 +20,16 @@ from tepui.data.arrays import (
     are_images_of_bytes,
     prepared,
 )
-from tepui.data.class_names import class_names, relabel
 from tepui.data.columns import Column, DataFrame
-from tepui.data.files.array_file import ArrayFile
-from tepui.data.files.numpy_files import rows_in
-from tepui.data.files.origins import require_file
-from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
+from tepui.data.files.array_file import ArrayFile, rows_in
+from tepui.data.files.published import require_file
 from tepui.data.image_files import Frame, ImageFiles, files_at
+from tepui.data.labels import NO_LABEL, class_names, relabel
 from tepui.data.loading import as_arrays
 from tepui.data.prepared_like import image_shape, images_in_form, in_form
 from tepui.data.stored import StoredData, whole
 from tepui.data.table import Table, is_frame, read_frame, rows_as
-from tepui.data.tokenizer import Tokenizer
-from tepui.data.unlabeled import NO_LABEL
+from tepui.data.texts import HuggingFaceTokenizer, Tokenizer
 
 
 @final
@@ -69,6 +66,11 @@ class Preparation:
     of_bytes: bool = False
     seen: tuple[str, ...] = ()
     target: str = ""
+
+    @property
+    def unit(self) -> float:
+        """What a difference of 1 in the numbers that training saw is in their own."""
+        return 1.0 if self.units is None else self.units.std[0]
 
     def reads_as_bytes(self, inputs: Tensor) -> bool:
         """Return whether inputs are images of bytes, whatever their type.

@@ -19,11 +19,10 @@ from tepui.core.spec import read
 from tepui.data import ImageFolder, Table, to_arrays
 from tepui.data.corruptions.copies import Corrupted
 from tepui.data.files.corrupted_files import CorruptedFiles
-from tepui.data.files.image_folder import part_folders
-from tepui.data.files.installing import located
-from tepui.data.files.origins import Origin
+from tepui.data.files.published import Origin, located
 from tepui.data.identity import data_identity
 from tepui.data.image_files import ImageFiles
+from tepui.data.image_folders import part_folders
 from tepui.data.preparation import Preparation, preparation_of
 from tepui.data.prepared_like import image_shape
 from tepui.data.shifts import Cell, Shifts
@@ -127,7 +126,6 @@ def read_like(
     rule = "be no table where the data of the run are none"
     require(bool(known and known.columns), option, rule, given["path"])
     assert known is not None
-    assert known.columns is not None
     rule = f"be that of the run's own rows ({known.target})"
     asked = given.get("target", known.target)
     require(asked == known.target, f"{option}: target", rule, asked)

@@ -20,7 +20,7 @@ from tepui.core.checks import not_among, one_of, require
 from tepui.core.extras import extra
 from tepui.core.seeding import derive
 from tepui.core.types import check_types
-from tepui.data.arrays import Normalize
+from tepui.data.arrays import MadeArrays, Normalize
 from tepui.data.columns import (
     MISSING,
     Cells,
@@ -35,10 +35,9 @@ from tepui.data.columns import (
     standardized,
     words_in,
 )
-from tepui.data.files.image_folder import TEST_SHARE
-from tepui.data.files.origins import require_file
-from tepui.data.made_arrays import MadeArrays
-from tepui.data.unlabeled import NO_LABEL
+from tepui.data.files.published import require_file
+from tepui.data.image_folders import TEST_SHARE
+from tepui.data.labels import NO_LABEL
 
 DELIMITERS = (",", ";", "\t")
 ENDINGS = (".csv", ".parquet", ".xlsx")
@@ -76,9 +75,11 @@ class Table(MadeArrays):
         units: Mean and standard deviation of the numbers to predict in the training
             rows; None of classes.
         target: Name of the column to predict.
+        frame: The rows as pandas reads them, by their places in the file from 0; of a
+            part those of the whole.
         remarks: Sentences about words of these rows that the training rows do not have,
-            missing values, and columns that were not learned; of a part
-            (:func:`tepui.data.split`) those of the whole. Rows count from 0.
+            missing values, and columns that were not learned; of a part those of the
+            whole.
 
     Raises:
         FileNotFoundError: If a file is missing.
@@ -99,6 +100,7 @@ class Table(MadeArrays):
     scaling: Normalize
     units: Normalize | None
     target: str
+    frame: DataFrame
     remarks: tuple[str, ...]
 
     def __init__(
@@ -120,10 +122,9 @@ class Table(MadeArrays):
         for argument, names in (("ignore", ignore), ("keep", keep)):
             if unknown := [name for name in names if name not in rows]:
                 raise ValueError(not_among(argument, unknown, rows))
-        parts = [(p.drop(columns=[*ignore], errors="ignore"), at) for p, at in parts]
-        rows, _ = parts[0]
         classes = _classes_in(rows[target], kind, place)
-        columns = [Column(n, kind_of(rows[n])) for n in rows if n != target]
+        seen = [name for name in rows if name not in (target, *ignore)]
+        columns = [Column(name, kind_of(rows[name])) for name in seen]
         require(len(columns) > 0, place, "hold columns beside the target", [*rows])
         values = [column.read(rows[column.name], place) for column in columns]
         for column, cells in zip(columns, values, strict=True):
@@ -145,7 +146,7 @@ class Table(MadeArrays):
             require(len({*numbers}) > 1, said, rule, numbers[0])
             _, units = learned([Column(target, "number")], [numbers], place)
         how = target, classes or (), found, scaling, units
-        made = [rows_as(part, *how) for part in parts]
+        made = [rows_as(part, *how, known=ignore) for part in parts]
         vars(self).update(vars(made[0 if train else 1]))
 
     def rows_of(self, path: str | Path | DataFrame) -> "Table":
@@ -185,6 +186,7 @@ def rows_as(
     scaling: Normalize,
     units: Normalize | None,
     targets: bool | None = True,
+    known: Sequence[str] = (),
 ) -> Table:
     """Return rows of a table, read as training rows were.
 
@@ -196,6 +198,7 @@ def rows_as(
         scaling: Mean and standard deviation of every input in the training rows.
         units: The same of the numbers to predict; None of classes.
         targets: Whether the rows have targets, -1 without; None looks for the column.
+        known: Further columns, of which nothing is said.
 
     Raises:
         ValueError: If columns are missing, or cells or targets cannot be read.
@@ -208,14 +211,14 @@ def rows_as(
     if targets:
         require(target in frame, place, f"have a column {target!r}", [*frame])
         labels = _targets(frame[target], place, classes, units)
-    seen = {column.name for column in columns} | {target}
+    seen = {column.name for column in columns} | {target, *known}
     if further := [name for name in frame if name not in seen]:
         said = f"columns that were not learned: {_first(further)}"
         remarks = (*remarks, said)
     table = Table.__new__(Table)
     super(Table, table).__init__(inputs, labels, classes=tuple(classes))
-    about = {"columns": columns, "scaling": scaling, "units": units}
-    vars(table).update(about | {"target": target, "remarks": remarks})
+    about = {"columns": columns, "scaling": scaling, "units": units, "target": target}
+    vars(table).update(about | {"frame": frame, "remarks": remarks})
     return table
 
 

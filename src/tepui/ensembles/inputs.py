@@ -22,8 +22,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Inputs, are_images_of_bytes, prepared
-from tepui.data.files.unlabeled_folder import UnlabeledFolder
-from tepui.data.image_files import files_at, naming_all
+from tepui.data.image_files import files_at
+from tepui.data.image_folders import UnlabeledFolder
 from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
 from tepui.data.preparation import Preparation
 from tepui.data.table import is_frame
@@ -71,9 +71,8 @@ def input_batches(
             yield prepared(inputs_to(_inputs_of(item, given), device), None)
         return
     where: dict[str, Any] = {"device": device, "workers": workers}
-    with naming_all(given):
-        for batch in in_order(_pairs(given), batch_size, **where):
-            yield batch.inputs
+    for batch in in_order(_pairs(given), batch_size, **where):
+        yield batch.inputs
 
 
 def files_of(inputs: Any) -> list[Path] | None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.storage import finite_or_none
-from tepui.data.class_names import answers_of, class_names
+from tepui.data.labels import answers_of, class_names
 from tepui.metrics import ClassRates
 
 RATES = ("recall", "precision", "f1")

@@ -9,7 +9,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, computing_in
-from tepui.data.class_names import class_subset
+from tepui.data.labels import class_subset
 from tepui.data.loading import at_rows, in_order, inputs_to, length
 from tepui.ensembles.ensemble import Ensemble
 from tepui.modules.running import device_of, evaluating, refusal_named

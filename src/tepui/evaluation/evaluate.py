@@ -21,9 +21,10 @@ from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.types import check_types
-from tepui.data.class_names import class_names, relabel, same_classes
 from tepui.data.identity import data_digest
+from tepui.data.labels import class_names, relabel, same_classes
 from tepui.data.loading import length
+from tepui.data.preparation import Preparation
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
@@ -204,7 +205,8 @@ def evaluate(
             kept.copy_into(stored)
         left, applied = classes_left(classes, dataset), applied_by(ensemble, task, rule)
         given = batches, task, shape, classes, left, rule, own, stored, applied, watched
-        examiner = Examiner(*given, far=bool(others))
+        known = ensemble.preparation or Preparation()
+        examiner = Examiner(*given, far=bool(others), unit=known.unit)
         clean = examiner.labeled(
             "clean", dataset, "dataset", familiar=True, each_class=True
         )
@@ -216,8 +218,7 @@ def evaluate(
         warn_of_dead_members(clean.losses, "the test data")
     computed_in = precision_on(device, precision)
     found = _evaluation(task, rule, computed_in, clean, copies, far)
-    known = ensemble.preparation
-    return found if known is None else replace(found, seen=known.seen)
+    return replace(found, seen=known.seen)
 
 
 def _said(

@@ -8,8 +8,8 @@ from typing import Any, Self
 import torch
 
 from tepui.core.storage import reading, tensors_document
+from tepui.data.arrays_on_disk import StoredArray
 from tepui.data.shifts import Cell
-from tepui.data.stored_array import StoredArray
 from tepui.evaluation.stored_logits import LogitStore
 
 _SAMPLES_AT_ONCE = 4096

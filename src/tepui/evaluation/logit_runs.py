@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
+from tepui.data.arrays_on_disk import StoredArray
 from tepui.data.shifts import Cell
-from tepui.data.stored_array import StoredArray
 from tepui.evaluation.stored_logits import LOGITS
 from tepui.metrics.chunks import samples_at_once
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, get_args
 
 from tepui.core.checks import require
 from tepui.core.types import check_types
-from tepui.data.reading import AHEAD
+from tepui.data.loading import AHEAD
 from tepui.metrics import Score
 from tepui.metrics.chunks import LOGITS_AT_ONCE
 

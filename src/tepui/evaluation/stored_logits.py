@@ -12,8 +12,8 @@ from torch import Tensor
 from tepui.core.checks import labels_match, logits_shape, require
 from tepui.core.storage import read_tensors, tensors_document
 from tepui.core.tensor_stream import TensorStream, writing_tensors
+from tepui.data.arrays_on_disk import StoredArray
 from tepui.data.shifts import Cell
-from tepui.data.stored_array import StoredArray
 from tepui.metrics import Rule, pairwise_disagreement
 from tepui.tasks.base import Task
 from tepui.tasks.named import read_task

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.data.checked_targets import checked_targets
-from tepui.data.class_names import class_names, relabel
+from tepui.data.labels import checked_targets, class_names, relabel
 from tepui.data.loading import targets_of
 from tepui.data.shifts import Shifts
 from tepui.ensembles.ensemble import Ensemble

@@ -22,16 +22,15 @@ from tepui.core.storage import (
     read_lines,
     tensors_kind,
 )
-from tepui.core.tensor_format import read_header
+from tepui.core.tensor_format import opened
+from tepui.data.files.corrupted_files import KIND as CORRUPTIONS
+from tepui.data.files.corrupted_files import MANIFEST
 from tepui.data.files.record import KIND as DATA_SET
 from tepui.data.files.record import RECORD, check_record
-from tepui.data.files.write_corrupted import KIND as CORRUPTIONS
-from tepui.data.files.write_corrupted import MANIFEST
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.ensemble import KIND as ENSEMBLE
+from tepui.ensembles.feature_detectors import DETECTORS, DETECTORS_KIND
 from tepui.ensembles.loading import DIVERGED
-from tepui.ensembles.stored_detectors import DETECTORS
-from tepui.ensembles.stored_detectors import KIND as DETECTORS_KIND
 from tepui.evaluation.examination import COST, COST_KIND, EVALUATION, EVALUATION_KIND
 from tepui.evaluation.shards import KIND as PREDICTIONS
 from tepui.evaluation.shards import PLAN
@@ -170,9 +169,9 @@ def _kind_of_foreign(file: Path) -> str:
 
 
 def _kind_of_tensors(file: Path) -> str | None:
-    with file.open("rb") as stream:
-        metadata = read_header(stream, file).metadata
-    return tensors_kind(file) if "tepui" in metadata else None
+    with opened(file) as tensors:
+        written = "tepui" in (tensors.metadata() or {})
+    return tensors_kind(file) if written else None
 
 
 def _check_named(file: Path, kind: str) -> None:

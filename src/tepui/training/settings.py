@@ -18,8 +18,8 @@ from tepui.core.agreement import apart, check_same
 from tepui.core.spec import document
 from tepui.core.version import __version__
 from tepui.data.arrays import Arrays
-from tepui.data.class_names import class_names
 from tepui.data.identity import data_identity, tensors_hash
+from tepui.data.labels import class_names
 from tepui.data.loading import as_arrays
 from tepui.data.stored import StoredData
 from tepui.ensembles.ensemble import Ensemble

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require, values_in
-from tepui.data.checked_targets import checked_targets
+from tepui.data.labels import checked_targets
 from tepui.losses import (
     MSE,
     BinaryCrossEntropy,

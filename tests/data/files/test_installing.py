@@ -18,8 +18,14 @@ import pytest
 
 from data_layouts import cifar10_python, images_and_labels
 from tepui.data import CIFAR10
-from tepui.data.files.installing import install, located
-from tepui.data.files.origins import Download, Origin, data_folder, require_file
+from tepui.data.files.published import (
+    Download,
+    Origin,
+    data_folder,
+    install,
+    located,
+    require_file,
+)
 from tepui.data.files.record import RECORD, check_record
 
 FILES = {"things/a.txt": b"a" * 4000, "things/below/b.txt": b"b" * 3000}

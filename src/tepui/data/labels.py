@@ -1,15 +1,18 @@
-"""What labels mean: names of classes, which of them a set holds, numbers in another."""
+"""What the labels of a data set mean, which it holds, and the same samples without."""
 
 from collections.abc import Sequence
 from copy import copy
-from typing import Any, TypeVar
+from typing import Any, TypeVar, final
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Subset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays
+from tepui.data.image_files import ImageFiles
+from tepui.data.loading import at_rows, length, targets_of
 from tepui.data.stored import StoredData, whole
 
 T = TypeVar("T", bound=Dataset[Any])
@@ -129,3 +132,84 @@ def same_classes(
         require(name == other, argument, rule, name)
     rule = f"have the {len(expected)} classes of {owner}"
     require(len(names) == len(expected), argument, rule, f"{len(names)} classes")
+
+
+FEW = 2
+# Where data sets of others have their targets, torchvision's among them.
+ATTRIBUTES = ("targets", "labels")
+
+
+def checked_targets(dataset: Dataset[Any]) -> Tensor:
+    """Return all targets where they are held, and of other data those of few samples.
+
+    These are the first two, and the ones of lowest and highest target as far as an
+    attribute ``targets`` or ``labels`` tells. They are read like any other, since what
+    the attribute says may change on the way (by ``target_transform``).
+
+    Example:
+        >>> class Birds(list):
+        ...     labels = [1, 0, 2, 7, 3]
+        >>> checked_targets(Birds((torch.zeros(4), label) for label in Birds.labels))
+        tensor([1, 0, 7])
+    """
+    held = targets_of(dataset)
+    if held is not None:
+        return held
+    first = range(min(FEW, length(dataset)))
+    rows = torch.tensor([*dict.fromkeys([*first, *_extremes(dataset)])])
+    return next(at_rows(dataset, [rows], device=torch.device("cpu"))).targets
+
+
+def _extremes(dataset: Dataset[Any]) -> list[int]:
+    """Return where a data set says that its lowest and highest target lie."""
+    told = _told(dataset)
+    if told is None or told.numel() == 0:
+        return []
+    values = told.reshape(len(told), -1)
+    return [int(values.amin(1).argmin()), int(values.amax(1).argmax())]
+
+
+def _told(dataset: Dataset[Any]) -> Tensor | None:
+    """Return what a data set says of each target; None for what are no numbers."""
+    if isinstance(dataset, Subset):
+        told = _told(dataset.dataset)
+        return None if told is None else told[torch.as_tensor(dataset.indices)]
+    for name in ATTRIBUTES:
+        given = getattr(dataset, name, None)
+        if isinstance(given, Tensor | np.ndarray | list | tuple):
+            try:
+                told = torch.as_tensor(given, device="cpu")
+            except (TypeError, ValueError, RuntimeError):  # words, or ragged rows
+                return None
+            # Some have the names of their classes there, or all labels once.
+            return told if told.ndim and len(told) == length(dataset) else None
+    return None
+
+
+NO_LABEL = -1
+
+
+def unlabeled(dataset: Dataset[Any]) -> Dataset[Any]:
+    """Return the same samples without labels (-1)."""
+    none = torch.full((length(dataset),), NO_LABEL)
+    if isinstance(dataset, Arrays):
+        return Arrays(dataset.inputs, none, dataset.normalize)
+    if isinstance(dataset, ImageFiles):
+        files = copy(dataset)
+        files.targets = none
+        return files
+    return _Unlabeled(dataset)
+
+
+@final
+class _Unlabeled(Dataset[Any]):
+    """Samples of any data set, each without its label."""
+
+    def __init__(self, dataset: Dataset[Any]) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return length(self.dataset)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        return self.dataset[index][0], NO_LABEL

@@ -7,8 +7,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.data.labels import checked_targets, class_names
-from tepui.data.numbered_as import numbered_as
+from tepui.data.labels import checked_targets, class_names, relabel
 from tepui.data.shifts import Shifts
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.examiner import check_metrics
@@ -78,7 +77,7 @@ def _check_test(
     classes = min(sizes) if classifies(loss) else None
     names = class_names(test.test)
     for argument, data in _by_argument(test).items():
-        scored = numbered_as(data, names)
+        scored = relabel(data, names)
         check_targets(argument, scored, loss, scored=True)
         check_labels(argument, scored, classes, train)
         targets = checked_targets(scored)[: len(outputs)].to(outputs.device)

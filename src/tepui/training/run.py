@@ -16,7 +16,6 @@ from tepui.core.listed import listed
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.warning import warn
 from tepui.data import ImageFiles, Table, sources, split
-from tepui.data.files.table_rows import read_table
 from tepui.data.identity import fingerprint
 from tepui.data.labels import unlabeled
 from tepui.data.loading import length
@@ -121,27 +120,23 @@ class Run(RecordedRun, ShownInNotebooks):
             source: What makes a data set instead; by default that of the run.
             carry: Columns of a table to carry over.
         """
-        known, rows = self.preparation, None
+        known = self.preparation
         made_by = None if source is None else named(source)
         if inputs is not None:
             rule = f"be left out, since {self.path} does not say how its training data "
             rule += "were prepared: name a data set that prepares them, --data "
             require(known is not None, "inputs", f"{rule}mypackage.MyData", str(inputs))
             assert known is not None
-            rows = None if known.columns is None else read_table(Path(inputs))
-            data = known.apply(inputs if rows is None else rows, targets=False)
+            data = known.apply(inputs, targets=False)
         elif made_by is None:
             data = self.tested()
         elif kind_of(made_by) is Table and self._is_other(made_by):
-            data = sources.read_like(made_by, known, "data", targets=False)
-            rows = read_table(Path(options_given(made_by)["path"]))
+            data = sources.read_like(made_by, known, "data", targets=None)
         else:
             data = self._applied(sources.built(made_by))
-        said = [*data.gaps.words] if isinstance(data, Table) else []
-        if rows is not None and known is not None:
-            said = [*known.gaps(rows).words]
+        said = [*data.remarks] if isinstance(data, Table) else []
         data = data.in_batches() if isinstance(data, ImageFiles) else data
-        names = names_in(data, rows, carry)
+        names = names_in(data, carry)
         if not self._has_other_classes(data):
             return NewSamples(data, names, said)
         return NewSamples(unlabeled(data), names, [*said, OTHER_CLASSES])
@@ -199,7 +194,7 @@ class Run(RecordedRun, ShownInNotebooks):
         learned = self._named("data") if self._says_its_data else None
         shifts = sources.shifts_of(test, copied, shifted, learned)
         for name, each in shifts.natural.items():
-            for words in each.gaps.words if isinstance(each, Table) else ():
+            for words in each.remarks if isinstance(each, Table) else ():
                 warn(f"shifted {name}: {words}")
         sets = sources.unfamiliar(ood, test)
         ensemble, exchange = self._placed(device), how.get("exchange")
@@ -313,7 +308,7 @@ class Run(RecordedRun, ShownInNotebooks):
         Args:
             inputs: As those of :meth:`tepui.Ensemble.predict`.
             data: What makes a data set instead; by default the test part of the run's.
-            carry: Columns of a table to carry over, beside the line of each row, into
+            carry: Columns of a table to carry over, beside the row of each sample, into
                 ``prediction.named``.
             **how: As :meth:`tepui.Ensemble.predict` takes it.
         """
@@ -348,7 +343,7 @@ class Run(RecordedRun, ShownInNotebooks):
             out: The file: ``.csv``, ``.parquet`` or ``.safetensors``.
             inputs: A file or folder.
             data: What makes a data set instead; by default the test part of the run's.
-            carry: Columns of a table to carry over, beside the line of each row.
+            carry: Columns of a table to carry over, beside the row of each sample.
             level: As that of :meth:`tepui.Prediction.unfamiliar`.
             overwrite: Replace the file.
             device: Where to compute; a GPU if there is one.

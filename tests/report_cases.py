@@ -5,6 +5,7 @@ from pathlib import Path
 from tepui.report.page import opening_of, render, sections_of
 from tepui.studies import Comparison, MethodResult, Trained
 from tepui.studies.load_reports import Entry, Group, LoadedReports, ReportSource
+from tepui.training.history import Outcome
 
 
 def shown(comparison):
@@ -14,8 +15,7 @@ def shown(comparison):
             method,
             (Path("run"),),
             comparison.settings,
-            ((),) * len(method.ensembles),
-            ((),) * len(method.ensembles),
+            (Outcome(),) * len(method.ensembles),
         )
         for method in comparison.methods
     )

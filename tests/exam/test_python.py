@@ -338,24 +338,10 @@ def batch_normalized():
     return nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)).double()
 
 
-def fit_shards(folder):
-    data = exact()
-    how = {"virtual_shards": 4, "members": 2}
-    SAM = public("methods.SAM")(rho=0.3)
-    before, run = fitted(SAM, data, **how)
-    plain(run, before=before, gradient=lambda m: uphill(m, whole(data), 0.3))
-    own = fitted(SAM, data, perturbation="shard", **how)[1]
-    for first, second in zip(own.ensemble.members, run.ensemble.members, strict=True):
-        assert 1e-5 < (flat(first) - flat(second)).norm() < 1
-    how["model"] = batch_normalized
-    alone = fitted(PLAIN, data, members=2, model=batch_normalized)[1]
-    common = fitted(PLAIN, data, batch_norm="synchronized", **how)[1]
-    apart = fitted(PLAIN, data, batch_norm="shard", **how)[1]
-    for one, two, three in zip(
-        *(each.ensemble.members for each in (alone, common, apart)), strict=True
-    ):
-        near(flat(one), flat(two), 1e-7)
-        assert (flat(one) - flat(three)).norm() > 1e-4
+def fit_perturbation(folder):
+    method = public("methods.SAM")(rho=0.3)
+    with pytest.raises(ValueError, match='perturbation must be "global"'):
+        fitted(method, exact(), perturbation="shard")
 
 
 def fit_precision(folder):
@@ -506,7 +492,7 @@ FIT = {
     "average": fit_average,
     "ema": fit_ema,
     "part_at": fit_part_at,
-    "virtual_shards, perturbation, batch_norm": fit_shards,
+    "perturbation": fit_perturbation,
     "precision": fit_precision,
     "device, deterministic, cpu_kernels, runner, compile, offload": fit_execution,
     "workers": fit_workers,
@@ -1581,19 +1567,6 @@ def shards(got, folder):
     near(rows, logits, 1e-5)
 
 
-def memory(got, folder):
-    """Weights, inputs and activations stand in the price, byte by byte."""
-    price = public("evaluation.evaluation_memory")
-    how = {"members": 7, "samples": 5000, "classes": 3, "batch_size": 64}
-    base = price(**how)
-    assert price(**how, weight_bytes=12345).device - base.device == 12345
-    assert price(**how, activation_bytes=10).device - base.device == 640
-    more = price(**how, sample_bytes=100)
-    assert more.device - base.device == 2 * 64 * 100
-    assert price(**how, own_metrics=True).device > base.device
-    assert price(**how, ood_samples=9000).device > base.device
-
-
 def comparison(got, folder):
     """Methods are trained with the same seeds and compared pair by pair."""
     SAM = public("methods.SAM")
@@ -1890,7 +1863,6 @@ CASES = {
     "evaluation.FeatureDetectors": detectors,
     "evaluation.predict_shards": shards,
     "evaluation.ShardedPredictions": shards,
-    "evaluation.evaluation_memory": memory,
     "studies.compare": comparison,
     "studies.load_reports": comparison,
     "studies.read_comparison": comparison,

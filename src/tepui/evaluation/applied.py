@@ -16,7 +16,7 @@ from torch import Tensor
 from tepui.core.storage import finite_or_none
 from tepui.data.arrays import Normalize
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.held_out import HeldOut
+from tepui.ensembles.meaning import HeldOut
 from tepui.metrics import (
     Calibration,
     ClassRates,

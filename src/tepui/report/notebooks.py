@@ -17,12 +17,13 @@ from tepui.report.markup import definitions, paragraph, table, templates
 from tepui.report.reliability import has_reliability, reliability_figure
 from tepui.report.sections import summary
 from tepui.report.tables import score_table
-from tepui.report.timeline import activity_figure, epoch_figure
+from tepui.report.timeline import activity_figure
 from tepui.report.unfamiliar import auroc_table, histogram_figure
 from tepui.studies import Comparison, MethodResult, Trained
 from tepui.studies.load_reports import Entry, Group
 from tepui.tasks import Prediction
 from tepui.training import Run
+from tepui.training.history import Outcome
 
 SHOWN = 5  # samples of a prediction
 NOWHERE = Path()  # what is in memory comes from no folder
@@ -71,7 +72,6 @@ def _run(shown: Run) -> str:
     if shown.timeline:
         timelines = {"this run": shown.timeline}
         parts.append(activity_figure(timelines, [*timelines]))
-        parts.append(epoch_figure(timelines))
     return _piece(*parts)
 
 
@@ -82,8 +82,7 @@ def _group(comparison: Comparison) -> Group:
             method,
             (NOWHERE,),
             comparison.settings,
-            ((),) * len(method.ensembles),
-            ((),) * len(method.ensembles),
+            (Outcome(),) * len(method.ensembles),
         )
         for method in comparison.methods
     )

@@ -17,8 +17,8 @@ from tepui.sklearn.base import (
     EnsembleEstimator,
     as_array,
     weighted_rows,
+    words_named,
 )
-from tepui.sklearn.words import words_named
 from tepui.tasks import task_of
 
 CHECKED: dict[str, Any] = {"dtype": FLOATS, "y_numeric": True, "multi_output": True}
@@ -61,7 +61,6 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             can do with it; its numbers are standardized.
         target_mean_: What was taken from the targets, one per number.
         target_scale_: What they were divided by then.
-        rows_: What is known of the rows of ``fit``, for :meth:`unfamiliar`.
         history_: One record per epoch.
         n_features_in_: Number of features.
         feature_names_in_: Their names, where ``X`` had names.

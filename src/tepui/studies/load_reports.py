@@ -19,7 +19,7 @@ from tepui.core.grammar import Call, parsed
 from tepui.core.storage import read_text
 from tepui.data.shifts import NATURAL
 from tepui.ensembles.loading import check_ended
-from tepui.evaluation.examination import EVALUATION
+from tepui.evaluation.evaluations import CLEAN, file_of, is_evaluated
 from tepui.studies.commands import commands_of
 from tepui.studies.comparison import FILE as COMPARISON
 from tepui.studies.comparison import Comparison, read_comparison
@@ -27,10 +27,8 @@ from tepui.studies.method_result import MethodResult
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 from tepui.studies.trained import read_trained
-from tepui.training.history import EpochRecord
-from tepui.training.run_end import RunEnd
+from tepui.training.history import Outcome
 from tepui.training.run_folder import RunFolder, recorded_options
-from tepui.training.timeline import Span
 
 
 @dataclass(frozen=True)
@@ -63,12 +61,7 @@ class Entry:
     # model, members, epochs, data (the file and the class), training samples and
     # hardware, where they are known
     training: Mapping[str, Any]
-    # the epochs of each ensemble; empty where they are not there
-    histories: tuple[tuple[EpochRecord, ...], ...]
-    # where the time of each ensemble went; empty where that was not recorded
-    timelines: tuple[tuple[Span, ...], ...]
-    # how the training of each ensemble ended; empty where that is not known
-    ends: tuple[RunEnd, ...] = ()
+    outcomes: tuple[Outcome, ...]  # of each ensemble's training; empty if not known
 
 
 @dataclass(frozen=True)
@@ -143,7 +136,7 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
         if (folder / COMPARISON).is_file():
             source, methods = _of_comparison(folder)
             entries += methods
-        elif (folder / EVALUATION).is_file():
+        elif is_evaluated(folder):
             source, one = _of_run(folder)
             entries.append(one)
         elif (folder / RESULTS).is_file():
@@ -182,9 +175,7 @@ def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]
             replace(method, ensembles=ensembles),
             (folder,),
             {**training, "data_class": _data_class(options, method)},
-            tuple(run.history() for run in runs),
-            tuple(run.timeline() for run in runs),
-            tuple(run.outcome().end for run in runs if run.started),
+            tuple(run.outcome() for run in runs),
         )
         # A comparison's method is whole: nothing is added to its repetitions.
         entries.append((f"{folder.resolve()}/{method.label}", entry))
@@ -222,9 +213,7 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     known = isinstance(share, float)
     asked = {**config, "validation_share": share} if known else config
     source = ReportSource(folder, title, asked, environment)
-    ends = (run.outcome().end,) if run.started else ()
-    times = (run.history(),), (run.timeline(),), ends
-    return source, (key, Entry(result, (folder,), training, *times))
+    return source, (key, Entry(result, (folder,), training, (run.outcome(),)))
 
 
 def _data_class(options: Mapping[str, Any], result: MethodResult) -> str | None:
@@ -277,9 +266,7 @@ def _joined(first: Entry, second: Entry) -> Entry:
         replace(first.result, ensembles=ensembles),
         first.sources + second.sources,
         first.training,
-        first.histories + second.histories,
-        first.timelines + second.timelines,
-        first.ends + second.ends,
+        first.outcomes + second.outcomes,
     )
 
 
@@ -373,12 +360,12 @@ def _remedy(folder: Path) -> str:
     if RunFolder(folder).started:
         check_ended(folder)  # else there is nothing to evaluate
         return (
-            f"{folder} holds a run that was not evaluated (no {EVALUATION}); "
+            f"{folder} holds a run that was not evaluated (no {file_of('', CLEAN)}); "
             f"evaluate it with: tepui evaluate {folder}"
         )
     return (
         f"{folder} holds nothing to report: no finished comparison ({COMPARISON}), no "
-        f"evaluated run ({EVALUATION}) and no results of a study ({RESULTS})"
+        f"evaluated run ({file_of('', CLEAN)}) and no results of a study ({RESULTS})"
     )
 
 

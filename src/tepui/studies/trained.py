@@ -7,7 +7,8 @@ from typing import Any
 
 from tepui.core.checks import require
 from tepui.core.storage import read_document
-from tepui.evaluation.examination import COST, COST_KIND, EVALUATION, EVALUATION_KIND
+from tepui.evaluation.cost import COST, COST_KIND
+from tepui.evaluation.evaluations import CLEAN, file_of, read_evaluation
 from tepui.training.run_folder import RunFolder
 
 SHARPNESS = "sharpness.json"
@@ -21,8 +22,7 @@ class Trained:
     Attributes:
         folder: Its run folder, relative to the comparison's.
         seeds: Seeds of its members.
-        seconds: How long training took, from its beginning to its end; of runs without
-            a timeline, their steps.
+        seconds: How long training took, from its beginning to its end.
         evaluation: Its scores, ready for JSON.
         summary: What the method has to show of it, such as SharpBalance's sets.
         sharpness: Adaptive worst-case sharpness of its members on training data, as
@@ -44,29 +44,26 @@ def read_trained(folder: Path) -> Trained:
     """Read a run that was evaluated, or an ensemble that no run trained."""
     run = RunFolder(folder)
     config = run.recorded()["config"] if run.started else {}
-    cost = folder / COST
+    cost, outcome = folder / COST, run.outcome()
     return Trained(
         str(folder),
         tuple(config.get("seeds", ())),
-        _seconds(run),
-        _evaluation(folder / EVALUATION),
-        run.outcome().summary,
+        sum(outcome.timeline.values()),
+        _evaluation(folder),
+        outcome.summary,
         _sharpness(folder / SHARPNESS),
         read_document(cost, COST_KIND) if cost.is_file() else None,
     )
 
 
-def _seconds(run: RunFolder) -> float:
-    timeline = run.timeline()
-    return sum(span.seconds for span in timeline or run.history())
-
-
-def _evaluation(file: Path) -> dict[str, Any]:
-    document = read_document(file, EVALUATION_KIND)
+def _evaluation(folder: Path) -> dict[str, Any]:
+    document = read_evaluation(folder)
     needed = {"rule", "members", "samples", "clean", "shifted", "cells", "reliability"}
     missing = needed - document.keys()
     rule = "be an evaluation by tepui with all of its fields"
-    require(not missing, str(file), rule, f"one without {sorted(missing)}")
+    require(
+        not missing, str(file_of(folder, CLEAN)), rule, f"one without {sorted(missing)}"
+    )
     return document
 
 

@@ -130,9 +130,8 @@ class Prediction(ShownInNotebooks, ABC):
         Half of the held-out samples look more familiar than a usual input, and all of
         them more than one that is unlike the data, by several scores together, see
         :class:`tepui.metrics.HeldOutScores`: :attr:`judging` of the outputs, before any
-        calibration, and distance and nearest neighbor of the features where the
-        ensemble has :attr:`tepui.Ensemble.detectors`. Inputs so far out that members
-        are all sure of the same are seen by features only.
+        calibration, and what :attr:`tepui.Ensemble.detectors` say if there are some,
+        which see inputs so far out that members are all sure of the same.
 
         Returns:
             Shares in [0, n / (n + 1)] for ``n`` held-out samples, ``(samples,)``.

@@ -58,7 +58,7 @@ def test_compare_gives_the_comparison_of_one_process(tmp_path):
     many, one = tmp_path / "many", tmp_path / "one"
     for run in ("DeepEnsemble/0", "SED/0"):
         assert_same_bits(weights(many / run), weights(one / run))
-        for file in ("evaluation.json", "sharpness.json"):
+        for file in ("evaluations/clean.json", "sharpness.json"):
             texts = [(folder / run / file).read_text() for folder in (many, one)]
             assert texts[0] == texts[1]
     assert {p.name for p in many.iterdir()} == {p.name for p in one.iterdir()}
@@ -68,7 +68,8 @@ def test_compare_gives_the_comparison_of_one_process(tmp_path):
 
 @pytest.mark.slow
 def test_evaluate_gives_the_files_of_one_process(tmp_path):
-    files = ("evaluation.json", "gallery.json", "logits.safetensors")
+    names = ("clean.json", "clean.safetensors", "noise.json", "noise.safetensors")
+    files = ("gallery.json", *(f"evaluations/{name}" for name in names))
     exam = ["evaluate", str(tmp_path / "run"), "--set", "batch_size=50"]
     exam += ["--corruptions", "none", "--ood", "noise=UniformNoise"]
     main([*TRAIN, "--out", str(tmp_path / "run"), "--set", "progress=none"])

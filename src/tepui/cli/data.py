@@ -53,9 +53,7 @@ def data(
     if not origin.downloads:
         raise ValueError(f"{name} cannot be fetched. {origin.by_hand}")
     for download in origin.downloads:
-        console().print(
-            f"{download.url}\n{download.known_hash}, from {download.published_by}"
-        )
+        console().print(f"{download.url}\n{download.known_hash}")
     console().print(f"installed in {install(origin, root)}")
 
 

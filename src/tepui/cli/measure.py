@@ -88,7 +88,7 @@ def measure(
     from tepui.core.storage import write_document
     from tepui.data.sources import unfamiliar
     from tepui.evaluation.evaluate import evaluate
-    from tepui.evaluation.examination import EVALUATION
+    from tepui.evaluation.evaluations import is_evaluated
     from tepui.evaluation.measure import measure as measured
     from tepui.studies.stored_measures import FILE, KIND
     from tepui.training.prepare import place_of
@@ -139,7 +139,7 @@ def measure(
         document["ood"] = evaluation.document()["ood"]
     write_document(folder / FILE, KIND, document)
     terminal.print(f"written to {folder}")
-    then = "report" if (run / EVALUATION).exists() else "evaluate"
+    then = "report" if is_evaluated(run) else "evaluate"
     again = said_again(data=data, model=model) if then == "evaluate" else ""
     again += "" if trained else ", with the same --model"
     terminal.print(f"next: tepui {then} {' '.join(map(str, checkpoints))}{again}")

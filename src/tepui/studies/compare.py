@@ -24,8 +24,11 @@ from tepui.core.storage import write_document
 from tepui.data import Corrupted
 from tepui.data.identity import data_identity
 from tepui.data.shifts import Cell, Shifts
-from tepui.evaluation.custom_metrics import Metric
-from tepui.evaluation.stored_logits import LOGITS, LogitType
+from tepui.evaluation.evaluations import CLEAN, LOGITS, file_of
+from tepui.evaluation.examiner import Metric
+from tepui.evaluation.gallery import FILE as GALLERY
+from tepui.evaluation.gallery import write_gallery
+from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import Method
 from tepui.models.split import frozen
 from tepui.modules.state import description
@@ -47,8 +50,6 @@ from tepui.studies.comparison_plan import (
 )
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import FeatureCache, on_features
-from tepui.studies.gallery import FILE as GALLERY
-from tepui.studies.gallery import write_gallery
 from tepui.studies.given import Given, GivenTest
 from tepui.studies.job import Job, cost_left
 from tepui.studies.jobs import IN_PROCESSES, carry_out
@@ -107,10 +108,8 @@ def compare(
         ood: Unfamiliar data by name; images are brought to the form of the test data
             by :func:`tepui.data.prepared_like`.
         metrics: Metrics of your own by name, as for :func:`tepui.evaluate`; the table
-            and the report show them beside the other scores. Each is computed once, of
-            random outputs, before anything is trained: one that cannot fit is refused,
-            and an error that may depend on values is a warning. A resumed comparison
-            takes them anew from the logits it stored.
+            and the report show them beside the other scores. A resumed
+            comparison takes them anew.
         sharpness: Options of :func:`tepui.sharpness.worst_case`, such as
             ``{"num_samples": 100}``, to measure members on training data; None does
             not.
@@ -120,7 +119,7 @@ def compare(
             :func:`tepui.cached_features` of all data, kept in ``out``.
         title: What is compared on what.
         logits_in: How logits are stored, see :func:`tepui.evaluate`. Without them the
-            report shows no samples, and ``metrics`` cannot be resumed.
+            report shows no samples.
         members: Members per ensemble.
         ensembles: Ensembles per method, for intervals; two by default, or as many as
             there are seeds for.
@@ -193,10 +192,12 @@ def compare(
     }
     results = earlier_methods(folder, labels(methods), settings)
     commands = commands_before(folder)
-    before = {j.trial.digest for j in plan.values() if store.has(j.trial, on_images)}
-    for job in plan.values():
-        if exchange.writer and job.trial.digest not in before:
+    for job in plan.values() if exchange.writer else ():
+        if metrics and store.has(job.trial, on_images):
+            store.forget(job.trial)  # names do not identify metrics
+        if not store.has(job.trial, on_images):
             (store.folder(job.trial) / GALLERY).unlink(missing_ok=True)
+    exchange.wait()
     if exchange.writer:
         for line in _remarks(methods, members):
             announce(line)
@@ -222,7 +223,7 @@ def compare(
             if costs[place_in_plan]:
                 stands = where_it_stands(costs, place_in_plan, took)
                 announce(f"{label}, ensemble {number + 1} of {ensembles} ({stands})")
-            _carry_out(job, store, on_images, job.trial.digest in before, threads)
+            _carry_out(job, store, on_images, threads)
         else:
             store.run(job.trial)
             if not is_tested:
@@ -285,16 +286,13 @@ def _carry_out(
     job: Job,
     store: NamedStore,
     spec: GivenTest,
-    evaluated: bool,
     threads: int | None,
 ) -> None:
-    """Do what is left of a job, which was evaluated by an earlier call or not."""
+    """Do what is left of a job."""
     folder = store.folder(job.trial)
     carry_out([job], store, threads=threads)
     store.run(job.trial)  # refuses what was trained in another way
-    if evaluated and spec.metrics:
-        store.rescore(job.trial, spec)
-    if (folder / LOGITS).exists() and not (folder / GALLERY).exists():
+    if file_of(folder, CLEAN, LOGITS).exists() and not (folder / GALLERY).exists():
         write_gallery(folder, spec.test, spec.ood)
 
 

@@ -19,7 +19,7 @@ from tepui.core.grammar import Call, parsed
 from tepui.core.storage import read_text
 from tepui.data.shifts import NATURAL
 from tepui.ensembles.loading import check_ended
-from tepui.evaluation.examination import EVALUATION
+from tepui.evaluation.evaluations import CLEAN, file_of, is_evaluated
 from tepui.studies.commands import commands_of
 from tepui.studies.comparison import FILE as COMPARISON
 from tepui.studies.comparison import Comparison, read_comparison
@@ -136,7 +136,7 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
         if (folder / COMPARISON).is_file():
             source, methods = _of_comparison(folder)
             entries += methods
-        elif (folder / EVALUATION).is_file():
+        elif is_evaluated(folder):
             source, one = _of_run(folder)
             entries.append(one)
         elif (folder / RESULTS).is_file():
@@ -360,12 +360,12 @@ def _remedy(folder: Path) -> str:
     if RunFolder(folder).started:
         check_ended(folder)  # else there is nothing to evaluate
         return (
-            f"{folder} holds a run that was not evaluated (no {EVALUATION}); "
+            f"{folder} holds a run that was not evaluated (no {file_of('', CLEAN)}); "
             f"evaluate it with: tepui evaluate {folder}"
         )
     return (
         f"{folder} holds nothing to report: no finished comparison ({COMPARISON}), no "
-        f"evaluated run ({EVALUATION}) and no results of a study ({RESULTS})"
+        f"evaluated run ({file_of('', CLEAN)}) and no results of a study ({RESULTS})"
     )
 
 

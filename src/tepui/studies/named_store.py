@@ -6,14 +6,11 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from tepui.core.checks import require
-from tepui.core.storage import read_document, write_document
+from tepui.core.storage import read_document
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.cost import prediction_cost
-from tepui.evaluation.custom_metrics import rescored
-from tepui.evaluation.examination import COST, COST_KIND, EVALUATION, EVALUATION_KIND
-from tepui.evaluation.stored_logits import LOGITS, read_logits
-from tepui.studies.given import GivenTest, Request
+from tepui.evaluation.cost import write_cost
+from tepui.evaluation.evaluations import forget, is_evaluated, read_evaluation
+from tepui.studies.given import EvaluationRequest, Request
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
 from tepui.studies.trained import SHARPNESS, SHARPNESS_KIND
@@ -39,32 +36,28 @@ class NamedStore(Store):
 
     def has(self, trial: Trial, request: Request) -> bool:
         """Return whether what is there answers this request."""
-        file = self._file(trial, request)
-        if not file.exists():
-            return False
-        measured = isinstance(request, SharpnessSpec)
-        kind = SHARPNESS_KIND if measured else EVALUATION_KIND
-        return request.is_answered_by(read_document(file, kind))
+        folder = self.folder(trial)
+        if isinstance(request, SharpnessSpec):
+            file = self._file(trial, request)
+            known = read_document(file, SHARPNESS_KIND) if file.exists() else None
+        else:
+            known = read_evaluation(folder) if is_evaluated(folder) else None
+        return known is not None and request.is_answered_by(known)
 
-    def rescore(self, trial: Trial, spec: GivenTest) -> None:
-        """Recompute custom metrics from stored logits; names do not identify them."""
-        file = self._file(trial, spec)
+    def forget(self, trial: Trial) -> None:
+        """Let a trial be evaluated anew."""
         with self._lease(self.folder(trial)):
-            rule = "be there for metrics to be taken anew (logits_in)"
-            require((file.parent / LOGITS).exists(), LOGITS, rule, "none")
-            stored = read_logits(file.parent)
-            before = read_document(file, EVALUATION_KIND)
-            after = rescored(before, stored, spec.metrics)
-            write_document(file, EVALUATION_KIND, after)
+            forget(self.folder(trial))
 
     def _note_cost(self, ensemble: Ensemble, test: Dataset[Any], folder: Path) -> None:
         """Write what a prediction costs, for the report."""
-        cost = prediction_cost(ensemble, test).document()
-        write_document(folder / COST, COST_KIND, cost)
+        write_cost(ensemble, test, folder)
 
     def _check_importable(self, **described: Trial | Request) -> None:
         """Accept any model: folders are checked, not identified by a digest."""
 
-    def _file(self, trial: Trial, request: Request) -> Path:
-        measured = isinstance(request, SharpnessSpec)
-        return self.folder(trial) / (SHARPNESS if measured else EVALUATION)
+    def _file(self, trial: Trial, request: SharpnessSpec) -> Path:
+        return self.folder(trial) / SHARPNESS
+
+    def _answers(self, trial: Trial, request: EvaluationRequest) -> Path:
+        return self.folder(trial)

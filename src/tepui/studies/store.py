@@ -27,12 +27,19 @@ from tepui.data import Arrays
 from tepui.data.shifts import Cell
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.evaluate import evaluate
-from tepui.evaluation.examination import EVALUATION, EVALUATION_KIND
-from tepui.evaluation.logit_runs import LogitRuns
+from tepui.evaluation.evaluations import (
+    CLEAN,
+    LOGITS,
+    file_of,
+    forget,
+    is_evaluated,
+    read_evaluation,
+    write_about,
+)
 from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import (
-    LOGITS,
     TYPES,
+    LogitRuns,
     LogitType,
     StoredLogits,
     read_logits,
@@ -166,9 +173,12 @@ class Store:
         Returns:
             Whether nothing is left to compute.
         """
-        there = self._file(trial, request).exists()
+        if isinstance(request, SharpnessSpec):
+            return self._file(trial, request).exists()
+        folder = self._answers(trial, request)
+        there = is_evaluated(folder)
         if there and isinstance(request, EvaluationSpec) and request.logits_read:
-            return has_logits(self._file(trial, request).parent, request)
+            return has_logits(folder, request)
         return there
 
     def dataset(self, source: DataSource) -> Dataset[Any]:
@@ -232,7 +242,7 @@ class Store:
         if isinstance(spec, EvaluationSpec):
             spec = replace(spec, logits_read=True)
         self._evaluate(trial, spec)
-        return read_logits(self._file(trial, spec).parent)
+        return read_logits(self._answers(trial, spec))
 
     def logit_runs(
         self, trial: Trial, spec: EvaluationSpec, data: Cell | str | None = None
@@ -248,7 +258,7 @@ class Store:
             The logits, of which none have been read.
         """
         self._evaluate(trial, replace(spec, logits_read=True))
-        return LogitRuns.open(self._file(trial, spec).parent, data)
+        return LogitRuns.open(self._answers(trial, spec), data)
 
     def evaluation(self, trial: Trial, spec: EvaluationRequest) -> dict[str, Any]:
         """Return the scores of an ensemble, computed if they are missing.
@@ -261,7 +271,7 @@ class Store:
             The document of :meth:`tepui.Evaluation.document`.
         """
         self._evaluate(trial, spec)
-        return read_document(self._file(trial, spec), EVALUATION_KIND)
+        return read_evaluation(self._answers(trial, spec))
 
     def measured(self, trial: Trial, spec: SharpnessSpec) -> dict[str, Any]:
         """Return a sharpness measure of all members, computed if it is missing.
@@ -326,13 +336,14 @@ class Store:
             return
         ensemble = self.run(trial).ensemble
         given = spec if isinstance(spec, GivenTest) else self._tests.load(spec, self)
-        file, exchange = self._file(trial, spec), exchange_here()
+        folder, exchange = self._answers(trial, spec), exchange_here()
         with self._lease(self.folder(trial)):
             if exchange.told(self.has(trial, spec)):  # another process was faster
                 return
-            if exchange.writer:  # logits of another test are of no use
-                (file.parent / LOGITS).unlink(missing_ok=True)
-            scores = evaluate(
+            if exchange.writer:  # what is of another test is of no use
+                forget(folder)
+            exchange.wait()
+            evaluate(
                 ensemble,
                 given.test,
                 shifted=given.shifted,
@@ -340,16 +351,15 @@ class Store:
                 metrics=given.metrics,
                 rule=given.rule,
                 precision=RunFolder(self.folder(trial)).exam_precision(),
-                out=file.parent,
+                out=folder,
                 overwrite=True,
                 logits_in=kept_in(spec, self.logits_in),
                 exchange=None if isinstance(exchange, LocalExchange) else exchange,
             )
             if exchange.writer:
-                self._note_cost(ensemble, given.test, file.parent)
-                answer = {"about": spec.about, **scores.document()}
-                write_document(file, EVALUATION_KIND, answer)
-        exchange.wait()  # for the file
+                self._note_cost(ensemble, given.test, folder)
+                write_about(folder, spec.about)
+        exchange.wait()  # for the files
 
     def _note_cost(self, ensemble: Ensemble, test: Dataset[Any], folder: Path) -> None:
         """Write nothing: what is stored here must not depend on the machine."""
@@ -359,12 +369,13 @@ class Store:
         for argument, value in described.items():
             check_importable(argument, value)
 
-    def _file(self, trial: Trial, request: Request) -> Path:
-        """Return the file that is written last for a request."""
-        folder = self.folder(trial)
-        if isinstance(request, SharpnessSpec):
-            return folder / f"measure-{request.digest}.json"
-        return folder / f"evaluation-{request.digest}" / EVALUATION
+    def _file(self, trial: Trial, request: SharpnessSpec) -> Path:
+        """Return where a measurement is written."""
+        return self.folder(trial) / f"measure-{request.digest}.json"
+
+    def _answers(self, trial: Trial, request: EvaluationRequest) -> Path:
+        """Return the folder that an evaluation is written into."""
+        return self.folder(trial) / f"evaluation-{request.digest}"
 
     @contextmanager
     def _lease(self, folder: Path) -> Iterator[Callbacks]:
@@ -407,7 +418,7 @@ def kept_in(spec: EvaluationRequest, otherwise: LogitType) -> LogitType:
 
 def has_logits(folder: Path, spec: EvaluationSpec) -> bool:
     """Return whether a folder has logits as an evaluation has them read."""
-    if not (folder / LOGITS).is_file():
+    if not file_of(folder, CLEAN, LOGITS).is_file():
         return False
     return LogitRuns.open(folder).array.dtype == TYPES[spec.logits_in]
 

@@ -28,10 +28,9 @@ from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, AdamW, Optimizer
 from tepui.training.progress import Style, remark
 from tepui.training.ranks import exchange_here
-from tepui.training.run import Run
+from tepui.training.run import Run, train
 from tepui.training.schedule import Cosine, Schedule
 from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec
-from tepui.training.train import train
 
 PLAIN_LOSS, PLAIN_SGD, COSINE = CrossEntropy(), SGD(), Cosine()
 P = ParamSpec("P")

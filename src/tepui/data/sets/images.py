@@ -80,10 +80,9 @@ def _test_mask(labels: Tensor) -> Tensor:
     return mask
 
 
-def _download(part: str, md5: str, sha256: str, size: int) -> Download:
+def _download(part: str, sha256: str, size: int) -> Download:
     url = f"https://ufldl.stanford.edu/housenumbers/{part}_32x32.mat"
-    publisher = "torchvision; the authors publish none"
-    return Download(url, f"md5:{md5}", publisher, size, sha256)
+    return Download(url, f"sha256:{sha256}", size)
 
 
 @final
@@ -99,13 +98,11 @@ class SVHN(PublishedArrays):
         (
             _download(
                 "train",
-                "e26dedcc434d2e4c54c9b2d4a06d8373",
                 "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
                 182_000_000,
             ),
             _download(
                 "test",
-                "eb5a983be6a315427106f1b164d9cef3",
                 "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
                 64_000_000,
             ),
@@ -144,9 +141,9 @@ _AT_ONCE = 2**20  # bytes
 _SITE = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/"
 
 
-def _file(name: str, md5: str, size: int, sha256: str) -> Download:
+def _file(name: str, size: int, sha256: str) -> Download:
     url = f"{_SITE}fashion/{name}-ubyte.gz"
-    return Download(url, f"md5:{md5}", "the authors' page", size, sha256)
+    return Download(url, f"sha256:{sha256}", size)
 
 
 @final
@@ -163,25 +160,21 @@ class FashionMNIST(PublishedArrays):
         (
             _file(
                 "train-images-idx3",
-                "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
                 26_422_000,
                 "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
             ),
             _file(
                 "train-labels-idx1",
-                "25c81989df183df01b3e8a0aad5dffbe",
                 29_500,
                 "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
             ),
             _file(
                 "t10k-images-idx3",
-                "bef4ecab320f06d8554ea6380940ec79",
                 4_422_000,
                 "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
             ),
             _file(
                 "t10k-labels-idx1",
-                "bb300cfdad3c16e7a12a480ee83cd310",
                 5_100,
                 "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
             ),

@@ -65,6 +65,7 @@ def test_detectors_of_numbers_judge_by_the_distance_of_rows(run, tmp_path, capsy
     assert "1 of 1 row looks unlike the training data" in said(capsys)
     (row,) = csv.DictReader(Path("far_out.csv").read_text().splitlines())
     assert (row["unfamiliar"], row["objections"].split()[0]) == ("True", "distance")
+    assert float(row["distance"]) > 1000
 
 
 @pytest.fixture

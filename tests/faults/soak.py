@@ -27,7 +27,7 @@ from tepui.core.storage import write_document
 from tepui.evaluation.examination import EVALUATION, EVALUATION_KIND
 from tepui.methods import SharpBalance
 from tepui.report import write_report
-from tepui.studies import load_reports
+from tepui.report.loading import load_reports
 
 
 class Cycle(NamedTuple):

@@ -80,10 +80,10 @@ def compare(
     from tepui.core.replacing import check_writable
     from tepui.data import sources
     from tepui.report import printed_table, write_report
-    from tepui.report.story import told
+    from tepui.report.contrast_rows import claim
+    from tepui.report.loading import load_reports
     from tepui.report.unfamiliar import unfamiliar_sentence
     from tepui.studies import compare as compare_methods
-    from tepui.studies import load_reports
     from tepui.studies.executors import Processes
     from tepui.training import exchange_here
 
@@ -111,7 +111,7 @@ def compare(
     asked = Asked("compare", options)
     kept = Keeping(folder, methods_with_earlier(asked, folder))
     with resumable(folder, "compare"):
-        comparison = compare_methods(
+        compare_methods(
             [text.read() for text in methods],
             given.factory,
             given.data,
@@ -142,10 +142,10 @@ def compare(
         return
     kept.keep()  # which may have changed if nothing was left to train
     loaded = load_reports([folder])
-    terminal.print(printed_table(comparison))
-    if said := unfamiliar_sentence(comparison):
-        terminal.print(said)
     for group in loaded.groups:
-        terminal.print(told(group).claim)
+        terminal.print(printed_table(group.comparison))
+        if said := unfamiliar_sentence(group.comparison):
+            terminal.print(said)
+        terminal.print(claim(group))
     terminal.print(f"report: {write_report(loaded, folder)}")
     terminal.print(f"next: tepui report {folder} --open")

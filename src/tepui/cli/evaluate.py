@@ -84,7 +84,7 @@ def evaluate(
     from tepui.core.replacing import check_writable
     from tepui.data.preparation import preparation_of
     from tepui.report import printed_table
-    from tepui.studies import load_reports
+    from tepui.report.loading import load_reports
     from tepui.studies.gallery import FILE as GALLERY
     from tepui.studies.gallery import write_gallery
     from tepui.training import LocalExchange, exchange_here

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from tepui.report.comparison import Comparison
 from tepui.report.markup import figure, part
 from tepui.report.shapes import look
-from tepui.studies import Comparison
 from tepui.studies.gallery import read_gallery
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from tepui.report.loading import Entry, Group
 from tepui.report.markup import (
     Multiple,
     TableCell,
@@ -30,7 +31,6 @@ from tepui.report.shapes import (
 from tepui.report.tables import interval_cell
 from tepui.report.wording import number
 from tepui.studies import estimate, mean_interval
-from tepui.studies.load_reports import Entry, Group
 from tepui.training import Span
 from tepui.training.timeline import ACTIVITIES, Activity, by_activity, in_words
 

@@ -27,8 +27,8 @@ from tepui.methods import Method
 from tepui.sharpness import worst_case
 from tepui.studies.given import Given, GivenTest, Named
 from tepui.studies.job import Job
-from tepui.studies.named_store import NamedStore
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
+from tepui.studies.store import Store
 from tepui.training import ExecutionSpec, TrainingSpec
 from tepui.training.spec import shards_of
 
@@ -164,13 +164,13 @@ def store_of(
     plan: Mapping[tuple[str, int], Job],
     training: Mapping[str, Any],
     logits_in: LogitType,
-) -> NamedStore:
+) -> Store:
     """Return where the jobs are done: a folder per method, one in it per ensemble."""
     execution = _of(ExecutionSpec, training)
     others = training.keys() - execution.keys() - _of(TrainingSpec, training).keys()
-    return NamedStore(
+    return Store(
         folder,
-        {job.trial.digest: f"{_slug(label)}/{n}" for (label, n), job in plan.items()},
+        names={j.trial.digest: run_name(*place) for place, j in plan.items()},
         device=device,
         execution=ExecutionSpec(**execution),
         shared={name: training[name] for name in others},
@@ -178,5 +178,11 @@ def store_of(
     )
 
 
-def _slug(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.=]+", "-", label).strip("-")
+def run_name(label: str, number: int) -> str:
+    """Return the folder of an ensemble.
+
+    Example:
+        >>> run_name("SAM(rho=0.1)", 2)
+        'SAM-rho=0.1/2'
+    """
+    return f"{re.sub(r'[^A-Za-z0-9.=]+', '-', label).strip('-')}/{number}"

@@ -17,6 +17,7 @@ from typing import Any, Self
 import torch
 
 from tepui.core.checks import require
+from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.provenance import with_short_paths
 from tepui.core.replacing import write_bytes
 from tepui.core.storage import read_document, write_document
@@ -161,12 +162,19 @@ def config_hash(trials: Sequence[Trial]) -> str:
     return digest(sorted(trial.digest for trial in trials)) if trials else ""
 
 
+# The scores that a printed table has, of whatever task they are.
+SHOWN = (
+    *("individual_accuracy", "accuracy", "mean_iou", "mean_average_precision"),
+    *("mean_auroc", "rmse", "crps", "quantile_loss", "nll", "ece"),
+)
+
+
 @dataclass(frozen=True)
-class Results:
-    """All numbers of a figure or table.
+class Results(ShownInNotebooks):
+    """All numbers of a comparison, a figure, or a table.
 
     Attributes:
-        item: Its name, such as ``"sharpbalance/figure7"``.
+        item: Its name, ``"comparison"`` or such as ``"sharpbalance/figure7"``.
         title: What it shows.
         size: ``"paper"``, ``"small"`` or ``"smoke"``, and what was overridden, such as
             ``"paper+epochs=80"``.
@@ -182,6 +190,26 @@ class Results:
     settings: Mapping[str, Any]
     environment: Mapping[str, Any]
     records: tuple[Record, ...]
+
+    def __str__(self) -> str:
+        """Return the means of the most telling scores, data by data."""
+        lines, names = [self.title], [*SHOWN, *self.settings.get("metrics", ())]
+        whole = [r for r in self.records if not r.at and r.metric in names]
+        first = max([9, *(len(record.method) for record in whole)])
+        for data in dict.fromkeys(record.dataset for record in whole):
+            here = [record for record in whole if record.dataset == data]
+            there = [name for name in names if any(r.metric == name for r in here)]
+            heads = "".join(f"  {name.replace('_', ' '):>8}" for name in there)
+            lines.append(f"  {data:{first}}{heads}")
+            for method in dict.fromkeys(record.method for record in here):
+                means = {r.metric: r.value for r in here if r.method == method}
+                found = [means.get(name) for name in there]
+                shown = ["-" if v is None else f"{v:.4g}" for v in found]
+                pairs = zip(there, shown, strict=True)
+                cells = "".join(f"  {text:>{max(8, len(n))}}" for n, text in pairs)
+                lines.append(f"  {method:{first}}{cells}")
+        counts = " or ".join(str(n) for n in sorted({record.n for record in whole}))
+        return "\n".join([*lines, f"  means over ensembles ({counts} per method)"])
 
     @property
     def name(self) -> str:
@@ -298,7 +326,10 @@ def read_results(folder: str | Path) -> Results:
         ValueError: If the file is damaged or of another format.
     """
     file = Path(folder) / FILE
-    again = "make them again with: tepui reproduce ITEM --overwrite"
+    again = (
+        "make them again with: tepui reproduce ITEM --overwrite, or tepui compare "
+        "--resume"
+    )
     try:
         document = read_document(file, KIND)
     except ValueError as error:

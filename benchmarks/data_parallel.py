@@ -1,8 +1,7 @@
 """The batches of one member over two ranks against one process.
 
 Run as ``PYTHONPATH=src python3 benchmarks/data_parallel.py``, on two idle cores; every
-process has one thread. Both divide a batch into two shards, so that the weights are the
-same to the bit; the sum of a gradient over ranks is timed alone as well.
+process has one thread. The sum of a gradient over ranks is timed alone as well.
 """
 
 import sys
@@ -37,7 +36,6 @@ def trained(name: str, ranks: int) -> float:
         epochs=EPOCHS,
         batch_size=BATCH,
         data_parallel=ranks,
-        virtual_shards=2,
         device="cpu",
         progress="none",
     )
@@ -48,8 +46,8 @@ def summed() -> float:
     """Return the milliseconds in which two ranks add up a gradient."""
     group = exchange_here(2).data_group(torch.device("cpu"))
     size = sum(parameter.numel() for parameter in network().parameters())
-    rows = torch.rand(1, size)
-    return milliseconds(lambda: group.summed(rows))
+    flat = torch.rand(size)
+    return milliseconds(lambda: group.sum_(flat))
 
 
 def compare() -> None:

@@ -18,9 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -34,7 +34,6 @@ import tepui
 from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted
 from tepui.methods import DeepEnsemble, Method, SharpBalance
 from tepui.models import ResNet18
-from tepui.training import Span
 from tepui.training.batches import steps_per_epoch
 from tepui.training.environment import environment_of
 from tepui.training.numerics import numerics_of
@@ -42,7 +41,7 @@ from tepui.training.prepare import compiles
 
 CHECKPOINT_EVERY = 10
 BEFORE = ("starting", "loading", "building")  # what comes before training
-REPEATED = ("stepping", "validating", "other")  # what every epoch does again
+REPEATED = ("validating", "other")  # what every epoch does again
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,9 @@ def run_case(name: str, arguments: argparse.Namespace) -> None:
         "epochs": len(run.history),
         "peak_memory": run.history[-1].peak_memory,
         "spent": spent,
-        "timeline": [asdict(span) for span in run.timeline],
+        "timeline": run.timeline,
+        "steps": [record.seconds for record in run.history],
+        "scored": [i for i, r in enumerate(run.history) if r.exchange_seconds],
         "environment": environment_of(device),
         "ended": time.time(),
     }
@@ -176,15 +177,14 @@ def whole_run(found: Mapping[str, Any], case: Case) -> dict[str, float]:
     """Return the seconds of a whole run by what they went to.
 
     Example:
-        >>> first = {"activity": "stepping", "epoch": 0, "seconds": 3.0}
-        >>> cut = {"epochs": 1, "wall": 7.0, "spent": {"leaving": 2.0}}
-        >>> whole_run({**cut, "timeline": [first]}, Case(DeepEnsemble(), 200, 7.5))
+        >>> cut = {"epochs": 1, "wall": 7.0, "spent": {"leaving": 2.0}, "scored": []}
+        >>> cut |= {"timeline": {"stepping": 3.0}, "steps": [3.0]}
+        >>> whole_run(cut, Case(DeepEnsemble(), 200, 7.5))
         {'training: stepping': 600.0, 'leaving': 2.0, 'not recorded': 2.0}
     """
-    timeline = [Span.of(row) for row in found["timeline"]]
-    within = extrapolated(timeline, found["epochs"], case)
     spent = found["spent"]
-    recorded = sum(spent.values()) + sum(span.seconds for span in timeline)
+    recorded = sum(spent.values()) + sum(found["timeline"].values())
+    within = extrapolated(found, case)
     return {
         **{name: spent[name] for name in BEFORE if name in spent},
         **{f"training: {name}": seconds for name, seconds in within.items()},
@@ -193,36 +193,30 @@ def whole_run(found: Mapping[str, Any], case: Case) -> dict[str, float]:
     }
 
 
-def extrapolated(timeline: Sequence[Span], epochs: int, case: Case) -> dict[str, float]:
+def extrapolated(found: Mapping[str, Any], case: Case) -> dict[str, float]:
     """Return the seconds of each activity in a run of the case's length."""
-    phases = phases_of(timeline, epochs, case)
-    found: dict[str, float] = {}
-    for activity in dict.fromkeys(span.activity for span in timeline):
-        spans = [span for span in timeline if span.activity == activity]
-        if activity in REPEATED:
-            for phase, (part, times) in phases.items():
-                mean = sum(s.seconds for s in spans if s.epoch in part) / len(part)
-                found[f"{activity}{phase}"] = times * mean
-        elif activity == "saving":
-            times = -(-case.epochs // CHECKPOINT_EVERY)
-            found[activity] = times * fmean(span.seconds for span in spans)
+    epochs, seconds = found["epochs"], {}
+    saved = -(-case.epochs // CHECKPOINT_EVERY) / -(-epochs // CHECKPOINT_EVERY)
+    for activity, spent in found["timeline"].items():
+        if activity == "stepping":
+            for phase, (part, times) in phases_of(found, case).items():
+                seconds[f"{activity}{phase}"] = times * fmean(found["steps"][part])
         else:
-            found[activity] = sum(span.seconds for span in spans)
-    return found
+            times = saved if activity == "saving" else 1.0
+            times = case.epochs / epochs if activity in REPEATED else times
+            seconds[activity] = times * spent
+    return seconds
 
 
-def phases_of(
-    timeline: Sequence[Span], epochs: int, case: Case
-) -> dict[str, tuple[range, int]]:
+def phases_of(found: Mapping[str, Any], case: Case) -> dict[str, tuple[slice, int]]:
     """Return the epochs of each phase, and how many a whole run has."""
-    scored = [span.epoch for span in timeline if span.activity == "scoring"]
-    if not scored or scored[0] is None:
-        return {"": (range(epochs), case.epochs)}
+    if not found["scored"]:
+        return {"": (slice(None), case.epochs)}
     assert isinstance(case.method, SharpBalance)
-    switch = case.method.first_exchange(case.epochs)
+    switch, first = case.method.first_exchange(case.epochs), found["scored"][0]
     return {
-        ", before the switch": (range(scored[0]), switch),
-        ", after the switch": (range(scored[0], epochs), case.epochs - switch),
+        ", before the switch": (slice(first), switch),
+        ", after the switch": (slice(first, None), case.epochs - switch),
     }
 
 

@@ -30,7 +30,7 @@ class CountPrediction(tasks.Conforming):
     task: tasks.Task = field(default_factory=lambda: Counts(), kw_only=True)
     fields: ClassVar[tuple[str, ...]] = (
         *("mean", "std", "aleatoric", "epistemic", "total_uncertainty"),
-        *("outputs", "in_units()", "unfamiliarity()", "unfamiliar(level)"),
+        *("outputs", "unfamiliarity()", "unfamiliar(level)"),
     )
 
     @property

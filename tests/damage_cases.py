@@ -32,7 +32,7 @@ from tepui.data.image_files import decode, listed_classes
 from tepui.data.sets.cifar_pickles import read_cifar_pickle
 from tepui.data.sets.fashion_mnist import read_idx
 from tepui.data.sets.svhn import SVHN
-from tepui.ensembles.checkpoint_files import read_checkpoint
+from tepui.ensembles.foreign_weights import read_checkpoint
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import DeepEnsemble
@@ -266,7 +266,7 @@ CASES = {
     "run.json": Case(of_run("run.json"), lambda f: RunFolder(f.parent).recorded()),
     "outcome.json": Case(
         of_run("outcome.json"),
-        lambda f: (RunFolder(f.parent).outcome(), RunFolder(f.parent).timeline()),
+        lambda f: RunFolder(f.parent).outcome(),
     ),
     "checkpoint.json": Case(
         of_run("checkpoint.json"), lambda f: RunFolder(f.parent).load_checkpoint()

@@ -1,4 +1,4 @@
-"""Runs whose batches are divided into shards, for one process or several."""
+"""Runs whose batches ranks share, for one process or several."""
 
 import os
 
@@ -7,7 +7,6 @@ from torch import nn
 from torch.utils.data import Dataset
 
 import tepui
-from tepui.core.seeding import generator
 from tepui.data import Arrays, CutMix, HorizontalFlip, Mixup, RandomCrop
 from tepui.losses import CrossEntropy, cross_entropy
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance
@@ -17,7 +16,7 @@ from tepui.training import AdamW
 CLASSES = 3
 
 
-def data(dtype=torch.float32):
+def data(dtype=torch.float64):
     """Small images that can be told apart by their brightness."""
     stream = torch.Generator().manual_seed(0)
     labels = torch.arange(40) % CLASSES
@@ -40,24 +39,23 @@ class Loaded(Dataset):
         return self.arrays[index]
 
 
-def network(dropout=0.2, dtype=torch.float32):
+def network():
     return nn.Sequential(
-        nn.Conv2d(2, 3, 3),
-        nn.BatchNorm2d(3),
-        nn.ReLU(),
-        nn.Flatten(),
-        nn.Dropout(dropout),
-        nn.Linear(27, CLASSES),
-    ).to(dtype)
+        nn.Conv2d(2, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(27, CLASSES)
+    )
+
+
+def meeting_network():
+    """Samples meet in BatchNorm, and draws follow the ranks."""
+    return nn.Sequential(nn.BatchNorm2d(2), network(), nn.Dropout(0.2))
 
 
 SPLIT = {"switch_at": 1, "rho": 0.3}
 WEIGHTS = torch.arange(40) % 5 / 2
-# Bit-equal for any number of ranks that divides the shards.
-EXACT = {
+# Those of one process within rounding.
+CLOSE = {
     "plain": {"method": DeepEnsemble(), "clip_norm": 0.5, "validation": 0.2},
     "sam": {"method": SAM(rho=0.3), "batch_size": 19},
-    "sam by shard": {"method": SAM(rho=0.3), "perturbation": "shard"},
     "gsam, averaged": {"method": GSAM(rho=0.3), "average": 0.5, "accumulate": 2},
     "parting, moving average": {"method": SAM(rho=0.3), "part_at": 1, "ema": 0.9},
     "adaptive, pruned": {
@@ -65,23 +63,8 @@ EXACT = {
         "prune": Prune(sparsity=0.5),
         "optimizer": AdamW(),
     },
-    "sharpbalance": {"method": SharpBalance(**SPLIT)},
-    "sharpbalance by shard": {
-        "method": SharpBalance(**SPLIT, refresh_every=1),
-        "perturbation": "shard",
-    },
-    "sharpbalance, released": {"method": SharpBalance(**SPLIT, stratified=False)},
+    "sharpbalance": {"method": SharpBalance(**SPLIT, refresh_every=1)},
     "weighted": {"method": SAM(rho=0.3), "sample_weights": WEIGHTS, "validation": 0.2},
-    "mixed": {
-        "method": SAM(rho=0.3),
-        "augment": [HorizontalFlip(), Mixup(0.5)],
-        "sample_weights": WEIGHTS,
-    },
-    "cut and mixed by shard": {
-        "method": SharpBalance(**SPLIT, select="random"),
-        "augment": [CutMix()],
-        "perturbation": "shard",
-    },
     "consistent": {
         "method": SAM(rho=0.3),
         "augment": [RandomCrop(1)],
@@ -98,24 +81,25 @@ EXACT = {
         "epochs": 4,
         "callbacks": [lambda record: record.epoch == 1],
     },
+    "three members": {"method": SharpBalance(**SPLIT, select="random"), "members": 3},
 }
-# Equal up to rounding, and only without dropout.
-SYNCHRONIZED = {
-    "plain": {"method": DeepEnsemble()},
-    "sam": {"method": SAM(rho=0.3), "batch_size": 19},
-    "sharpbalance": {"method": SharpBalance(**SPLIT)},
+# The same on all ranks, but not those of one process.
+OWN = {
+    "meeting": {"method": SAM(rho=0.3)},
+    "sam by rank": {"method": SAM(rho=0.3), "perturbation": "shard"},
+    "sharpbalance by rank": {"method": SharpBalance(**SPLIT), "perturbation": "shard"},
+    "mixed": {"method": SAM(rho=0.3), "augment": [HorizontalFlip(), Mixup(0.5)]},
+    "cut and mixed": {
+        "method": SharpBalance(**SPLIT, select="random"),
+        "augment": [CutMix()],
+    },
 }
 
 
-def trained(
-    ranks=1, *, members=2, dropout=0.2, dtype=torch.float32, loads=False, **options
-):
+def trained(ranks=1, *, members=2, factory=network, loads=False, **options):
     """Return weights, buffers and losses of a small run, and what was read for it."""
-    samples = data(dtype)
-    samples = Loaded(samples) if loads else samples
-    ensemble = tepui.Ensemble.build(
-        lambda: network(dropout, dtype), members=members, seed=3
-    )
+    samples = Loaded(data()) if loads else data()
+    ensemble = tepui.Ensemble.build(lambda: factory().double(), members=members, seed=3)
     run = tepui.fit(
         ensemble,
         samples,
@@ -133,66 +117,53 @@ def trained(
     return state
 
 
-def exact(ranks, shards=4):
-    """Carry out all cases whose bits do not depend on the ranks."""
+def close(ranks):
+    """Carry out all cases that agree with one process within rounding."""
     return {
-        name: trained(ranks, virtual_shards=shards, **case)
-        for name, case in EXACT.items()
+        name: trained(2 if name == "three members" and ranks % 2 == 0 else ranks, **how)
+        for name, how in CLOSE.items()
     }
 
 
-def synchronized(ranks, shards=4):
-    """Carry out all cases that agree up to rounding, in float64."""
-    wide = {"dropout": 0.0, "dtype": torch.float64, "batch_norm": "synchronized"}
+def own(ranks):
+    """Carry out all cases whose samples or draws follow the ranks."""
     return {
-        name: trained(ranks, virtual_shards=shards, **wide, **case)
-        for name, case in SYNCHRONIZED.items()
+        name: trained(ranks, factory=meeting_network, **how)
+        for name, how in OWN.items()
     }
 
 
-# Twelve shards can be shared by two, three and four ranks.
-STOPPED = {
-    "method": SharpBalance(**SPLIT),
-    "virtual_shards": 12,
-    "batch_size": 24,
-    "keep": "best",
-    "validation": 0.2,
-}
-
-
-def loaded(ranks, shards):
+def loaded(ranks):
     """Members that learn from data which are read sample by sample."""
     cases = {
         "sam": {"method": SAM(), "augment": [HorizontalFlip()]},
         "weighted": {"method": SAM(), "sample_weights": WEIGHTS},
         "divided": {"method": SharpBalance(**SPLIT, select="random")},
-        "divided by shard": {
-            "method": SharpBalance(**SPLIT, select="random"),
-            "perturbation": "shard",
-        },
-        "undivided": {
-            "method": SharpBalance(**SPLIT, select="random", stratified=False)
-        },
     }
-    return {
-        name: trained(ranks, loads=True, virtual_shards=shards, **case)
-        for name, case in cases.items()
-    }
+    return {name: trained(ranks, loads=True, **case) for name, case in cases.items()}
 
 
-def mesh(ranks, shards):
-    """Three members, dealt over pairs of ranks where there are pairs."""
-    sharing = 2 if ranks % 2 == 0 else ranks
-    method = SharpBalance(**SPLIT)
-    return trained(sharing, members=3, virtual_shards=shards, method=method)
+STOPPED = {"method": SharpBalance(**SPLIT), "keep": "best", "validation": 0.2}
 
 
-def refusal(ranks):
-    """What a run says for which there are not processes enough."""
-    try:
-        trained(ranks, method=SAM())
-    except ValueError as error:
-        return str(error)
+class Careless(DeepEnsemble.__base__):
+    """Differentiates the losses of the rows that it sees."""
+
+    def gradient(self, member, batch):
+        loss = member.losses(batch).mean()
+        values = torch.autograd.grad(loss, member.parameters)
+        return tepui.methods.Gradient(loss.detach(), list(values))
+
+
+def refusals(ranks):
+    """What runs say that cannot share their batches."""
+    said = []
+    for processes, method in ((ranks + 1, SAM()), (ranks, Careless())):
+        try:
+            trained(processes, method=method)
+        except ValueError as error:
+            said.append(str(error))
+    return said
 
 
 def troubled_loss(outputs, targets):
@@ -205,14 +176,4 @@ def troubled_loss(outputs, targets):
 
 trouble = {"calls": 0, "signal": None}
 # Ten steps per epoch and member, so that ranks agree in the midst of one.
-TROUBLED = {
-    "method": DeepEnsemble(),
-    "batch_size": 4,
-    "virtual_shards": 2,
-    "loss": troubled_loss,
-}
-
-
-def random_rows(rank, rows, length):
-    """What a rank brings to a sum, drawn for the test of the sum itself."""
-    return torch.randn(rows, length, generator=generator(rank, rows, length))
+TROUBLED = {"method": DeepEnsemble(), "batch_size": 4, "loss": troubled_loss}

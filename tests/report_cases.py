@@ -5,6 +5,7 @@ from pathlib import Path
 from tepui.report.comparison import Comparison, MethodResult, Trained
 from tepui.report.loading import Entry, Group, LoadedReports, ReportSource
 from tepui.report.page import opening_of, render, sections_of
+from tepui.training.history import Outcome
 
 
 def shown(comparison):
@@ -14,8 +15,7 @@ def shown(comparison):
             method,
             (Path("run"),),
             comparison.settings,
-            ((),) * len(method.ensembles),
-            ((),) * len(method.ensembles),
+            (Outcome(),) * len(method.ensembles),
         )
         for method in comparison.methods
     )

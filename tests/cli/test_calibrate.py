@@ -10,7 +10,7 @@ import torch
 import tepui
 from tepui.cli.main import main
 from tepui.data import Digits, split
-from tepui.ensembles.stored_detectors import read_detectors
+from tepui.ensembles.feature_detectors import read_detectors
 from tepui.evaluation import FeatureDetectors, evaluate
 from tepui.evaluation.applied import AppliedScores
 from tepui.studies.calibration_gain import Gain
@@ -82,7 +82,7 @@ def test_sets_that_are_dropped_are_said(run, capsys):
 def test_detectors_of_features_lie_beside_the_run(run, tmp_path, capsys):
     main(["calibrate", str(run), "--method", "vector", "--detectors"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "detectors of features on 1006 samples" in said
+    assert "detectors on 1006 samples" in said
     ensemble, test = tepui.load(run), Digits(train=False)
     assert ensemble.calibration.method == "vector"
     stored = read_detectors(run, ensemble)

@@ -15,7 +15,7 @@ from tepui.cli.main import main
 from tepui.cli.predict import predict
 from tepui.data import Arrays, image_files
 from tepui.data.unlabeled import unlabeled
-from tepui.evaluation import predict_shards, shards
+from tepui.evaluation import new_samples, predict_shards
 from tepui.metrics.held_out_scores import LEVEL
 from training.cases import Plain
 
@@ -107,7 +107,7 @@ def test_what_was_killed_goes_on_to_the_same_file(run, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(shards, "predict_shards", killed)
+        patched.setattr(new_samples, "predict_shards", killed)
         with pytest.raises(SystemExit):
             main([*words, "--out", str(tmp_path / "killed.csv")])
     assert written == [2]
@@ -177,6 +177,26 @@ def test_images_that_cannot_be_read_are_left_out_and_named(
     assert not (tmp_path / "a.csv.parts").exists()
 
 
+def test_python_leaves_out_the_same_images_and_names_them(run, photos, tmp_path):
+    found = tepui.Run.open(run)
+    with pytest.warns(
+        UserWarning, match=r"left out:\n .*1\.png must be a valid"
+    ) as told:
+        out = found.predict(photos)
+    assert "4.png" in str(told[0].message)
+    readable = [str(photos / f"{number}.png") for number in (0, 2, 3, 5)]
+    assert out.named == {"name": readable}
+    assert torch.equal(out.probs, tepui.load(run).predict(readable).probs)
+    assert f"largest for name {photos}" in str(out)
+    file = tmp_path / "b.csv"
+    written = found.write_predictions(file, photos)
+    assert (written.path, written.samples) == (file, 4)
+    assert [*written.left_out] == [photos / "1.png", photos / "4.png"]
+    assert [row["name"] for row in rows(file)] == readable
+    with pytest.raises(ValueError, match="carry must be left out for what is no table"):
+        found.predict(photos / "0.png", carry="id")
+
+
 @pytest.mark.parametrize("size", ["", ", size=6"])
 def test_the_first_image_may_be_the_one_that_cannot_be_read(
     size, photos, tmp_path, capsys
@@ -212,7 +232,7 @@ def test_what_was_left_out_is_known_after_a_kill(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(shards, "predict_shards", killed)
+        patched.setattr(new_samples, "predict_shards", killed)
         with pytest.raises(SystemExit):
             main(words)
     parts = tmp_path / "a.csv.parts"
@@ -234,12 +254,14 @@ def test_an_image_that_was_mended_is_predicted(run, photos, tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(shards, "predict_shards", killed)
+        patched.setattr(new_samples, "predict_shards", killed)
         with pytest.raises(SystemExit):
             main(words)
     for number in (1, 4):
         (photos / f"{number}.png").write_bytes((photos / "0.png").read_bytes())
-    main(words)
+    with pytest.raises(SystemExit):
+        main(words)  # parts are of fewer images
+    main([*words, "--overwrite"])
     assert len(rows(file)) == 6
 
 
@@ -354,10 +376,10 @@ def test_overwrite_goes_on_with_parts_of_the_same_command(run, tmp_path, monkeyp
         left.append(len([*out.glob("shard-*")]))
         return predict_shards(ensemble, dataset, out, **options)
 
-    monkeypatch.setattr(shards, "predict_shards", killed)
+    monkeypatch.setattr(new_samples, "predict_shards", killed)
     with pytest.raises(SystemExit):
         main(words)
-    monkeypatch.setattr(shards, "predict_shards", gone_on)
+    monkeypatch.setattr(new_samples, "predict_shards", gone_on)
     main(words)
     assert left == [2]
     assert len(rows(tmp_path / "a.csv")) == 360

@@ -10,7 +10,7 @@ import pytest
 import tepui
 from refusals import refused
 from tepui.cli.main import main
-from tepui.evaluation import shards as parts
+from tepui.evaluation import new_samples
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 
 
@@ -72,7 +72,6 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
     main(["train", *PRICE, *loss, *HOW, "--epochs", "40", "--out", "run"])
     main(["calibrate", "run", "--coverage", "0.8"])
     main(["evaluate", "run"])
-    assert "standardized: 1 is " in said(capsys)
     (table / "new.csv").write_text("age,city\n40,Oslo\n50,Rome\n")
     capsys.readouterr()
     main(["predict", "run", "new.csv", "--out", "out.csv"])
@@ -80,14 +79,15 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
         assert float(row["mean"]) == pytest.approx(truth, rel=0.05)
         assert float(row["lower_0.9"]) < float(row["mean"]) < float(row["upper_0.9"])
         assert float(row["conformal_lower_0.8"]) < float(row["conformal_upper_0.8"])
-        spread = float(row["aleatoric"]) + float(row["epistemic"])
+        spread = float(row["aleatoric_variance"]) + float(row["epistemic_variance"])
         assert float(row["std"]) == pytest.approx(spread**0.5, rel=1e-4)
         assert "target" not in row
-    own = tepui.load("run").predict("new.csv").in_units()
+    own = tepui.load("run").predict("new.csv")
     bounds = zip(
         ("lower", "upper"), own.interval(0.9), own.conformal_interval, strict=True
     )
-    in_python = {name: getattr(own, name) for name in ("mean", "std", "epistemic")}
+    in_python = {name: getattr(own, name) for name in ("mean", "std")}
+    in_python["epistemic_variance"] = own.epistemic
     for name, bound, conformal in bounds:
         in_python |= {f"{name}_0.9": bound, f"conformal_{name}_0.8": conformal}
     for name, values in in_python.items():
@@ -98,17 +98,44 @@ def test_numbers_are_answered_in_the_unit_of_the_table(table, capsys):
     assert targets <= {round(float(row["price"])) for row in answers("my.csv")}
 
 
-def test_a_page_of_numbers_says_what_they_are_measured_in(table):
+def test_a_page_of_numbers_names_the_column(table):
     loss = ["--loss", "GaussianNLL"]
     main(["train", *PRICE, *loss, *HOW, "--epochs", "1", "--out", "run"])
     main(["calibrate", "run", "--coverage", "0.9"])
     main(["evaluate", "run"])
     main(["report", "run"])
     page = (table / "run/report.html").read_text()
-    assert "numbers in standard deviations of the training rows" in page
     assert "my.csv, to predict price" in page
     assert "Coverage of conformal intervals" in page
     assert "conformal sets" not in page
+
+
+def test_rows_are_called_by_their_lines_and_by_what_is_carried_over(table, capsys):
+    main(["train", *PRICE, *HOW, "--epochs", "1", "--loss", "MSE", "--out", "run"])
+    (table / "new.csv").write_text("id,age,city\n\nx7,40,Oslo\ny9,50,Rome\n")
+    main(["predict", "run", "new.csv", "--carry", "id", "city", "--out", "out.csv"])
+    rows = answers("out.csv")
+    assert [*rows[0]][:4] == ["sample", "line", "id", "city"]
+    called = [tuple(row[n] for n in ("sample", "line", "id")) for row in rows]
+    assert called == [("0", "3", "x7"), ("1", "4", "y9")]
+    run = tepui.Run.open("run")
+    found = run.predict("new.csv", carry="id")
+    assert found.named == {"line": [3, 4], "id": ["x7", "y9"]}
+    assert "largest for line " in str(found)
+    written = [float(row["mean"]) for row in rows]
+    assert found.mean[:, 0].tolist() == pytest.approx(written, rel=1e-6)
+    own = run.predict(carry=["name", "price"])  # the test part of the run's file
+    lines = (table / "my.csv").read_text().splitlines()
+    for line, name, price in zip(*own.named.values(), strict=True):
+        cells = lines[line - 1].split(",")
+        assert {name, price} <= {*cells}
+    main(["predict", "run", "--carry", "price", "--out", "own.csv"])
+    for row in answers("own.csv"):
+        assert float(row["target"]) == pytest.approx(float(row["price"]), rel=1e-6)
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["predict", "run", "new.csv", "--carry", "Id", "--overwrite"])
+    assert "carry must be one of id, age, city, got 'Id'" in capsys.readouterr().err
 
 
 def test_missing_values_that_are_filled_are_said(table, capsys):
@@ -160,7 +187,7 @@ def test_new_rows_are_read_once_and_parts_no_more_than_needed(
         return shards_of(shards)
 
     shards_of = ShardedPredictions.shards
-    monkeypatch.setattr(parts, "predict_shards", predicting)
+    monkeypatch.setattr(new_samples, "predict_shards", predicting)
     monkeypatch.setattr(ShardedPredictions, "shards", reading)
     new.write_text("city,age\nRiga,20\n")
     capsys.readouterr()

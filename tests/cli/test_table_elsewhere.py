@@ -58,9 +58,13 @@ def test_what_predict_says_to_type_works(run, capsys):
     assert "unlike the training data (level 0.99" in said(capsys)
 
 
-def test_detectors_of_numbers_are_refused(run, capsys):
-    error = refused(["calibrate", run, "--detectors", "--held-out", "test"], capsys)
-    assert "must choose between classes for detectors of features" in error
+def test_detectors_of_numbers_judge_by_the_distance_of_rows(run, tmp_path, capsys):
+    main(["calibrate", run, "--detectors", "--method", "none", "--held-out", "test"])
+    (tmp_path / "far.csv").write_text("size\n20000\n")
+    main(["predict", run, "far.csv", "--out", "far_out.csv"])
+    assert "1 of 1 row looks unlike the training data" in said(capsys)
+    (row,) = csv.DictReader(Path("far_out.csv").read_text().splitlines())
+    assert (row["unfamiliar"], row["objections"].split()[0]) == ("True", "distance")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from torch import nn
 
 import tepui
 from tepui.ensembles import ensemble_of
-from tepui.ensembles.checkpoint_files import read_checkpoint
+from tepui.ensembles.foreign_weights import read_checkpoint
 from tepui.models import MLP
 
 

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from tepui.tasks import (
     QuantilePrediction,
     TaskLacksError,
 )
-from tepui.tasks.prediction import FIELDS, mean_and_largest, some
+from tepui.tasks.prediction import FIELDS, some
 
 GENERATOR = torch.Generator().manual_seed(0)
 LEVELS = (0.1, 0.5, 0.9)
@@ -84,7 +85,7 @@ def test_printing_classes_takes_two_passes_over_the_outputs(shape, kind, rule):
     mean, lowest = float(confidence.mean()), float(confidence.min())
     assert said["confidence"] == f"mean {mean:.4g}, lowest {lowest:.4g}"
     for name in ("total_uncertainty", "aleatoric", "epistemic"):
-        expected = mean_and_largest(getattr(out, name))
+        expected = out.largest(getattr(out, name))
         assert said[name.replace("_", " ")] == expected
     if kind is LabelPrediction:
         held = out.labels.double().transpose(0, 1).flatten(1).mean(1)
@@ -331,9 +332,8 @@ def number_prediction(name, **known):
 
 @pytest.mark.parametrize("name", OF_NUMBERS)
 def test_answers_in_units_are_those_of_the_table(name):
-    out = number_prediction(name)
-    own = out.in_units()
-    assert type(own) is type(out)
+    own = number_prediction(name)
+    out = replace(own, units=None)
     points = ["median", "quantiles"] if name == "quantiles" else ["mean"]
     variances = ["epistemic"]
     variances += ["aleatoric", "total_uncertainty"] if name == "gaussian" else []
@@ -349,33 +349,30 @@ def test_answers_in_units_are_those_of_the_table(name):
     assert torch.equal(own.outputs, out.outputs)
     first = "level 0.1" if name == "quantiles" else "mean"
     assert f"{first}  " in str(own)
-    close(own.in_units().epistemic, own.epistemic)
 
 
 @pytest.mark.parametrize("score", ["residual", "normalized", "quantile"])
 def test_conformal_intervals_in_units_are_those_of_the_table(score):
     conformity = ConformalIntervals(torch.tensor([0.7]), 0.8, score)
-    out = number_prediction("gaussian", conformity=conformity)
-    bounds = zip(out.in_units().conformal_interval, out.conformal_interval, strict=True)
-    for bound, seen in bounds:
+    own = number_prediction("gaussian", conformity=conformity)
+    out = replace(own, units=None)
+    for bound, seen in zip(own.conformal_interval, out.conformal_interval, strict=True):
         close(bound, seen.double() * 5e4 + 2e5)
+    truth = torch.linspace(-2, 2, 5)
+    assert own.held(truth).held == out.held(truth).held
+    assert own.held(truth).size == pytest.approx(5e4 * out.held(truth).size)
 
 
 def test_units_change_nothing_of_what_looks_unfamiliar():
     held = HeldOutScores.fit({"epistemic": torch.linspace(0, 2, 50)})
     out = number_prediction("regression", held_out_scores=held)
-    assert torch.equal(out.in_units().unfamiliarity(), out.unfamiliarity())
+    seen = replace(out, units=None)
+    assert torch.equal(out.unfamiliarity(), seen.unfamiliarity())
     assert 0 < float(out.unfamiliarity().mean()) < 1
 
 
 def test_large_numbers_in_units_keep_their_digits():
     outputs = torch.tensor([[[0.25], [0.5]]])
     dates = Normalize((1_700_000_000.0,), (8.0,))
-    out = tasks.Numbers().prediction(outputs, units=dates).in_units()
+    out = tasks.Numbers().prediction(outputs, units=dates)
     assert out.mean[:, 0].tolist() == [1_700_000_002, 1_700_000_004]
-
-
-def test_numbers_without_units_say_so():
-    rule = r"ensemble must have learned numbers of a table \(tepui\.data\.Table\)"
-    with pytest.raises(ValueError, match=rule):
-        PREDICTIONS["gaussian"].in_units()

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from sklearn.covariance import LedoitWolf
 from torch import nn
 
 import tepui
@@ -9,9 +10,10 @@ from mutations import REFUSED, SAME, counted
 from tepui import Ensemble, tasks
 from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays
+from tepui.ensembles.feature_detectors import RowDistance
 from tepui.evaluation import FeatureDetectors
 from tepui.methods import DeepEnsemble
-from tepui.metrics import HeldOutScores, ood_scores
+from tepui.metrics import HeldOutScores, auroc, ood_scores
 
 STREAM = torch.Generator().manual_seed(0)
 TARGETS = {  # of noisy inputs
@@ -23,7 +25,7 @@ TARGETS = {  # of noisy inputs
 }
 OUTPUTS = {"gaussian": 4}
 SCORES = ("classification", "multi_label")
-OF_FEATURES = ("mahalanobis", "nearest_neighbor")
+OF_FEATURES = ("distance", "mahalanobis", "nearest_neighbor")
 OF_LOGITS = ("energy", "entropy", "mutual_information")
 
 
@@ -180,7 +182,7 @@ def test_files_without_it_are_read_and_damaged_ones_refused(tmp_path):
         loaded.predict(torch.zeros(2, 4)).unfamiliar()
     document["held_out_scores"] = {"default": "pds"}
     write_tensors(file, "ensemble", tensors, document)
-    with pytest.raises(ValueError, match="must say how its ensemble is calibrated"):
+    with pytest.raises(ValueError, match="must say its held_out_scores"):
         tepui.load(tmp_path, make)
     document["held_out_scores"] = {"names": ["energy", "entropy"]}
     write_tensors(file, "ensemble", tensors, document)
@@ -226,12 +228,74 @@ def test_detectors_come_with_the_ensemble_and_judge(tmp_path):
         ensemble.detectors = 3
 
 
+def distances(train, new):
+    """Squared distances from the mean, by the covariance of Ledoit and Wolf."""
+    spread = LedoitWolf().fit(train.double().numpy())
+    return spread.mahalanobis(new.double().numpy())
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_rows_far_out_look_unfamiliar_although_members_agree(name, tmp_path):
+    ensemble, make = trained(name)
+    train, held, test = (data(name, n) for n in (300, 199, 100))
+    detectors = FeatureDetectors.fit(ensemble, train, held_out=held, batch_size=70)
+    found = detectors.rows.score(test.inputs)
+    expected = distances(train.inputs, test.inputs)
+    torch.testing.assert_close(found, torch.from_numpy(expected))
+    with torch.no_grad():
+        for member in ensemble.members:  # which are now alike far out
+            member.load_state_dict(ensemble.members[0].state_dict())
+    own = FeatureDetectors.fit(ensemble, train, held_out=held, batch_size=70)
+    ensemble.detectors = own
+    far = Arrays(30 * test.inputs, test.targets)
+    out = ensemble.predict(far.inputs)
+    agree = "mutual_information" if name in SCORES else "epistemic"
+    assert out.scores((agree,))[agree].abs().max() < 1e-5
+    assert out.unfamiliar().all()
+    assert not out.objections()[agree].any()
+    assert out.objections()["distance"].all()
+    assert 0 < ensemble.predict(test).unfamiliar(0.9).double().mean() < 0.25
+    ensemble.save(tmp_path)
+    loaded = tepui.load(tmp_path, make)
+    assert torch.equal(loaded.predict(far).unfamiliarity(), out.unfamiliarity())
+    for key, tensor in own.tensors().items():
+        assert torch.equal(loaded.detectors.tensors()[key], tensor)
+    detected = tepui.evaluate(loaded, test, ood={"far": far}).ood["far"]
+    both = (distances(train.inputs, each.inputs) for each in (test, far))
+    expected = auroc(*map(torch.from_numpy, both)).item()
+    assert detected["distance"].auroc == pytest.approx(expected, abs=1e-6)
+
+
+def test_rows_of_many_columns_count_by_themselves():
+    rows = 3 + 2 * torch.randn(50, 1001, generator=STREAM)
+    rows[:, 7] = 1.0
+    fitted = RowDistance.fit(rows[:40])
+    scale = rows[:40].numpy().std(0)
+    scale[7] = 1
+    apart = (rows[40:].numpy() - rows[:40].numpy().mean(0)) / scale
+    expected = torch.from_numpy((apart**2).sum(1)).double()
+    torch.testing.assert_close(fitted.score(rows[40:]), expected, rtol=1e-4, atol=0)
+
+
+def test_neither_rows_nor_classes_have_no_detectors():
+    make = lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 1))  # noqa: E731
+    ensemble = Ensemble.build(make, 2, task=tasks.Numbers())
+    images = Arrays(torch.randn(9, 1, 2, 2, generator=STREAM), torch.zeros(9, 1))
+    with pytest.raises(ValueError, match="between classes, or take rows of numbers"):
+        FeatureDetectors.fit(ensemble, images)
+    rows = FeatureDetectors.fit(
+        ensemble, Arrays(images.inputs.flatten(1), images.targets)
+    )
+    with pytest.raises(ValueError, match="inputs must be rows of numbers, as those"):
+        tepui.evaluate(ensemble, images, detectors=rows)
+
+
 def test_members_of_other_numbers_are_loaded_without_detectors(tmp_path):
     ensemble, make = trained("classification")
     held = data("classification", 60)
     ensemble.detectors = FeatureDetectors.fit(ensemble, held, held_out=held, k=5)
     ensemble.save(tmp_path)
-    with pytest.warns(UserWarning, match="detectors of features in .* are left out"):
+    with pytest.warns(UserWarning, match="detectors in .* are left out"):
         loaded = tepui.load(tmp_path, lambda: make().double())
     assert loaded.detectors is None
     assert loaded.dtype == torch.float64

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tepui import tasks
-from tepui.ensembles.held_out import HeldOut
+from tepui.ensembles.meaning import HeldOut
 from tepui.evaluation.cross_fitting import FOLDS, loss_changes
 from tepui.metrics import TemperatureScaling, nll
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from sklearn.covariance import LedoitWolf
 from torch import nn
 
 import tepui
@@ -10,7 +11,11 @@ from tepui import Ensemble, metrics
 from tepui.core.seeding import seeded
 from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays
-from tepui.ensembles.stored_detectors import DETECTORS, read_detectors, write_detectors
+from tepui.ensembles.feature_detectors import (
+    DETECTORS,
+    read_detectors,
+    write_detectors,
+)
 from tepui.evaluation import FeatureDetectors
 from tepui.metrics import Mahalanobis, NearestNeighbor, ViM, auroc
 from tepui.models import MLP
@@ -32,6 +37,9 @@ def ensemble():
 def naive(members, train, test, k):
     """Scores of each member by hand, and their mean."""
     rows = {"mahalanobis": [], "nearest_neighbor": [], "vim": []}
+    spread = LedoitWolf().fit(train.inputs.numpy())
+    distance = spread.mahalanobis(test.inputs.numpy())
+    rows["distance"] = [torch.from_numpy(distance).float()]
     for member in members.members:
         with torch.no_grad():
             known, new = member.features(train.inputs), member.features(test.inputs)
@@ -58,7 +66,7 @@ def test_evaluate_shows_them_beside_the_scores_of_logits():
         assert found.ood["far"][name].auroc == pytest.approx(expected, abs=0.002)
     for name, detection in plain.ood["far"].items():
         assert found.ood["far"][name] == detection
-    assert len(found.ood["far"]) == 10
+    assert len(found.ood["far"]) == 11
     members.detectors = detectors
     own = tepui.evaluate(members, test, ood={"far": far}, batch_size=13)
     assert own.ood == found.ood
@@ -114,17 +122,6 @@ def test_held_out_samples_are_the_scale_of_others(tmp_path):
     assert torch.equal(members.predict(test).unfamiliarity(), found)
 
 
-def test_detectors_of_version_0_2_do_not_judge(tmp_path):
-    members = ensemble()
-    detectors = FeatureDetectors.fit(members, data(), held_out=data(9, 1), k=2)
-    write_detectors(tmp_path, detectors, members)
-    tensors, about = read_tensors(tmp_path / DETECTORS, "detectors")
-    del tensors["held_out.scores"]
-    tensors["held_out.vim"] = torch.zeros(9)
-    write_tensors(tmp_path / DETECTORS, "detectors", tensors, about)
-    assert read_detectors(tmp_path, members).held_out is None
-
-
 def test_damaged_detectors_are_refused(tmp_path):
     members = ensemble()
     detectors = FeatureDetectors.fit(members, data(), held_out=data(9, 1), k=2)
@@ -139,7 +136,7 @@ def test_damaged_detectors_are_refused(tmp_path):
     counts = counted(file, read, lambda found: found == whole, range(40))
     assert counts.keys() <= {SAME, REFUSED}
     tensors, about = read_tensors(file, "detectors")
-    tensors["held_out.scores"] = torch.zeros(9, 2)
+    tensors["held_out"] = torch.zeros(9, 2)
     write_tensors(file, "detectors", tensors, about)
     with pytest.raises(ValueError, match="held-out scores must have shape"):
         read_detectors(tmp_path, members)

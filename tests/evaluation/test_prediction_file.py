@@ -12,15 +12,11 @@ from torch import nn
 
 import tepui
 from tepui import Ensemble, tasks
-from tepui.core.storage import (
-    read_document,
-    read_tensors,
-    write_document,
-    write_tensors,
-)
+from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays, Normalize
+from tepui.data.preparation import Preparation
 from tepui.evaluation import FeatureDetectors, predict_shards, write_predictions
-from tepui.evaluation.shards import KIND, PLAN, ShardedPredictions
+from tepui.evaluation.shards import KIND, ShardedPredictions
 from tepui.metrics import HeldOutScores
 from tepui.metrics.held_out_scores import objections, unfamiliar_at
 
@@ -29,8 +25,9 @@ LABELED = Arrays(X, torch.arange(20) % 3)
 UNLABELED = Arrays(X, torch.full((20,), -1))
 
 
-def shards(path, task=None, outputs=3, data=LABELED, **options):
+def shards(path, task=None, outputs=3, data=LABELED, known=None, **options):
     ensemble = Ensemble.build(lambda: nn.Linear(4, outputs), members=2, task=task)
+    ensemble.preparation = None if known is None else Preparation(**known)
     return ensemble, predict_shards(ensemble, data, path, shard_size=8, **options)
 
 
@@ -45,10 +42,11 @@ def read(file):
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_a_table_says_what_predict_says(ending, tmp_path):
-    ensemble, found = shards(tmp_path / "parts", logits_in="float32")
+    known = {"classes": ("a", "b", "c")}
+    ensemble, found = shards(tmp_path / "parts", known=known, probabilities=True)
     names = [f"image {n}" for n in range(20)]
     file = tmp_path / f"out{ending}"
-    write_predictions(found, file, names=names, classes=("a", "b", "c"))
+    write_predictions(found, file, named={"name": names})
     table, out = read(file), ensemble.predict(X)
     assert table["name"] == names
     assert [int(n) for n in table["sample"]] == list(range(20))
@@ -77,12 +75,15 @@ def test_numbers_have_the_digits_of_float32(tmp_path):
 @pytest.mark.parametrize(("mean", "std"), [(3.0, 2.0), (1.7e9, 5.0), (-20.0, 1e-6)])
 def test_numbers_in_units_have_the_digits_that_are_known(mean, std, tmp_path):
     data = Arrays(X, torch.randn(20, 1))
-    _, found = shards(tmp_path / "parts", tasks.Gaussians(), 2, data)
-    units = Normalize((mean,), (std,))
-    table = read(write_predictions(found, tmp_path / "out.csv", units=units))
+    known = {"units": Normalize((mean,), (std,))}
+    ensemble, found = shards(tmp_path / "parts", tasks.Gaussians(), 2, data, known)
+    table = read(write_predictions(found, tmp_path / "out.csv"))
     values = torch.tensor([float(text) for text in table["mean"]], dtype=torch.double)
-    known = found.statistics()["mean"][:, 0].double()
-    torch.testing.assert_close((values - mean) / std, known, atol=3e-7, rtol=1e-7)
+    seen = ensemble.logits(X)[..., 0].mean(0).double()
+    torch.testing.assert_close((values - mean) / std, seen, atol=5e-7, rtol=1e-6)
+    targets = torch.tensor([float(text) for text in table["target"]])
+    close = torch.testing.assert_close
+    close(targets.double(), data.targets[:, 0].double() * std + mean)
     assert max(len(text.strip("-0.")) for text in table["std"]) <= 14
 
 
@@ -132,8 +133,9 @@ def test_labels_of_several_at_once_are_kept_or_left_out_for_all(ending, tmp_path
 @pytest.mark.parametrize("classes", [("ham", "spam"), ("spam",), ()])
 def test_the_answer_of_a_yes_or_no_has_its_name_in_a_table(classes, tmp_path):
     data = Arrays(X, (X[:, :1] > 0).long())
-    ensemble, found = shards(tmp_path / "parts", tasks.Labels(), 1, data)
-    file = write_predictions(found, tmp_path / "out.csv", classes=classes)
+    known = {"classes": classes}
+    ensemble, found = shards(tmp_path / "parts", tasks.Labels(), 1, data, known)
+    file = write_predictions(found, tmp_path / "out.csv")
     table, chosen = read(file), ensemble.predict(X).labels[:, 0].tolist()
     assert {*chosen} == {0, 1}
     assert [int(answer) for answer in table["prediction"]] == chosen
@@ -198,8 +200,9 @@ def test_columns_of_quantiles_and_bounds_carry_their_levels(ending, numbers, tmp
 def test_tensors_keep_their_shapes(tmp_path):
     data = Arrays(torch.randn(5, 2, 3, 3), torch.zeros(5, 3, 3).long())
     ensemble = Ensemble.build(lambda: nn.Conv2d(2, 2, 1), members=2)
+    ensemble.preparation = Preparation(classes=("no", "yes"))
     found = predict_shards(ensemble, data, tmp_path / "parts", shard_size=2)
-    file = write_predictions(found, tmp_path / "out.safetensors", classes=("no", "yes"))
+    file = write_predictions(found, tmp_path / "out.safetensors")
     tensors, document = read_tensors(file, "predictions")
     assert torch.equal(tensors["prediction"], ensemble.predict(data).labels)
     assert document["classes"] == ["no", "yes"]
@@ -215,8 +218,11 @@ def test_bad_calls_are_refused(tmp_path):
         write_predictions(found, tmp_path / "out.csv")
     with pytest.raises(ValueError, match=r"one of \.csv, \.parquet, \.safetensors"):
         write_predictions(found, tmp_path / "out.xlsx")
-    with pytest.raises(ValueError, match=r"names must be one per sample \(20\), got 1"):
-        write_predictions(found, tmp_path / "other.csv", names=["a"])
+    rule = r"named id must be one per sample \(20\), got 1"
+    with pytest.raises(ValueError, match=rule):
+        write_predictions(found, tmp_path / "other.csv", named={"id": ["a"]})
+    with pytest.raises(ValueError, match=r"names of its own, got \['target'\]"):
+        write_predictions(found, tmp_path / "other.csv", named={"target": range(20)})
     with pytest.raises(ValueError, match=r"level must lie in \(0, 1\], got -1"):
         write_predictions(found, tmp_path / "other.csv", level=-1)
     found.file(1).unlink()
@@ -236,7 +242,7 @@ def test_tables_hold_calibrated_answers_and_sets(tmp_path, method):
     tepui.fit(ensemble, Arrays(data.inputs, data.inputs[:, :3].argmax(1)), **how)
     ensemble.calibrate(data, method=method)
     ensemble.conformal(data, coverage=0.8)
-    options = {"shard_size": 16, "logits_in": "float32"}
+    options = {"shard_size": 16, "probabilities": True}
     found = predict_shards(ensemble, data, tmp_path / "parts", **options)
     out = ensemble.predict(data)
     file = write_predictions(found, tmp_path / "out.safetensors")
@@ -283,7 +289,7 @@ def judged(path, detectors=False, ending=".safetensors", level=0.9):
 def test_tables_say_which_samples_are_unfamiliar_and_by_what(detectors, tmp_path):
     ensemble, fitted, done, file = judged(tmp_path, detectors)
     tensors, document = read_tensors(file, KIND)
-    features = ["mahalanobis", "nearest_neighbor"]
+    features = ["distance", "mahalanobis", "nearest_neighbor"]
     ensemble.detectors = fitted
     out = ensemble.predict(LABELED)
     torch.testing.assert_close(tensors["unfamiliarity"], out.unfamiliarity())
@@ -335,25 +341,14 @@ def test_shards_go_on_and_those_of_other_held_out_data_are_refused(tmp_path):
         predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
 
 
-def test_shards_that_were_begun_before_are_read(tmp_path):
-    """Their document names no score."""
-    ensemble, found = shards(tmp_path / "parts")
-    document = read_document(tmp_path / "parts" / PLAN, KIND)
-    del document["unfamiliarity_by"]
-    write_document(tmp_path / "parts" / PLAN, KIND, document)
-    found.file(2).unlink()
-    again = predict_shards(ensemble, LABELED, tmp_path / "parts", shard_size=8)
-    assert again.missing == []
-    assert again.unfamiliarity_by == ()
-
-
 def test_names_of_classes_are_written_whatever_the_locale_says(tmp_path):
     """In a process of its own, since Python reads the locale as it starts."""
-    shards(tmp_path / "parts", logits_in="float32")
+    known = {"classes": ("\u00e9", "b", "c")}
+    shards(tmp_path / "parts", known=known, probabilities=True)
     code = (
         "import sys; from tepui.evaluation import ShardedPredictions as S; "
         "from tepui.evaluation import write_predictions as write; "
-        "write(S.open(sys.argv[1]), sys.argv[2], classes=('\\u00e9', 'b', 'c'))"
+        "write(S.open(sys.argv[1]), sys.argv[2])"
     )
     file = tmp_path / "out.csv"
     ascii_alone = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}

@@ -41,13 +41,13 @@ def test_statistics_are_what_metrics_and_definitions_say(ensemble, rule):
     mean = logits.softmax(-1).mean(0)
     probs = metrics.ensemble_probs(logits, rule=rule)
     expected = {
-        "label": Y,
+        "target": Y,
         "prediction": metrics.ensemble_predictions(logits, rule=rule),
         "confidence": probs.max(-1).values,
         "label_probability": mean[torch.arange(50), Y],
         "pds": metrics.pds(logits),
-        "entropy": metrics.entropy(logits),
-        "mutual_information": metrics.mutual_information(logits),
+        "total_uncertainty": metrics.entropy(logits),
+        "epistemic": metrics.mutual_information(logits),
     }
     assert list(found) == list(expected)
     for name, values in expected.items():

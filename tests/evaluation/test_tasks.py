@@ -10,7 +10,8 @@ from torch import nn
 
 import tepui
 from tepui import Ensemble, metrics, tasks
-from tepui.data import Arrays
+from tepui.data import Arrays, Normalize
+from tepui.data.preparation import Preparation
 from tepui.evaluation import predict_shards
 from tepui.tasks import LabelScores, NumberScores, OutputScores, PixelScores
 
@@ -210,8 +211,8 @@ def test_shards_hold_what_predict_says(name, tmp_path):
     found, out = shards.statistics(), ensemble.predict(data)
     assert shards.task == task.written()
     assert torch.equal(found["target"], data.targets)
-    plain = {"prediction": "labels", "probability": "probs", "entropy": None}
-    plain |= {"mutual_information": "epistemic", "lower": None, "upper": None}
+    plain = {"prediction": "labels", "probability": "probs", "lower": None}
+    plain |= {f"{n}_variance": n for n in ("epistemic", "aleatoric")} | {"upper": None}
     for key, tensor in found.items():
         field = plain.get(key, key)
         if field is not None and key not in ("target", "quantiles"):
@@ -267,3 +268,29 @@ def test_bad_targets_are_refused_in_words():
     mask = torch.ones(2, dtype=torch.bool)
     with pytest.raises(ValueError, match="classes must be left out"):
         tepui.evaluate(linear(tasks.Numbers(), 1), numbers(), classes=mask)
+
+
+@pytest.mark.parametrize("name", ["regression", "gaussian", "quantiles"])
+def test_scores_are_those_of_outputs_and_targets_in_their_own_unit(name):
+    """As of members that answer in that unit, a standard deviation of 7."""
+    task, outputs = TASKS[name]
+    ensemble, data = linear(task, outputs), numbers()
+    plain = evaluated(ensemble, data).clean
+    ensemble.preparation = Preparation(units=Normalize((3.0,), (7.0,)))
+    ensemble.conformal(data, 0.8)
+    found = evaluated(ensemble, data)
+    seen = ensemble.predict(data)
+    own = data.targets.reshape(50, 1).double() * 7 + 3
+    lower, upper = seen.conformal_interval
+    width = float((upper - lower).mean())
+    assert found.applied.size == pytest.approx(width, rel=1e-5)
+    inside = ((lower <= own) & (own <= upper)).double().mean()
+    assert found.applied.coverage == pytest.approx(float(inside))
+    if name != "quantiles":  # whose members' own medians are averaged
+        rmse = float((seen.center - own).square().mean().sqrt())
+        assert found.clean.rmse == pytest.approx(rmse, rel=1e-5)
+    members = [7 * each for each in plain.member_rmses]
+    assert found.clean.member_rmses == pytest.approx(members)
+    if name == "gaussian":
+        assert found.clean.nll == pytest.approx(plain.nll + math.log(7))
+    assert found.clean.values().keys() == plain.values().keys()

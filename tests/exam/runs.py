@@ -69,8 +69,6 @@ def runs():
             "optimizer": of("AdamW", lr=(0.01, 0.02, 0.03), betas=(0.8, 0.98)),
             "accumulate": 2,
             "clip_norm": 0.7,
-            "virtual_shards": 2,
-            "perturbation": "shard",
         },
         "GSAM": {
             "method": of("methods.GSAM", rho=0.3, rho_min=0.1, alpha=0.7),

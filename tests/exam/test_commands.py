@@ -390,14 +390,6 @@ TRAINING = {
         "--loss 'CrossEntropy(label_smoothing=0.15)'",
         lambda: {"loss": public("losses.CrossEntropy")(label_smoothing=0.15)},
     ),
-    "shards": (
-        "--set virtual_shards=2 perturbation=shard --method SAM",
-        lambda: {
-            "virtual_shards": 2,
-            "perturbation": "shard",
-            "method": public("methods.SAM")(),
-        },
-    ),
     "precision": ("--set precision=bfloat16", lambda: {"precision": "bfloat16"}),
     "epochs": ("--epochs 3", lambda: {"epochs": 3}),
     "best of other rows": (
@@ -867,11 +859,12 @@ def test_intervals_hold_and_are_in_the_column_s_own_unit(do):
     assert np.allclose(upper - lower, (upper - lower)[0], rtol=1e-4)
     assert np.allclose((upper + lower) / 2, mean, rtol=1e-4)
     assert 0.65 < np.mean((truth >= lower) & (truth <= upper)) < 0.87
-    out = public("load")("runs/sizes").predict("flats.csv").in_units()
+    out = public("load")("runs/sizes").predict("flats.csv")
     assert np.allclose(mean, out.mean.squeeze(-1), rtol=1e-4)
     assert np.corrcoef(mean, truth)[0, 1] > 0.5
     spread = np.array(column("sizes.csv", "std")) ** 2
-    parts = [np.array(column("sizes.csv", n)) for n in ("aleatoric", "epistemic")]
+    names = ("aleatoric_variance", "epistemic_variance")
+    parts = [np.array(column("sizes.csv", name)) for name in names]
     assert np.allclose(spread, sum(parts), rtol=1e-4)
 
 

@@ -338,24 +338,10 @@ def batch_normalized():
     return nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)).double()
 
 
-def fit_shards(folder):
-    data = exact()
-    how = {"virtual_shards": 4, "members": 2}
-    SAM = public("methods.SAM")(rho=0.3)
-    before, run = fitted(SAM, data, **how)
-    plain(run, before=before, gradient=lambda m: uphill(m, whole(data), 0.3))
-    own = fitted(SAM, data, perturbation="shard", **how)[1]
-    for first, second in zip(own.ensemble.members, run.ensemble.members, strict=True):
-        assert 1e-5 < (flat(first) - flat(second)).norm() < 1
-    how["model"] = batch_normalized
-    alone = fitted(PLAIN, data, members=2, model=batch_normalized)[1]
-    common = fitted(PLAIN, data, batch_norm="synchronized", **how)[1]
-    apart = fitted(PLAIN, data, batch_norm="shard", **how)[1]
-    for one, two, three in zip(
-        *(each.ensemble.members for each in (alone, common, apart)), strict=True
-    ):
-        near(flat(one), flat(two), 1e-7)
-        assert (flat(one) - flat(three)).norm() > 1e-4
+def fit_perturbation(folder):
+    method = public("methods.SAM")(rho=0.3)
+    with pytest.raises(ValueError, match='perturbation must be "global"'):
+        fitted(method, exact(), perturbation="shard")
 
 
 def fit_precision(folder):
@@ -506,7 +492,7 @@ FIT = {
     "average": fit_average,
     "ema": fit_ema,
     "part_at": fit_part_at,
-    "virtual_shards, perturbation, batch_norm": fit_shards,
+    "perturbation": fit_perturbation,
     "precision": fit_precision,
     "device, deterministic, cpu_kernels, runner, compile, offload": fit_execution,
     "workers": fit_workers,
@@ -1573,10 +1559,10 @@ def shards(got, folder):
     logits = got.ensemble.logits(got.test.inputs)
     p = joined_probs(logits, "probability")
     seen, own = found.statistics(), joined_probs(logits, "logit")
-    near(seen["entropy"].double(), -(p * p.log()).sum(-1).double(), 1e-4)
+    near(seen["total_uncertainty"].double(), -(p * p.log()).sum(-1).double(), 1e-4)
     near(seen["confidence"].double(), own.amax(1).double(), 1e-4)
     assert torch.equal(seen["prediction"], own.argmax(1))
-    assert torch.equal(seen["label"], got.test.targets)
+    assert torch.equal(seen["target"], got.test.targets)
     rows = torch.cat([shard["logits"] for shard in found.shards()], 1)
     near(rows, logits, 1e-5)
 

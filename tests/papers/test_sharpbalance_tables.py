@@ -168,14 +168,6 @@ def test_cost_comes_from_the_records_of_the_run():
     assert found["scoring_overhead"].value == pytest.approx(5.0)
 
 
-def test_scoring_that_was_not_recorded_is_not_zero():
-    history = [EpochRecord(0, (), (), (), 120.0, 1.0)]
-    assert all(
-        each.value is None
-        for each in table8.cost_records("sharpbalance", [history], [])
-    )
-
-
 def test_the_search_reads_no_test_data():
     for work in table1.RECIPE.plan(Order("small", ())):
         sources = [work.trial.data, *(exam.test for exam in work.evaluations)]

@@ -89,7 +89,7 @@ def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
     both, one = found.groups[0].entries
     assert [trained.seeds for trained in both.result.ensembles] == [(1, 2), (3, 4)]
     assert both.sources == (tmp_path / "first", tmp_path / "second")
-    assert len(both.histories) == 2
+    assert len(both.outcomes) == 2
     assert len(one.result.ensembles) == 1
     assert found.title == "3 runs side by side"
 
@@ -222,9 +222,15 @@ def test_epochs_are_read_where_they_were_written(tmp_path):
     file = folder / "metrics.jsonl"
     sealed = [json.dumps(seal("epoch", line)) + "\n" for line in lines]
     file.write_text("".join(sealed))
-    (history,) = load_reports([folder]).groups[0].entries[0].histories
+    (outcome,) = load_reports([folder]).groups[0].entries[0].outcomes
+    history = outcome.history
     assert [json.loads(json.dumps(asdict(record))) for record in history] == [
-        {**row, **dict.fromkeys(more), **{name: [] for name in scores}},
+        {
+            **row,
+            **dict.fromkeys(more),
+            "exchange_seconds": 0.0,
+            **{n: [] for n in scores},
+        },
         lines[1],
     ]
     file.write_text('{"epoch": 0')

@@ -10,7 +10,7 @@ from report_cases import comparison, shown, text
 from tepui.cli.main import main
 from tepui.report.run_ends import epochs_of, kept_fact, kept_of
 from tepui.training import Run
-from tepui.training.run_end import RunEnd
+from tepui.training.history import History, Outcome
 
 SMALL = ["--model", "MLP(hidden=[8])", "--members", "2"]
 SMALL += ["--set", "progress=none"]
@@ -26,7 +26,11 @@ def words(html):
 def entries(*ends_of_methods):
     (group,) = shown(comparison()).groups
     pairs = zip(group.entries, ends_of_methods, strict=True)
-    return [replace(entry, ends=ends) for entry, ends in pairs]
+    return [replace(entry, outcomes=ends) for entry, ends in pairs]
+
+
+def ended(epochs, stopped_by=None, best=()):
+    return Outcome(History([None] * epochs), best, stopped_by=stopped_by)
 
 
 def test_a_run_that_was_stopped_says_so_everywhere(tmp_path, capsys):
@@ -35,7 +39,7 @@ def test_a_run_that_was_stopped_says_so_everywhere(tmp_path, capsys):
     said = " ".join(capsys.readouterr().out.split())
     assert "stopped after 2 of 6 epochs by EarlyStopping" in said
     folder = Run.open(run)
-    first, second = folder.end.kept
+    first, second = folder.kept
     losses = (folder.history[first - 1].loss[0], folder.history[second - 1].loss[1])
     shown_losses = ", ".join(f"{loss:.4f}" for loss in losses)
     assert f"(loss {shown_losses})" in said
@@ -71,8 +75,8 @@ def test_the_page_of_a_comparison_says_it(tmp_path):
 
 
 def test_ensembles_that_ended_apart_are_told_by_what_they_share():
-    early = RunEnd(2, "EarlyStopping", (1, 2))
-    first, second = entries((early, RunEnd(4)), (RunEnd(3, "Mine"),))
+    early = ended(2, "EarlyStopping", (0, 1))
+    first, second = entries((early, ended(4)), (ended(3, "Mine"),))
     assert (
         epochs_of([first]) == "2 to 4 of 4 (1 of 2 ensembles stopped by EarlyStopping)"
     )
@@ -93,5 +97,5 @@ def test_plans_that_differ_or_are_unknown_are_not_told_as_one():
 
 @pytest.mark.parametrize("best", [(), (0, 3)])
 def test_a_page_of_old_results_needs_no_ends(best):
-    assert RunEnd.of(4, None, best).kept == tuple(epoch + 1 for epoch in best)
+    assert ended(4, None, best).kept == tuple(epoch + 1 for epoch in best)
     assert "4 epochs" in words(text(shown(comparison())))

@@ -49,9 +49,7 @@ CHANGES = {
     "loss": CrossEntropy(label_smoothing=0.1),
     "prune": Prune(sparsity=0.5),
     "unlabeled": Samples(Digits),
-    "virtual_shards": 4,
     "perturbation": "shard",
-    "batch_norm": "synchronized",
     "precision": "bfloat16",
     "early_stopping": EarlyStopping(patience=3),
 }

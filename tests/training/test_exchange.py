@@ -175,9 +175,9 @@ def test_divided_data_are_dealt_anew_after_every_exchange():
     assert len(orders) == 5
 
 
-def test_gather_orders_by_member():
+def test_values_are_collected_by_member():
     told = {2: torch.tensor(2), 0: torch.tensor(0), 1: torch.tensor(1)}
-    gathered = LocalExchange().gather(told)
+    gathered = LocalExchange().collect(told)
     assert [int(tensor) for tensor in gathered] == [0, 1, 2]
     assert list(LocalExchange().owned(3)) == [0, 1, 2]
 

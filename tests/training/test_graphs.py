@@ -22,7 +22,6 @@ from tepui.losses import CrossEntropy
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance, SnapshotEnsemble
 from tepui.models import ResNet18
 from tepui.modules.pruning import sparsity_of
-from tepui.training.timeline import by_activity
 from training.cases import Lookahead, Plain
 
 pytestmark = [
@@ -306,8 +305,6 @@ def test_pruned_weights_stay_zero_in_a_captured_graph(method):
 @pytest.mark.parametrize("method", [SharpBalance(rho=0.1, switch_at=2), SED(active=2)])
 def test_capturing_is_no_part_of_the_steps(method):
     run = trained(method, epochs=4, runner="graph")
-    captured = [s.epoch for s in run.timeline if s.activity == "capturing"]
-    assert captured == ([0] if isinstance(method, SED) else [0, 2])
-    spent, steps = by_activity(run.timeline), [r.seconds for r in run.history]
+    spent, steps = run.timeline, [r.seconds for r in run.history]
     assert sum(steps) == pytest.approx(spent["stepping"])
     assert spent["capturing"] > 0

@@ -1,14 +1,10 @@
 import os
 import signal
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 import tepui
-from tepui.core.storage import read_tensors
 from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble
 from tepui.training.interrupt import Interruption
@@ -181,82 +177,3 @@ def test_outside_the_main_thread_nothing_is_changed(tmp_path):
     thread.join()
     assert results[:2] == [before, before]
     assert_same_bits(results[2], fitted(images()))
-
-
-KILLS = 6
-SCRIPT = """
-import os, random, shutil, signal, sys, time
-from pathlib import Path
-
-import torch
-
-torch.set_num_threads(1)
-import tepui
-from training.cases import fitted, images
-from tepui.data import HorizontalFlip, RandomCrop
-from tepui.losses import cross_entropy
-from tepui.methods import SAM
-
-
-def slow_loss(outputs, targets):
-    time.sleep(0.002)
-    return cross_entropy(outputs, targets)
-
-
-def train(out, resume):
-    fitted(images(48), method=SAM(), epochs=6, loss=slow_loss, validation=0.25,
-           keep="best", optimizer=tepui.AdamW(lr=0.01), out=out, resume=resume,
-           augment=(RandomCrop(1), HorizontalFlip()))
-
-
-def in_child(out, seconds=None):
-    child = os.fork()
-    if child == 0:
-        train(out, resume=True)
-        os._exit(0)
-    if seconds is not None:
-        time.sleep(seconds)
-        os.kill(child, signal.SIGKILL)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-folder, kills = Path(sys.argv[1]), int(sys.argv[2])
-train(folder / "warm", resume=False)
-begun = time.perf_counter()
-train(folder / "whole", resume=False)
-length = time.perf_counter() - begun
-moments, ends = random.Random(0), []
-while len(ends) < kills:
-    ends.append(in_child(folder / "killed", moments.uniform(0, length / 4)))
-    if ends[-1] == 0:  # faster than the one that was timed
-        shutil.rmtree(folder / "killed")
-        ends, length = [], length / 2
-ends.append(in_child(folder / "killed"))
-print(*ends)
-"""
-
-
-@pytest.mark.slow
-def test_killed_at_random_moments_a_run_ends_at_the_same_bits(tmp_path):
-    tests = Path(__file__).parents[1]
-    source = Path(tepui.__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path), str(KILLS)],
-        env={**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{tests}"},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    ends = [int(end) for end in done.stdout.split()]
-    assert ends == [-signal.SIGKILL] * KILLS + [0]
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    for (one, _), (other, _) in zip(
-        checkpointed(whole), checkpointed(killed), strict=True
-    ):
-        assert_same_bits(one, other)
-    files = (folder / "ensemble.safetensors" for folder in (whole, killed))
-    assert_same_bits(*(read_tensors(file, "ensemble")[0] for file in files))
-    lines = (tmp_path / "killed" / "metrics.jsonl").read_text().splitlines()
-    assert len(lines) == 6

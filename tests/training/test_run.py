@@ -45,7 +45,7 @@ def test_a_folder_says_what_fit_returned(run):
     opened = Run.open(run.path)
     assert str(opened) == str(run)
     assert opened.history == run.history
-    assert (opened.summary, opened.end) == (run.summary, run.end)
+    assert (opened.summary, opened.kept) == (run.summary, run.kept)
     assert opened.timeline == run.timeline
     assert opened.spec == tepui.training.TrainingSpec(
         method=HOW["method"], epochs=2, batch_size=500, precision="float32"

@@ -1,6 +1,7 @@
 """What a run folder refuses: to be overwritten, mixed up or half read."""
 
 import errno
+import gc
 import json
 import re
 import shutil
@@ -238,6 +239,7 @@ def slow_score(module, dataset):
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_memory_is_that_of_this_run_alone():
+    gc.collect()
     held = torch.cuda.memory_allocated()  # what other tests left behind
     before = torch.empty(1 << 28, device="cuda")
     del before

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.training.progress import TimeLeft, expected_seconds
+from tepui.training.progress import Shown, seconds_left
 
 STEPS = 50
 # What an epoch really takes, in units of a plain one: not what methods say it costs.
@@ -27,7 +27,7 @@ def played(method, real, epochs, unit, begin=0):
     """Play a run on a clock of its own; yield elapsed time, truth and estimate."""
     now = 0.0
     costs = [method.relative_cost(epoch, epochs) for epoch in range(epochs)]
-    left = TimeLeft(costs, STEPS, lambda: now)
+    left = Shown("", costs, STEPS, clock=lambda: now)
     takes = [unit * real(epoch, epochs) for epoch in range(epochs)]
     now = 7.0
     left.advance(round(begin * STEPS))
@@ -37,9 +37,7 @@ def played(method, real, epochs, unit, begin=0):
         for _ in range(round(part * STEPS) if epoch == first else 0, STEPS):
             now += takes[epoch] / STEPS
             left.advance(1)
-            yield now - start, end - now, left.seconds()
-        left.epoch_ended(epoch)
-        yield now - start, end - now, left.seconds()
+            yield now - start, end - now, left.seconds
 
 
 @pytest.mark.parametrize("unit", [2.0, 20.0, 400.0])
@@ -67,7 +65,7 @@ def test_a_guess_by_the_last_epoch_alone_would_be_wrong():
 
 
 def test_nothing_is_known_before_the_first_step():
-    assert TimeLeft([1, 1], STEPS, lambda: 3.0).seconds() is None
+    assert Shown("", [1, 1], STEPS, clock=lambda: 3.0).seconds is None
 
 
 @given(
@@ -75,5 +73,5 @@ def test_nothing_is_known_before_the_first_step():
     st.floats(0.1, 100),
 )
 def test_work_in_proportion_to_its_cost_is_foretold_exactly(costs, unit):
-    expected = expected_seconds(costs, {0: costs[0] * unit})
-    assert expected == pytest.approx([cost * unit for cost in costs])
+    left = seconds_left(costs, 0, 1, costs[0] * unit)
+    assert left == pytest.approx(sum(costs[1:]) * unit)

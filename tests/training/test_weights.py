@@ -111,7 +111,7 @@ def naive(data, weights, epochs, rho=0.0):
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.2])
-@pytest.mark.parametrize("how", [{}, {"accumulate": 3}, {"virtual_shards": 2}], ids=str)
+@pytest.mark.parametrize("how", [{}, {"accumulate": 3}], ids=str)
 def test_sample_weights_are_factors_on_losses(rho, how):
     data = numbers(dtype=torch.float64)
     run = fitted(

@@ -111,7 +111,7 @@ def calibrate(
         said.append(f"coverage {coverage:g} on {count}")
     if found.trained is not None:
         count = counted(length(found.trained), "sample")
-        said.append(f"detectors of features on {count}")
+        said.append(f"detectors on {count}")
     terminal.print("\n".join([*said, f"saved in {run}"]))
     then = f"evaluate {run}" if found.outdated else f"predict {run} FILES"
     again = said_again(data=data if found.outdated else None, model=model)

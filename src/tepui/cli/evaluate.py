@@ -41,7 +41,7 @@ def evaluate(
     Evaluations of one ensemble add up: data sets that are not asked for stay as they
     were measured, and new metrics come from stored logits. After tepui calibrate, the
     same command measures again what it asks for. Under torchrun, processes share the
-    batches, and detectors of features are left out.
+    batches, and detectors are left out.
 
     Such as:
 
@@ -157,10 +157,6 @@ def _said(asked: "Examination", found: "Evaluation") -> Iterator[str]:
     yield f"{found.classes} {what}, {asked.folder}: {found}"
     if document.get("applied", {}).get(FITTED_ON_TEST):
         yield of_fitted_samples("the ensemble")
-    known = asked.ensemble.preparation
-    if known is not None and known.units is not None:
-        (unit,) = known.units.std
-        yield f"numbers are standardized: 1 is {unit:.4g} of the table's own unit"
     said = f"written to {file}"
     if others := [name for name in sets_in(document) if name not in asked.names]:
         said += f", beside {', '.join(others)} from before"

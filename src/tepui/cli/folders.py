@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -130,6 +130,16 @@ def check_replaced(out: Path, written: str | None, overwrite: bool) -> None:
     kinds = [finding.kind for finding in verify(out)] if out.is_file() else []
     rule = "not be a file of a run, which would be lost"
     require({*kinds} <= {UNSEALED, written}, "--out", rule, str(out))
+
+
+def end_if_left_out(left_out: Mapping[Path, str], count: int) -> None:
+    """Name images without a prediction on standard error, and end with status 1."""
+    if not left_out:
+        return
+    total = count + len(left_out)
+    said = f"{len(left_out)} of {total} images cannot be read and have no prediction:"
+    sys.stderr.write("\n  ".join([f"tepui: {said}", *left_out.values()]) + "\n")
+    raise SystemExit(1)
 
 
 def runs_below(folder: Path, depth: int) -> Iterator[Path]:

@@ -1,10 +1,14 @@
 """``tepui predict``: what a trained ensemble says of new data, in a file."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tepui.cli.console import console
 from tepui.cli.further import OfPredict, read_settings
-from tepui.cli.values import Data, Extractor, Models, Settings
+from tepui.cli.values import Data, Extractor, Models, Settings, Words
+
+if TYPE_CHECKING:
+    from tepui.training import Run
 
 
 def predict(
@@ -16,6 +20,7 @@ def predict(
     data: Data | None = None,
     model: Models | None = None,
     extractor: Extractor | None = None,
+    carry: Words | None = None,
     probabilities: bool = False,
     level: float = 0.99,
     overwrite: bool = False,
@@ -23,13 +28,13 @@ def predict(
 ) -> None:
     """Write what a trained ensemble predicts for new data.
 
-    Calibration, conformal sets and detectors of features that tepui calibrate saved
+    Calibration, conformal sets and detectors that tepui calibrate saved
     with the ensemble are applied.
 
     Such as:
 
         tepui predict runs/sam photos --out predictions.csv
-        tepui predict runs/flats new_flats.csv --probabilities
+        tepui predict runs/flats new_flats.csv --carry id
         tepui predict runs/sam --data CIFAR10 --set rule=vote batch_size=32
 
     Args:
@@ -39,15 +44,16 @@ def predict(
             what the run was trained on.
         out: The file: .csv, .parquet or .safetensors. Parts that are done lie beside it
             until all are; the same command goes on after a kill. sample counts the rows
-            of the file from 0, in the order of the inputs. prediction is the number of
+            of the file from 0, in the order of the inputs; line is that of a row in its
+            table, name the file of an image. prediction is the number of
             a class, counted from 0, and class its name. Quantiles and bounds carry
             their levels: quantile_0.05, lower_0.9. Of numbers, mean, std and all bounds
-            are in the target's own unit, aleatoric and epistemic are variances, in its
-            square. lower_0.9 and upper_0.9 hold 90 % if the noise that members predict
-            is right; conformal_lower_… and conformal_upper_… hold what tepui calibrate
-            --coverage promised. target is left out where labels number other classes
-            than the run's. Images that cannot be read are left out and named, and
-            the exit status is 1.
+            are in the target's own unit, aleatoric_variance and epistemic_variance in
+            its square. lower_0.9 and upper_0.9 hold 90 % if the noise that members
+            predict is right; conformal_lower_… and conformal_upper_… hold what tepui
+            calibrate --coverage promised. target is left out if labels number other
+            classes than the run's. Images that cannot be read are left out and named,
+            and the exit status is 1.
         data: A data set instead of inputs, such as CIFAR10, whose test part is used, or
             ImageFolder(path=photos). Of another table (Table(path=FILE.csv)) all rows
             are read by the columns of the run, with their targets if they have any.
@@ -55,6 +61,7 @@ def predict(
             tepui does not know.
         extractor: What made the extractor that members share, needed only where it is
             your own: as --extractor of tepui train named it.
+        carry: Columns of the table to carry over, such as id.
         probabilities: Write the probability of every class too.
         level: Call a row unfamiliar if this share of the samples that tepui calibrate
             was given looks more familiar, by several scores together; objections names
@@ -65,67 +72,44 @@ def predict(
             command lie beside it; parts of the same command are gone on with.
         set: Anything else, such as batch_size=32; tepui settings --of predict lists it.
     """
-    import shutil
-    from functools import partial
-
-    from tepui.cli import new_samples as samples_of
-    from tepui.cli.folders import check_replaced
+    from tepui.cli.folders import check_replaced, end_if_left_out
     from tepui.cli.members import opened
     from tepui.core.checks import require
     from tepui.core.counted import counted
-    from tepui.data import ImageFiles
-    from tepui.data.preparation import Preparation
-    from tepui.evaluation.prediction_file import check_format, write_predictions
-    from tepui.evaluation.shards import KIND, BegunOtherwiseError, predict_shards
-    from tepui.metrics.held_out_scores import check_level
-    from tepui.training.prepare import place_of, to_device
+    from tepui.evaluation.shards import KIND
 
     further = OfPredict(**read_settings("predict", set))
     rule = "be left out with --data"
     require(inputs is None or data is None, "inputs", rule, str(inputs))
-    check_format(out)
-    check_level(level)
-    source = opened([run], model, extractor, lambda source: samples)
+    source = opened([run], model, extractor, lambda run: run.samples(inputs, data).data)
     check_replaced(out, KIND, overwrite)
-    same = inputs is not None and out.resolve() == inputs.resolve()
-    require(not same, "out", "be another file than the inputs", str(out))
-    parts = out.with_name(f"{out.name}.parts")
-    samples_of.check_ours(parts)
-    samples, said = source.samples(inputs, data)
-    to_device(source.ensemble, place_of(further.device))
-    predicting = partial(
-        predict_shards,
-        source.ensemble,
-        out=parts,
-        shard_size=further.shard_size,
-        rule=further.rule,
-        batch_size=further.batch_size,
-        workers=further.workers,
-        precision=further.precision or source.exam_precision,
-        logits_in="float32" if probabilities else "none",
-    )
-    try:
-        found = samples_of.predict_readable(samples, parts, predicting)
-    except BegunOtherwiseError:
-        if not overwrite:
-            raise
-        shutil.rmtree(parts)
-        found = samples_of.predict_readable(samples, parts, predicting)
-    shards, samples, left_out = found
-    known = source.preparation or Preparation()
-    write_predictions(
-        shards,
+    written = source.write_predictions(
         out,
-        classes=known.classes,
-        units=known.units,
-        names=[*map(str, samples.files)] if isinstance(samples, ImageFiles) else [],
+        inputs,
+        data=data,
+        carry=carry or (),
+        probabilities=probabilities,
         level=level,
-        overwrite=True,
+        overwrite=overwrite,
+        **vars(further),
     )
-    said += samples_of.unfamiliar_rows(shards, level, source)
-    shutil.rmtree(parts)
     of = " for the test data of the run" if inputs is None and data is None else ""
-    console().print(f"{counted(shards.samples, 'prediction')}{of} written to {out}")
+    terminal = console()
+    terminal.print(f"{counted(written.samples, 'prediction')}{of} written to {out}")
+    lines = [*written.said, *_to_judge(source)]
     then = f"next: look at unfamiliar and uncertain rows in {out} first"
-    console().print("\n".join([*said, then]))
-    samples_of.end_if_left_out(left_out, shards.samples)
+    terminal.print("\n".join([*lines, then]))
+    end_if_left_out(written.left_out, written.samples)
+
+
+def _to_judge(run: "Run") -> list[str]:
+    """Return how to learn which rows look unfamiliar, if that is not known."""
+    task = run.ensemble.task
+    if run.ensemble.judged_by is not None:
+        return []
+    what = "which rows look unlike the training data"
+    if task is not None and not task.judging(len(run.ensemble)):
+        return [f"{what} cannot be told"]
+    options = "" if task is None or task.calibrations else " --coverage 0.9"
+    options += "" if run.config.get("validation") else " --held-out test"
+    return [f"to learn {what}: tepui calibrate {run.path}{options}"]

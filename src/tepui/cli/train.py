@@ -144,7 +144,7 @@ def train(
         ensemble.save(folder, overwrite=True)
     if run.stopped_by is not None:
         terminal.print(f"{done} by {run.stopped_by}")
-    losses = run.kept_losses() if run.end.kept else run.history[-1].loss
+    losses = run.kept_losses() if run.kept else run.history[-1].loss
     said = ", ".join(f"{loss:.4f}" for loss in losses if loss is not None)
     terminal.print(f"trained {counted(count, 'member')} (loss {said}) in {folder}")
     then = "calibrate" if given.task.chooses and validation is not None else "evaluate"

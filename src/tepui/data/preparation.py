@@ -75,6 +75,11 @@ class Preparation:
     seen: tuple[str, ...] = ()
     target: str = ""
 
+    @property
+    def unit(self) -> float:
+        """What a difference of 1 in the numbers that training saw is in their own."""
+        return 1.0 if self.units is None else self.units.std[0]
+
     def reads_as_bytes(self, inputs: Tensor) -> bool:
         """Return whether inputs are images of bytes, whatever their type.
 

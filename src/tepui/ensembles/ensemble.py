@@ -1,8 +1,9 @@
 """An ensemble: members, their seeds, and their joint predictions."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self, final, get_args
 
 import torch
 from torch import Tensor, nn
@@ -16,11 +17,13 @@ from tepui.data.arrays import Inputs
 from tepui.data.loading import inputs_to
 from tepui.data.preparation import Preparation
 from tepui.ensembles.building import Factory, built_members, warn_of_identical
-from tepui.ensembles.feature_detectors import joined_scores, scoring
+from tepui.ensembles.feature_detectors import (
+    joined_scores,
+    scoring,
+    write_detectors,
+)
 from tepui.ensembles.inputs import check_tensors, input_batches, place_of
 from tepui.ensembles.meaning import Meaningful, learned_of
-from tepui.ensembles.some_members import check_chosen, check_seeds
-from tepui.ensembles.stored_detectors import write_detectors
 from tepui.metrics import Rule
 from tepui.models.split import Frozen, OnFeatures, frozen
 from tepui.modules.running import (
@@ -270,9 +273,8 @@ class Ensemble(Meaningful):
         Returns:
             What the task has: probabilities, labels and confidence of classes, mean and
             interval of numbers, and how uncertain they are; from one forward pass. On
-            the device of the inputs, those of a data set on the CPU. Numbers of a
-            :class:`tepui.data.Table` are standardized; ``in_units()`` of the prediction
-            is in the table's own unit.
+            the device of the inputs, those of a data set on the CPU. Numbers that were
+            learned from a :class:`tepui.data.Table` are in the unit of its column.
 
         Raises:
             ValueError: If inputs are of no known kind, are raw and the ensemble does
@@ -398,3 +400,51 @@ def parts_of(ensemble: Ensemble) -> dict[str, nn.Module]:
     if ensemble.extractor is not None:
         parts[EXTRACTOR] = ensemble.extractor
     return parts
+
+
+@final
+class JointLogits(nn.Module):
+    """An ensemble as one module from inputs to logits ``(samples, classes)``.
+
+    Its logits are logarithms of the members' mean probabilities, so that their softmax
+    is what :meth:`Ensemble.predict` returns as ``probs`` before any calibration.
+
+    Args:
+        ensemble: The ensemble, whose members it holds; in eval mode from now on.
+
+    Example:
+        >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2)
+        >>> x = torch.randn(5, 4)
+        >>> probs = JointLogits(ensemble)(x).softmax(1)
+        >>> torch.testing.assert_close(probs, ensemble.predict(x).probs)
+    """
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        super().__init__()
+        self.ensemble = ensemble
+        self.eval()
+
+    def forward(self, *inputs: Any, **named: Any) -> Tensor:
+        """Return the logits of a batch."""
+        given = inputs[0] if inputs else named
+        logits: Tensor = self.ensemble(given).log_softmax(-1)
+        return torch.logsumexp(logits, 0) - math.log(len(self.ensemble))
+
+
+def check_chosen(members: Sequence[int], count: int) -> None:
+    """Refuse numbers that are not some of the members, each once.
+
+    Example:
+        >>> check_chosen([0, 3], 3)
+        Traceback (most recent call last):
+        ValueError: members must be different numbers from 0 to 2, got [0, 3]
+    """
+    known = all(0 <= number < count for number in members)
+    rule = f"be different numbers from 0 to {count - 1}"
+    require(known and len({*members}) == len(members) > 0, "members", rule, members)
+
+
+def check_seeds(seeds: Sequence[int], members: int) -> None:
+    """Refuse an ensemble whose members were removed or added in place."""
+    rule = f"be as many as the members ({members}); ensemble.subset keeps both together"
+    require(len(seeds) == members, "seeds", rule, len(seeds))

@@ -1,12 +1,15 @@
-"""Detectors of unfamiliar features, one set for each member of an ensemble.
+"""Detectors of unfamiliar samples: by the features of members, and by rows of numbers.
 
 Every member has features of its own, so that detectors are fitted for each and their
-scores averaged. Features are taken from the passes that predictions make anyway.
+scores averaged. Features are taken from the passes that predictions make anyway. Of
+inputs that are rows of numbers the distance from the training rows counts too, for any
+task: far out members may all be sure, and alike.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, NamedTuple, Self, final
 
 import torch
@@ -16,6 +19,8 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.evenly_spaced import evenly_spaced
 from tepui.core.precision import computing_in
+from tepui.core.storage import read_tensors, reading, write_tensors
+from tepui.core.warning import warn
 from tepui.data.loading import at_rows, in_order, length
 from tepui.ensembles.base import EnsembleBase
 from tepui.metrics import (
@@ -25,16 +30,57 @@ from tepui.metrics import (
     NearestNeighbor,
     ViM,
 )
+from tepui.metrics.chunks import wide
 from tepui.modules.last_linear import classifier_of
 from tepui.modules.running import device_of, evaluating
 from tepui.modules.state import weights_digest
-from tepui.tasks.base import require_classes
 from tepui.tasks.named import settled
-from tepui.tasks.probabilities import JUDGING as JUDGING_OUTPUTS
 
-HELD_OUT = "held_out"  # marks what held-out samples scored, in a file
+DETECTORS = "detectors.safetensors"
+DETECTORS_KIND = "detectors"
+# What a file has beside members: distances of rows, and what held-out samples scored.
+ROWS, HELD_OUT = "rows", "held_out"
+DISTANCE = "distance"
+# Features whose correlations are learned, in seconds; of more each counts by itself.
+WIDEST = 1000
 # How far out a feature lies, and in which direction; ViM has no third thing to say.
 JUDGING: tuple[FeatureScore, ...] = ("mahalanobis", "nearest_neighbor")
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class RowDistance:
+    """Squared distance from the mean of training rows, in units of their spread.
+
+    The spread is that of :class:`tepui.metrics.Mahalanobis` with a single class; of
+    more than 1000 columns, that of each column by itself.
+
+    Attributes:
+        center: The mean, ``(columns,)``.
+        whitening: What makes the spread the identity, ``(columns, columns)``; or one
+            factor per column.
+    """
+
+    center: Tensor
+    whitening: Tensor
+
+    @classmethod
+    def fit(cls, rows: Tensor) -> Self:
+        """Learn mean and spread of training rows, ``(samples, columns)``."""
+        if rows.shape[1] <= WIDEST:
+            one = torch.zeros(len(rows), dtype=torch.long, device=rows.device)
+            spread = Mahalanobis.fit(rows, one)
+            return cls(spread.center, spread.whitening)
+        values = wide(rows)
+        scale = values.std(0, correction=0)
+        return cls(values.mean(0), 1 / torch.where(scale > 0, scale, 1.0))
+
+    def score(self, rows: Tensor) -> Tensor:
+        """Return the distances of other rows, ``(samples,)``."""
+        moved = wide(rows) - self.center
+        flat = self.whitening.ndim == 1
+        white = moved * self.whitening if flat else moved @ self.whitening
+        return white.square().sum(1)
 
 
 class MemberDetectors(NamedTuple):
@@ -48,20 +94,24 @@ class MemberDetectors(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class FeatureDetectors:
-    """Three detectors of unfamiliar features, averaged over the members.
+    """Detectors of features, averaged over the members, and of rows of numbers.
 
     Attributes:
-        members: The detectors of each member, in their order.
+        members: The detectors of each member, in their order; empty unless members
+            choose between classes.
         held_out: What held-out samples scored, where some were given.
         fitted_for: A hash of the weights that the members had.
+        rows: How far rows of numbers lie out; None if inputs are something else.
     """
 
-    members: tuple[MemberDetectors, ...]
+    members: tuple[MemberDetectors, ...] = ()
     held_out: HeldOutScores | None = None
     fitted_for: str = ""
+    rows: RowDistance | None = None
 
     def __repr__(self) -> str:
-        return f"FeatureDetectors({len(self.members)} members)"
+        of_rows = "" if self.rows is None else ", rows"
+        return f"FeatureDetectors({len(self.members)} members{of_rows})"
 
     @classmethod
     def fit(
@@ -75,11 +125,12 @@ class FeatureDetectors:
         batch_size: int = 1024,
         workers: int = 0,
     ) -> Self:
-        """Learn what features of training data look like.
+        """Learn what features of training data look like, and their rows.
 
         Args:
-            ensemble: An ensemble whose members end in a linear layer, the inputs of
-                which are the features.
+            ensemble: An ensemble of any task if inputs are rows of numbers. Members
+                that choose between classes end in a linear layer, the inputs of which
+                are the features.
             dataset: The training data, as they are without augmentation.
             held_out: Data that members were not trained on. What they score tells how
                 unfamiliar others are, see :meth:`tepui.Prediction.unfamiliarity`.
@@ -94,8 +145,8 @@ class FeatureDetectors:
             by features: ``ensemble.detectors = …``.
 
         Raises:
-            ValueError: If a member does not end in a linear layer, or outputs are not
-                logits of classes.
+            ValueError: If a member of classes does not end in a linear layer, or there
+                are neither classes nor rows of numbers.
 
         Example:
             >>> import tepui
@@ -109,89 +160,116 @@ class FeatureDetectors:
             >>> far["mahalanobis"].auroc
             1.0
         """
-        require_classes(ensemble.task, "detectors of features")
         require(num_samples > 0, "num_samples", "be positive", num_samples)
         device = device_of(ensemble)
+        of_classes = ensemble.task is None or ensemble.task.chooses is True
         rows = evenly_spaced(length(dataset), num_samples)
         batches = at_rows(
             dataset, rows.split(batch_size), device=device, workers=workers
         )
-        features: list[list[Tensor]] = [[] for _ in ensemble.members]
+        kept: list[Seen] = []
         labels: list[Tensor] = []
-        with last_inputs(ensemble) as seen, evaluating(ensemble), torch.no_grad():
+        with inputs_seen(ensemble, of_classes) as seen, evaluating(ensemble):
             for batch in batches:
-                ensemble(batch.inputs)
-                for kept, new in zip(features, seen(), strict=True):
-                    kept.append(new)
+                with torch.no_grad():
+                    ensemble(batch.inputs)
+                kept.append(seen())
                 labels.append(batch.targets)
+        inputs = [x.rows for x in kept if x.rows is not None]
+        rule = "choose between classes, or take rows of numbers, to have detectors"
+        require(of_classes or bool(inputs), "ensemble", rule, str(ensemble.task))
         answers = torch.cat(labels)
-        joined = (torch.cat(parts) for parts in features)
-        members = zip(ensemble.members, joined, strict=True)
-        found = tuple(_fitted(module, x, answers, k) for module, x in members)
-        fitted = cls(found, fitted_for=weights_digest(ensemble))
+        features = zip(*(x.features for x in kept), strict=True)
+        fitted = cls(
+            tuple(
+                _fitted(module, torch.cat(parts), answers, k)
+                for module, parts in zip(ensemble.members, features, strict=False)
+            ),
+            fitted_for=weights_digest(ensemble),
+            rows=RowDistance.fit(torch.cat(inputs)) if inputs else None,
+        )
         if held_out is None:
             return fitted
         scored = scores_on(ensemble, held_out, fitted, batch_size, workers)
         return replace(fitted, held_out=HeldOutScores.fit(scored))
 
-    def scores(self, features: list[Tensor], logits: Tensor) -> dict[str, Tensor]:
-        """Return each score's mean over members.
+    def scores(
+        self, features: Sequence[Tensor], logits: Tensor, rows: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Return each score, the mean over members of those of features.
 
         Args:
             features: Those of each member, ``(samples, features)``.
             logits: Logits of shape ``(members, samples, classes)``.
+            rows: The inputs, if they are rows of numbers.
 
         Returns:
             Scores of shape ``(samples,)`` by name.
         """
-        rows = [
+        by_member = [
             (
                 own.mahalanobis.score(x),
                 own.nearest_neighbor.score(x),
                 own.vim.score(x, outputs),
             )
-            for own, x, outputs in zip(self.members, features, logits, strict=True)
+            for own, x, outputs in zip(self.members, features, logits, strict=False)
         ]
-        columns = zip(*rows, strict=True)
+        columns = zip(*by_member, strict=True)
         means = (torch.stack(column).mean(0) for column in columns)
-        return dict(zip(MemberDetectors._fields, means, strict=True))
+        found = dict(zip(MemberDetectors._fields, means, strict=False))
+        if self.rows is not None:
+            rule = "be rows of numbers, as those that detectors were fitted on"
+            require(rows is not None, "inputs", rule, "others")
+            assert rows is not None
+            found[DISTANCE] = self.rows.score(rows)
+        return found
 
     def tensors(self) -> dict[str, Tensor]:
         """Return what a file keeps, by name."""
         return {name: v for name, v in self._values() if isinstance(v, Tensor)}
 
-    def numbers(self) -> dict[str, float]:
-        """Return what a file keeps beside tensors, by name."""
-        return {
-            n: value for n, value in self._values() if not isinstance(value, Tensor)
-        }
+    def document(self) -> dict[str, Any]:
+        """Return what a file keeps beside tensors."""
+        numbers = {n: v for n, v in self._values() if not isinstance(v, Tensor)}
+        names = None if self.held_out is None else list(self.held_out.names)
+        return {"ensemble": self.fitted_for, "numbers": numbers, HELD_OUT: names}
 
     def _values(self) -> Iterator[tuple[str, Any]]:
-        for index, member in enumerate(self.members):
-            for name, detector in member._asdict().items():
-                for item in fields(detector):
-                    yield f"{index}.{name}.{item.name}", getattr(detector, item.name)
+        owned = {
+            f"{index}.{name}": detector
+            for index, member in enumerate(self.members)
+            for name, detector in member._asdict().items()
+        }
+        if self.rows is not None:
+            owned[ROWS] = self.rows
+        for name, detector in owned.items():
+            for item in fields(detector):
+                yield f"{name}.{item.name}", getattr(detector, item.name)
         if self.held_out is not None:
-            yield f"{HELD_OUT}.scores", self.held_out.scores
+            yield HELD_OUT, self.held_out.scores
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], fitted_for: str) -> Self:
-        """Read what :meth:`tensors` and :meth:`numbers` returned together.
-
-        Args:
-            values: Tensors and numbers by name.
-            fitted_for: A hash of the weights that the members had.
-
-        Returns:
-            The detectors.
-        """
-        owners = {name.partition(".")[0] for name in values}
-        count = len(owners - {HELD_OUT})
-        members = tuple(_stored_member(values, index) for index in range(count))
-        scores = values.get(f"{HELD_OUT}.scores")
-        names = tuple(sorted((*JUDGING_OUTPUTS, *JUDGING)))
-        held_out = None if scores is None else HeldOutScores(names, scores)
-        return cls(members, held_out, fitted_for)
+    def of(cls, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> Self:
+        """Read what :meth:`tensors` and :meth:`document` returned."""
+        values = {**tensors, **document["numbers"]}
+        count = len({name.partition(".")[0] for name in values} - {ROWS, HELD_OUT})
+        members = tuple(
+            MemberDetectors(
+                *(
+                    _stored(kind, values, f"{index}.{name}")
+                    for name, kind in MemberDetectors.__annotations__.items()
+                )
+            )
+            for index in range(count)
+        )
+        rows = f"{ROWS}.center" in values
+        names = document[HELD_OUT]
+        return cls(
+            members,
+            None if names is None else HeldOutScores(tuple(names), values[HELD_OUT]),
+            document["ensemble"],
+            _stored(RowDistance, values, ROWS) if rows else None,
+        )
 
     def to(self, device: torch.device) -> Self:
         """Return the detectors on a device, themselves if they lie there.
@@ -206,7 +284,7 @@ class FeatureDetectors:
         if all(tensor.device == device for tensor in tensors.values()):
             return self
         moved = {name: tensor.to(device) for name, tensor in tensors.items()}
-        return self.of({**moved, **self.numbers()}, self.fitted_for)
+        return self.of(moved, self.document())
 
 
 def scores_on(
@@ -225,8 +303,8 @@ def scores_on(
                 outputs = ensemble(batch.inputs).float()
             predicted = settled(ensemble.task, tuple(outputs.shape)).prediction(outputs)
             found = scores(outputs)
-            by_features = {name: found[name] for name in JUDGING}
-            rows.append(predicted.scores(predicted.judging) | by_features)
+            ours = {n: found[n] for n in (*JUDGING, DISTANCE) if n in found}
+            rows.append(predicted.scores(predicted.judging) | ours)
     return joined_scores(rows)
 
 
@@ -241,13 +319,12 @@ def scoring(
     if detectors is None:
         yield lambda _: {}
         return
-    members = len(ensemble.members)
-    rule = f"be fitted for an ensemble of {members} members"
-    fits = len(detectors.members) == members
-    require(fits, "detectors", rule, len(detectors.members))
+    count, fitted = len(ensemble.members), len(detectors.members)
+    rule = f"be fitted for an ensemble of {count} members"
+    require(fitted in (count, 0), "detectors", rule, fitted)
     here = detectors.to(device_of(ensemble))
-    with last_inputs(ensemble) as seen:
-        yield lambda logits: here.scores(seen(), logits)
+    with inputs_seen(ensemble, fitted > 0) as seen:
+        yield lambda logits: here.scores(seen().features, logits, seen().rows)
 
 
 def joined_scores(rows: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -256,39 +333,88 @@ def joined_scores(rows: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.cat([row[name] for row in rows]) for name in names}
 
 
+class Seen(NamedTuple):
+    """What an ensemble last took, and what each member's last layer took of it."""
+
+    rows: Tensor | None  # inputs that are rows of numbers
+    features: tuple[Tensor, ...]
+
+
 @contextmanager
-def last_inputs(ensemble: EnsembleBase) -> Iterator[Callable[[], list[Tensor]]]:
-    """Give a function that returns what each member's last layer last took."""
-    taken: dict[int, Tensor] = {}
+def inputs_seen(
+    ensemble: EnsembleBase, features: bool = True
+) -> Iterator[Callable[[], Seen]]:
+    """Give a function that returns what went through an ensemble last."""
+    taken: dict[int, Any] = {}
 
     def note(number: int) -> Callable[[nn.Module, Any], None]:
         def hook(_: nn.Module, arguments: Any) -> None:
-            taken[number] = arguments[0].detach().float()
+            taken[number] = arguments[0]
 
         return hook
 
-    def seen() -> list[Tensor]:
-        features = [taken[number] for number in range(len(ensemble.members))]
-        shapes = [tuple(item.shape) for item in features]
-        flat = all(item.ndim == 2 for item in features)
+    layers = [classifier_of(member) for member in ensemble.members] if features else []
+
+    def seen() -> Seen:
+        found = tuple(taken[n].detach().float() for n in range(len(layers)))
+        flat = all(item.ndim == 2 for item in found)
         rule = "take (samples, features) in members' last linear layers"
-        require(flat, "ensemble", rule, shapes)
-        return features
+        require(flat, "ensemble", rule, [tuple(item.shape) for item in found])
+        rows = taken[-1]
+        numeric = isinstance(rows, Tensor) and rows.is_floating_point()
+        return Seen(rows if numeric and rows.ndim == 2 else None, found)
 
     with ExitStack() as stack:
-        for number, member in enumerate(ensemble.members):
-            handle = classifier_of(member).register_forward_pre_hook(note(number))
+        for number, module in enumerate((ensemble, *layers), -1):
+            handle = module.register_forward_pre_hook(note(number))
             stack.callback(handle.remove)
         yield seen
 
 
-def _stored_member(values: Mapping[str, Any], index: int) -> MemberDetectors:
-    kinds = MemberDetectors.__annotations__.items()
-    made = (
-        kind(**{f.name: values[f"{index}.{name}.{f.name}"] for f in fields(kind)})
-        for name, kind in kinds
+def write_detectors(
+    folder: Path, detectors: FeatureDetectors | None, ensemble: nn.Module
+) -> None:
+    """Write detectors into the folder of their ensemble, in the place of those there.
+
+    Those that were fitted for other weights are left out, with a warning.
+    """
+    file = folder / DETECTORS
+    if detectors is not None and detectors.fitted_for != weights_digest(ensemble):
+        warn(
+            "ensemble has other weights than those that its detectors were fitted for: "
+            "they are not saved with it; fit them anew (FeatureDetectors.fit, tepui "
+            "calibrate --detectors)"
+        )
+        detectors = None
+    if detectors is None:
+        file.unlink(missing_ok=True)
+    else:
+        write_tensors(file, DETECTORS_KIND, detectors.tensors(), detectors.document())
+
+
+def read_detectors(folder: Path, ensemble: nn.Module) -> FeatureDetectors | None:
+    """Return the detectors beside an ensemble, on its device; None if there are none.
+
+    Raises:
+        ValueError: If the file is foreign or damaged, or its detectors were fitted for
+            other weights.
+    """
+    file = folder / DETECTORS
+    if not file.exists():
+        return None
+    tensors, about = read_tensors(file, DETECTORS_KIND)
+    rule = (
+        "be fitted for the ensemble beside it (remove it; tepui calibrate --detectors "
+        "fits others)"
     )
-    return MemberDetectors(*made)
+    fits = about.get("ensemble") == weights_digest(ensemble)
+    require(fits, str(file), rule, "those of other weights")
+    with reading(file, "detectors"):
+        return FeatureDetectors.of(tensors, about).to(device_of(ensemble))
+
+
+def _stored(kind: type[Any], values: Mapping[str, Any], owner: str) -> Any:
+    return kind(**{f.name: values[f"{owner}.{f.name}"] for f in fields(kind)})
 
 
 def _fitted(module: nn.Module, x: Tensor, labels: Tensor, k: int) -> MemberDetectors:

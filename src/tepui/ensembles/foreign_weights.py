@@ -1,19 +1,58 @@
-"""Ensembles of weights that another program trained."""
+"""Ensembles of weights that another program trained, read without running anything.
 
+A file is one of ``torch.save`` or safetensors. A folder is one of Hugging Face's
+``save_pretrained`` or Trainer: one file of weights, or several with an index. A state
+dict inside a larger dictionary, as Lightning and most training scripts write it, is
+found by the usual names.
+
+Programs put words before the names of a state dict: ``module.`` of parallel wrappers,
+``model.`` or any other attribute of a Lightning module, ``_orig_mod.`` of compiled
+ones, also in the middle. Which words they are follows from the module that the weights
+are for. What SharpBalance's released code calls the parts of its ResNet-18 for CIFAR is
+understood too.
+"""
+
+import argparse
+import pathlib
+import re
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import torch  # noqa: F401 - the example uses it
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import require
+from tepui.core.json_text import parsed
+from tepui.core.tensor_format import read_header, read_region
 from tepui.ensembles.building import Factory, factories_for
-from tepui.ensembles.checkpoint_files import read_checkpoint
-from tepui.ensembles.dialects import as_named_in
 from tepui.ensembles.ensemble import Ensemble
+from tepui.models import ResNet18
+from tepui.models.torchvision_weights import tensor_names
 from tepui.modules.state import load_tensor_state
 
 Weights = str | Path | Mapping[str, Tensor]
+# Where a state dict lies in a larger dictionary; "module" in DeepSpeed's.
+WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "module", "weights")
+# What a folder calls its weights, the first that is there.
+IN_FOLDERS = ("model.safetensors", "pytorch_model.bin")
+INDEX = ".index.json"
+# What training scripts store beside weights: values that hold no code and run none.
+_NUMPY_SCALAR = np.float64(0).__reduce__()[0]
+INERT: list[Any] = [
+    argparse.Namespace,
+    pathlib.PosixPath,
+    np.dtype,
+    *(type(np.dtype(kind)) for kind in ("?", "i4", "i8", "f4", "f8")),
+    _NUMPY_SCALAR,
+    (_NUMPY_SCALAR, "numpy.core.multiarray.scalar"),  # its name before numpy 2
+]
+# Of torch.compile, FSDP and activation checkpointing, anywhere in a name.
+MARKS = re.compile(r"\b(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
+COUNTER = "num_batches_tracked"
 
 
 def ensemble_of(
@@ -66,3 +105,165 @@ def ensemble_of(
         state = given if isinstance(given, Mapping) else read_checkpoint(given)
         load_tensor_state(module, as_named_in(module, state, where), where)
     return Ensemble(modules)
+
+
+def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
+    """Read the state dict in a file or folder."""
+    place = Path(path)
+    if place.is_dir():
+        return _read_folder(place)
+    if not place.is_file():
+        raise FileNotFoundError(f"{place} must be a file with a model's weights")
+    if place.suffix == ".safetensors":
+        return _tensors(_read_safetensors(place), place)
+    return _tensors(_read_torch(place), place)
+
+
+def _read_folder(folder: Path) -> dict[str, Tensor]:
+    for name in IN_FOLDERS:
+        if (folder / name).is_file():
+            return read_checkpoint(folder / name)
+        index = folder / f"{name}{INDEX}"
+        if index.is_file():
+            return _read_parts(index)
+    raise FileNotFoundError(f"{folder} must hold weights: one of {IN_FOLDERS}")
+
+
+def _read_parts(index: Path) -> dict[str, Tensor]:
+    """Read weights that an index says lie in several files beside it."""
+    places = parsed(index.read_bytes(), index, "an index of weights").get("weight_map")
+    rule = "say in which file beside it each tensor lies"
+    named = isinstance(places, Mapping) and all(
+        isinstance(name, str) and Path(name).name == name for name in places.values()
+    )
+    require(named, str(index), rule, type(places).__name__)
+    state: dict[str, Tensor] = {}
+    for name in sorted(set(places.values())):
+        state |= read_checkpoint(index.parent / name)
+    return state
+
+
+def _read_safetensors(file: Path) -> dict[str, Tensor]:
+    with file.open("rb") as stream:
+        header = read_header(stream, file)
+        return {name: read_region(stream, header, name) for name in header.regions}
+
+
+def _read_torch(file: Path) -> Any:
+    try:
+        with warnings.catch_warnings(), torch.serialization.safe_globals(INERT):
+            # Of an unusual protocol; what it cannot read it refuses.
+            warnings.filterwarnings("ignore", "Detected pickle protocol")
+            return torch.load(file, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged file can fail in any way
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(
+            f"{file} must hold tensors only, written by torch.save, but: {reason}"
+        ) from error
+
+
+def _tensors(content: Any, file: Path) -> dict[str, Tensor]:
+    inner = _wrapped(content)
+    while inner is not None:
+        content, inner = inner, _wrapped(inner)
+    values = content.values() if isinstance(content, dict) else ()
+    tensors_only = len(values) > 0 and all(isinstance(v, Tensor) for v in values)
+    rule = f"hold tensors by name, or such a dictionary under one of {WRAPPERS}"
+    require(tensors_only, str(file), rule, _described(content))
+    return dict(content)
+
+
+def _wrapped(content: Any) -> dict[str, Any] | None:
+    """Return what lies under one of the usual names, if anything does."""
+    named = content if isinstance(content, dict) else {}
+    values = (named.get(name) for name in WRAPPERS)
+    return next((value for value in values if isinstance(value, dict)), None)
+
+
+def _described(content: Any) -> str:
+    if not isinstance(content, dict):
+        return type(content).__name__
+    kinds = {name: type(value).__name__ for name, value in list(content.items())[:4]}
+    return f"a dictionary of {len(content)}: {kinds}"
+
+
+def as_named_in(
+    module: nn.Module, state: Mapping[str, Tensor], where: str
+) -> dict[str, Tensor]:
+    """Return a state by a module's names; what does not fit keeps its own.
+
+    Of a checkpoint that holds a model under one name and other parts beside it (a loss
+    with weights, metrics), the model's tensors alone are taken.
+
+    Example:
+        >>> import torch
+        >>> state = {"net.weight": torch.ones(1, 2), "loss.weight": torch.ones(3)}
+        >>> as_named_in(nn.Linear(2, 1, bias=False), state, "file")
+        {'weight': tensor([[1., 1.]])}
+    """
+    present = module.state_dict()
+    ours = {MARKS.sub("", name): name for name in present}
+    unmarked = {MARKS.sub("", name): tensor for name, tensor in state.items()}
+    theirs = _released_by_name(unmarked, module)
+    prefix = _prefix({name: present[own] for name, own in ours.items()}, theirs, where)
+    named = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in theirs.items()
+        if name.startswith(prefix)
+    }
+    fitted = {ours.get(name, name): tensor for name, tensor in named.items()}
+    return _counters(module) | fitted
+
+
+def _prefix(
+    ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], where: str
+) -> str:
+    """Return what stands before a module's names in a state."""
+    found: Counter[str] = Counter()
+    for name in theirs:
+        parts = name.split(".")
+        for count in range(len(parts)):
+            if ".".join(parts[count:]) in ours and not _counts(name):
+                found["".join(f"{part}." for part in parts[:count])] += 1
+    needed = [name for name in ours if not _counts(name)]
+    whole = [prefix for prefix, count in found.items() if count == len(needed)]
+    if "" in whole or not found:
+        return ""
+    if not whole:
+        return max(found, key=lambda prefix: found[prefix])
+    shapes = {name: ours[name].shape for name in needed}
+    fitting = [
+        prefix
+        for prefix in whole
+        if all(theirs[prefix + name].shape == shape for name, shape in shapes.items())
+    ]
+    rule = "hold the weights once (give the state dict that is meant)"
+    require(len(fitting) < 2, where, rule, f"them under each of {sorted(fitting)}")
+    return (fitting or whole)[0]
+
+
+def _counts(name: str) -> bool:
+    return name.rpartition(".")[2] == COUNTER
+
+
+def _counters(module: nn.Module) -> dict[str, Tensor]:
+    """Return the counters of batches, which torch before 0.4.1 did not save."""
+    state = module.state_dict().items()
+    return {name: tensor for name, tensor in state if _counts(name)}
+
+
+def _released_by_name(
+    state: Mapping[str, Tensor], module: nn.Module
+) -> Mapping[str, Tensor]:
+    """Return tensors of the released ResNet-18 by the names of ours, others as is."""
+    if not isinstance(module, ResNet18):
+        return state
+    released = tensor_names(module.state_dict(), module.released_names())
+    ours = {theirs: name for name, theirs in released.items()}
+    first = next(iter(ours))
+    before = [name.removesuffix(first) for name in state if name.endswith(first)]
+    prefix = min(before, key=len, default="")
+    return {
+        prefix + ours[rest] if (rest := name.removeprefix(prefix)) in ours else name: t
+        for name, t in state.items()
+    }

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,8 +16,11 @@ from tepui.core.warning import warn
 from tepui.data.preparation import Preparation
 from tepui.ensembles.building import Factory, factories_for
 from tepui.ensembles.ensemble import EXTRACTOR, FILE, KIND, Ensemble, parts_of
-from tepui.ensembles.feature_detectors import FeatureDetectors
-from tepui.ensembles.stored_detectors import DETECTORS, read_detectors
+from tepui.ensembles.feature_detectors import (
+    DETECTORS,
+    FeatureDetectors,
+    read_detectors,
+)
 from tepui.metrics import HeldOutScores
 from tepui.metrics.calibrators import stored_calibration
 from tepui.metrics.conformal import stored_conformity
@@ -90,13 +94,13 @@ def load(
 def preparation_in(path: str | Path) -> Preparation | None:
     """Return how the ensemble in a folder prepares raw inputs, without its weights."""
     _, document, file = _read(path)
-    return _preparation(document, file)
+    return _described(document, file, "preparation", Preparation.of)
 
 
 def task_in(path: str | Path) -> Task | None:
     """Return what the outputs of the ensemble in a folder mean, without its weights."""
     _, document, file = _read(path)
-    return _task(document, file)
+    return _described(document, file, "task", read_task)
 
 
 def load_into(ensemble: Ensemble, path: str | Path) -> None:
@@ -194,25 +198,24 @@ def _take_meaning(
     ensemble: Ensemble, document: dict[str, Any], states: States, file: Path
 ) -> None:
     """Give an ensemble what its file says of its outputs and of its data."""
-    ensemble.task = _task(document, file)
-    ensemble.preparation = _preparation(document, file)
+    said = partial(_described, document, file)
+    ensemble.task = said("task", read_task)
+    ensemble.preparation = said("preparation", Preparation.of)
     ensemble.trained_on = tuple(document.get("trained_on", ()))
-    ensemble.calibration = ensemble.conformity = None
     ensemble.detectors = _detectors(ensemble, states, file)
-    described, promised = document.get("calibration"), document.get("conformity")
-    scored = document.get("held_out_scores")
-    try:
-        if described is not None:
-            ensemble.calibration = stored_calibration(described, states["calibration"])
-        if promised is not None:
-            ensemble.conformity = stored_conformity(promised, states["conformity"])
-        if scored is not None:
-            names, kept = tuple(scored["names"]), states["held_out_scores"]["scores"]
-            ensemble.held_out_scores = HeldOutScores(names, kept)
-        ensemble.calibrated_on = tuple(document.get("calibrated_on", ()))
-    except (KeyError, TypeError, ValueError) as error:
-        rule = f"{file} must say how its ensemble is calibrated"
-        raise ValueError(f"{rule}, but: {error!r}") from error
+    ensemble.calibration = said(
+        "calibration", lambda it: stored_calibration(it, states["calibration"])
+    )
+    ensemble.conformity = said(
+        "conformity", lambda it: stored_conformity(it, states["conformity"])
+    )
+    ensemble.held_out_scores = said(
+        "held_out_scores",
+        lambda it: HeldOutScores(
+            tuple(it["names"]), states["held_out_scores"]["scores"]
+        ),
+    )
+    ensemble.calibrated_on = tuple(document.get("calibrated_on", ()))
 
 
 def _detectors(
@@ -228,27 +231,18 @@ def _detectors(
         return read_detectors(file.parent, ensemble)
     if (file.parent / DETECTORS).exists():
         warn(
-            f"detectors of features in {file.parent} are left out, since the ensemble "
+            f"detectors in {file.parent} are left out, since the ensemble "
             "is loaded in other types of numbers than it was saved in"
         )
     return None
 
 
-def _task(document: dict[str, Any], file: Path) -> Task | None:
-    return _described(document, "task", read_task, f"{file} must say what outputs mean")
-
-
-def _preparation(document: dict[str, Any], file: Path) -> Preparation | None:
-    rule = f"{file} must say how inputs are prepared"
-    return _described(document, "preparation", Preparation.of, rule)
-
-
 def _described(
-    document: dict[str, Any], name: str, made: Callable[[Any], Made], rule: str
+    document: dict[str, Any], file: Path, name: str, made: Callable[[Any], Made]
 ) -> Made | None:
     """Return what a document says under a name, None where it says nothing."""
     described = document.get(name)
     try:
         return None if described is None else made(described)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{rule}, but: {error!r}") from error
+        raise ValueError(f"{file} must say its {name}, but: {error!r}") from error

@@ -4,18 +4,19 @@ An ensemble and its heads share it: both hold the same members.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, get_args
 
-import torch  # noqa: F401 - the examples use it
-from torch import Tensor, nn  # noqa: F401 - the examples use nn
+import torch
+from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.warning import warn
+from tepui.data.identity import fingerprint, same_data
+from tepui.data.loading import in_order
 from tepui.ensembles.base import EnsembleBase
 from tepui.ensembles.feature_detectors import FeatureDetectors
-from tepui.ensembles.held_out import fitted_scores, held_out
-from tepui.ensembles.some_members import check_fitted_for
 from tepui.metrics import (
     Calibration,
     CalibrationMethod,
@@ -26,27 +27,24 @@ from tepui.metrics import (
     SetScore,
 )
 from tepui.metrics.conformal import check_coverage
-from tepui.modules.running import device_of
+from tepui.modules.running import device_of, evaluating, refusal_named
 from tepui.tasks.base import Promise, Task
+from tepui.tasks.named import settled
 
 
+@dataclass
 class Meaning:
-    """What is known of outputs beside the members themselves.
-
-    What held-out data made is kept with the number of members that they were given to,
-    0 where nobody knows, as in pickles of earlier versions.
-    """
+    """What is known of outputs beside the members themselves."""
 
     task: Task | None = None
     calibration: Calibration | None = None
-    calibration_members: int = 0
     conformity: Conformity | None = None
-    conformity_members: int = 0
     held_out_scores: HeldOutScores | None = None
-    held_out_scores_members: int = 0
     detectors: FeatureDetectors | None = None
     trained_on: tuple[str, ...] = ()
     calibrated_on: tuple[str, ...] = ()
+    # To how many members held-out data were given, by what was made of them.
+    fitted_for: dict[str, int] = field(default_factory=dict)
 
 
 class Meaningful(EnsembleBase):
@@ -82,11 +80,16 @@ class Meaningful(EnsembleBase):
         self._meaning.task = task
 
     def _fitted(self, name: str) -> Any:
-        found = getattr(self._meaning, name)
+        found, members = getattr(self._meaning, name), len(self.members)
         if found is not None:
-            fitted_for = getattr(self._meaning, f"{name}_members")
-            check_fitted_for(name, fitted_for, len(self.members))
+            rule = f"be fitted for an ensemble of {members} members (None drops it)"
+            fitted_for = self._meaning.fitted_for[name]
+            require(fitted_for == members, name, rule, fitted_for)
         return found
+
+    def _fit(self, name: str, made: Any) -> None:
+        setattr(self._meaning, name, made)
+        self._meaning.fitted_for[name] = len(self.members)
 
     @property
     def calibration(self) -> Calibration | None:
@@ -100,8 +103,7 @@ class Meaningful(EnsembleBase):
 
     @calibration.setter
     def calibration(self, calibration: Calibration | None) -> None:
-        self._meaning.calibration = calibration
-        self._meaning.calibration_members = len(self.members)
+        self._fit("calibration", calibration)
         self._meaning.conformity = None
         self._meaning.held_out_scores = None
         self._meaning.calibrated_on = ()
@@ -114,8 +116,7 @@ class Meaningful(EnsembleBase):
 
     @conformity.setter
     def conformity(self, conformity: Conformity | None) -> None:
-        self._meaning.conformity = conformity
-        self._meaning.conformity_members = len(self.members)
+        self._fit("conformity", conformity)
 
     @property
     def held_out_scores(self) -> HeldOutScores | None:
@@ -129,8 +130,7 @@ class Meaningful(EnsembleBase):
 
     @held_out_scores.setter
     def held_out_scores(self, scores: HeldOutScores | None) -> None:
-        self._meaning.held_out_scores = scores
-        self._meaning.held_out_scores_members = len(self.members)
+        self._fit("held_out_scores", scores)
 
     @property
     def detectors(self) -> FeatureDetectors | None:
@@ -335,3 +335,45 @@ def learned_of(ensemble: Meaningful) -> tuple[dict[str, Any], dict[str, Tensor]]
 
 def _named(owner: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{owner}.{name}": tensor for name, tensor in tensors.items()}
+
+
+class HeldOut(NamedTuple):
+    """An ensemble's outputs on held-out data, with the targets."""
+
+    outputs: Tensor
+    targets: Tensor
+    task: Task
+    hashes: tuple[str, ...] = ()  # by which the data are known again
+
+
+def held_out(
+    ensemble: nn.Module,
+    dataset: Dataset[Any],
+    task: Task | None,
+    trained_on: Sequence[str],
+    batch_size: int,
+    workers: int,
+) -> HeldOut:
+    """Return outputs and targets; warn if members were trained on these data."""
+    hashes = fingerprint(dataset)
+    if same_data(trained_on, hashes):
+        warn(
+            "dataset holds the training data, on which members are surer than on "
+            "others; take data that they have not seen",
+        )
+    device, outputs, targets = device_of(ensemble), [], []
+    for batch in in_order(dataset, batch_size, device=device, workers=workers):
+        with evaluating(ensemble), torch.no_grad(), refusal_named(batch.inputs):
+            outputs.append(ensemble(batch.inputs).float())
+        targets.append(batch.targets)
+    whole = torch.cat(outputs, dim=1)
+    meant = settled(task, tuple(whole.shape))
+    return HeldOut(whole, torch.cat(targets), meant, hashes)
+
+
+def fitted_scores(held: HeldOut) -> HeldOutScores | None:
+    """Return what held-out samples score; None where nothing can tell them apart."""
+    predicted = held.task.prediction(held.outputs)
+    if not predicted.judging:
+        return None
+    return HeldOutScores.fit(predicted.scores(predicted.judging))

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from tepui.core.storage import finite_or_none
+from tepui.data.arrays import Normalize
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.held_out import HeldOut
+from tepui.ensembles.meaning import HeldOut
 from tepui.metrics import (
     Calibration,
     ClassRates,
@@ -115,6 +116,7 @@ class Applied:
     conformity: Conformity | None
     task: Task
     rule: Rule
+    units: Normalize | None = None  # those that sizes of intervals are in
 
     def stream(self) -> "AppliedStream":
         """Return what adds up the scores of one data set."""
@@ -140,7 +142,9 @@ def applied_by(ensemble: Ensemble, task: Task, rule: Rule) -> Applied | None:
         conformity = None
     if calibration is None and conformity is None:
         return None
-    return Applied(calibration, conformity, task, rule)
+    known = ensemble.preparation
+    units = None if known is None else known.units
+    return Applied(calibration, conformity, task, rule, units)
 
 
 class AppliedStream:
@@ -164,6 +168,7 @@ class AppliedStream:
         if applied.conformity is None:
             return
         how: dict[str, Any] = {"rule": applied.rule, "conformity": applied.conformity}
+        how["units"] = applied.units
         found = applied.task.prediction(changed, joint=joint, **how).held(targets)
         if (sums := found.of_classes) is not None:
             self.set_sums = sums if self.set_sums is None else self.set_sums + sums

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tepui.ensembles.held_out import HeldOut
+from tepui.ensembles.meaning import HeldOut
 from tepui.metrics import Calibration, CalibrationMethod, Rule
 from tepui.tasks.prediction import calibrated
 

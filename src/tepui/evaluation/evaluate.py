@@ -25,6 +25,7 @@ from tepui.data.class_names import class_names, same_classes
 from tepui.data.identity import data_digest
 from tepui.data.loading import length
 from tepui.data.numbered_as import numbered_as
+from tepui.data.preparation import Preparation
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
@@ -205,7 +206,8 @@ def evaluate(
             kept.copy_into(stored)
         left, applied = classes_left(classes, dataset), applied_by(ensemble, task, rule)
         given = batches, task, shape, classes, left, rule, own, stored, applied, watched
-        examiner = Examiner(*given, far=bool(others))
+        known = ensemble.preparation or Preparation()
+        examiner = Examiner(*given, far=bool(others), unit=known.unit)
         clean = examiner.labeled(
             "clean", dataset, "dataset", familiar=True, each_class=True
         )
@@ -217,8 +219,7 @@ def evaluate(
         warn_of_dead_members(clean.losses, "the test data")
     computed_in = precision_on(device, precision)
     found = _evaluation(task, rule, computed_in, clean, copies, far)
-    known = ensemble.preparation
-    return found if known is None else replace(found, seen=known.seen)
+    return replace(found, seen=known.seen)
 
 
 def _said(

@@ -63,6 +63,7 @@ class Examiner:
     applied: Applied | None = None  # what the ensemble does to its outputs
     watched: Watched | None = None  # the batches, where features are scored too
     far: bool = False  # whether unfamiliar data follow, to compare scores with
+    unit: float = 1.0  # of the numbers, in which scores are given
 
     def labeled(
         self,
@@ -108,7 +109,8 @@ class Examiner:
         names = names_of(data, outs, self._mask(data)) if each_class else ()
         rates = stream.rates() if each_class else None
         found = Labeled(
-            *((len(outputs), start, outs), measured, bins, by_sample, stream.losses()),
+            *((len(outputs), start, outs), measured.in_unit(self.unit), bins),
+            *(by_sample, stream.losses()),
             applied=None if applied is None else applied.result(),
             by_class=None if rates is None else rows_of(rates, names, applied),
         )

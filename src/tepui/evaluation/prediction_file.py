@@ -2,17 +2,17 @@
 
 CSV and Parquet have a column for every number; safetensors holds tensors by name, which
 outputs for pixels need. Numbers that were predicted, their ``std`` and their bounds are
-in the unit of the target, ``aleatoric`` and ``epistemic`` are variances, in its square.
+in the unit of the target, ``aleatoric_variance`` and ``epistemic_variance`` in its
+square.
 """
 
 import csv
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,11 +22,8 @@ from tepui.core.extras import extra
 from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
 from tepui.core.tensor_format import read_header, read_region
-from tepui.data.arrays import Normalize
-from tepui.data.class_names import answers_of
 from tepui.data.unlabeled import NO_LABEL
-from tepui.evaluation.shards import KIND, ShardedPredictions
-from tepui.metrics import Rule, ensemble_probs
+from tepui.evaluation.shards import DIGITS, KIND, ShardedPredictions
 from tepui.metrics.held_out_scores import (
     LEVEL,
     check_level,
@@ -35,12 +32,6 @@ from tepui.metrics.held_out_scores import (
 )
 from tepui.tasks.named import read_task
 
-# Plain words for what shards call by the names of metrics.
-NAMES = {
-    "label": "target",
-    "entropy": "total_uncertainty",
-    "mutual_information": "epistemic",
-}
 # What comes first in a table; all else follows in the order of names.
 FIRST = dict.fromkeys(
     ("target", "prediction", "confidence", "mean", "std", "lower", "upper")
@@ -49,15 +40,6 @@ FIRST = dict.fromkeys(
 SINGULAR = {"quantiles": "quantile"}
 # What is left out where no sample has a target.
 OF_TARGETS = ("target", "label_probability")
-# How numbers change with the unit that they are measured in.
-PLACES = (
-    *("target", "mean", "quantiles"),
-    *("lower", "upper", "conformal_lower", "conformal_upper"),
-)
-SPREADS = ("std",)
-VARIANCES = ("epistemic", "aleatoric")
-# Decimal digits that tell all numbers of float32 apart.
-DIGITS = 9
 FORMATS = (".csv", ".parquet", ".safetensors")
 
 Columns = dict[str, list[Any]]
@@ -67,9 +49,7 @@ def write_predictions(
     predictions: ShardedPredictions,
     file: str | Path,
     *,
-    names: Sequence[str] = (),
-    classes: Sequence[str] = (),
-    units: Normalize | None = None,
+    named: Mapping[str, Sequence[Any]] | None = None,
     level: float = LEVEL,
     overwrite: bool = False,
 ) -> Path:
@@ -83,15 +63,10 @@ def write_predictions(
     truth value for each of the scores that ``unfamiliarity_by`` names.
 
     Args:
-        predictions: Complete predictions, see :func:`predict_shards`; where members'
-            logits of classes are stored, probabilities are written too.
+        predictions: Complete predictions, see :func:`predict_shards`.
         file: Where to; its ending says how: ``.csv``, ``.parquet`` (with the extra
             ``parquet``) or ``.safetensors``.
-        names: What to call each sample, such as the name of its file.
-        classes: Names of the classes; of a yes or no in one output those of both
-            answers, or of the label that holds or not.
-        units: What standardized the numbers to predict, see
-            :class:`tepui.data.Preparation`; numbers are written as they were before.
+        named: What each sample is called, by column, such as ``{"name": files}``.
         level: Call a sample ``unfamiliar`` if this share of the held-out samples looks
             more familiar; of samples like those about ``1 - level`` are called so too.
         overwrite: Replace a file that is there.
@@ -102,8 +77,9 @@ def write_predictions(
     Raises:
         FileExistsError: If it exists and ``overwrite`` is false.
         ImportError: If Parquet is asked for and pyarrow is not installed.
-        ValueError: If the ending is unknown, shards are missing or unlike the first, or
-            there are outputs for every pixel, which no row can hold.
+        ValueError: If the ending is unknown, shards are missing or unlike the first, a
+            column of ``named`` is called like another, or there are outputs for every
+            pixel, which no row can hold.
 
     Example:
         >>> import tempfile, tepui
@@ -117,28 +93,30 @@ def write_predictions(
         'sample,target,prediction,confidence,epistemic,label_probability,pds,total_uncertainty'
     """
     path = Path(file)
-    check_format(path)
-    check_level(level)
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists; choose another file, or overwrite it")
-    fits = len(names) in (0, predictions.samples)
-    require(fits, "names", f"be one per sample ({predictions.samples})", len(names))
+    check_new(path, level, overwrite)
+    called = named or {}
+    for title, names in called.items():
+        fits = len(names) == predictions.samples
+        rule = f"be one per sample ({predictions.samples})"
+        require(fits, f"named {title}", rule, len(names))
     about = _judged(predictions, level)
     levels = _levels(predictions)
-    named = partial(_named, predictions, _any_target(predictions), units, level)
+    plain = partial(_plain, predictions, _any_target(predictions), level)
     if path.suffix == ".safetensors":
-        parts = [*map(named, predictions.shards())]
-        return _write_tensors(predictions, path, names, classes, parts, levels, about)
+        parts = [*map(plain, predictions.shards())]
+        return _write_tensors(predictions, path, called, parts, levels, about)
     writing = _csv if path.suffix == ".csv" else partial(_parquet, about=about)
     with replacing(path) as temporary, writing(temporary) as write:
         for rows, shard in zip(_rows(predictions), predictions.shards(), strict=True):
             table: Columns = {"sample": list(rows)}
-            if names:
-                table["name"] = [names[row] for row in rows]
-            choice = "label" in shard
-            found = named(shard)
+            found = plain(shard)
             objecting = found.pop("objections", None)
-            table |= _columns(found, choice, classes, levels)
+            own = _columns(found, predictions, levels)
+            twice = {*called} & {"sample", *own}
+            require(not twice, "named", "have names of its own", sorted(twice))
+            for title, names in called.items():
+                table[title] = [names[row] for row in rows]
+            table |= own
             if objecting is not None:
                 by = predictions.unfamiliarity_by
                 table["objections"] = [
@@ -148,11 +126,14 @@ def write_predictions(
     return path
 
 
-def check_format(path: Path) -> None:
-    """Check that the ending of a file says how to write it."""
+def check_new(path: Path, level: float, overwrite: bool) -> None:
+    """Check that a file can be written, and how samples are called unfamiliar."""
     one_of("ending of the file", path.suffix, FORMATS)
     if path.suffix == ".parquet":
         extra("pyarrow", "parquet")
+    check_level(level)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists; choose another file, or overwrite it")
 
 
 def _rows(predictions: ShardedPredictions) -> Iterator[range]:
@@ -176,21 +157,24 @@ def _levels(predictions: ShardedPredictions) -> dict[str, Sequence[float]]:
 
 def _columns(
     found: Mapping[str, Tensor],
-    choice: bool,
-    classes: Sequence[str],
+    predictions: ShardedPredictions,
     levels: Mapping[str, Sequence[float]],
 ) -> Columns:
     """Return the columns of a shard: one for every number of a sample."""
     columns: Columns = {}
+    task, classes = read_task(predictions.task), predictions.classes
     for name, tensor in found.items():
         rule = "be written to .safetensors where every pixel has an answer"
         require(tensor.ndim <= 2, "predictions", rule, tuple(tensor.shape))
         numbers = (tensor if tensor.ndim == 2 else tensor.unsqueeze(1)).T
         of_classes = classes if name in ("probability", "in_set") else ()
         titles = _titles(name, len(numbers), of_classes, levels.get(name, ()))
-        columns |= zip(titles, map(_values, numbers), strict=True)
-        if name == "prediction" and classes and (choice or len(numbers) == 1):
-            called = classes if choice else answers_of(classes)
+        spread = name == "std" or name.endswith("_variance")
+        digits = DIGITS if spread else predictions.digits
+        values = (_values(each, digits) for each in numbers)
+        columns |= zip(titles, values, strict=True)
+        called = task.called(classes, len(numbers)) if name == "prediction" else ()
+        if called:
             columns["class"] = [called[answer] for answer in numbers[0].tolist()]
     return columns
 
@@ -215,49 +199,41 @@ def _titles(
     return [f"{title}_{number}" for number in numbers for title in titles]
 
 
-def _values(tensor: Tensor) -> list[Any]:
-    """Return numbers with no more digits than tell float32 apart.
+def _values(tensor: Tensor, digits: int) -> list[Any]:
+    """Return numbers with no more digits than are known of them.
 
     Example:
-        >>> _values(torch.tensor([0.1, 2.0])), torch.tensor([0.1]).tolist()
+        >>> _values(torch.tensor([0.1, 2.0]), 9), torch.tensor([0.1]).tolist()
         ([0.1, 2.0], [0.10000000149011612])
     """
-    if tensor.dtype != torch.float32:
-        return tensor.tolist()
-    return [float(str(number)) for number in tensor.numpy()]
+    if tensor.dtype == torch.float64:
+        return [float(f"{number:.{digits}g}") for number in tensor.tolist()]
+    if tensor.dtype == torch.float32:
+        return [float(str(number)) for number in tensor.numpy()]
+    return tensor.tolist()
 
 
-def _named(
+def _plain(
     predictions: ShardedPredictions,
     any_target: bool,
-    units: Normalize | None,
     level: float,
     shard: Mapping[str, Tensor],
 ) -> dict[str, Tensor]:
-    """Return what a shard holds by plain names, with probabilities where it can."""
-    found = {NAMES.get(name, name): part for name, part in shard.items()}
-    logits = found.pop("logits", None)
-    if logits is not None and "label" in shard and "probability" not in found:
-        assert predictions.rule in get_args(Rule)
-        rule: Any = predictions.rule
-        found["probability"] = ensemble_probs(logits.float(), rule=rule)
-    if not any_target:
-        found = {n: part for n, part in found.items() if n not in OF_TARGETS}
-    surprises = found.pop("surprises", None)
-    if surprises is not None:
-        shares = found["unfamiliarity"]
-        called = unfamiliar_at(level, shares, predictions.held_out)
+    """Return what a shard holds for a file, in the order of its columns."""
+    left_out = {"logits", "surprises", *(() if any_target else OF_TARGETS)}
+    found = {name: part for name, part in shard.items() if name not in left_out}
+    if "surprises" in shard:
+        called = unfamiliar_at(level, found["unfamiliarity"], predictions.held_out)
         found |= {"unfamiliar": called}
-        found["objections"] = objections(level, surprises, called)
+        found["objections"] = objections(level, shard["surprises"], called)
     order = [
         *(name for name in FIRST if name in found),
         *sorted(found.keys() - FIRST.keys()),
     ]
-    plain = {
+    return {
         name: found[name].flatten(1) if name == "quantiles" else found[name]
         for name in order
     }
-    return _in_units(plain, units)
 
 
 def _any_target(predictions: ShardedPredictions) -> bool:
@@ -270,45 +246,16 @@ def _has_target(file: Path) -> bool:
     """Return whether a shard has targets; what is wrong with it is found later."""
     with file.open("rb") as stream:
         header = read_header(stream, file)
-        if "label" in header.regions:
-            return bool((read_region(stream, header, "label") >= 0).any())
         if "target" not in header.regions:
             return False
         targets = read_region(stream, header, "target")
     return targets.is_floating_point() or bool((targets != NO_LABEL).any())
 
 
-def _in_units(found: dict[str, Tensor], units: Normalize | None) -> dict[str, Tensor]:
-    """Return numbers as they were before they were standardized."""
-    if units is None:
-        return found
-    (mean,), (std,) = units.mean, units.std
-    # A model knows a number to float32's share of its standard deviation.
-    far = DIGITS + max(0, math.ceil(math.log10(max(abs(mean) / std, 1.0))))
-    changes: dict[str, Callable[[Tensor], Tensor]] = {
-        **dict.fromkeys(PLACES, lambda t: _rounded(t.double() * std + mean, far)),
-        **dict.fromkeys(SPREADS, lambda t: _rounded(t.double() * std, DIGITS)),
-        **dict.fromkeys(VARIANCES, lambda t: _rounded(t.double() * std**2, DIGITS)),
-    }
-    return {n: changes[n](t) if n in changes else t for n, t in found.items()}
-
-
-def _rounded(values: Tensor, digits: int) -> Tensor:
-    """Return numbers rounded to as many digits as are known of them.
-
-    Example:
-        >>> _rounded(torch.tensor([1234.56789012345], dtype=torch.double), 9).tolist()
-        [1234.56789]
-    """
-    rounded = [float(f"{value:.{digits}g}") for value in values.flatten().tolist()]
-    return torch.tensor(rounded, dtype=values.dtype).reshape(values.shape)
-
-
 def _write_tensors(
     predictions: ShardedPredictions,
     path: Path,
-    names: Sequence[str],
-    classes: Sequence[str],
+    named: Mapping[str, Sequence[Any]],
     parts: Sequence[Mapping[str, Tensor]],
     levels: Mapping[str, Sequence[float]],
     about: Mapping[str, Any],
@@ -317,8 +264,8 @@ def _write_tensors(
     document = {
         "task": predictions.task,
         "members": predictions.members,
-        "names": list(names),
-        "classes": list(classes),
+        "named": {title: list(names) for title, names in named.items()},
+        "classes": list(predictions.classes),
         "levels": {
             name: list(each) for name, each in levels.items() if name in tensors
         },

@@ -6,6 +6,7 @@ writer that was killed goes on with the first shard that is missing, and several
 share the shards by their numbers alone.
 """
 
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -28,8 +29,10 @@ from tepui.core.storage import (
     write_tensors,
 )
 from tepui.core.types import check_types
+from tepui.data.arrays import Normalize
 from tepui.data.identity import data_digest, tensors_hash
 from tepui.data.loading import length
+from tepui.data.preparation import Preparation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors, joined_scores
 from tepui.evaluation.dataset_logits import logit_batches, task_on
@@ -38,11 +41,12 @@ from tepui.evaluation.feature_scores import scores_of, watching
 from tepui.evaluation.stored_logits import TYPES, LogitType, within
 from tepui.metrics import Rule
 from tepui.modules.running import device_of
-from tepui.tasks.base import Runs, Task
-from tepui.tasks.prediction import calibrated
+from tepui.tasks.base import Runs
 
 PLAN = "predictions.json"
 KIND = "predictions"
+# Decimal digits that tell all numbers of float32 apart.
+DIGITS = 9
 
 
 class BegunOtherwiseError(ValueError):
@@ -69,6 +73,9 @@ class ShardedPredictions:
             of ``surprises``; empty where nothing was held out to tell it.
         held_out: How many held-out samples tell it.
         coverage: What conformal sets or intervals promise, None without any.
+        classes: Names of the classes; of a yes or no in one output those of both
+            answers, or of the label that holds or not.
+        digits: How many digits are known of numbers in the unit of a table's column.
     """
 
     path: Path
@@ -85,6 +92,8 @@ class ShardedPredictions:
     unfamiliarity_by: tuple[str, ...] = ()
     held_out: int = 0
     coverage: float | None = None
+    classes: tuple[str, ...] = ()
+    digits: int = DIGITS
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -105,10 +114,9 @@ class ShardedPredictions:
             raise FileNotFoundError(f"no file {file}")
         try:
             document = read_document(file, KIND)
-            by = "unfamiliarity_by"
-            document[by] = tuple(document.get(by, ()))
-            return cls(Path(path), **document)
-        except TypeError as error:
+            names = ("unfamiliarity_by", "classes")
+            return cls(Path(path), **document | {n: tuple(document[n]) for n in names})
+        except (TypeError, KeyError) as error:
             raise ValueError(f"{file} must describe predictions: {error}") from error
 
     @property
@@ -202,6 +210,7 @@ def predict_shards(
     workers: int = 0,
     precision: Precision = "tf32",
     logits_in: LogitType = "none",
+    probabilities: bool = False,
     detectors: FeatureDetectors | None = None,
     rank: int = 0,
     world: int = 1,
@@ -223,6 +232,7 @@ def predict_shards(
         workers: Processes that load a data set not held in tensors.
         precision: What members compute in on a GPU.
         logits_in: Store the logits of all members too, in this type.
+        probabilities: Store those of all classes too.
         detectors: Detectors of unfamiliar features, fitted on the training data, whose
             scores are written too; those of the ensemble if not given. If they were
             given held-out data they tell how unfamiliar a sample is; else the
@@ -257,6 +267,7 @@ def predict_shards(
     require(world > 0, "world", "be positive", world)
     require(0 <= rank < world, "rank", f"lie in [0, {world - 1}]", rank)
     task, shape = task_on(ensemble, dataset)
+    known = ensemble.preparation or Preparation()
     detectors = detectors or ensemble.detectors
     by_features = None if detectors is None else detectors.held_out
     held = by_features or ensemble.held_out_scores
@@ -275,6 +286,8 @@ def predict_shards(
         unfamiliarity_by=() if held is None else held.names,
         held_out=0 if held is None else held.samples,
         coverage=None if ensemble.conformity is None else ensemble.conformity.coverage,
+        classes=known.classes,
+        digits=_digits(known.units),
     )
     check_writable(plan.path)
     _begin(plan)
@@ -292,8 +305,8 @@ def predict_shards(
             span = plan.rows(number)
             rows = torch.arange(span.start, span.stop).split(batch_size)
             seen = (watched or batches)(rows)
-            how = rule, logits_in, held is not None
-            tensors, own = _shard(ensemble, task.runs(seen, shape), task, *how)
+            how = rule, logits_in, probabilities, held is not None
+            tensors, own = _shard(ensemble, task.runs(seen, shape), *how)
             tensors |= scores_of(watched)
             if held is not None:
                 found = tensors | own
@@ -306,28 +319,38 @@ def predict_shards(
 def _shard(
     ensemble: Ensemble,
     batches: Runs,
-    task: Task,
     rule: Rule,
     logits_in: LogitType,
+    probabilities: bool,
     judging: bool,
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return what a shard holds, and the scores by which its outputs are judged."""
     parts, kept, judged = [], [], []
     for outputs, targets in batches:
-        logits, joint = calibrated(outputs, ensemble.calibration)
-        how: dict[str, Any] = {"rule": rule, "conformity": ensemble.conformity}
-        out = task.prediction(logits, joint=joint, **how)
+        out = ensemble.predicted(outputs, rule)
         if judging:
-            seen = task.prediction(outputs)
-            judged.append(seen.scores(seen.judging))
+            judged.append(out.judged)
         parts.append(out.statistics(targets) | out.promised())
+        if probabilities and "probs" in out.fields:
+            parts[-1]["probability"] = out.probs
         if logits_in != "none":
-            if joint is not None:
-                parts[-1]["probability"] = out.probs
-            kept.append(within(logits, TYPES[logits_in]).cpu())
+            kept.append(within(out.outputs, TYPES[logits_in]).cpu())
     tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
     tensors |= {"logits": torch.cat(kept, dim=1)} if kept else {}
     return tensors, joined_scores(judged)
+
+
+def _digits(units: Normalize | None) -> int:
+    """Return the digits of numbers that are known to float32's share of their spread.
+
+    Example:
+        >>> _digits(None), _digits(Normalize((1.7e9,), (5.0,)))
+        (9, 18)
+    """
+    if units is None:
+        return DIGITS
+    (mean,), (std,) = units.mean, units.std
+    return DIGITS + max(0, math.ceil(math.log10(max(abs(mean) / std, 1.0))))
 
 
 def _forms(tensors: dict[str, Tensor]) -> set[str]:

@@ -12,8 +12,8 @@ from tepui.core.types import check_types
 from tepui.core.warning import warn
 from tepui.ensembles.building import Factory
 from tepui.ensembles.ensemble import FILE, Ensemble
+from tepui.ensembles.feature_detectors import DETECTORS
 from tepui.ensembles.loading import load
-from tepui.ensembles.stored_detectors import DETECTORS
 from tepui.evaluation import Evaluation
 from tepui.hub.card import model_card
 

@@ -22,8 +22,7 @@ class Trained:
     Attributes:
         folder: Its run folder, relative to the comparison's.
         seeds: Seeds of its members.
-        seconds: How long training took, from its beginning to its end; of runs without
-            a timeline, their steps.
+        seconds: How long training took, from its beginning to its end.
         evaluation: Its scores, ready for JSON.
         summary: What the method has to show of it, such as SharpBalance's sets.
         sharpness: Adaptive worst-case sharpness of its members on training data, as
@@ -45,21 +44,16 @@ def read_trained(folder: Path) -> Trained:
     """Read a run that was evaluated, or an ensemble that no run trained."""
     run = RunFolder(folder)
     config = run.recorded()["config"] if run.started else {}
-    cost = folder / COST
+    cost, outcome = folder / COST, run.outcome()
     return Trained(
         str(folder),
         tuple(config.get("seeds", ())),
-        _seconds(run),
+        sum(outcome.timeline.values()),
         _evaluation(folder / EVALUATION),
-        run.outcome().summary,
+        outcome.summary,
         _sharpness(folder / SHARPNESS),
         read_document(cost, COST_KIND) if cost.is_file() else None,
     )
-
-
-def _seconds(run: RunFolder) -> float:
-    timeline = run.timeline()
-    return sum(span.seconds for span in timeline or run.history())
 
 
 def _evaluation(file: Path) -> dict[str, Any]:

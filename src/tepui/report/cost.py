@@ -26,6 +26,7 @@ from tepui.report.shapes import (
 from tepui.report.tables import interval_cell
 from tepui.report.wording import DASH, TIMES, number, role
 from tepui.studies import Interval, estimate, mean_interval
+from tepui.training.history import History
 
 # Those of them that a task has stand beside what a prediction costs.
 SHOWN_SCORES = ("accuracy", "rmse", "nll")
@@ -123,7 +124,7 @@ def epoch_seconds(entry: Entry) -> dict[int, float]:
     """Return how long all members took for an epoch, by the place of the ensemble."""
     epochs = entry.training.get("epochs")
     seconds = {}
-    pairs = zip(entry.result.ensembles, entry.histories, strict=True)
+    pairs = zip(entry.result.ensembles, _histories(entry), strict=True)
     for place, (trained, history) in enumerate(pairs):
         if history:
             seconds[place] = sum(record.seconds for record in history) / len(history)
@@ -160,19 +161,21 @@ def price_of(entry: Entry, base: Entry) -> Interval:
 def scoring_share(entry: Entry) -> Interval:
     """Return the percentage of training spent on scoring and exchange."""
     shares = []
-    for history in entry.histories:
-        scoring = [record.exchange_seconds for record in history]
-        recorded = [seconds for seconds in scoring if seconds is not None]
-        if recorded and len(recorded) == len(history):
-            steps = sum(record.seconds for record in history)
-            shares.append(100 * sum(recorded) / (sum(recorded) + steps))
+    for history in filter(None, _histories(entry)):
+        scoring = sum(record.exchange_seconds for record in history)
+        steps = sum(record.seconds for record in history)
+        shares.append(100 * scoring / (scoring + steps))
     return mean_interval(shares).within(0, 100)
 
 
 def peak_memory(entry: Entry) -> int | None:
     """Return the peak GPU memory of any ensemble in bytes; None if unknown."""
-    peaks = [record.peak_memory for history in entry.histories for record in history]
+    peaks = [record.peak_memory for history in _histories(entry) for record in history]
     return max((peak for peak in peaks if peak is not None), default=None)
+
+
+def _histories(entry: Entry) -> list[History]:
+    return [outcome.history for outcome in entry.outcomes]
 
 
 def _price_cell(entry: Entry, base: Entry) -> TableCell:

@@ -17,7 +17,6 @@ from typing import Any
 from tepui.core.checks import require
 from tepui.core.grammar import Call, parsed
 from tepui.core.storage import read_text
-from tepui.data import Table
 from tepui.data.shifts import NATURAL
 from tepui.ensembles.loading import check_ended
 from tepui.evaluation.examination import EVALUATION
@@ -29,10 +28,8 @@ from tepui.report.comparison import (
 )
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
-from tepui.training.history import EpochRecord
-from tepui.training.run_end import RunEnd
+from tepui.training.history import Outcome
 from tepui.training.run_folder import RunFolder, recorded_options
-from tepui.training.timeline import Span
 
 
 @dataclass(frozen=True)
@@ -64,12 +61,7 @@ class Entry:
     # model, members, epochs, data (the file and the class), training samples and
     # hardware, where they are known
     training: Mapping[str, Any]
-    # the epochs of each ensemble; empty where they are not there
-    histories: tuple[tuple[EpochRecord, ...], ...]
-    # where the time of each ensemble went; empty where that was not recorded
-    timelines: tuple[tuple[Span, ...], ...]
-    # how the training of each ensemble ended; empty where that is not known
-    ends: tuple[RunEnd, ...] = ()
+    outcomes: tuple[Outcome, ...]  # of each ensemble's training; empty if not known
 
 
 @dataclass(frozen=True)
@@ -98,8 +90,6 @@ class Group:
         natural = [cell["type"] for cell in cells if cell["severity"] == NATURAL]
         copies = len(cells) - len(natural)
         words = [f"{name}, {first['samples']} test samples"]
-        if name == Table.__name__ and "rmse" in first["clean"]:
-            words.append("numbers in standard deviations of the training rows")
         words += [f"{copies} corrupted copies"] if copies else []
         words += [f"natural shifts: {', '.join(natural)}"] if natural else []
         words += [f"unfamiliar: {', '.join(sets)}"] if sets else []
@@ -186,9 +176,7 @@ def _of_comparison(
             replace(method, ensembles=ensembles),
             (folder,),
             {**training, "data_class": _data_class(options, method)},
-            tuple(run.history() for run in runs),
-            tuple(run.timeline() for run in runs),
-            tuple(run.outcome().end for run in runs if run.started),
+            tuple(run.outcome() for run in runs),
         )
         # A comparison's method is whole: nothing is added to its repetitions.
         entries.append((f"{folder.resolve()}/{method.label}", entry))
@@ -223,9 +211,7 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
     known = isinstance(share, float)
     asked = {**config, "validation_share": share} if known else config
     source = ReportSource(folder, title, asked, environment)
-    ends = (run.outcome().end,) if run.started else ()
-    times = (run.history(),), (run.timeline(),), ends
-    return source, (key, Entry(result, (folder,), training, *times))
+    return source, (key, Entry(result, (folder,), training, (run.outcome(),)))
 
 
 def _data_class(options: Mapping[str, Any], result: MethodResult) -> str | None:
@@ -277,9 +263,7 @@ def _joined(first: Entry, second: Entry) -> Entry:
         replace(first.result, ensembles=ensembles),
         first.sources + second.sources,
         first.training,
-        first.histories + second.histories,
-        first.timelines + second.timelines,
-        first.ends + second.ends,
+        first.outcomes + second.outcomes,
     )
 
 

@@ -26,13 +26,14 @@ from tepui.report.markup import (
 )
 from tepui.report.reliability import has_reliability, reliability_figure
 from tepui.report.tables import interval_cell, score_table
-from tepui.report.timeline import activity_figure, epoch_figure
+from tepui.report.timeline import activity_figure
 from tepui.report.unfamiliar import auroc_table, histogram_figure
 from tepui.report.wording import DASH
 from tepui.studies import Interval, Results
 from tepui.studies.results import SHOWN
 from tepui.tasks import Prediction
 from tepui.training import Run
+from tepui.training.history import Outcome
 
 MOST = 5  # samples of a prediction
 NONE = (math.nan, math.nan)  # an interval that is not known
@@ -97,7 +98,6 @@ def _run(shown: Run) -> str:
     if shown.timeline:
         timelines = {"this run": shown.timeline}
         parts.append(activity_figure(timelines, [*timelines]))
-        parts.append(epoch_figure(timelines))
     return _piece(*parts)
 
 
@@ -108,8 +108,7 @@ def _group(comparison: Comparison) -> Group:
             method,
             (NOWHERE,),
             comparison.settings,
-            ((),) * len(method.ensembles),
-            ((),) * len(method.ensembles),
+            (Outcome(),) * len(method.ensembles),
         )
         for method in comparison.methods
     )

@@ -15,11 +15,11 @@ def epochs_of(entries: Sequence[Entry], unit: str = "") -> str:
     if len(planned) > 1 or None in planned:
         return ""
     whole = with_unit(str(*planned), unit)
-    ends = [end for entry in entries for end in entry.ends]
+    ends = [end for entry in entries for end in entry.outcomes if end.history]
     names = dict.fromkeys(end.stopped_by for end in ends if end.stopped_by is not None)
     if not names:
         return whole
-    counts = sorted({end.epochs for end in ends})
+    counts = sorted({len(end.history) for end in ends})
     done = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     stopped = sum(end.stopped_by is not None for end in ends)
     some = "" if stopped == len(ends) else f"{stopped} of {len(ends)} ensembles "
@@ -29,13 +29,13 @@ def epochs_of(entries: Sequence[Entry], unit: str = "") -> str:
 
 def kept_of(entry: Entry) -> str:
     """Return after how many epochs members had the weights that they kept."""
-    kept = [end.kept for end in entry.ends if end.kept]
+    kept = [end.kept for end in entry.outcomes if end.kept]
     return "; ".join(listed(map(str, epochs)) for epochs in kept) or DASH
 
 
 def kept_fact(entries: Sequence[Entry]) -> str:
     """Return in words which weights were kept; empty where all kept their last."""
-    ends = [end for entry in entries for end in entry.ends]
+    ends = [end for entry in entries for end in entry.outcomes if end.history]
     if not any(end.kept for end in ends):
         return ""
     if len(ends) == 1:

@@ -269,7 +269,7 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
 
 
 def _origins(entries: Sequence[Entry]) -> Markup:
-    kept = any(end.kept for entry in entries for end in entry.ends)
+    kept = any(end.kept for entry in entries for end in entry.outcomes)
     titles = ["method", "from", "data", "model", "members"]
     titles += ["ensembles", "samples", "epochs"]
     titles += ["weights kept after"] if kept else []

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -19,12 +20,14 @@ from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.feature_detectors import DISTANCE, FeatureDetectors, RowDistance
 from tepui.losses import Loss
 from tepui.methods import DeepEnsemble
 from tepui.methods.base import Method
-from tepui.metrics.held_out_scores import LEVEL, check_level, unfamiliar_at
+from tepui.metrics import HeldOutScores
+from tepui.metrics.held_out_scores import LEVEL, unfamiliar_at
 from tepui.models import MLP
-from tepui.sklearn.rows import Rows
+from tepui.modules.state import weights_digest
 from tepui.sklearn.stored import read_estimator, write_estimator
 from tepui.sklearn.words import words_named
 from tepui.training import SGD, Cosine, EarlyStopping, fit
@@ -43,7 +46,6 @@ class EnsembleEstimator(BaseEstimator, ABC):
 
     n_features_in_: int
     ensemble_: Ensemble
-    rows_: Rows | None
     _flat: bool = True  # whether targets had one axis
     _rate, _decay = 0.1, 0.01  # of SGD, and of its weights for 400 rows or fewer
 
@@ -132,13 +134,13 @@ class EnsembleEstimator(BaseEstimator, ABC):
         Raises:
             ValueError: If no held-out data were given since ``fit``.
         """
-        check_is_fitted(self)
-        with words_named(X):
-            X = validate_data(self, X, reset=False, dtype=FLOATS)
-        if self.rows_ is None:
-            raise ValueError("estimator must be fitted anew to know unfamiliar rows")
-        inputs = torch.tensor(X, dtype=self.ensemble_.dtype)
-        return as_array(self.rows_.unfamiliarity(self._prepared(inputs)))
+        predicted = self._predicted(X)
+        detectors = self.ensemble_.detectors
+        if detectors is None or detectors.held_out is None:
+            rule = "be given held-out data first, by conformal(X, y), or by "
+            rule += "calibrate(X, y) of a classifier"
+            raise ValueError(f"estimator must {rule}, to know unfamiliar rows")
+        return as_array(predicted.unfamiliarity())
 
     def unfamiliar(self, X: Any, level: float = LEVEL) -> Array:
         """Return which rows look unlike the data that ``fit`` has seen.
@@ -156,11 +158,10 @@ class EnsembleEstimator(BaseEstimator, ABC):
         Raises:
             ValueError: As :meth:`unfamiliarity`, or if the level lies outside (0, 1].
         """
-        check_level(level)
         shares = torch.from_numpy(self.unfamiliarity(X))
-        assert self.rows_ is not None
-        assert self.rows_.held_out is not None
-        return as_array(unfamiliar_at(level, shares, self.rows_.held_out.samples))
+        held_out = self.ensemble_.judged_by
+        assert held_out is not None
+        return as_array(unfamiliar_at(level, shares, held_out.samples))
 
     def _train(
         self, X: Array, targets: Tensor, weights: Array | None, loss: Loss
@@ -189,7 +190,10 @@ class EnsembleEstimator(BaseEstimator, ABC):
         )
         self.history_ = run.history
         self.ensemble_ = ensemble.eval()
-        self.rows_ = Rows.fit(self._prepared(inputs))
+        ensemble.detectors = FeatureDetectors(
+            fitted_for=weights_digest(ensemble),
+            rows=RowDistance.fit(self._prepared(inputs)),
+        )
         return self
 
     def _steps(self, samples: int) -> dict[str, Any]:
@@ -244,10 +248,16 @@ class EnsembleEstimator(BaseEstimator, ABC):
         return rows
 
     def _compare(self, held_out: Arrays) -> None:
-        """Learn how far held-out rows lie from those of ``fit``."""
+        """Learn how far held-out rows lie from those of ``fit``.
+
+        Networks may all be sure of rows far out, and alike: only the distance counts.
+        """
+        found = self.ensemble_.detectors
         assert isinstance(held_out.inputs, Tensor), "a table is one tensor"
-        if self.rows_ is not None:
-            self.rows_ = self.rows_.compared(self._prepared(held_out.inputs))
+        if found is not None and found.rows is not None:
+            far = found.rows.score(self._prepared(held_out.inputs))
+            scored = HeldOutScores.fit({DISTANCE: far})
+            self.ensemble_.detectors = replace(found, held_out=scored)
 
     def _held_out(self, X: Array, targets: Tensor) -> Arrays:
         """Return checked data as the ensemble learned from such."""

@@ -64,7 +64,6 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         classes_: The classes, in the order of probabilities.
         ensemble_: The trained :class:`tepui.Ensemble`, for everything else that one
             can do with it; its classes are numbers.
-        rows_: What is known of the rows of ``fit``, for :meth:`unfamiliar`.
         history_: One record per epoch.
         n_features_in_: Number of features.
         feature_names_in_: Their names, where ``X`` had names.

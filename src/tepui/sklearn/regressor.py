@@ -61,7 +61,6 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             can do with it; its numbers are standardized.
         target_mean_: What was taken from the targets, one per number.
         target_scale_: What they were divided by then.
-        rows_: What is known of the rows of ``fit``, for :meth:`unfamiliar`.
         history_: One record per epoch.
         n_features_in_: Number of features.
         feature_names_in_: Their names, where ``X`` had names.

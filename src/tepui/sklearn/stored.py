@@ -20,7 +20,6 @@ from tepui.core.storage import read_document, reading, tensors_digest, write_doc
 from tepui.ensembles.ensemble import FILE as ENSEMBLE
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.loading import load
-from tepui.sklearn.rows import Rows, read_rows, write_rows
 
 FILE = "estimator.json"
 KIND = "estimator"
@@ -33,7 +32,6 @@ class Storable(Protocol):
 
     n_features_in_: int
     ensemble_: Ensemble
-    rows_: Rows | None
     model: Any
     device: str | torch.device
     _flat: bool
@@ -52,7 +50,6 @@ def write_estimator(estimator: Storable, folder: Path) -> Path:
     parameters = estimator.get_params(deep=False)
     learned = {name: getattr(estimator, name, None) for name in LEARNED}
     digest = tensors_digest(folder / ENSEMBLE)
-    write_rows(estimator.rows_, folder, digest)
     document = {
         "estimator": type(estimator).__name__,
         "parameters": {name: _text(value) for name, value in parameters.items()},
@@ -100,7 +97,6 @@ def read_estimator(
     own = None if estimator.model is None else partial(estimator._member, dtype)
     ensemble = load(folder, own)
     estimator.ensemble_ = ensemble.to(estimator.device)
-    estimator.rows_ = read_rows(folder, digest)
     return estimator
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from torch.utils.data import Dataset
 
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.held_out import held_out
+from tepui.ensembles.meaning import held_out
 from tepui.evaluation.applied import AppliedScores, scores_with
 from tepui.evaluation.cross_fitting import loss_changes
 from tepui.metrics import Rule

@@ -50,7 +50,7 @@ from tepui.studies.results import Record, Results, write_results
 from tepui.studies.store import Store, device_named
 from tepui.training import LocalExchange, exchange_here
 from tepui.training.environment import environment_of
-from tepui.training.progress import Style, counting, expected_seconds, in_words
+from tepui.training.progress import Style, counting, in_words
 from tepui.training.run_folder import RunFolder
 
 FEATURES = "features"
@@ -322,5 +322,5 @@ def where_it_stands(costs: Sequence[int], place: int, took: Mapping[int, float])
     if not took:
         is_last = not any(costs[place + 1 :])
         return done if is_last else f"{done}; the time left is told once one is trained"
-    left = sum(expected_seconds(costs, took)[place:])
-    return f"{done}, about {in_words(left)} left"
+    unit = sum(took.values()) / sum(costs[each] for each in took)
+    return f"{done}, about {in_words(unit * sum(costs[place:]))} left"

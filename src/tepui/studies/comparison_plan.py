@@ -30,7 +30,6 @@ from tepui.studies.job import Job
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
 from tepui.studies.store import Store
 from tepui.training import ExecutionSpec, TrainingSpec
-from tepui.training.spec import shards_of
 
 
 def ensembles_for(seed: int | Sequence[int], members: int) -> int:
@@ -142,9 +141,7 @@ def _trials(
     training: Mapping[str, Any],
 ) -> list[Trial]:
     """Return the ensembles of one method."""
-    options = _of(TrainingSpec, training)
-    shards = options.pop("virtual_shards", 1), training.get("data_parallel", 1)
-    spec = TrainingSpec(method=method, virtual_shards=shards_of(*shards), **options)
+    spec = TrainingSpec(method=method, **_of(TrainingSpec, training))
     beside = unlabeled if method.needs_unlabeled else None
     return [
         Trial(data, factory, spec, tuple(seeds[first : first + members]), beside)

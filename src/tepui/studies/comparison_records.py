@@ -36,8 +36,7 @@ def found_in(store: Store, job: Job) -> Found:
     for measure in job.measures:
         for name, document in store.measured(trial, measure).items():
             found["training", name, ()] = document["mean"]
-    run = RunFolder(folder)
-    spent = sum(span.seconds for span in run.timeline() or run.history())
+    spent = sum(RunFolder(folder).outcome().timeline.values())
     found["training", "passes", ()] = sum(trial.training.costs(len(trial.seeds)))
     found["training", "seconds", ()] = spent
     if (folder / COST).is_file():

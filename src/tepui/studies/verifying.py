@@ -29,9 +29,8 @@ from tepui.data.files.write_corrupted import KIND as CORRUPTIONS
 from tepui.data.files.write_corrupted import MANIFEST
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.ensemble import KIND as ENSEMBLE
+from tepui.ensembles.feature_detectors import DETECTORS, DETECTORS_KIND
 from tepui.ensembles.loading import DIVERGED
-from tepui.ensembles.stored_detectors import DETECTORS
-from tepui.ensembles.stored_detectors import KIND as DETECTORS_KIND
 from tepui.evaluation.examination import COST, COST_KIND, EVALUATION, EVALUATION_KIND
 from tepui.evaluation.shards import KIND as PREDICTIONS
 from tepui.evaluation.shards import PLAN

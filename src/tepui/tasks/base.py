@@ -235,6 +235,10 @@ class Task(ABC):
     def warn_of(self, outputs: Tensor) -> None:  # noqa: B027
         """Warn if outputs look like those of another task."""
 
+    def called(self, classes: Sequence[str], outputs: int) -> Sequence[str]:
+        """Return what answers 0, 1, … of a sample with so many answers are called."""
+        return ()
+
     def answered(
         self, outputs: Tensor, targets: Tensor, rule: Rule
     ) -> tuple[Tensor, Tensor] | None:

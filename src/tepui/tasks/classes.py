@@ -27,6 +27,7 @@ from tepui.metrics import (
     ConformalSets,
     Reliability,
     Rule,
+    Score,
     SetScore,
     ensemble_predictions,
     fit_calibration,
@@ -38,9 +39,7 @@ from tepui.tasks.prediction import Held, calibrated
 from tepui.tasks.probabilities import (
     ProbablePrediction,
     ProbableTask,
-    in_words,
     losses_of,
-    mean_and_lowest,
     streams_of,
     values_of,
 )
@@ -187,16 +186,16 @@ class ClassPrediction(ProbablePrediction):
             targets: Class indices of shape ``(samples,)``; -1 where there is no label.
 
         Returns:
-            By name, each of shape ``(samples,)``: ``label``; the ensemble's
+            By name, each of shape ``(samples,)``: ``target``; the ensemble's
             ``prediction`` and its probability, ``confidence``; ``label_probability``,
             the mean probability of the label over members, NaN without one; ``pds``,
-            ``entropy`` and ``mutual_information``, see
-            :func:`tepui.metrics.ood_scores`.
+            see :func:`tepui.metrics.ood_scores`; ``total_uncertainty`` and
+            ``epistemic``.
 
         Example:
             >>> out = ClassPrediction(torch.tensor([[[0.0, 9.0]], [[9.0, 0.0]]]))
             >>> found = out.statistics(torch.tensor([1]))
-            >>> found["label_probability"], found["entropy"]
+            >>> found["label_probability"], found["total_uncertainty"]
             (tensor([0.5000]), tensor([0.6931]))
         """
         if not self._flat:
@@ -211,13 +210,18 @@ class ClassPrediction(ProbablePrediction):
         whole = self if self.joint is None else replace(self, rule="probability")
         confidence, prediction = whole._top
         of_classes = metrics.ensemble_probs(self._joint, rule="probability")
+        names: list[Score] = ["pds", "entropy", "mutual_information"]
+        scores = ood_scores(self.outputs, names)
+        pds, entropy, information = (scores[name] for name in names)
         of_label = of_classes.gather(1, targets.clamp(min=0).unsqueeze(1))[:, 0]
         return {
-            "label": targets,
+            "target": targets,
             "prediction": prediction,
             "confidence": confidence,
             "label_probability": of_label.where(targets >= 0, torch.nan),
-            **ood_scores(self.outputs, ["pds", "entropy", "mutual_information"]),
+            "pds": pds,
+            "total_uncertainty": entropy,
+            "epistemic": information,
         }
 
     def exported(self, coverage: float) -> dict[str, Tensor]:
@@ -247,8 +251,7 @@ class ClassPrediction(ProbablePrediction):
             labels = f"of {chosen[0].numel()} pixels each"
         return {
             "labels": labels,
-            "confidence": mean_and_lowest(confidence),
-            **in_words(self._uncertainties),
+            **self._in_words(confidence),
             **self._sets_in_words(),
         }
 
@@ -444,6 +447,10 @@ class Classes(ProbableTask):
         """Warn if outputs are probabilities already."""
         if outputs.ndim == 3:
             warn_of_probabilities(outputs)
+
+    def called(self, classes: Sequence[str], outputs: int) -> Sequence[str]:
+        """Return the names of the classes."""
+        return classes
 
     def answered(
         self, outputs: Tensor, targets: Tensor, rule: Rule

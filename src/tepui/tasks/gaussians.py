@@ -27,7 +27,7 @@ from tepui.losses.gaussian import finite_variances
 from tepui.metrics import gaussian_quantiles
 from tepui.tasks.base import Losses, Task
 from tepui.tasks.numbers import COVERAGE, Conforming, NumberTask, share_of
-from tepui.tasks.prediction import mean_and_largest, some
+from tepui.tasks.prediction import some
 
 # Levels at which a predicted distribution is compared with the targets.
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -38,10 +38,8 @@ LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 class GaussianPrediction(Conforming):
     """Numbers with the noise that members see in them (``GaussianNLL``).
 
-    ``mean``, ``std`` and the bounds of ``interval`` are in the unit of the targets that
-    training saw (those of a :class:`tepui.data.Table` are standardized;
-    :meth:`in_units` answers in its own); ``aleatoric``, ``epistemic`` and their sum are
-    variances, in its square.
+    ``mean``, ``std`` and the bounds of ``interval`` are in the unit of the targets;
+    ``aleatoric``, ``epistemic`` and their sum are variances, in its square.
 
     Attributes:
         outputs: Means and log-variances, ``(members, samples, 2 * numbers, …)``.
@@ -51,7 +49,7 @@ class GaussianPrediction(Conforming):
     task: Task = field(default_factory=lambda: Gaussians(), kw_only=True)  # noqa: PLW0108
     fields: ClassVar[tuple[str, ...]] = (
         *("mean", "std", "interval(coverage)", "total_uncertainty"),
-        *("aleatoric", "epistemic", "outputs", "in_units()"),
+        *("aleatoric", "epistemic", "outputs"),
         *("unfamiliarity()", "unfamiliar(level)", "objections(level)"),
     )
 
@@ -111,16 +109,16 @@ class GaussianPrediction(Conforming):
     def statistics(self, targets: Tensor) -> dict[str, Tensor]:
         """Return means, the noise that members see, and bounds of 90 %."""
         lower, upper = self.interval(COVERAGE)
-        more = {"aleatoric": self.aleatoric, "lower": lower, "upper": upper}
+        more = {"lower": lower, "upper": upper, "aleatoric_variance": self.aleatoric}
         return {**super().statistics(targets), **more}
 
     def summary(self) -> dict[str, str]:
         """Return the first numbers and what they are unsure of."""
         return {
             "mean": some(self.mean),
-            "std": mean_and_largest(self.std),
-            "aleatoric (variance)": mean_and_largest(self.aleatoric),
-            "epistemic (variance)": mean_and_largest(self.epistemic),
+            "std": self.largest(self.std),
+            "aleatoric (variance)": self.largest(self.aleatoric),
+            "epistemic (variance)": self.largest(self.epistemic),
         }
 
     @property

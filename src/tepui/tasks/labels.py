@@ -6,7 +6,7 @@ softmax is the sigmoid of :math:`z`, so that all comes from the calculation of c
 
 import math
 import warnings
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from typing import final
@@ -30,9 +30,7 @@ from tepui.tasks.prediction import some
 from tepui.tasks.probabilities import (
     ProbablePrediction,
     ProbableTask,
-    in_words,
     losses_of,
-    mean_and_lowest,
     streams_of,
     values_of,
 )
@@ -126,8 +124,7 @@ class LabelPrediction(ProbablePrediction):
         held = labels.double().transpose(0, 1).flatten(1).mean(1)
         return {
             "share of samples with each label": some(held),
-            "confidence": mean_and_lowest(confidence),
-            **in_words(self._uncertainties),
+            **self._in_words(confidence),
         }
 
     @property
@@ -233,6 +230,10 @@ class Labels(ProbableTask):
     def calibrated_stream(self, rule: Rule) -> LabelStream:
         """Return what adds up scores of calibrated probabilities."""
         return LabelStream(rule)
+
+    def called(self, classes: Sequence[str], outputs: int) -> Sequence[str]:
+        """Return the names of no and yes to one label."""
+        return answers_of(tuple(classes)) if classes and outputs == 1 else ()
 
     def counted(self, outputs: int) -> int:
         """Return how many labels a sample is scored by."""

@@ -1,11 +1,10 @@
 r"""Numbers, and what all tasks of numbers share: their unit, scores and intervals.
 
-Means, quantiles, standard deviations and bounds are in the unit of the targets that
-training saw; ``aleatoric``, ``epistemic`` and ``total_uncertainty`` are variances, in
-the square of that unit. Training sees the numbers of a :class:`tepui.data.Table`
-standardized: ``prediction.in_units()`` is the same prediction in the table's own unit,
-which ``tepui predict`` writes. Conformal intervals are those that held-out data made
-hold as often as promised.
+Means, quantiles, standard deviations and bounds are in the unit of the targets, that
+of its column if training saw those of a :class:`tepui.data.Table` standardized;
+``aleatoric``, ``epistemic`` and ``total_uncertainty`` are variances, in the square of
+that unit. Conformal intervals are those that held-out data made hold as often as
+promised.
 """
 
 import math
@@ -29,7 +28,7 @@ from tepui.metrics import (
 from tepui.metrics.chunks import wide
 from tepui.tasks.base import Leading, Losses, Promise, Task
 from tepui.tasks.labels import one_per_output
-from tepui.tasks.prediction import Held, Prediction, mean_and_largest, some
+from tepui.tasks.prediction import Held, Prediction, some
 from tepui.tasks.scores import TaskScores
 
 Parts = tuple[Tensor, Tensor | None]
@@ -71,55 +70,41 @@ class NumberScores(TaskScores):
     quantile_calibration: float = math.nan
     member_rmses: tuple[float, ...]
 
+    def in_unit(self, scale: float) -> Self:
+        """Return scores of numbers that many times as large."""
+        larger = {name: scale * getattr(self, name) for name in LENGTHS}
+        members = tuple(scale * rmse for rmse in self.member_rmses)
+        nll = self.nll + math.log(scale)
+        return replace(self, **larger, member_rmses=members, nll=nll)
+
+
+# What is measured in the unit of the numbers.
+LENGTHS = (
+    *("individual_rmse", "rmse", "improvement", "spread"),
+    *("crps", "quantile_loss", "interval_width"),
+)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Conforming(Prediction):
-    """A prediction of numbers, which may have conformal intervals.
+    """A prediction of numbers, which may have conformal intervals."""
 
-    Attributes:
-        converted: Whether answers are in the table's own unit.
-    """
+    points: ClassVar[tuple[str, ...]] = ("mean", "std")  # columns of every task
 
-    converted: bool = field(default=False, kw_only=True)
-    points: ClassVar[tuple[str, ...]] = ("mean", "std", "epistemic")  # for every task
-
-    def in_units(self) -> Self:
-        """Return the same prediction in the table's own unit, not standardized.
-
-        Means, quantiles, standard deviations and bounds are in that unit, variances in
-        its square, all in float64. ``outputs``, scores and how unfamiliar inputs look
-        stay as they are.
-
-        Returns:
-            A prediction of the same kind.
-
-        Raises:
-            ValueError: If training saw no numbers of a :class:`tepui.data.Table`.
-
-        Example:
-            >>> import torch
-            >>> from tepui.data import Normalize
-            >>> from tepui.tasks import NumberPrediction
-            >>> prices = Normalize((200_000.0,), (50_000.0,))
-            >>> out = NumberPrediction(torch.tensor([[[0.5]], [[1.5]]]), units=prices)
-            >>> float(out.mean), float(out.in_units().mean), float(out.in_units().std)
-            (1.0, 250000.0, 25000.0)
-        """
-        rule = (
-            "have learned numbers of a table (tepui.data.Table) to answer in its unit"
-        )
-        require(self.units is not None, "ensemble", rule, "other targets")
-        return replace(self, converted=True)
+    @property
+    def _seen(self) -> Self:
+        """The same prediction in the unit that training saw."""
+        return replace(self, units=None)
 
     def _place(self, values: Tensor) -> Tensor:
-        """Return means, quantiles or bounds in the unit of the answers."""
-        if self.units is None or not self.converted:
-            return values
+        """Return means, quantiles, bounds or targets in the targets' own unit."""
+        if self.units is None or not values.is_floating_point():
+            return values  # as whole numbers are, which say that there is no target
         return values.double() * self.units.std[0] + self.units.mean[0]
 
     def _variance(self, values: Tensor) -> Tensor:
-        """Return variances in the square of the unit of the answers."""
-        if self.units is None or not self.converted:
+        """Return variances in the square of that unit."""
+        if self.units is None:
             return values
         return values.double() * self.units.std[0] ** 2
 
@@ -135,8 +120,7 @@ class Conforming(Prediction):
         """
         for name in names or ():
             one_of("score", name, ["epistemic"])
-        seen = replace(self, converted=False).epistemic
-        return {"epistemic": seen.flatten(1).mean(1)}
+        return {"epistemic": self._seen.epistemic.flatten(1).mean(1)}
 
     @property
     def conformal_interval(self) -> tuple[Tensor, Tensor]:
@@ -147,8 +131,7 @@ class Conforming(Prediction):
         conformity = self.conformity
         if not isinstance(conformity, ConformalIntervals):
             raise AttributeError("conformal_interval")  # worded by __getattr__
-        seen = replace(self, converted=False)
-        parts = seen.interval_parts(conformity.score, conformity.coverage)
+        parts = self._seen.interval_parts(conformity.score, conformity.coverage)
         lower, upper = conformity.interval(*parts)
         return self._place(lower), self._place(upper)
 
@@ -179,14 +162,14 @@ class Conforming(Prediction):
     def held(self, targets: Tensor) -> Held:
         """Return how often conformal intervals hold the number."""
         lower, upper = self.conformal_interval
-        answers = like_outputs(targets, lower)
+        answers = self._place(like_outputs(targets, lower))
         inside = (lower <= answers) & (answers <= upper)
         width = float((upper - lower).double().sum())
         return Held(inside.numel(), float(inside.sum()), width)
 
     def statistics(self, targets: Tensor) -> dict[str, Tensor]:
         """Return means and their standard deviations."""
-        return {"target": targets, **self._named}
+        return {"target": self._place(targets), **self._named}
 
     def exported(self, coverage: float) -> dict[str, Tensor]:
         """Return means and their standard deviations, and intervals if there are any.
@@ -203,7 +186,8 @@ class Conforming(Prediction):
 
     @property
     def _named(self) -> dict[str, Tensor]:
-        return {name: getattr(self, name) for name in self.points}
+        named = {name: getattr(self, name) for name in self.points}
+        return {**named, "epistemic_variance": self.epistemic}
 
     def missing(self, name: str) -> str:
         """Say what intervals need."""
@@ -218,9 +202,8 @@ class NumberPrediction(Conforming):
     """Numbers, from members that were taught no noise (``MSE``).
 
     How far members are from each other is all that is known of their error. ``mean``
-    and ``std`` are in the unit of the targets that training saw (those of a
-    :class:`tepui.data.Table` are standardized; :meth:`in_units` answers in its own),
-    ``epistemic`` is a variance, in its square.
+    and ``std`` are in the unit of the targets, ``epistemic`` is a variance, in its
+    square.
 
     Attributes:
         outputs: Numbers of every member, ``(members, samples, numbers, …)``.
@@ -229,7 +212,7 @@ class NumberPrediction(Conforming):
 
     task: Task = field(default_factory=lambda: Numbers(), kw_only=True)  # noqa: PLW0108
     fields: ClassVar[tuple[str, ...]] = (
-        *("mean", "std", "epistemic", "outputs", "in_units()"),
+        *("mean", "std", "epistemic", "outputs"),
         *("unfamiliarity()", "unfamiliar(level)", "objections(level)"),
     )
 
@@ -261,7 +244,7 @@ class NumberPrediction(Conforming):
         """Return the first numbers and where members disagree most."""
         return {
             "mean": some(self.mean),
-            "std (members only)": mean_and_largest(self.std),
+            "std (members only)": self.largest(self.std),
         }
 
 

@@ -30,7 +30,7 @@ FIELDS = frozenset(
         *("logits", "probs", "labels", "label_names", "confidence", "ood_score"),
         *("total_uncertainty", "aleatoric", "epistemic", "spread"),
         *("mean", "median", "std", "quantiles", "interval"),
-        *("sets", "conformal_interval", "in_units"),
+        *("sets", "conformal_interval"),
     }
 )
 
@@ -70,7 +70,7 @@ class Prediction(ShownInNotebooks, ABC):
             where a calibration changes those and not the members' logits.
         units: Mean and standard deviation by which a :class:`tepui.data.Table`
             standardized the numbers that training saw; None where it saw them as they
-            are.
+            are. Answers are in the table's own unit, outputs standardized.
         conformity: What makes sets or intervals of them, where the ensemble was given
             data for it.
         held_out_scores: What held-out samples scored, where the ensemble was given
@@ -78,6 +78,8 @@ class Prediction(ShownInNotebooks, ABC):
         feature_scores: What detectors say of the inputs' features, by the name of the
             score, ``(samples,)`` each, where the ensemble has detectors.
         uncalibrated: The outputs before a calibration changed them.
+        named: What samples are called, by column: the line of a table's file and the
+            columns that were carried over, or the file of an image.
     """
 
     outputs: Tensor
@@ -90,6 +92,7 @@ class Prediction(ShownInNotebooks, ABC):
     held_out_scores: HeldOutScores | None = field(default=None, kw_only=True)
     feature_scores: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)
     uncalibrated: Tensor | None = field(default=None, kw_only=True)
+    named: Mapping[str, Sequence[Any]] = field(default_factory=dict, kw_only=True)
     fields: ClassVar[tuple[str, ...]]  # what this task has, in the order to name it
 
     def __post_init__(self) -> None:
@@ -127,9 +130,8 @@ class Prediction(ShownInNotebooks, ABC):
         Half of the held-out samples look more familiar than a usual input, and all of
         them more than one that is unlike the data, by several scores together, see
         :class:`tepui.metrics.HeldOutScores`: :attr:`judging` of the outputs, before any
-        calibration, and distance and nearest neighbor of the features where the
-        ensemble has :attr:`tepui.Ensemble.detectors`. Inputs so far out that members
-        are all sure of the same are seen by features only.
+        calibration, and what :attr:`tepui.Ensemble.detectors` say if there are some,
+        which see inputs so far out that members are all sure of the same.
 
         Returns:
             Shares in [0, n / (n + 1)] for ``n`` held-out samples, ``(samples,)``.
@@ -138,7 +140,7 @@ class Prediction(ShownInNotebooks, ABC):
             ValueError: If the ensemble was given no held-out data, or the task has no
                 such scores.
         """
-        return self._held.unfamiliarity(self._judged)
+        return self._held.unfamiliarity(self.judged)
 
     def unfamiliar(self, level: float = LEVEL) -> Tensor:
         """Return which inputs look unlike the data that the ensemble knows.
@@ -175,7 +177,7 @@ class Prediction(ShownInNotebooks, ABC):
         Raises:
             ValueError: As :meth:`unfamiliar`.
         """
-        surprises = self._held.surprises(self._judged)
+        surprises = self._held.surprises(self.judged)
         found = objections(level, surprises, self.unfamiliar(level))
         return dict(zip(self._held.names, found.unbind(1), strict=True))
 
@@ -189,7 +191,8 @@ class Prediction(ShownInNotebooks, ABC):
         return self.held_out_scores
 
     @property
-    def _judged(self) -> dict[str, Tensor]:
+    def judged(self) -> dict[str, Tensor]:
+        """The scores by which the inputs are judged, ``(samples,)`` each."""
         seen = self.outputs if self.uncalibrated is None else self.uncalibrated
         own = replace(self, outputs=seen).scores(self.judging)
         return {**own, **self.feature_scores}
@@ -218,6 +221,14 @@ class Prediction(ShownInNotebooks, ABC):
         rows = self.summary()
         width = max(map(len, rows), default=0)
         return "\n".join([title, *(f"  {k:<{width}}  {v}" for k, v in rows.items())])
+
+    def largest(self, values: Tensor) -> str:
+        """Return the mean of some scores, and which samples have the largest."""
+        scores = per_sample(values.detach())
+        top = scores.topk(min(3, len(scores))).indices.tolist()
+        title, names = next(iter(self.named.items()), ("sample", range(len(scores))))
+        named = ", ".join(str(names[row]) for row in top)
+        return f"mean {number(float(scores.mean()))}; largest for {title} {named}"
 
     def _counts(self) -> tuple[str, str]:
         return counted(len(self), "sample"), counted(self.members, "member")
@@ -268,16 +279,18 @@ def check_outputs(outputs: Tensor) -> None:
 def some(values: Tensor) -> str:
     """Return the first values of a tensor as text."""
     flat = values.detach().flatten()
-    shown = [f"{value:.4g}" for value in flat[:8].tolist()]
+    shown = [number(value) for value in flat[:8].tolist()]
     return " ".join(shown) + (" …" if len(flat) > len(shown) else "")
 
 
-def mean_and_largest(values: Tensor) -> str:
-    """Return the mean of some scores, and which samples have the largest."""
-    scores = per_sample(values.detach())
-    top = scores.topk(min(3, len(scores))).indices.tolist()
-    named = ", ".join(map(str, top))
-    return f"mean {float(scores.mean()):.4g}; largest for sample {named}"
+def number(value: float) -> str:
+    """Return a number with four digits, without an exponent below a million.
+
+    Example:
+        >>> number(256_043.7), number(0.12345)
+        ('256000', '0.1235')
+    """
+    return f"{float(f'{value:.4g}'):g}"
 
 
 def per_sample(values: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from tepui.core.checks import one_of
 from tepui.metrics import Rule, Score
 from tepui.metrics.chunks import ensemble_top
 from tepui.tasks.base import Leading, Task
-from tepui.tasks.prediction import Prediction, mean_and_largest, per_sample
+from tepui.tasks.prediction import Prediction, per_sample
 
 # One score for each thing to be seen: doubt of the whole, disagreement, low logits.
 JUDGING = ("entropy", "mutual_information", "energy")
@@ -104,8 +104,8 @@ class ProbablePrediction(Prediction):
             "target": targets,
             "prediction": self.labels,
             "confidence": self.confidence,
-            "entropy": self.total_uncertainty,
-            "mutual_information": self.epistemic,
+            "total_uncertainty": self.total_uncertainty,
+            "epistemic": self.epistemic,
         }
 
     def exported(self, coverage: float) -> dict[str, Tensor]:
@@ -143,6 +143,16 @@ class ProbablePrediction(Prediction):
         """Total, aleatoric and epistemic, from one pass."""
         total, epistemic = map(self._shaped, entropy_and_information(self._rows))
         return total, total - epistemic, epistemic
+
+    def _in_words(self, confidence: Tensor) -> dict[str, str]:
+        """Return confidence and uncertainties by name, summed up."""
+        mean, lowest = float(confidence.mean()), float(confidence.min())
+        names = ("total uncertainty", "aleatoric", "epistemic")
+        values = map(self.largest, self._uncertainties)
+        return {
+            "confidence": f"mean {mean:.4g}, lowest {lowest:.4g}",
+            **dict(zip(names, values, strict=True)),
+        }
 
 
 @dataclass(frozen=True)
@@ -187,19 +197,6 @@ def entropy_and_information(logits: Tensor) -> tuple[Tensor, Tensor]:
     """Return entropy and mutual information."""
     found = metrics.ood_scores(logits, ["entropy", "mutual_information"])
     return found["entropy"], found["mutual_information"]
-
-
-def mean_and_lowest(confidence: Tensor) -> str:
-    """Return two numbers that sum up confidences."""
-    mean, lowest = float(confidence.mean()), float(confidence.min())
-    return f"mean {mean:.4g}, lowest {lowest:.4g}"
-
-
-def in_words(uncertainties: tuple[Tensor, ...]) -> dict[str, str]:
-    """Return total, aleatoric and epistemic uncertainty by name, summed up."""
-    names = ("total uncertainty", "aleatoric", "epistemic")
-    values = map(mean_and_largest, uncertainties)
-    return dict(zip(names, values, strict=True))
 
 
 def streams_of(rule: Rule) -> dict[str, metrics.LogitsStreaming[Any]]:

@@ -12,7 +12,7 @@ from tepui.losses import Loss, pinball
 from tepui.losses.quantiles import rising
 from tepui.tasks.base import Leading, Task
 from tepui.tasks.numbers import Conforming, NumberTask, Parts, share_of
-from tepui.tasks.prediction import mean_and_largest, per_sample, some
+from tepui.tasks.prediction import per_sample, some
 
 
 @final
@@ -20,9 +20,7 @@ from tepui.tasks.prediction import mean_and_largest, per_sample, some
 class QuantilePrediction(Conforming):
     """Quantiles of numbers (``Quantiles``), averaged over members.
 
-    They are in the unit of the targets that training saw (those of a
-    :class:`tepui.data.Table` are standardized; :meth:`in_units` answers in its own);
-    ``epistemic`` is a variance, in its square.
+    They are in the unit of the targets; ``epistemic`` is a variance, in its square.
 
     Attributes:
         outputs: Quantiles of every member, ``(members, samples, levels * numbers,
@@ -31,10 +29,10 @@ class QuantilePrediction(Conforming):
     """
 
     task: "Quantiles" = field(kw_only=True)
-    points = ("median", "epistemic")
+    points = ("median",)
     fields: ClassVar[tuple[str, ...]] = (
         *("quantiles", "median", "interval(coverage)", "epistemic", "outputs"),
-        *("in_units()", "unfamiliarity(…)", "unfamiliar(level)"),
+        *("unfamiliarity(…)", "unfamiliar(level)"),
     )
 
     @property
@@ -91,7 +89,11 @@ class QuantilePrediction(Conforming):
     def statistics(self, targets: Tensor) -> dict[str, Tensor]:
         """Return the quantiles, with the levels last."""
         quantiles = self.quantiles.movedim(0, -1)
-        return {"target": targets, "epistemic": self.epistemic, "quantiles": quantiles}
+        return {
+            "target": self._place(targets),
+            "epistemic_variance": self.epistemic,
+            "quantiles": quantiles,
+        }
 
     def summary(self) -> dict[str, str]:
         """Return the quantiles of the first samples and where members disagree."""
@@ -99,7 +101,7 @@ class QuantilePrediction(Conforming):
             f"level {level:g}": some(values)
             for level, values in zip(self.task.levels, self.quantiles, strict=True)
         }
-        return {**rows, "epistemic (variance)": mean_and_largest(self.epistemic)}
+        return {**rows, "epistemic (variance)": self.largest(self.epistemic)}
 
     def _at(self, level: float) -> Tensor:
         return interpolated(self.quantiles, self.task.levels, level)

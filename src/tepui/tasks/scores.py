@@ -36,6 +36,10 @@ class TaskScores:
         """Return means with ratios taken anew of what they are ratios of."""
         return self
 
+    def in_unit(self, scale: float) -> Self:
+        """Return scores of targets that many times as large, if they have a unit."""
+        return self
+
     def document(self) -> dict[str, Any]:
         """Return all scores for JSON, with None for what is undefined."""
         return dict(finite_or_none(self.values() | self.lists()))

@@ -9,7 +9,7 @@ from torch import Tensor
 from tepui.metrics import Rule
 from tepui.metrics.chunks import wide
 from tepui.tasks.base import Task
-from tepui.tasks.prediction import Prediction, mean_and_largest, some
+from tepui.tasks.prediction import Prediction, some
 from tepui.tasks.scores import TaskScores
 
 
@@ -71,7 +71,7 @@ class OutputPrediction(Prediction):
         """Return the first outputs, how far members differ, and that this is all."""
         return {
             "mean output": some(self.mean),
-            "spread": mean_and_largest(self.spread),
+            "spread": self.largest(self.spread),
             "meaning": "not known: the loss names no task",
         }
 

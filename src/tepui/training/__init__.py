@@ -18,7 +18,6 @@ from tepui.training.schedule import (
     Schedule,
 )
 from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.timeline import Span
 from tepui.training.train import train
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "Ranks",
     "Run",
     "Schedule",
-    "Span",
     "TrainingDiverged",
     "TrainingSpec",
     "exchange_here",

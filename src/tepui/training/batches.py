@@ -65,12 +65,12 @@ class BatchSplit:
     rows: int  # how many samples of a batch are of the first kind
 
     @classmethod
-    def of(cls, mask: Tensor, batch_size: int, shards: int = 1) -> Self:
-        """Divide batches in proportion to the data, with both kinds in each shard."""
+    def of(cls, mask: Tensor, batch_size: int, ranks: int = 1) -> Self:
+        """Divide batches in proportion to the data, with both kinds for each rank."""
         first, second = mask.nonzero()[:, 0].cpu(), (~mask).nonzero()[:, 0].cpu()
         size = min(batch_size, len(mask))
         # BatchNorm cannot normalize one sample: two of each kind where there are.
-        fewest = min(2 * shards, size // 2)
+        fewest = min(2 * ranks, size // 2)
         lowest, highest = min(fewest, len(first)), size - min(fewest, len(second))
         rows = min(max(round(size * len(first) / len(mask)), lowest), highest)
         return cls(first, second, rows)

@@ -21,7 +21,7 @@ from tepui.core.storage import (
     write_tensors,
 )
 from tepui.training.history import EpochRecord
-from tepui.training.timeline import Span
+from tepui.training.timeline import Timeline
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Checkpoint:
     generation: int  # which checkpoint of the run it is, from 1
     history: tuple[EpochRecord, ...]
     digests: tuple[str, ...]  # of the members' files, in member order
-    timeline: tuple[Span, ...]  # where the time went until then; not in old files
+    timeline: Timeline  # where the time went until then
     stopped_by: str | None = None  # who ended the run with it, if anybody
 
     @classmethod
@@ -45,8 +45,8 @@ class Checkpoint:
                 document["generation"],
                 tuple(map(EpochRecord.of, document["history"])),
                 tuple(document["members"]),
-                timeline_in(document),
-                document.get("stopped_by"),
+                document["timeline"],
+                document["stopped_by"],
             )
 
     def described(self) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def commit(
     generation: int,
     members: int,
     history: Sequence[EpochRecord],
-    timeline: Sequence[Span],
+    timeline: Timeline,
     stopped_by: str | None = None,
 ) -> None:
     """Make the files of a generation the run's checkpoint; remove all others."""
@@ -102,20 +102,10 @@ def commit(
         "generation": generation,
         "members": [tensors_digest(file) for file in files],
         "history": [asdict(record) for record in history],
-        "timeline": [asdict(span) for span in timeline],
-        **named_stop(stopped_by),
+        "timeline": timeline,
+        "stopped_by": stopped_by,
     }
     write_document(checkpoint, "checkpoint", document)
     for file in checkpoint.with_suffix("").iterdir():
         if file not in files:
             file.unlink(missing_ok=True)
-
-
-def timeline_in(document: Mapping[str, Any]) -> tuple[Span, ...]:
-    """Return where the time went, as a document says; nothing in old ones."""
-    return tuple(map(Span.of, document.get("timeline", ())))
-
-
-def named_stop(stopped_by: str | None) -> dict[str, str]:
-    """Return what a document says of a run that was ended early; nothing of others."""
-    return {} if stopped_by is None else {"stopped_by": stopped_by}

@@ -43,8 +43,7 @@ from tepui.data.policy import PerMember
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.data.stored import StoredData
-from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.some_members import check_seeds
+from tepui.ensembles.ensemble import Ensemble, check_seeds
 from tepui.losses import CrossEntropy, Loss, balanced_weights
 from tepui.losses.classification import BALANCED
 from tepui.methods.base import ExchangingMethod
@@ -54,8 +53,8 @@ from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import structure_digest
 from tepui.tasks import task_of
 from tepui.training.batches import steps_per_epoch
+from tepui.training.data_parallel import FEWEST_SAMPLES
 from tepui.training.exchange import Exchange
-from tepui.training.shards import FEWEST_SAMPLES
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 from tepui.training.targets import check_loss, check_yes_or_no, classifies
 
@@ -89,7 +88,7 @@ def asked_for(
 ) -> tuple[RunData, TrainingSpec]:
     """Return the parts of the data, and the loss in numbers, of what goes together."""
     _check_settings(spec, execution, validation, out)
-    _check_shards(spec, execution.data_parallel)
+    _check_sharing(spec, execution.data_parallel)
     _check_members(ensemble)
     _check_unlabeled(spec, unlabeled)
     if isinstance(spec.method, CoupledMethod):
@@ -118,24 +117,19 @@ def _check_settings(
     require(stop is None or stop <= spec.epochs, "stop_after", rule, stop)
 
 
-def _check_shards(spec: TrainingSpec, ranks: int) -> None:
-    """Check that the shards of a batch go together with their policies and ranks."""
-    shards, name = spec.virtual_shards, type(spec.method).__name__
-    rule = f"be a multiple of data_parallel ({ranks})"
-    require(shards % ranks == 0, "virtual_shards", rule, shards)
-    alone, together = spec.perturbation == "shard", spec.batch_norm == "synchronized"
-    rule = 'be "{}" where a batch is one shard (virtual_shards is 1)'
-    divided = shards > 1
-    require(divided or not alone, "perturbation", rule.format("global"), "shard")
-    require(divided or not together, "batch_norm", rule.format("shard"), "synchronized")
-    rule = 'be "shard" with {}: shards that are normalized together go in step'
+def _check_sharing(spec: TrainingSpec, ranks: int) -> None:
+    """Check that a method can share its batches among ranks."""
+    rule = 'be "global" in one process, whose rows are the batch (data_parallel is 1)'
+    fits = spec.perturbation == "global" or ranks > 1
+    require(fits, "perturbation", rule, spec.perturbation)
+    method = spec.method
     for reason, holds in {
-        'perturbation="shard"': alone,
-        "accumulate > 1": spec.accumulate > 1,
-        f"a {name} whose batches change their shapes": not spec.method.fixed_shapes,
+        "where members are coupled inside the loss": isinstance(method, CoupledMethod),
+        f"with a {type(method).__name__} whose batches change their shapes": (
+            not method.fixed_shapes
+        ),
     }.items():
-        fits = not (together and holds)
-        require(fits, "batch_norm", rule.format(reason), "synchronized")
+        require(ranks == 1 or not holds, "data_parallel", f"be 1 {reason}", ranks)
 
 
 def _check_members(ensemble: Ensemble) -> None:
@@ -282,7 +276,7 @@ def check_run(
     """Check that members, data and method fit; return the classes of labels."""
     classes = _check_data(ensemble, data, spec, exchange)
     samples = length(data.train)
-    _check_batch(spec, samples)
+    _check_batch(spec, samples, exchange.sharing)
     _check_length(spec, len(ensemble), steps_per_epoch(samples, spec.batch_size))
     for_member(spec.method, 0, len(ensemble))
     _check_course(ensemble, spec, exchange)
@@ -413,15 +407,14 @@ def _check_augment(
         require(numbers, "augment", rule, got)
 
 
-def _check_batch(spec: TrainingSpec, samples: int) -> None:
-    """Check that every shard of a batch has samples enough."""
-    size, shards = min(spec.batch_size, samples), spec.virtual_shards
-    exact = spec.perturbation == "shard" or spec.batch_norm == "synchronized"
-    kinds = 2 if exact and isinstance(spec.method, ExchangingMethod) else 1
-    least = FEWEST_SAMPLES * shards * kinds
-    each = "each shard" if kinds == 1 else "each shard and kind"
-    rule = f"give two samples to {each} ({least} to {shards} shards)"
-    require(shards == 1 or size >= least, "batch_size", rule, size)
+def _check_batch(spec: TrainingSpec, samples: int, ranks: int) -> None:
+    """Check that every rank that shares a batch has samples enough."""
+    size = min(spec.batch_size, samples)
+    kinds = 2 if isinstance(spec.method, ExchangingMethod) else 1
+    least = FEWEST_SAMPLES * ranks * kinds
+    each = "each rank" if kinds == 1 else "each rank and kind"
+    rule = f"give two samples to {each} ({least} to {ranks} ranks)"
+    require(ranks == 1 or size >= least, "batch_size", rule, size)
 
 
 def _check_length(spec: TrainingSpec, members: int, steps: int) -> None:

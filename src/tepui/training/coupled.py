@@ -106,7 +106,7 @@ class CoupledRunner(Runner):
         for batches in self.plan.pairs(seed, members[0].step, epoch):
             self._step(members, batches, seed)
             self.plan.advance(len(members))
-            if self.plan.exchange.agreed_in_step(self.plan.stopping()):
+            if self.plan.stopping():
                 break
         for member in members:
             member.set_time(*self.plan.time(max(member.step - 1, 0)))

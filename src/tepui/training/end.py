@@ -47,9 +47,9 @@ def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Run:
     """Save what came of the run, and return it; one that has not ended goes on."""
     folder, exchange, spec = training.folder, training.exchange, training.spec
     path = None if folder is None else folder.path
-    history, timeline = History(training.history), training.clock.timeline
+    history, clock = History(training.history), training.clock
     if not training.ended:
-        return Run(path, ensemble, Outcome(history, timeline=timeline))
+        return Run(path, ensemble, Outcome(history, timeline=clock.timeline))
     if folder is not None and exchange.writer:
         folder.check_there()
         # Before anything of the method's can fail: hours of training are in it.
@@ -59,15 +59,15 @@ def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Run:
     best = exchange.collect({m.index: m.best.epoch for m in training.members})
     best_epochs = tuple(best) if spec.keep == "best" else ()
     summary |= answers_on_unlabeled(ensemble, data, spec)
-    timeline = training.clock.timeline
+    timeline = clock.timeline
     log.info("the run took %s", in_words(timeline))
+    outcome = Outcome(history, best_epochs, summary, timeline, training.stopped_by)
     if folder is not None and exchange.writer:
-        folder.write_outcome(best_epochs, summary, timeline, training.stopped_by)
+        folder.write_outcome(outcome)
         log.info("the run in %s has ended", folder.path)
     exchange.wait()  # a run is over for all or for none
     if training.interruption.requested:
         training.interruption.leave()
-    outcome = Outcome(history, best_epochs, summary, timeline, training.stopped_by)
     return Run(path, ensemble, outcome)
 
 

@@ -18,6 +18,7 @@ from tepui.core.seeding import derive, generator, seeded
 from tepui.core.storage import reading
 from tepui.data.arrays import Batch
 from tepui.data.loading import length
+from tepui.data.stored import whole
 from tepui.methods.base import ExchangingMethod
 from tepui.modules.pruning import apply_masks
 from tepui.modules.running import evaluating
@@ -92,11 +93,11 @@ class Training:
         for epoch in range(len(self.history), last):
             if self.ended:
                 break
-            with self.clock.during("other", epoch):
+            with self.clock.during("other"):
                 self._run_epoch(epoch)
                 due = (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == last
                 if due or self.ended:
-                    self._save(epoch)
+                    self._save()
         # Members that have yet to begin are what they would have begun as.
         for epoch in range(len(self.history), epochs):
             self._go_on_from_others(epoch)
@@ -109,11 +110,11 @@ class Training:
         self._enter_phase(epoch)
         active = self._active(epoch)
         self.standing_for = len(self.members) // max(1, len(active))
-        with self.clock.during("stepping", epoch):
+        with self.clock.during("stepping"):
             self.runner.run_epoch(active, epoch)
             self._check_finite(epoch)  # waits for the steps
         if self.exchange.agreed(self.interruption.requested):
-            self._save(epoch)
+            self._save()
             self.interruption.leave()
         record = self._record(epoch)
         self.stopped_by = self._stopping(self._told(record))
@@ -148,7 +149,7 @@ class Training:
             self.generation = own.generation
         elif self.origin is not None:
             self._go_on_from(self.origin, branches=True)
-            self._save(None)
+            self._save()
         if self.folder is not None and self.exchange.writer:
             self.folder.write_history(self.history)
 
@@ -235,26 +236,30 @@ class Training:
         if method.exchanges_before(epoch, self.spec.epochs):
             due = any(member.exchanged < epoch for member in self.members)
             if self.exchange.agreed(due):
-                with self.clock.during("exchanging", epoch):
+                with self.clock.during("exchanging"):
                     self._exchange(epoch)
                 self._say_exchanged(epoch)
 
     def _exchange(self, epoch: int) -> None:
-        with self.clock.during("scoring", epoch):
+        with self.clock.during("scoring"):
             published = {m.index: self._publish(m, epoch) for m in self.members}
-        gathered = self.exchange.gather(published)
+        gathered = self.exchange.collect(published)
         for member in self.members:
             assert isinstance(member.method, ExchangingMethod)
             stream = generator(*self.seeds, "exchange", epoch)
+            place = published[member.index].device
+            received = [tensor.to(place) for tensor in gathered]
             with member.on_device():
-                member.method.receive(member, member.index, gathered, stream)
+                member.method.receive(member, member.index, received, stream)
                 member.check_state()
             member.exchanged = epoch
             self._divide(member)
 
-    def _exchange_seconds(self, epoch: int) -> float:
-        scoring = self.clock.seconds("scoring", epoch)
-        return scoring + self.clock.seconds("exchanging", epoch)
+    @property
+    def _exchange_seconds(self) -> float:
+        """How long the exchange before the epoch took: what no record has."""
+        recorded = sum(record.exchange_seconds for record in self.history)
+        return self.clock.seconds("scoring", "exchanging") - recorded
 
     def _enter_phase(self, epoch: int) -> None:
         for member in self.members:
@@ -277,14 +282,15 @@ class Training:
             for member in self.members
         ]
         text = "exchanged before epoch %d in %.2f s; samples of the first kind: %s"
-        log.info(text, epoch, self._exchange_seconds(epoch), sizes)
+        log.info(text, epoch, self._exchange_seconds, sizes)
 
     def _divide(self, member: TrainingMember) -> None:
         """Divide the member's batches as its method asks."""
         if isinstance(member.method, ExchangingMethod):
             mask = member.method.divides_by(member)
-            size, shards = self.spec.batch_size, self.spec.virtual_shards
-            member.split = None if mask is None else BatchSplit.of(mask, size, shards)
+            size = self.spec.batch_size
+            ranks = 1 if member.ranks is None else member.ranks.size
+            member.split = None if mask is None else BatchSplit.of(mask, size, ranks)
             member.check_split()
 
     def _record(self, epoch: int) -> EpochRecord:
@@ -295,7 +301,8 @@ class Training:
         rows += rows[-1:] * (len(self.seeds) - len(rows))
         steps = self.runner.plan.steps * len(self.runner.plan.course.active(epoch))
         samples = steps * min(self.spec.batch_size, length(self.dataset))
-        seconds = self.clock.seconds("stepping", epoch)
+        # Those that no record has, which is more than went by since a stop within it.
+        seconds = self.clock.seconds("stepping") - sum(r.seconds for r in self.history)
         joint = [row.joint_loss for row in rows]
         memory = [row.peak_memory for row in rows if row.peak_memory is not None]
         record = EpochRecord(
@@ -306,7 +313,7 @@ class Training:
             **_validation_scores([row.validation for row in rows]),
             seconds=seconds,
             samples_per_second=samples / seconds,
-            exchange_seconds=self._exchange_seconds(epoch),
+            exchange_seconds=self._exchange_seconds,
             peak_memory=max(memory, default=None),
         )
         self.history.append(record)
@@ -338,7 +345,7 @@ class Training:
         found: dict[int, Validation] = {}
         if self.validation is not None:
             active = self._active(epoch)
-            with self.clock.during("validating", epoch):
+            with self.clock.during("validating"):
                 found = {
                     m.index: self._validate(m, epoch) if m in active else self._last(m)
                     for m in here
@@ -370,7 +377,9 @@ class Training:
         """Validate what the member would predict with, and keep the best of it."""
         assert self.validation is not None
         with member.on_device(), at_average(member.module, member.average):
-            found = validated(member, self.validation(), self.task)
+            units = getattr(whole(self.dataset), "units", None)
+            unit = 1.0 if units is None else units.std[0]
+            found = validated(member, self.validation(), self.task, unit)
             if self.spec.keep == "best" and math.isfinite(found.loss):
                 member.keep_best(found.loss, epoch)
         return found
@@ -416,16 +425,16 @@ class Training:
         where = self.folder.checkpoint
         return f"last good checkpoint: {where if where.exists() else 'none yet'}"
 
-    def _save(self, epoch: int | None) -> None:
+    def _save(self) -> None:
         if self.folder is not None:
-            with self.clock.during("saving", epoch):
+            with self.clock.during("saving"):
                 self._write_checkpoint(self.folder)
 
     def _write_checkpoint(self, folder: RunFolder) -> None:
         self.generation += 1
         # Hashing and writing leave the interpreter to other threads.
         with ThreadPoolExecutor(WRITERS) as pool:
-            own = [m for m in self.members if m.shards.group.rank == 0]
+            own = [m for m in self.members if m.ranks is None or m.ranks.rank == 0]
             for _ in pool.map(partial(self._write_member, folder), own):
                 pass
         self.exchange.wait()

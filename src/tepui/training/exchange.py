@@ -12,7 +12,7 @@ from typing import TypeVar, final
 import torch
 from torch import Tensor
 
-from tepui.training.shards import ALONE, DataGroup
+from tepui.training.data_parallel import StepRanks
 
 T = TypeVar("T")
 
@@ -79,32 +79,33 @@ class Exchange(ABC):
             ``(members, samples, outputs)``; what comes from elsewhere has no gradient.
         """
 
-    @abstractmethod
-    def agreed_in_step(self, flag: bool) -> bool:
-        """Return whether a process raised its flag, without another message.
+    def party(self, members: int, device: torch.device) -> StepRanks | None:
+        """Return the processes that meet within the steps of coupled members.
 
         Args:
-            flag: Whether this one does; it travels with the next meeting.
+            members: How many members the ensemble has.
+            device: Where they are trained.
 
         Returns:
-            The same for all processes that met; maybe one step late.
+            Those that have members; None if this one meets no other.
         """
+        return None
 
     @property
     def sharing(self) -> int:
         """How many processes share the batches of each member."""
         return 1
 
-    def data_group(self, device: torch.device) -> DataGroup:
+    def data_group(self, device: torch.device) -> StepRanks | None:
         """Return the processes that share the batches of this process's members.
 
         Args:
             device: Where the members are trained.
 
         Returns:
-            The group, of which this process alone is one.
+            The group; None if this process has whole batches.
         """
-        return ALONE
+        return None
 
     @contextmanager
     def attending(self) -> Iterator[None]:
@@ -127,17 +128,6 @@ class Exchange(ABC):
             for index, value in part.items()
         }
         return [found[index] for index in sorted(found)]
-
-    def gather(self, published: Mapping[int, Tensor]) -> list[Tensor]:
-        """Return what all members published, in member order.
-
-        Args:
-            published: What this process's members published, by index.
-
-        Returns:
-            One tensor per member, where those of this process lie.
-        """
-        return self.collect(published)
 
     @final
     def agreed(self, flag: bool) -> bool:
@@ -208,7 +198,3 @@ class LocalExchange(Exchange):
     ) -> Tensor:
         """Stack the outputs."""
         return torch.stack([outputs[index] for index in turn])
-
-    def agreed_in_step(self, flag: bool) -> bool:
-        """Return the flag."""
-        return flag

@@ -31,8 +31,7 @@ from tepui.training.progress import Style, remark
 from tepui.training.ranks import exchange_here
 from tepui.training.run import Run
 from tepui.training.schedule import Cosine, Schedule
-from tepui.training.shards import BatchNormPolicy
-from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec, shards_of
+from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec
 from tepui.training.train import train
 
 PLAIN_LOSS, PLAIN_SGD, COSINE = CrossEntropy(), SGD(), Cosine()
@@ -95,9 +94,7 @@ def fit(
     average: float | None = None,
     ema: float | None = None,
     part_at: int | None = None,
-    virtual_shards: int = 1,
     perturbation: Perturbation = "global",
-    batch_norm: BatchNormPolicy = "shard",
     device: str | torch.device | None = None,
     precision: Precision = "auto",
     deterministic: bool = False,
@@ -155,13 +152,9 @@ def fit(
         part_at: Until this epoch all members are one network, trained as the first one.
             Then each goes on with its own draws. With ``M`` members the run costs
             ``part_at + M * (epochs - part_at)`` epochs of one.
-        virtual_shards: Divide every batch into this many shards, whose gradients are
-            summed in one order, for the same weights however many ranks compute them;
-            one for each of them by default.
         perturbation: Sharpness-aware methods move the weights along the ``"global"``
-            gradient of a batch, or for every ``"shard"`` along its own (m-SAM).
-        batch_norm: BatchNorm's statistics are those of every ``"shard"``, or
-            ``"synchronized"`` over the whole batch.
+            gradient of a batch, or each rank that shares it (``data_parallel``) along
+            that of its ``"shard"`` (m-SAM).
         device: Where to train; a GPU if there is one.
         precision: ``"float32"``, ``"tf32"``, ``"bfloat16"``; ``"auto"`` is bfloat16
             on a GPU and float32 elsewhere.
@@ -213,7 +206,7 @@ def fit(
         >>> len(run.history)
         2
     """
-    given = locals() | {"virtual_shards": shards_of(virtual_shards, data_parallel)}
+    given = {**locals()}
     several = isinstance(augment, Iterable | PerMember)
     require(several, "augment", "be a sequence", augment)
     execution, spec = _taken(ExecutionSpec, given), _taken(TrainingSpec, given)

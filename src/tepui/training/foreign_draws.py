@@ -47,7 +47,8 @@ def foreign_draws(member: MemberPasses, batch: Batch) -> str | None:
     with _noting_saved_states() as saved:
         for _ in range(2):
             with _kept(member.buffers):
-                outputs.append(member.outputs(part).detach())
+                member.begin_pass()
+                outputs.append(member.unseeded_outputs(part).detach())
             on_host |= not torch.equal(torch.default_generator.get_state(), fresh)
     drawn_from = watch.drawn_from()
     if drawn_from is not None:

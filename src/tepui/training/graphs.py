@@ -28,7 +28,6 @@ from tepui.training.member import TrainingMember
 from tepui.training.member_state import tensors_of
 from tepui.training.recording import NotCapturable, Recording, record
 from tepui.training.runner import EagerRunner, Plan, Runner, member_step
-from tepui.training.shards import ALONE
 from tepui.training.streams import lane
 
 log = logging.getLogger(__name__)
@@ -79,20 +78,19 @@ class TableFeed(Feed):
     """Batches of data that lie on the device, cut there by a table of indices."""
 
     def __init__(
-        self, plan: Plan, member: TrainingMember, source: TensorSource
+        self, plan: Plan, member: TrainingMember, source: TensorSource, epoch: int
     ) -> None:
         super().__init__(plan, member)
         self._source = source
-        size = min(plan.spec.batch_size, source.samples)
-        self._rows = self._position.new_zeros(plan.steps, size)
+        rows, self._division = plan.member_rows(member, epoch)
+        self._rows = self._position.new_zeros(plan.steps, rows.shape[1])
         self._draws = source.draws(member.seed, 0, member.device)
-        self._division = None if member.split is None else member.split.division
 
     def begin(self, epoch: int) -> None:
         """Load what is left of an epoch."""
         super().begin(epoch)
         place = self.member.step % self.plan.steps
-        self._rows[place:] = self.plan.member_rows(self.member, epoch)
+        self._rows[place:], _ = self.plan.member_rows(self.member, epoch)
         draws = self._source.draws(self.member.seed, epoch, self.member.device)
         self._draws.copy_(draws)
 
@@ -140,7 +138,7 @@ def feed_of(plan: Plan, member: TrainingMember, epoch: int) -> Feed:
     source = plan.source_of(member)
     size = min(plan.spec.batch_size, plan.source.samples)
     if isinstance(source, TensorSource) and source.at_once(size) == 1:
-        feed = TableFeed(plan, member, source)
+        feed = TableFeed(plan, member, source, epoch)
     else:
         feed = LoadedFeed(plan, member, epoch)
     feed.begin(epoch)
@@ -227,7 +225,7 @@ class GraphRunner(Runner):
         if self._eager is None and now != self._captured_for:
             self.release()
             self._captured_for = now
-            with self.plan.clock.during("capturing", epoch):
+            with self.plan.clock.during("capturing"):
                 self._capture_all(members, epoch)
         if self._eager is not None:
             self._eager.run_epoch(members, epoch)
@@ -282,7 +280,7 @@ def warn_of_eager_steps(reason: NotCapturable) -> None:
 def capture(member: TrainingMember, feed: Feed) -> Captured:
     """Capture a member's step, leaving its state as it was."""
     # Collectives of two streams could meet in another order on another rank.
-    stream = lane(member.device, member.index if member.shards.group is ALONE else 0)
+    stream = lane(member.device, member.index if member.ranks is None else 0)
     step = partial(fed_step, member, feed)
     recording = record(step, [member], feed.batch(), taken_back(member), stream)
     return Captured(recording, feed)

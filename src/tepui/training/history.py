@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
-from tepui.training.run_end import RunEnd
-from tepui.training.timeline import Span
+from tepui.training.timeline import Timeline
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,15 +23,14 @@ class EpochRecord:
         learning_rate: Learning rate of the last step.
         validation_loss: Mean validation loss, empty without validation data.
         validation_accuracy: Share of the validation data's classes or labels told
-            right; empty where outputs are something else, and in records of old runs.
+            right; empty where outputs are something else.
         validation_rmse: Root mean squared error on the validation data, where outputs
             are numbers.
         seconds: How long its steps took, all members together. Compiling and capturing
             them, validation and checkpoints are in the run's timeline.
         samples_per_second: Training samples of all members per second of steps.
         exchange_seconds: How long members took before the epoch to tell each other
-            something, such as SharpBalance's scores; not part of ``seconds``. None in
-            records of old runs.
+            something, such as SharpBalance's scores; not part of ``seconds``.
         peak_memory: Most bytes allocated on a GPU since the run began or was resumed;
             None elsewhere.
         joint_loss: Mean of the loss that coupled members descended together; None where
@@ -45,7 +43,7 @@ class EpochRecord:
     validation_loss: tuple[float, ...]
     seconds: float
     samples_per_second: float
-    exchange_seconds: float | None = None
+    exchange_seconds: float = 0.0
     peak_memory: int | None = None
     joint_loss: float | None = None
     validation_accuracy: tuple[float, ...] = ()
@@ -114,19 +112,23 @@ class Outcome:
         history: One record per epoch.
         best_epochs: Epoch of each member's best weights, empty if none were kept.
         summary: What the method reports of the run, such as SharpBalance's sets.
-        timeline: Where the time went, also before the run was resumed or branched; but
-            not what passed between a kill and the checkpoint before it.
+        timeline: The seconds of each activity, also before the run was resumed or
+            branched; but not what passed between a kill and the checkpoint before it.
         stopped_by: Who ended the run before all epochs were done, ``"EarlyStopping"``
             or a callback's name; None if nobody did.
     """
 
-    history: History
+    history: History = field(default_factory=History)
     best_epochs: tuple[int, ...] = ()
     summary: Mapping[str, Any] = field(default_factory=dict)
-    timeline: tuple[Span, ...] = ()
+    timeline: Timeline = field(default_factory=dict)
     stopped_by: str | None = None
 
     @property
-    def end(self) -> RunEnd:
-        """How it ended: after how many epochs, by whom, and with which weights."""
-        return RunEnd.of(len(self.history), self.stopped_by, self.best_epochs)
+    def kept(self) -> tuple[int, ...]:
+        """After how many epochs each member had the weights that were kept.
+
+        Empty if all members kept their last.
+        """
+        epochs = len(self.history)
+        return tuple(epochs if best < 0 else best + 1 for best in self.best_epochs)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import final
 
-from tepui.training.shards import ALONE, DataGroup
+from tepui.training.data_parallel import StepRanks
 
 # Asking ranks costs as much as a small message, and waits for a GPU.
 STEPS_BETWEEN_QUESTIONS = 20
@@ -57,22 +57,22 @@ class Interruption:
 
 @final
 class Stopping:
-    """Whether to stop after this step, answered alike to ranks that share batches.
+    """Whether to stop after this step, answered alike to ranks that share it.
 
     They ask equally often, and one of them may be the only one that saw a signal.
     """
 
-    def __init__(self, interruption: Interruption, group: DataGroup) -> None:
+    def __init__(self, interruption: Interruption, ranks: StepRanks | None) -> None:
         self._interruption = interruption
-        self._group = group
+        self._ranks = ranks
         self._asked = 0
         self._agreed = False
 
     def __call__(self) -> bool:
         """Return whether all stop here."""
-        if self._group is ALONE:
+        if self._ranks is None:
             return self._interruption.requested
         self._asked += 1
         if not self._agreed and self._asked % STEPS_BETWEEN_QUESTIONS == 0:
-            self._agreed = self._group.agreed(self._interruption.requested)
+            self._agreed = self._ranks.agreed(self._interruption.requested)
         return self._agreed

@@ -23,10 +23,10 @@ from tepui.training.averaging import (
     update_moving_average,
 )
 from tepui.training.batches import BatchSplit
+from tepui.training.data_parallel import FEWEST_SAMPLES, StepRanks
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import clip
 from tepui.training.passes import MemberPasses
-from tepui.training.shards import FEWEST_SAMPLES, WHOLE, Shards
 
 
 class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, in plain words
@@ -71,7 +71,8 @@ class TrainingMember(MemberPasses):
         average: float | None = None,
         ema: float | None = None,
         offload_device: torch.device | None = None,
-        shards: Shards = WHOLE,
+        ranks: StepRanks | None = None,
+        apart: bool = False,
         sample_weights: Tensor | None = None,
     ) -> None:
         rate = optimizer.param_groups[0]["lr"]
@@ -86,7 +87,7 @@ class TrainingMember(MemberPasses):
             autocast=numerics.autocast,
             accumulate=accumulate,
             compiled=compiled,
-            shards=shards,
+            ranks=ranks,
             sample_weights=sample_weights,
         )
         self.index = index
@@ -100,6 +101,7 @@ class TrainingMember(MemberPasses):
         self.joint_losses: Tensor | None = None
         self.exchanged = -1  # the last epoch before which members exchanged something
         self.split: BatchSplit | None = None
+        self.apart = apart  # whether each rank takes a method's step for its own rows
         self.average: dict[str, Tensor] = {}
         self.best = Best()
         self._clip_norm = clip_norm
@@ -144,15 +146,14 @@ class TrainingMember(MemberPasses):
         )
 
     def check_split(self) -> None:
-        """Raise if a shard that goes its own way would lack samples of one kind."""
-        split, shards = self.split, self.shards
-        exact = shards.perturbation == "shard" or shards.batch_norm == "synchronized"
-        if split is None or not split.is_proper or shards.whole or not exact:
+        """Raise if a rank that shares the batches would lack samples of one kind."""
+        split, ranks = self.split, self.ranks
+        if split is None or not split.is_proper or ranks is None:
             return
         fewest = min(len(split.first), len(split.second))
-        rule = f"leave two samples of each kind to every shard of member {self.index}"
-        fits = fewest >= FEWEST_SAMPLES * shards.count
-        require(fits, "virtual_shards", rule, f"{shards.count} for {fewest} samples")
+        rule = f"leave two samples of each kind of member {self.index} to every rank"
+        fits = fewest >= FEWEST_SAMPLES * ranks.size
+        require(fits, "data_parallel", rule, f"{ranks.size} for {fewest} samples")
 
     def clone(self) -> Self:
         """Return a member with copies of all that this one changes in a step."""

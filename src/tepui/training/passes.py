@@ -3,13 +3,13 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tepui.core import foreach
+from tepui.core.checks import require
 from tepui.core.seeding import derive
 from tepui.data.arrays import Batch
 from tepui.losses import CrossEntropy, Loss, jensen_shannon
@@ -17,7 +17,7 @@ from tepui.methods.member import Gradient
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import as_taken, blocks, dtype_of, forward
 from tepui.training.casts import CastModule
-from tepui.training.shards import WHOLE, Shards, normalizing, summed_gradient
+from tepui.training.data_parallel import StepRanks, averaged
 from tepui.training.streams import beside
 
 
@@ -35,7 +35,7 @@ class MemberPasses:
         autocast: torch.dtype | None = None,  # None keeps the weights' own
         accumulate: int = 1,
         compiled: bool = False,
-        shards: Shards = WHOLE,
+        ranks: StepRanks | None = None,
         sample_weights: Tensor | None = None,
     ) -> None:
         self.loss = loss
@@ -51,8 +51,8 @@ class MemberPasses:
         self.noise_seed: int | None = None
         # Does so in its stead while a step is captured, when no seed can be set.
         self.begin_captured_pass: Callable[[int | None], None] | None = None
-        self.shards = shards
-        self._shard: int | None = None  # the shard whose passes are running
+        self.ranks = ranks  # which share the batches; None if they are whole here
+        self._rank: int | None = None  # the one whose rows are running by themselves
         self._autocast = autocast
         self._accumulate = accumulate
         self._compiled = compiled
@@ -80,7 +80,8 @@ class MemberPasses:
 
     def outputs(self, batch: Batch) -> Tensor:
         """Return the module's outputs for a batch, in float32 or wider."""
-        self._begin_pass()
+        self._require_all_rows()
+        self.begin_pass()
         return self.unseeded_outputs(batch)
 
     def unseeded_outputs(self, batch: Batch) -> Tensor:
@@ -94,7 +95,8 @@ class MemberPasses:
 
     def losses(self, batch: Batch) -> Tensor:
         """Return one loss per sample, ready for backpropagation."""
-        self._begin_pass()
+        self._require_all_rows()
+        self.begin_pass()
         return self._losses_of_part(batch)
 
     def losses_of(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -133,51 +135,39 @@ class MemberPasses:
         yield batch.take(slice(last, None))
 
     def gradient(self, batch: Batch) -> Gradient:
-        """Return the mean loss of a batch and its gradient.
+        """Return the mean loss of a batch, also of other ranks' rows, and its gradient.
 
-        As if the batch had gone through at once; only BatchNorm sees the shards and
-        parts into which the batch is split.
+        As if the batch had gone through at once; only BatchNorm sees the parts into
+        which it is split.
         """
-        if self.shards.whole or self._shard is not None:
-            return self._gradient_at_once(batch, len(batch.targets))
-        at_once = partial(self._gradient_at_once, samples=len(batch.targets))
-        return self._over_shards(batch, at_once)
+        if self.ranks is None or self._rank is not None:
+            return self._gradient_here(batch)
+        return self.averaged(batch, self._gradient_here)
 
-    def mean_over_shards(
-        self, batch: Batch, gradient: Callable[[Batch], Gradient]
-    ) -> Gradient:
-        """Return the mean of what a function finds for shards, each by its size.
+    def averaged(self, batch: Batch, gradient: Callable[[Batch], Gradient]) -> Gradient:
+        """Return the mean of what a function finds for the rows of each rank.
 
-        To the function every shard is a batch of its own.
+        To the function these rows are all there is. Buffers move by the mean, too.
         """
+        assert self.ranks is not None
+        changing = [buffer for buffer in self.buffers if buffer.dtype != torch.bool]
+        before = [buffer.clone() for buffer in changing]
+        self._rank = self.ranks.rank
+        try:
+            loss, values = gradient(batch)
+        finally:
+            self._rank = None
+        changes = [now - then for now, then in zip(changing, before, strict=True)]
+        found = [loss, *values, *changes]
+        loss, *means = averaged(self.ranks, len(batch.targets), found)
+        changes = means[len(values) :]
+        foreach.copy_(changing, [b + c for b, c in zip(before, changes, strict=True)])
+        return Gradient(loss, means[: len(values)])
 
-        def share_of(shard: Batch) -> Gradient:
-            share = len(shard.targets) / len(batch.targets)
-            loss, values = gradient(shard)
-            return Gradient(loss * share, foreach.scale(values, share))
-
-        return self._over_shards(batch, share_of)
-
-    def _over_shards(
-        self, batch: Batch, gradient: Callable[[Batch], Gradient]
-    ) -> Gradient:
-        """Return the sum of what a function finds for shards."""
-
-        def of_shard(number: int, shard: Batch) -> Gradient:
-            self._shard = number
-            try:
-                return gradient(shard)
-            finally:
-                self._shard = None
-
-        with normalizing(self.module, self.shards):
-            return summed_gradient(
-                self.shards, batch, of_shard, self.parameters, self.buffers
-            )
-
-    def _gradient_at_once(self, batch: Batch, samples: int) -> Gradient:
-        """Return what a batch adds to the mean loss of some samples, differentiated."""
-        self._begin_pass()
+    def _gradient_here(self, batch: Batch) -> Gradient:
+        """Return the mean loss of the rows that are here, and its gradient."""
+        self.begin_pass()
+        samples = len(batch.targets)
         total: Tensor | None = None
         summed: list[Tensor] = []
         for part in [batch] if self._accumulate == 1 else self.parts(batch):
@@ -198,7 +188,7 @@ class MemberPasses:
         second; forward passes, which may change buffers, keep their order.
         """
         captured = first.targets.is_cuda and torch.cuda.is_current_stream_capturing()
-        if not captured or self._accumulate > 1 or not self.shards.whole:
+        if not captured or self._accumulate > 1 or self.ranks is not None:
             return self.gradient(first), self.gradient(second)
         here = torch.cuda.current_stream()
         aside = beside(here)
@@ -255,21 +245,27 @@ class MemberPasses:
         )
         return Gradient(losses.detach().sum() / samples, self.masked(values))
 
-    def _begin_pass(self) -> None:
-        """Let the draws of a pass be those of its step."""
+    def _require_all_rows(self) -> None:
+        """Refuse passes that would be of this rank's rows, and tell others nothing."""
+        rule = "take gradients by member.gradient where ranks share a batch"
+        here = self.ranks is None or self._rank is not None
+        require(here, "method", rule, "member.losses or member.outputs")
+
+    def begin_pass(self) -> None:
+        """Let the draws of a pass be those of its step, and of the rank's rows."""
         if self.begin_captured_pass is not None:
-            self.begin_captured_pass(self._shard)
+            self.begin_captured_pass(self._rank)
         elif self.noise_seed is not None:
-            seed = shard_seed(self.noise_seed, self._shard)
+            seed = rank_seed(self.noise_seed, self._rank)
             torch.default_generator.manual_seed(seed)
             device = self.learning_rate.device
             if device.type == "cuda":
                 torch.cuda.default_generators[device.index].manual_seed(seed)
 
 
-def shard_seed(seed: int, shard: int | None) -> int:
-    """Return what seeds the draws of a pass over a shard, or over a whole batch."""
-    return seed if shard is None else derive(seed, "shard", shard)
+def rank_seed(seed: int, rank: int | None) -> int:
+    """Return what seeds the draws of a pass over a rank's rows, or a whole batch."""
+    return seed if rank is None else derive(seed, "rank", rank)
 
 
 def weighted(losses: Tensor, weights: Tensor | None, index: Tensor) -> Tensor:

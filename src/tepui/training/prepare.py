@@ -24,7 +24,6 @@ from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import capturable
 from tepui.training.runner import EagerRunner, Plan, Runner
-from tepui.training.shards import Shards
 from tepui.training.slots import SlotRunner, have_same_structure
 from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
 
@@ -74,10 +73,7 @@ def members_of(
     steps = steps_per_epoch(samples, spec.batch_size)
     all_steps = steps * spec.course(len(ensemble)).member_epochs()
     compiled = compiles(execution.compile, numerics, all_steps, ensemble.members)
-    group = exchange.data_group(numerics.device)
-    shards = Shards(spec.virtual_shards, spec.perturbation, spec.batch_norm, group)
-    # A compiled module would not notice that its layers normalize together.
-    compiled &= shards.batch_norm == "shard"
+    ranks = exchange.data_group(numerics.device)
     coupled = isinstance(spec.method, CoupledMethod)
     clones = clones_among([*ensemble.members]) if coupled else []
     if clones and exchange.writer:
@@ -112,7 +108,8 @@ def members_of(
             average=spec.average,
             ema=spec.ema,
             offload_device=torch.device("cpu") if execution.offload else None,
-            shards=shards,
+            ranks=ranks,
+            apart=spec.perturbation == "shard",
             sample_weights=None if weights is None else weights.to(numerics.device),
         )
         member.offload()
@@ -216,7 +213,9 @@ def obstacles_to_capture(
         "their optimizer cannot be captured": not fits,
         "their method changes its shapes": not first.method.fixed_shapes,
         "they are offloaded": first.offloaded,
-        "ranks share their batches by gloo": not first.shards.group.capturable,
+        "ranks share their batches by gloo": not (
+            first.ranks is None or first.ranks.capturable
+        ),
         "they are coupled and differ": coupled and not have_same_structure(members),
         "they are coupled and in several processes": scattered,
     }

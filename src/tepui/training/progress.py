@@ -1,16 +1,14 @@
 """Showing how a run goes: a bar on a terminal, plain lines elsewhere.
 
 Epochs differ: a method may begin to perturb weights halfway, or score all samples. What
-is left follows from what epochs took and what they should cost: of those whose like was
-seen the middle of what was measured counts; others take their time in proportion.
+is left follows from what was measured, in proportion to what epochs should cost.
 """
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
-from statistics import fmean, median
+from statistics import fmean
 from typing import Literal
 
 from rich.console import Console
@@ -23,29 +21,31 @@ Clock = Callable[[], float]
 Style = Literal["auto", "bar", "lines", "none"]
 
 
-def expected_seconds(
-    costs: Sequence[float], measured: Mapping[int, float]
-) -> list[float]:
-    """Return how long each piece of some work takes, given how long some took.
+def seconds_left(
+    costs: Sequence[float], begin: float, place: float, seconds: float
+) -> float | None:
+    """Return how long the rest of some work takes, given how long a part of it took.
 
     Args:
         costs: What each piece costs, in any unit.
-        measured: Seconds of those that are done, at least of one.
+        begin: How many pieces were done when the clock began; a fraction is a part.
+        place: How many are done now.
+        seconds: How long it took from there to here.
 
     Returns:
-        Seconds of every piece.
+        Seconds; None as long as nothing was measured.
 
     Example:
-        >>> expected_seconds([1, 1, 2, 2], {0: 3.0})
-        [3.0, 3.0, 6.0, 6.0]
-        >>> expected_seconds([1, 1, 2, 2], {0: 3.0, 1: 3.0, 2: 5.0})
-        [3.0, 3.0, 5.0, 5.0]
+        >>> seconds_left([1, 1, 2, 2], 0, 1, 3.0)
+        15.0
     """
-    alike: dict[float, list[float]] = {}
-    for piece, seconds in measured.items():
-        alike.setdefault(costs[piece], []).append(seconds)
-    unit = median(seconds / costs[piece] for piece, seconds in measured.items())
-    return [median(alike[cost]) if cost in alike else unit * cost for cost in costs]
+
+    def work(place: float) -> float:
+        whole = int(place)
+        return sum(costs[:whole]) + (place - whole) * sum(costs[whole : whole + 1])
+
+    done = work(place) - work(begin)
+    return (sum(costs) - work(place)) * seconds / done if done else None
 
 
 def in_words(seconds: float) -> str:
@@ -60,114 +60,72 @@ def in_words(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-class TimeLeft:
-    """Knows how long the epochs of a run took, and so how long the others will.
-
-    Args:
-        costs: What each epoch costs, in any unit.
-        steps: How many steps an epoch has.
-        clock: What tells the time.
-    """
-
-    def __init__(
-        self, costs: Sequence[float], steps: float, clock: Clock = time.monotonic
-    ) -> None:
-        self._costs, self._steps, self._clock = costs, steps, clock
-        self._done = 0
-        # When epochs ended; the first entry, which may be a part, is the beginning.
-        self._ends: dict[float, float] = {}
-
-    def begin(self, steps: int) -> None:
-        """Note that the run goes on from here, after so many steps."""
-        self._done = steps
-        self._ends = {steps / self._steps - 1: self._clock()}
-
-    def advance(self, steps: int) -> None:
-        """Note that steps were made; the first time, where the run begins."""
-        if self._ends:
-            self._done += steps
-        else:
-            self.begin(steps)
-
-    def epoch_ended(self, epoch: int) -> None:
-        """Note that an epoch is over."""
-        self._done = round((epoch + 1) * self._steps)
-        self._ends[epoch] = self._clock()
-
-    def seconds(self) -> float | None:
-        """Return the seconds that are left, None as long as nothing is known."""
-        place = self._done / self._steps
-        whole = int(place)
-        measured = {
-            int(later): (self._ends[later] - self._ends[earlier]) / (later - earlier)
-            for earlier, later in pairwise(sorted(self._ends))
-        }
-        if not measured:
-            last = max(self._ends, default=place - 1)
-            if place <= last + 1:
-                return None
-            passed = self._clock() - self._ends[last]
-            measured = {int(last + 1): passed / (place - last - 1)}
-        expected = expected_seconds(self._costs, measured)
-        left = sum(expected[whole + 1 :])
-        if whole < len(expected):
-            left += expected[whole] * (whole + 1 - place)
-        return left
-
-
 class Progress:
     """Tells a person how far a run is; this one says nothing."""
 
     def advance(self, steps: int = 1) -> None:
-        """Note that a member made a step, or several."""
+        """Note that a member made a step, or several; first, where the run begins."""
 
     def epoch_ended(self, record: EpochRecord) -> None:
         """Note the end of an epoch."""
 
 
-class Lines(Progress):
-    """One line per epoch."""
+class Shown(Progress):
+    """A live bar with the last epoch's figures and the time left, or a line per epoch.
 
-    def __init__(self, title: str, epochs: int, left: TimeLeft) -> None:
-        self._title = title
-        self._epochs = epochs
-        self._left = left
+    Args:
+        title: What is trained.
+        costs: What each epoch costs, in any unit.
+        steps: How many steps an epoch has.
+        bar: The bar, if there is one.
+        clock: What tells the time.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        costs: Sequence[float],
+        steps: float,
+        bar: RichProgress | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._title, self._costs, self._steps = title, costs, steps
+        self._bar, self._clock = bar, clock
+        self._done, self._begin = 0, (0, clock())
+        self._begun = False
+        if bar is not None:
+            total = steps * len(costs)
+            self._task = bar.add_task(title, total=total, figures="", left="")
+
+    @property
+    def seconds(self) -> float | None:
+        """The seconds that are left; None as long as nothing is known."""
+        begin, since = self._begin
+        passed = self._clock() - since
+        places = begin / self._steps, self._done / self._steps
+        return seconds_left(self._costs, *places, passed)
 
     def advance(self, steps: int = 1) -> None:
         """Note the steps."""
-        self._left.advance(steps)
+        self._done += steps
+        if not self._begun:
+            self._begun, self._begin = True, (self._done, self._clock())
+        if self._bar is not None:
+            self._bar.update(self._task, advance=steps, left=self._left)
 
     def epoch_ended(self, record: EpochRecord) -> None:
-        """Print the epoch."""
-        self._left.epoch_ended(record.epoch)
-        left = self._left.seconds() or 0.0
-        sys.stderr.write(
-            f"{self._title}: epoch {record.epoch + 1}/{self._epochs}  "
-            f"{summary(record)}  left {in_words(left)}\n"
-        )
+        """Show the epoch's figures."""
+        if self._bar is not None:
+            self._bar.update(self._task, figures=summary(record), left=self._left)
+            return
+        epoch = f"epoch {record.epoch + 1}/{len(self._costs)}"
+        said = f"{self._title}: {epoch}  {summary(record)}  {self._left}"
+        sys.stderr.write(f"{said.rstrip()}\n")
         sys.stderr.flush()
 
-
-class Bar(Progress):
-    """A live bar with loss, learning rate, images per second and time left."""
-
-    def __init__(self, bar: RichProgress, task: TaskID, left: TimeLeft) -> None:
-        self._bar = bar
-        self._task = task
-        self._left = left
-
-    def advance(self, steps: int = 1) -> None:
-        """Move the bar."""
-        self._left.advance(steps)
-        self._bar.update(self._task, advance=steps, left=self._in_words())
-
-    def epoch_ended(self, record: EpochRecord) -> None:
-        """Show the epoch's figures beside the bar."""
-        self._left.epoch_ended(record.epoch)
-        self._bar.update(self._task, figures=summary(record), left=self._in_words())
-
-    def _in_words(self) -> str:
-        left = self._left.seconds()
+    @property
+    def _left(self) -> str:
+        left = self.seconds
         return "" if left is None else f"left {in_words(left)}"
 
 
@@ -242,9 +200,8 @@ def showing(
     if style == "none":
         yield Progress()
         return
-    left = TimeLeft(costs, steps / len(costs), clock)
     if style == "lines" or (style == "auto" and not _is_live(style)):
-        yield Lines(title, len(costs), left)
+        yield Shown(title, costs, steps / len(costs), clock=clock)
         return
     columns = (
         TextColumn("{task.description}", markup=False),
@@ -254,7 +211,7 @@ def showing(
         TextColumn("{task.fields[figures]}", markup=False),
     )
     with RichProgress(*columns, console=Console(stderr=True)) as bar:
-        yield Bar(bar, bar.add_task(title, total=steps, figures="", left=""), left)
+        yield Shown(title, costs, steps / len(costs), bar, clock)
 
 
 def _is_live(style: Style) -> bool:

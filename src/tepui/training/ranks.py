@@ -16,11 +16,10 @@ from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
 from itertools import chain, count
-from typing import Any, NamedTuple, TypeVar, final
+from typing import Any, TypeVar, final
 from uuid import uuid4
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, distributed
 from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import ProcessGroup
@@ -30,9 +29,9 @@ from torch.utils._pytree import tree_map_only
 from tepui.core.checks import require
 from tepui.core.place import Place, place_of_environment
 from tepui.core.storage import raw_bytes
+from tepui.training.data_parallel import StepRanks
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.presence import Presence, RankLost, unbroken
-from tepui.training.shards import ALONE, DataGroup, tree_sum
 
 T = TypeVar("T")
 
@@ -42,62 +41,6 @@ TIMEOUT = 300.0
 PAUSE = 0.01  # between two looks into the store
 
 _made = count()
-
-
-class Form(NamedTuple):
-    """What a member brings to a meeting, beside its values."""
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-
-@final
-class DataRanks(DataGroup):
-    """The ranks of a process group, summing in the order of a tree.
-
-    Every rank adds up its share of the positions and sends the sums to all: as many
-    bytes as a ring's all-reduce, in an order that does not depend on the ring. What
-    they agree on goes through host memory, past what a GPU has yet to do.
-
-    Args:
-        group: The ranks, where the members' tensors lie; all by default.
-        host: The same ranks, reached by gloo; all by default.
-    """
-
-    def __init__(self, group: Any = None, host: Any = None) -> None:
-        self._group = group
-        self._host = host
-        self.rank = distributed.get_rank(group)
-        self.size = distributed.get_world_size(group)
-
-    def summed(self, rows: Tensor) -> Tensor:
-        """Return the tree's sum of the rows of all ranks, in rank order."""
-        count, length = rows.shape
-        width = -(-length // self.size)
-        padded = F.pad(rows, (0, width * self.size - length))
-        sent = padded.view(count, self.size, width).transpose(0, 1).contiguous()
-        terms = self._dealt(sent).view(self.size * count, width)
-        own = tree_sum(lambda number: terms[number], range(len(terms)))
-        return self._dealt(own.repeat(self.size))[:length]
-
-    def _dealt(self, sent: Tensor) -> Tensor:
-        """Give every rank its part of what each sends, in rank order."""
-        received = torch.empty_like(sent)
-        with unbroken():
-            distributed.all_to_all_single(received, sent, group=self._group)
-        return received
-
-    def agreed(self, flag: bool) -> bool:
-        """Return whether any rank raised its flag, the same on all of them."""
-        flags = torch.tensor(float(flag))
-        with unbroken():
-            distributed.all_reduce(flags, distributed.ReduceOp.MAX, group=self._host)
-        return bool(flags)
-
-    @property
-    def capturable(self) -> bool:
-        """Whether its backend works on a stream, as nccl does."""
-        return distributed.get_backend(self._group) == "nccl"
 
 
 @final
@@ -117,14 +60,12 @@ class Ranks(Exchange):
         rule = f"divide the number of processes ({size})"
         require(size % sharing == 0, "data_parallel", rule, sharing)
         self._sharing = sharing
-        self._data_groups: dict[str, DataGroup] = {}
+        self._steps: dict[tuple[range, str], StepRanks] = {}
         self._timeout = timeout_of_environment()
         self._processes = distributed.get_process_group_ranks(group)
         self._place = Place(distributed.get_rank(group), len(self._processes))
         self._group = self._new_group(self._processes, "gloo")
-        self._parties: dict[tuple[int, str], Any] = {}
-        self._forms: dict[tuple[int, Any], Form] = {}
-        self._flag = self._met = False
+        self._forms: dict[int, tuple[torch.Size, torch.dtype]] = {}
         # Not the traces of ranks that were made before, by all processes alike.
         processes = "-".join(map(str, self._processes))
         name = f"tepui/{next(_made)}/{processes}/{sharing}"
@@ -146,17 +87,27 @@ class Ranks(Exchange):
         """How many processes share the batches of each member."""
         return self._sharing
 
-    def data_group(self, device: torch.device) -> DataGroup:
-        """Return this rank's row of the mesh, made when it is first asked for."""
+    def data_group(self, device: torch.device) -> StepRanks | None:
+        """Return this rank's row of the mesh."""
         if self._sharing == 1:
-            return ALONE
+            return None
+        first = self._place.rank // self._sharing * self._sharing
+        return self._together(range(first, first + self._sharing), device)
+
+    def party(self, members: int, device: torch.device) -> StepRanks | None:
+        """Return the first ranks, which have members."""
+        attending = range(min(self._place.size, members))
+        here = self._place.rank in attending
+        return self._together(attending, device) if here else None
+
+    def _together(self, ranks: range, device: torch.device) -> StepRanks:
+        """Return some ranks, made when they are first asked for."""
         backend = "nccl" if device.type == "cuda" else "gloo"
-        if backend not in self._data_groups:
-            first = self._place.rank // self._sharing * self._sharing
-            row = self._processes[first : first + self._sharing]
+        if (ranks, backend) not in self._steps:
+            row = self._processes[ranks.start : ranks.stop]
             groups = self._new_group(row, backend), self._new_group(row, "gloo")
-            self._data_groups[backend] = DataRanks(*groups)
-        return self._data_groups[backend]
+            self._steps[ranks, backend] = StepRanks(*groups)
+        return self._steps[ranks, backend]
 
     def everywhere(self, value: T) -> list[T]:
         """Gather a value of every rank; its tensors arrive on the CPU."""
@@ -166,12 +117,6 @@ class Ranks(Exchange):
         with unbroken():
             distributed.all_gather_object(values, sent, group=self._group)
         return values
-
-    def gather(self, published: Mapping[int, Tensor]) -> list[Tensor]:
-        """Return what all members published, on this rank's device."""
-        gathered = super().gather(published)
-        places = [tensor.device for tensor in published.values()]
-        return [tensor.to(places[0]) if places else tensor for tensor in gathered]
 
     def share(self, tensors: Sequence[Tensor], member: int) -> None:
         """Send a member's tensors from its rank to all others, as bytes."""
@@ -199,62 +144,45 @@ class Ranks(Exchange):
         members: int,
     ) -> Tensor:
         """Gather the outputs of a turn from the ranks that have members."""
-        attending = min(self._place.size, members)
-        group = self._party(attending, targets.device)
-        form = self._form(outputs, targets, group)
+        party = self.party(members, targets.device)
+        assert party is not None
+        shape, dtype = self._form(outputs, len(targets), party.group)
         by_rank = [
             [index for index in turn if index % self._place.size == rank]
-            for rank in range(attending)
+            for rank in range(party.size)
         ]
-        message = Message(max(map(len, by_rank)), form, targets.device)
-        own = [outputs[index] for index in by_rank[self._place.rank]]
-        sent = message.packed(own, self._flag)
-        received = [torch.empty_like(sent) for _ in range(attending)]
+        places = max(map(len, by_rank))
+        sent = torch.zeros((places, *shape), dtype=dtype, device=targets.device)
+        for row, index in zip(sent, by_rank[party.rank], strict=False):
+            row.copy_(outputs[index].detach())
+        received = [torch.empty_like(sent) for _ in by_rank]
         with unbroken():
-            distributed.all_gather(received, sent, group=group)
-        self._met = any(message.flag(each) for each in received)
+            distributed.all_gather(received, sent, group=party.group)
         found = {
             index: row
-            for each, indices in zip(received, by_rank, strict=True)
-            for index, row in zip(indices, message.rows(each), strict=False)
+            for rows, indices in zip(received, by_rank, strict=True)
+            for index, row in zip(indices, rows, strict=False)
         }
         return torch.stack([outputs.get(index, found[index]) for index in turn])
-
-    def agreed_in_step(self, flag: bool) -> bool:
-        """Let a flag travel with the next meeting; return those of the last one."""
-        self._flag = flag
-        return self._met
 
     @contextmanager
     def attending(self) -> Iterator[None]:
         """Let other ranks know if this one leaves the block by an error."""
-        self._flag = self._met = False
         self._forms.clear()
         with self._presence.attending():
             yield
 
-    def _party(self, attending: int, device: torch.device) -> Any:
-        """Return the group of the first ranks, made when it is first asked for."""
-        backend = "nccl" if device.type == "cuda" else "gloo"
-        if (attending, backend) not in self._parties:
-            group = self._new_group(self._processes[:attending], backend)
-            self._parties[attending, backend] = group
-        return self._parties[attending, backend]
-
-    def _form(self, outputs: Mapping[int, Tensor], targets: Tensor, group: Any) -> Form:
-        """Return the form of all outputs, also of those that come from elsewhere."""
-        samples = len(targets)
-        own = [Form(tuple(t.shape), t.dtype) for t in outputs.values()]
-        if (samples, group) not in self._forms:
+    def _form(
+        self, outputs: Mapping[int, Tensor], samples: int, group: Any
+    ) -> tuple[torch.Size, torch.dtype]:
+        """Return shape and type of all outputs, also of those that lie elsewhere."""
+        if samples not in self._forms:
+            own = [(tensor.shape, tensor.dtype) for tensor in outputs.values()]
             forms: list[Any] = [None] * distributed.get_world_size(group)
             with unbroken():
                 distributed.all_gather_object(forms, own, group=group)
-            self._forms[samples, group] = next(chain.from_iterable(forms))
-        form = self._forms[samples, group]
-        rule = f"have one shape and type in all processes ({form})"
-        for other in own:
-            require(other == form, "outputs of coupled members", rule, other)
-        return form
+            self._forms[samples] = next(chain.from_iterable(forms))
+        return self._forms[samples]
 
     def _new_group(self, processes: Sequence[int], backend: str) -> Any:
         with unbroken():
@@ -264,31 +192,6 @@ class Ranks(Exchange):
                 backend=backend,
                 use_local_synchronization=True,
             )
-
-
-class Message(NamedTuple):
-    """What every rank sends to a meeting: rows of the same form, and a flag."""
-
-    places: int
-    form: Form
-    device: torch.device
-
-    def packed(self, outputs: Sequence[Tensor], flag: bool) -> Tensor:
-        """Return the bytes of some rows; those that are missing stay zero."""
-        size = self.places * math.prod(self.form.shape) * self.form.dtype.itemsize
-        message = torch.zeros(size + 1, dtype=torch.uint8, device=self.device)
-        message[-1] = flag
-        for row, output in zip(self.rows(message), outputs, strict=False):
-            row.copy_(output.detach())
-        return message
-
-    def rows(self, message: Tensor) -> Tensor:
-        """Return the rows of a message, in its memory."""
-        return message[:-1].view(self.form.dtype).view(self.places, *self.form.shape)
-
-    def flag(self, message: Tensor) -> bool:
-        """Return the flag of a message."""
-        return bool(message[-1])
 
 
 def _alone(tensor: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from tepui.core.seeding import derive
 from tepui.data.arrays import Batch
 from tepui.training.foreign_draws import Watch, foreign_draws, streams_kept
 from tepui.training.member import TrainingMember
-from tepui.training.passes import MemberPasses, shard_seed
+from tepui.training.passes import MemberPasses, rank_seed
 
 WARM_UP_STEPS = 4
 
@@ -36,7 +36,7 @@ class Draws:
     def __init__(self, default: torch.Generator) -> None:
         self._default = default
         self._states: list[torch.Generator] = []
-        self._shards: list[int | None] = []  # over which each pass goes
+        self._ranks: list[int | None] = []  # over whose rows each pass goes
         self._begun = 0
 
     @property
@@ -53,18 +53,18 @@ class Draws:
         """Let the next pass be the first again."""
         self._begun = 0
 
-    def begin_pass(self, shard: int | None) -> None:
+    def begin_pass(self, rank: int | None) -> None:
         """Let what is drawn from now on come from the next pass's state."""
         if self._begun == len(self._states):
             self._states.append(self._default.clone_state().manual_seed(0))
-            self._shards.append(shard)
+            self._ranks.append(rank)
         self._default.graphsafe_set_state(self._states[self._begun])
         self._begun += 1
 
     def seed(self, seed: int) -> None:
         """Let every pass of the next replay draw as after this seed."""
-        for state, shard in zip(self._states, self._shards, strict=True):
-            state.manual_seed(shard_seed(seed, shard))
+        for state, rank in zip(self._states, self._ranks, strict=True):
+            state.manual_seed(rank_seed(seed, rank))
 
 
 @contextmanager

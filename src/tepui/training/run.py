@@ -1,7 +1,7 @@
 """A run: what it learned from, with what, what came of it, and what is done with it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from shlex import quote
@@ -13,11 +13,13 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.counted import counted
 from tepui.core.grammar import Call, parsed
+from tepui.core.listed import listed
 from tepui.core.names import PLACES
 from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.precision import Precision
 from tepui.core.spec import from_document, read
 from tepui.core.storage import read_document, write_document
+from tepui.core.warning import warn
 from tepui.data import Digits, ImageFiles, Table, sources, split
 from tepui.data.class_names import class_names, same_classes
 from tepui.data.files.table_rows import read_table
@@ -37,7 +39,16 @@ from tepui.evaluation.custom_metrics import Metric
 from tepui.evaluation.ensemble_digest import calibration_digest
 from tepui.evaluation.examination import EVALUATION, EVALUATION_KIND, Examination
 from tepui.evaluation.measure import EnsembleMeasurement, measure
+from tepui.evaluation.new_samples import (
+    NewSamples,
+    Written,
+    names_in,
+    of_readable,
+    write_predicted,
+)
+from tepui.evaluation.prediction_file import check_new
 from tepui.evaluation.results import Evaluation
+from tepui.metrics.held_out_scores import LEVEL
 from tepui.modules.features import cached_features
 from tepui.modules.state import maker_of
 from tepui.tasks import Prediction
@@ -45,14 +56,13 @@ from tepui.training.checks import divided
 from tepui.training.history import EpochRecord, History, Outcome
 from tepui.training.prepare import place_of, to_device
 from tepui.training.progress import Style
-from tepui.training.run_end import RunEnd
 from tepui.training.run_folder import (
     RunFolder,
     extractor_of_comparison,
     recorded_options,
 )
 from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.timeline import Span
+from tepui.training.timeline import Timeline
 
 if TYPE_CHECKING:
     from tepui.training.callbacks import Told
@@ -207,8 +217,8 @@ class Run(ShownInNotebooks):
         return self._outcome.summary
 
     @property
-    def timeline(self) -> tuple[Span, ...]:
-        """Where the time went."""
+    def timeline(self) -> Timeline:
+        """Where the time went: the seconds of each activity."""
         return self._outcome.timeline
 
     @property
@@ -217,9 +227,9 @@ class Run(ShownInNotebooks):
         return self._outcome.stopped_by
 
     @property
-    def end(self) -> RunEnd:
-        """How it ended: after how many epochs, by whom, and with which weights."""
-        return self._outcome.end
+    def kept(self) -> tuple[int, ...]:
+        """After how many epochs members had the weights they kept; () if their last."""
+        return self._outcome.kept
 
     @property
     def evaluations(self) -> dict[str, Any]:
@@ -362,39 +372,42 @@ class Run(ShownInNotebooks):
         return found
 
     def samples(
-        self, inputs: Path | None = None, source: Source | None = None
-    ) -> tuple[Dataset[Any], list[str]]:
-        """Return new samples, and in words what is missing of them.
+        self,
+        inputs: str | Path | None = None,
+        source: Source | None = None,
+        carry: str | Sequence[str] = (),
+    ) -> NewSamples:
+        """Return new samples, what they are called, and what is missing of them.
 
         Args:
             inputs: A file or folder.
             source: What makes a data set instead; by default that of the run.
+            carry: Columns of a table to carry over.
         """
-        known = self.preparation
+        known, rows = self.preparation, None
+        made_by = None if source is None else named(source)
         if inputs is not None:
             rule = f"be left out, since {self.path} does not say how its training data "
             rule += "were prepared: name a data set that prepares them, --data "
             require(known is not None, "inputs", f"{rule}mypackage.MyData", str(inputs))
             assert known is not None
-            if known.columns is None:
-                return known.apply(inputs), []
-            rows = read_table(inputs)
-            return known.apply(rows, targets=False), [*known.gaps(rows).words]
-        made_by = None if source is None else named(source)
-        if made_by is None:
+            rows = None if known.columns is None else read_table(Path(inputs))
+            data = known.apply(inputs if rows is None else rows, targets=False)
+        elif made_by is None:
             data = self.tested()
         elif kind_of(made_by) is Table and self._is_other(made_by):
             data = sources.read_like(made_by, known, "data", targets=False)
             rows = read_table(Path(options_given(made_by)["path"]))
-            assert known is not None
-            return data, [*known.gaps(rows).words]
         else:
             data = self._applied(sources.built(made_by))
         said = [*data.gaps.words] if isinstance(data, Table) else []
+        if rows is not None and known is not None:
+            said = [*known.gaps(rows).words]
         data = data.in_batches() if isinstance(data, ImageFiles) else data
+        names = names_in(data, rows, carry)
         if not self._has_other_classes(data):
-            return data, said
-        return unlabeled(data), [*said, OTHER_CLASSES]
+            return NewSamples(data, names, said)
+        return NewSamples(unlabeled(data), names, [*said, OTHER_CLASSES])
 
     def _applied(self, data: Dataset[Any]) -> Dataset[Any]:
         known = self.preparation
@@ -632,17 +645,76 @@ class Run(ShownInNotebooks):
         return changed
 
     def predict(
-        self, inputs: Any = None, *, data: Source | None = None, **how: Any
+        self,
+        inputs: Any = None,
+        *,
+        data: Source | None = None,
+        carry: str | Sequence[str] = (),
+        **how: Any,
     ) -> Prediction:
         """Return what the ensemble says of new samples.
+
+        Images of a folder that cannot be read are left out, and a warning names them.
 
         Args:
             inputs: As those of :meth:`tepui.Ensemble.predict`.
             data: What makes a data set instead; by default the test part of the run's.
+            carry: Columns of a table to carry over, beside the line of each row, into
+                ``prediction.named``.
             **how: As :meth:`tepui.Ensemble.predict` takes it.
         """
-        given = self.samples(source=data)[0] if inputs is None else inputs
-        return self.ensemble.predict(given, **how)
+        known = self.preparation
+        words = isinstance(inputs, str) and known is not None and known.tokenizer
+        if inputs is not None and (words or not isinstance(inputs, str | Path)):
+            require(not carry, "carry", "be left out for what is no table", carry)
+            return self.ensemble.predict(inputs, **how)
+        samples = self.samples(inputs, data, carry)
+        work = partial(self.ensemble.predict, **how)
+        made, samples, left_out = of_readable(samples, work)
+        if left_out:
+            reasons = listed([*left_out.values()])
+            warn(f"images that cannot be read are left out:{reasons}")
+        return replace(made, named=samples.named)
+
+    def write_predictions(
+        self,
+        out: str | Path,
+        inputs: str | Path | None = None,
+        *,
+        data: Source | None = None,
+        carry: str | Sequence[str] = (),
+        level: float = LEVEL,
+        overwrite: bool = False,
+        device: str | torch.device | None = None,
+        **how: Any,
+    ) -> Written:
+        """Write what the ensemble says of new samples into a file, part after part.
+
+        Args:
+            out: The file: ``.csv``, ``.parquet`` or ``.safetensors``.
+            inputs: A file or folder.
+            data: What makes a data set instead; by default the test part of the run's.
+            carry: Columns of a table to carry over, beside the line of each row.
+            level: As that of :meth:`tepui.Prediction.unfamiliar`.
+            overwrite: Replace the file.
+            device: Where to compute; a GPU if there is one.
+            **how: ``probabilities``, ``rule``, ``shard_size``, ``batch_size``,
+                ``workers`` and ``precision`` as
+                :func:`tepui.evaluation.predict_shards` takes them.
+
+        Returns:
+            What was written, and which images were left out.
+        """
+        file = Path(out)
+        check_new(file, level, overwrite)
+        same = inputs is not None and file.resolve() == Path(inputs).resolve()
+        require(not same, "out", "be another file than the inputs", str(file))
+        samples = self.samples(inputs, data, carry)
+        how["precision"] = how.get("precision") or self.exam_precision
+        ensemble = self._placed(device)
+        return write_predicted(
+            ensemble, samples, file, level=level, overwrite=overwrite, **how
+        )
 
     def measure(
         self, measures: Any = None, *, data: Source | None = None, seed: int = 0
@@ -721,7 +793,7 @@ class Run(ShownInNotebooks):
         """Return each member's training loss in the epoch whose weights it kept."""
         return tuple(
             self.history[epochs - 1].loss[place]
-            for place, epochs in enumerate(self.end.kept)
+            for place, epochs in enumerate(self.kept)
         )
 
     def __str__(self) -> str:
@@ -753,8 +825,8 @@ class Run(ShownInNotebooks):
             }.items():
                 if values:
                     facts[name] = _per_member(values)
-            if self.end.kept:
-                epochs = " ".join(map(str, self.end.kept))
+            if self.kept:
+                epochs = " ".join(map(str, self.kept))
                 facts["weights kept"] = f"after epochs {epochs}"
             seconds = sum(record.seconds for record in self.history)
             facts["time in steps"] = f"{seconds:.4g} s"

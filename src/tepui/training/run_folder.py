@@ -3,9 +3,9 @@
 import errno
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +25,11 @@ from tepui.core.storage import (
 )
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
-from tepui.training.checkpoint import Checkpoint, named_stop, timeline_in
+from tepui.training.checkpoint import Checkpoint
 from tepui.training.environment import environment_of
 from tepui.training.history import EpochRecord, History, Outcome
 from tepui.training.member import TrainingDiverged
 from tepui.training.settings import check_settings
-from tepui.training.timeline import Span
 
 # What trackers call the run.
 TRACKING = "tracking.json"
@@ -227,42 +226,22 @@ class RunFolder:
         with writing(log), log.open("a", encoding="utf-8") as file:
             file.write(_line(record))
 
-    def write_outcome(
-        self,
-        best_epochs: Sequence[int],
-        summary: Mapping[str, Any],
-        timeline: Sequence[Span],
-        stopped_by: str | None = None,
-    ) -> None:
+    def write_outcome(self, outcome: Outcome) -> None:
         """Write what came of the run beside its ensemble."""
         self.check_there()
-        document = {
-            "best_epochs": list(best_epochs),
-            "summary": summary,
-            "timeline": [asdict(span) for span in timeline],
-            **named_stop(stopped_by),
-        }
-        write_document(self.result, "outcome", document)
+        said = {field.name: getattr(outcome, field.name) for field in fields(Outcome)}
+        del said["history"]
+        write_document(self.result, "outcome", said)
 
     def outcome(self) -> Outcome:
         """Return what came of the run; what is not over has its epochs so far."""
-        history, timeline = self.history(), self.timeline()
         if not self.result.is_file():
-            return Outcome(history, timeline=timeline)
+            saved = self.load_checkpoint()
+            return Outcome(self.history(), timeline=saved.timeline if saved else {})
         document = read_document(self.result, "outcome")
         with reading(self.result, "the outcome of a run"):
-            best = tuple(map(int, document["best_epochs"]))
-            said = dict(document["summary"])
-            return Outcome(history, best, said, timeline, document.get("stopped_by"))
-
-    def timeline(self) -> tuple[Span, ...]:
-        """Return where the time went until the last checkpoint, or in all."""
-        for file, kind in ((self.result, "outcome"), (self.checkpoint, "checkpoint")):
-            if file.exists():
-                document = read_document(file, kind)
-                with reading(file, "where the time went"):
-                    return timeline_in(document)
-        return ()
+            best = tuple(map(int, document.pop("best_epochs")))
+            return Outcome(self.history(), best, **document)
 
     def load_checkpoint(self) -> Checkpoint | None:
         """Return the last checkpoint, None if the run has not written one yet."""

@@ -10,21 +10,20 @@ from typing import final
 from torch import Tensor
 
 from tepui.core.seeding import derive, generator
-from tepui.data.arrays import Batch
+from tepui.data.arrays import Batch, Division
 from tepui.data.policy import PerMember
 from tepui.methods.base import MemberMethod
 from tepui.methods.coupled import ActiveMembers, CoupledMethod
 from tepui.training.batches import (
     BatchSource,
-    TensorSource,
     index_stream,
     steps_per_epoch,
     stratified_stream,
 )
 from tepui.training.course import Course
+from tepui.training.data_parallel import own_rows
 from tepui.training.exchange import Exchange
 from tepui.training.member import TrainingMember
-from tepui.training.shards import ALONE, own_batches
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import Clock
 
@@ -69,46 +68,37 @@ class Plan:
         left = (epoch + 1) * self.steps - step
         return index_stream(self.source.samples, self.spec.batch_size, seed, step, left)
 
-    def member_rows(self, member: TrainingMember, epoch: int) -> Tensor:
-        """Return the indices of the batches that a member has left in an epoch.
+    def member_rows(
+        self, member: TrainingMember, epoch: int
+    ) -> tuple[Tensor, Division | None]:
+        """Return this process's part of the batches that a member has left in an epoch.
 
-        After an exchange that divided the data, each part is a stream of its own that
-        begins with that exchange.
+        Indices, and how each batch of them is divided. After an exchange that divided
+        the data, each kind is a stream of its own that begins with that exchange.
         """
         split = member.split
+        division = None if split is None else split.division
         if split is None or not split.is_proper:
-            return self.rows(member.seed, member.step, epoch)
-        return stratified_stream(
-            split,
-            min(self.spec.batch_size, self.source.samples),
-            derive(member.seed, "since", member.exchanged),
-            member.step - member.exchanged * self.steps,
-            (epoch + 1) * self.steps - member.step,
-        )
+            rows = self.rows(member.seed, member.step, epoch)
+        else:
+            rows = stratified_stream(
+                split,
+                min(self.spec.batch_size, self.source.samples),
+                derive(member.seed, "since", member.exchanged),
+                member.step - member.exchanged * self.steps,
+                (epoch + 1) * self.steps - member.step,
+            )
+        if member.ranks is None:
+            return rows, division
+        return own_rows(rows, division, member.ranks.rank, member.ranks.size)
 
     def batches(self, member: TrainingMember, epoch: int) -> Iterator[Batch]:
         """Return the batches that a member has left in an epoch."""
-        rows = self.member_rows(member, epoch)
-        if self._divides(member):
-            division = None if member.split is None else member.split.division
-            key = division, member.shards, member.seed, epoch
-            batches = own_batches(self.source_of(member), rows, *key)
-        else:
-            batches = self.source_of(member).batches(rows, member.seed, epoch)
-        if member.split is None:
+        rows, division = self.member_rows(member, epoch)
+        batches = self.source_of(member).batches(rows, member.seed, epoch)
+        if division is None:
             return batches
-        division = member.split.division
         return (batch._replace(division=division) for batch in batches)
-
-    def _divides(self, member: TrainingMember) -> bool:
-        """Return whether a member's rank needs to load but a part of each batch.
-
-        A method whose shapes change may divide batches by itself, and samples may be
-        mixed with those of other parts.
-        """
-        shared = member.shards.group is not ALONE and member.method.fixed_shapes
-        held = isinstance(self.source, TensorSource)
-        return shared and not held and not self.source_of(member).mixes
 
     def pairs(
         self, seed: int, step: int, epoch: int
@@ -197,8 +187,8 @@ def member_step(member: TrainingMember, batch: Batch) -> Tensor:
     """Update an independent member; return its loss. All of this may be captured."""
     assert isinstance(member.method, MemberMethod)
     gradient = partial(member.method.gradient, member)
-    if member.shards.perturbation == "shard" and not member.shards.whole:
-        loss, gradients = member.mean_over_shards(batch, gradient)
+    if member.apart:
+        loss, gradients = member.averaged(batch, gradient)
     else:
         loss, gradients = gradient(batch)
     member.take_step(gradients)

@@ -292,7 +292,7 @@ class SlotRunner(Runner):
         if self._eager is None and self._phase != members[0].phase:
             self._phase, self._slots = members[0].phase, None
             batches = next(self.plan.pairs(seed, first, epoch))
-            with self.plan.clock.during("capturing", epoch):
+            with self.plan.clock.during("capturing"):
                 self._prepare(members, method, turns[0], batches)
         if self._slots is None:
             assert self._eager is not None

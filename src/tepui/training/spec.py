@@ -31,7 +31,6 @@ from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, AdamW, Optimizer
 from tepui.training.progress import Style
 from tepui.training.schedule import Cosine, Schedule, as_schedule
-from tepui.training.shards import BatchNormPolicy
 
 Keep = Literal["last", "best"]
 RunnerName = Literal["auto", "eager", "graph"]
@@ -62,14 +61,9 @@ class TrainingSpec:
             such as 0.999, which takes their place as ``average`` does.
         part_at: Epoch until which all members are one network, trained as the first
             one; each goes on from it with its own draws.
-        virtual_shards: Divide every batch into this many shards, whose gradients are
-            summed in one order: the weights are the same for any number of ranks that
-            compute them (``data_parallel``), or none.
         perturbation: Where sharpness-aware methods move the weights: along the
-            ``"global"`` gradient of a batch, or for every ``"shard"`` along its own
-            (m-SAM).
-        batch_norm: BatchNorm's statistics are those of every ``"shard"``, or
-            ``"synchronized"`` over the whole batch.
+            ``"global"`` gradient of a batch, or each rank that shares it
+            (``data_parallel``) along that of its ``"shard"`` (m-SAM).
         precision: What forward passes compute in; ``"auto"`` is bfloat16 on a GPU and
             float32 elsewhere.
         early_stopping: End the run once a score of the validation data has not improved
@@ -90,9 +84,7 @@ class TrainingSpec:
     average: float | None = None
     ema: float | None = None
     part_at: int | None = None
-    virtual_shards: int = 1
     perturbation: Perturbation = "global"
-    batch_norm: BatchNormPolicy = "shard"
     precision: Precision = "auto"
     early_stopping: EarlyStopping | None = None
 
@@ -104,7 +96,7 @@ class TrainingSpec:
         trains = isinstance(method, MemberMethod | CoupledMethod)
         rule = "derive from MemberMethod and define gradient(self, member, batch)"
         require(trains, "method", rule, method)
-        for name in ("epochs", "batch_size", "accumulate", "virtual_shards"):
+        for name in ("epochs", "batch_size", "accumulate"):
             _positive_integer(name, getattr(self, name))
         rule = "be SGD(...), AdamW(...) or a function from parameters to an optimizer"
         builds = callable(optimizer) and not isinstance(
@@ -134,9 +126,8 @@ class TrainingSpec:
             self._check_parting(self.part_at)
         coupled = isinstance(method, CoupledMethod)
         rule = "be 1 where members are coupled inside the loss"
-        for name in ("accumulate", "virtual_shards"):
-            value = getattr(self, name)
-            require(value == 1 or not coupled, name, rule, value)
+        fits = self.accumulate == 1 or not coupled
+        require(fits, "accumulate", rule, self.accumulate)
         for name, value in leaves(document(self)):
             finite = not isinstance(value, float) or math.isfinite(value)
             require(finite, name, "be finite", value)
@@ -284,16 +275,6 @@ class ExecutionSpec:
         stays = self.offload and self.runner == "graph"
         rule = 'be False with runner="graph", which keeps members on the device'
         require(not stays, "offload", rule, self.offload)
-
-
-def shards_of(virtual_shards: int, data_parallel: int) -> int:
-    """Return into how many shards a batch is divided: by default one per rank.
-
-    Example:
-        >>> shards_of(1, 2), shards_of(4, 2), shards_of(4, 1)
-        (2, 4, 4)
-    """
-    return data_parallel if virtual_shards == 1 else virtual_shards
 
 
 def _takes_two(loss: Loss) -> bool:

@@ -7,13 +7,14 @@ scores, validation and checkpoints.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal, Self, final, get_args
+from typing import Literal, final, get_args
 
-from tepui.core.checks import one_of
-
+# What a run does: prepare members and data; restore a checkpoint; score data for each
+# other, and the rest of an exchange; capture, which is all that precedes the replay of
+# steps; step; validate; save checkpoints; finish, the method's last word and the
+# ensemble's file; others, such as callbacks and records.
 Activity = Literal[
     "preparing",
     "restoring",
@@ -27,32 +28,7 @@ Activity = Literal[
     "other",
 ]
 ACTIVITIES: tuple[Activity, ...] = get_args(Activity)
-
-
-@dataclass(frozen=True)
-class Span:
-    """How long an activity took.
-
-    Attributes:
-        activity: ``"preparing"`` members and data; ``"restoring"`` a checkpoint;
-            ``"scoring"``, members' part in an exchange; ``"exchanging"``, the rest of
-            it; ``"capturing"``, all that precedes the replay of steps: compiling,
-            tuning, warming up, capturing; ``"stepping"``, the steps; ``"validating"``;
-            ``"saving"`` checkpoints; ``"finishing"``, the method's last word and the
-            ensemble's file; ``"other"``, such as callbacks and records.
-        epoch: The epoch that it belongs to, None for what belongs to the whole run.
-        seconds: How long it took in all.
-    """
-
-    activity: Activity
-    epoch: int | None
-    seconds: float
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Self:
-        """Rebuild a span from its JSON form."""
-        one_of("activity", row["activity"], ACTIVITIES)
-        return cls(**row)
+Timeline = Mapping[Activity, float]  # the seconds of each activity that took place
 
 
 @final
@@ -61,67 +37,50 @@ class Clock:
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now
-        self._spent: dict[tuple[Activity, int | None], float] = {}
-        self._current: tuple[Activity, int | None] = ("preparing", None)
+        self._spent: dict[Activity, float] = dict.fromkeys(ACTIVITIES, 0.0)
+        self._current: Activity = "preparing"
         self._since = now()
 
     @contextmanager
-    def during(self, activity: Activity, epoch: int | None = None) -> Iterator[None]:
+    def during(self, activity: Activity) -> Iterator[None]:
         """Attribute the block to an activity, but for blocks inside it."""
         outer = self._current
-        self._switch(activity, epoch)
+        self._switch(activity)
         try:
             yield
         finally:
-            self._switch(*outer)
+            self._switch(outer)
 
-    def seconds(self, activity: Activity, epoch: int | None = None) -> float:
-        """Return how long an activity of an epoch has taken so far."""
-        self._switch(*self._current)
-        return self._spent.get((activity, epoch), 0.0)
+    def seconds(self, *activities: Activity) -> float:
+        """Return how long some activities have taken so far."""
+        self._switch(self._current)
+        return sum(self._spent[activity] for activity in activities)
 
     @property
-    def timeline(self) -> tuple[Span, ...]:
-        """All that is known so far, by beginning."""
-        self._switch(*self._current)
-        return tuple(Span(*key, seconds) for key, seconds in self._spent.items())
+    def timeline(self) -> Timeline:
+        """All that is known so far, in the order of a run."""
+        self._switch(self._current)
+        return {activity: spent for activity, spent in self._spent.items() if spent}
 
-    def go_on_from(self, timeline: Iterable[Span]) -> None:
-        """Put what was spent before in front of what was spent here."""
-        here, self._spent = self.timeline, {}
-        for span in (*timeline, *here):
-            key = (span.activity, span.epoch)
-            self._spent[key] = self._spent.get(key, 0.0) + span.seconds
+    def go_on_from(self, timeline: Timeline) -> None:
+        """Add what was spent before."""
+        for activity, seconds in timeline.items():
+            self._spent[activity] += seconds
 
-    def _switch(self, activity: Activity, epoch: int | None) -> None:
+    def _switch(self, activity: Activity) -> None:
         now = self._now()
-        before = self._spent.get(self._current, 0.0)
-        self._spent[self._current] = before + now - self._since
-        self._current, self._since = (activity, epoch), now
+        self._spent[self._current] += now - self._since
+        self._current, self._since = activity, now
 
 
-def by_activity(timeline: Iterable[Span]) -> dict[Activity, float]:
-    """Return the seconds of each activity that took place, in the order of a run.
-
-    Example:
-        >>> by_activity([Span("stepping", 0, 2.0), Span("stepping", 1, 1.0)])
-        {'stepping': 3.0}
-    """
-    found: dict[Activity, float] = {}
-    for span in timeline:
-        found[span.activity] = found.get(span.activity, 0.0) + span.seconds
-    return {name: found[name] for name in ACTIVITIES if name in found}
-
-
-def in_words(timeline: Iterable[Span]) -> str:
+def in_words(timeline: Timeline) -> str:
     """Return in a line how long a run took, and on what; nothing below one percent.
 
     Example:
-        >>> in_words([Span("preparing", None, 1.0), Span("stepping", 0, 3.0)])
+        >>> in_words({"preparing": 1.0, "stepping": 3.0})
         '4.0 s: stepping 75 %, preparing 25 %'
     """
-    spent = by_activity(timeline)
-    total = sum(spent.values())
-    ordered = sorted(spent.items(), key=lambda item: -item[1])
+    total = sum(timeline.values())
+    ordered = sorted(timeline.items(), key=lambda item: -item[1])
     shares = [f"{name} {s / total:.0%}" for name, s in ordered if s >= 0.01 * total]
     return f"{total:.1f} s: {', '.join(shares)}".replace("%", " %")

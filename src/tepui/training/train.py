@@ -21,6 +21,7 @@ from tepui.data.loading import in_order, targets_of
 from tepui.data.mixing import Mixing
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
+from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
 from tepui.tasks import task_of
@@ -235,6 +236,10 @@ def _trained(
         title = type(spec.method).__name__
         costs = spec.costs(len(ensemble))
         shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
+        if isinstance(spec.method, CoupledMethod):
+            together = exchange.party(len(ensemble), numerics.device)
+        else:
+            together = exchange.data_group(numerics.device)
         plan = Plan(
             source=source,
             unlabeled=unlabeled,
@@ -242,7 +247,7 @@ def _trained(
             seeds=ensemble.seeds,
             exchange=exchange,
             advance=lambda steps: shown.advance(steps * training.standing_for),
-            stopping=Stopping(interruption, exchange.data_group(numerics.device)),
+            stopping=Stopping(interruption, together),
             clock=clock,
         )
         training = Training(

@@ -24,8 +24,13 @@ class Validation(NamedTuple):
     rmse: float | None  # where they are numbers
 
 
-def validated(member: MemberPasses, batches: Iterable[Batch], task: Task) -> Validation:
-    """Run a member over validation data, in eval mode and without gradients."""
+def validated(
+    member: MemberPasses, batches: Iterable[Batch], task: Task, unit: float = 1.0
+) -> Validation:
+    """Run a member over validation data, in eval mode and without gradients.
+
+    Errors of numbers are in the unit that a difference of 1 stands for.
+    """
     device = member.learning_rate.device
     samples, total = 0, torch.zeros((), dtype=torch.float64, device=device)
     sums = torch.zeros(2, dtype=torch.float64, device=device)
@@ -41,4 +46,4 @@ def validated(member: MemberPasses, batches: Iterable[Batch], task: Task) -> Val
         return Validation(loss, None, None)
     if task.measure == "accuracy":
         return Validation(loss, score / count, None)
-    return Validation(loss, None, math.sqrt(score / count))
+    return Validation(loss, None, unit * math.sqrt(score / count))

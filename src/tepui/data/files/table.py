@@ -56,6 +56,9 @@ class Table(MadeArrays):
         target: Name of the column to predict.
         gaps: Words of these rows that the training rows do not have, and missing values
             that were filled; of a part (:func:`tepui.data.split`) those of the whole.
+        file: The file that the rows are in.
+        lines: The line of the file that each row ends in, from 1; of a part those of
+            the whole.
 
     Raises:
         FileNotFoundError: If a file is missing.
@@ -78,6 +81,8 @@ class Table(MadeArrays):
     units: Normalize | None
     target: str
     gaps: TableGaps
+    file: Path
+    lines: tuple[int, ...]
 
     def __init__(
         self,
@@ -108,6 +113,8 @@ class Table(MadeArrays):
         object.__setattr__(self, "units", read.units)
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "gaps", read.columns.gaps(part.rows))
+        object.__setattr__(self, "file", part.rows.path)
+        object.__setattr__(self, "lines", tuple(part.rows.lines))
 
     def rows_of(self, path: str | Path) -> "Table":
         """Return all rows of another file, read as those of this table.
@@ -176,6 +183,8 @@ def rows_as(
         "units": units,
         "target": target,
         "gaps": columns.gaps(rows),
+        "file": rows.path,
+        "lines": tuple(rows.lines),
     }.items():
         object.__setattr__(table, name, value)
     return table

@@ -65,28 +65,17 @@ def cost_records(
     method: str, histories: Sequence[History], runs: Sequence[Trial]
 ) -> Iterator[Record]:
     """Return what scoring costs beside all the rest."""
-    scoring = [_minutes([e.exchange_seconds for e in epochs]) for epochs in histories]
+    scoring = [sum(e.exchange_seconds for e in epochs) / 60 for epochs in histories]
     training = [sum(e.seconds for e in epochs) / 60 for epochs in histories]
     pairs = [*zip(scoring, training, strict=True)]
-    columns: dict[str, tuple[list[float | None], str]] = {
+    columns = {
         "scoring_minutes": (scoring, "minutes"),
-        "total_minutes": (
-            [None if extra is None else extra + rest for extra, rest in pairs],
-            "minutes",
-        ),
-        "scoring_overhead": (
-            [None if extra is None else 100 * extra / rest for extra, rest in pairs],
-            "percent",
-        ),
+        "total_minutes": ([extra + rest for extra, rest in pairs], "minutes"),
+        "scoring_overhead": ([100 * extra / rest for extra, rest in pairs], "percent"),
     }
     for metric, (values, unit) in columns.items():
         names = {"method": method, "metric": metric, "unit": unit}
         yield averaged(values, runs, **names, **NAMES)
-
-
-def _minutes(seconds: Sequence[float | None]) -> float | None:
-    recorded = [value for value in seconds if value is not None]
-    return sum(recorded) / 60 if len(recorded) == len(seconds) else None
 
 
 RECIPE = Recipe(

@@ -35,6 +35,7 @@ def small(out, **changes):
         "batch_size": 32,
         "progress": "none",
         "title": "small",
+        "equal": None,
         **changes,
     }
     methods = settings.pop("methods", METHODS)

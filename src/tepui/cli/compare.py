@@ -92,6 +92,7 @@ def compare(
     front, beside = further.pop("extractor", None), further.pop("unlabeled", None)
     asked_for, samples = further.pop("corruptions", None), further.pop("sharpness", 100)
     executor = further.pop("executor", None) or Processes()
+    equal = further.pop("equal", "gradients")
     alone = isinstance(executor, Processes)
     at_once = further.pop("at_once", 1 if alone else None)
     progress = further.pop("progress", "auto")
@@ -111,7 +112,7 @@ def compare(
     asked = Asked("compare", options)
     kept = Keeping(folder, methods_with_earlier(asked, folder))
     with resumable(folder, "compare"):
-        compare_methods(
+        found = compare_methods(
             [text.read() for text in methods],
             given.factory,
             given.data,
@@ -132,6 +133,7 @@ def compare(
             title=f"Ensembles on {type(given.data).__name__}",
             resume=resume,
             at_once=at_once,
+            equal=None if equal == "none" else equal,
             executor=executor,
             announce=(lambda line: None) if progress == "none" else terminal.print,
             progress=progress,
@@ -139,6 +141,9 @@ def compare(
             **further,
         )
     if not exchange_here().writer:
+        return
+    if further.get("dry_run"):
+        terminal.print(found)
         return
     kept.keep()  # which may have changed if nothing was left to train
     loaded = load_reports([folder])

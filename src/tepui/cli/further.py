@@ -73,6 +73,10 @@ class OfCompare:
     """Of ``tepui compare``.
 
     Attributes:
+        equal: What all methods pay: gradients (by default) gives each as many epochs as
+            cost at most what the costliest one costs, seconds measures that first, none
+            trains all for --epochs.
+        dry_run: Only show the epochs and passes of each method.
         corruptions: The benchmark whose corruption strengths to test under, or none;
             CIFAR's by default for images.
         metrics: Metrics of your own, functions of logits and labels, by path.
@@ -92,6 +96,8 @@ class OfCompare:
         retries: How often an ensemble is taken up again after its worker died.
     """
 
+    equal: Literal["gradients", "seconds", "none"] = "gradients"
+    dry_run: bool = False
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None
     metrics: Any = None
     logits_in: LogitType = "float32"

@@ -10,13 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
 from tepui.core.free_folder import is_free
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.spec import document
@@ -37,8 +37,15 @@ from tepui.studies.comparison_plan import (
     labels,
     run_name,
     store_of,
+    trainings_of,
 )
-from tepui.studies.comparison_records import earlier_results, found_in, records_of
+from tepui.studies.comparison_records import (
+    earlier_results,
+    found_in,
+    prices_of,
+    records_of,
+)
+from tepui.studies.equal_price import Equal, at_equal_price, says_its_price, stretched
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import FeatureCache, on_features
 from tepui.studies.gallery import FILE as GALLERY
@@ -48,7 +55,7 @@ from tepui.studies.job import Job, cost_left
 from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.results import Record, Results, write_results
 from tepui.studies.store import Store, device_named
-from tepui.training import LocalExchange, exchange_here
+from tepui.training import LocalExchange, TrainingSpec, exchange_here
 from tepui.training.environment import environment_of
 from tepui.training.progress import Style, counting, in_words
 from tepui.training.run_folder import RunFolder
@@ -80,6 +87,8 @@ def compare(
     threads: int | None = None,
     retries: int = RETRIES,
     executor: Executor = IN_PROCESSES,
+    equal: Equal | None = "gradients",
+    dry_run: bool = False,
     announce: Callable[[str], None] = lambda line: None,
     **training: Any,
 ) -> Results:
@@ -130,6 +139,11 @@ def compare(
         retries: How often an ensemble is taken up again after its worker died.
         executor: Who trains them, see :mod:`tepui.studies.executors`; one at a time is
             trained in this process unless another executor is given.
+        equal: What all methods pay: each has as many epochs as cost at most what the
+            costliest one costs in ``epochs``, in ``"gradients"`` or in ``"seconds"``
+            that are measured first, and its schedule is stretched with them. None
+            trains all for ``epochs``.
+        dry_run: Train nothing: return what training would cost, in epochs and passes.
         announce: Told what begins.
         training: Further arguments of :func:`tepui.fit`.
 
@@ -173,9 +187,23 @@ def compare(
             if isinstance(validation := training.get("validation"), Dataset):
                 training |= {"validation": cache.read(validation)}
     data = Given.of(learned), None if beside is None else Given.of(beside)
-    plan = jobs_of(methods, factory, data, spec, sharpness, seeds, members, training)
+    asked = factory, data, spec, sharpness, seeds, members
+    trainings = trainings_of(methods, training)
+    plan = jobs_of(trainings, *asked)
     store = store_of(folder, place, plan, training, logits_in)
     model = check_comparison(plan, learned, on_images, spec, store)
+    if equal is not None:
+        one_of("equal", equal, get_args(Equal))
+
+        def seconds_of(plain: TrainingSpec) -> float:
+            (short, *_) = jobs_of({"": stretched(plain, 2)}, *asked).values()
+            return exchange.told(store.seconds_per_pass(short.trial))
+
+        writes = exchange.writer and not dry_run
+        price = members, equal, folder, seconds_of
+        trainings = at_equal_price(trainings, *price, write=writes)
+        plan = jobs_of(trainings, *asked)
+        store = store_of(folder, place, plan, training, logits_in)
     settings = {
         "members": members,
         "ensembles": ensembles,
@@ -187,14 +215,20 @@ def compare(
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "metrics": [*(metrics or ())],
+        "equal": equal,
         "threads": None,  # which the first run of the comparison decides
         **{n: _shown(item) for n, item in training.items() if n != "callbacks"},
     }
+    if exchange.writer:
+        for line in _remarks(trainings, members, equal):
+            announce(line)
+    if dry_run:
+        names = {"item": title, "architecture": model, "unit": "count"}
+        priced = prices_of(trainings, members, names)
+        return Results("comparison", title, "", settings, {}, tuple(priced))
     earlier = earlier_results(folder, labels(methods), settings)
     if exchange.writer:
         store.write_index()
-        for line in _remarks(methods, members):
-            announce(line)
     jobs = [*plan.values()]
     if at_once != 1 or not isinstance(executor, Processes):
         rule = "be 1, by processes, where ranks train an ensemble together"
@@ -228,11 +262,18 @@ def compare(
     return found
 
 
-def _remarks(methods: Sequence[Method], members: int) -> Iterator[str]:
+def _remarks(
+    trainings: Mapping[str, TrainingSpec], members: int, equal: Equal | None
+) -> Iterator[str]:
     """Yield what to know before the methods' runs, with their labels."""
-    for label, method in zip(labels(methods), methods, strict=True):
-        if (text := method.remark(members)) is not None:
+    for label, training in trainings.items():
+        if (text := training.method.remark(members)) is not None:
             yield f"{label}: {text}"
+        if equal == "gradients" and not says_its_price(training.method):
+            yield f"{label}: counts as one gradient a sample (define relative_cost)"
+    if equal is not None and len({t.epochs for t in trainings.values()}) > 1:
+        epochs = ", ".join(f"{label} {t.epochs}" for label, t in trainings.items())
+        yield f"epochs at equal {equal} (equal=None: the same for all): {epochs}"
 
 
 def _shown(argument: Any) -> Any:

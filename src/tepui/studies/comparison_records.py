@@ -11,10 +11,12 @@ from tepui.core.checks import require
 from tepui.core.storage import read_document
 from tepui.data.shifts import NATURAL
 from tepui.evaluation.examination import COST, COST_KIND
+from tepui.studies.equal_price import passes
 from tepui.studies.job import Job
 from tepui.studies.results import FILE, Record, Results, averaged, read_results
 from tepui.studies.specifications import Trial
 from tepui.studies.store import Store
+from tepui.training import TrainingSpec
 from tepui.training.run_folder import RunFolder
 
 # Settings that change no result.
@@ -37,7 +39,8 @@ def found_in(store: Store, job: Job) -> Found:
         for name, document in store.measured(trial, measure).items():
             found["training", name, ()] = document["mean"]
     spent = sum(RunFolder(folder).outcome().timeline.values())
-    found["training", "passes", ()] = sum(trial.training.costs(len(trial.seeds)))
+    found["training", "epochs", ()] = trial.training.epochs
+    found["training", "passes", ()] = passes(trial.training, len(trial.seeds))
     found["training", "seconds", ()] = spent
     if (folder / COST).is_file():
         cost = read_document(folder / COST, COST_KIND)
@@ -86,6 +89,17 @@ def records_of(
             yield replace(mean, values=(), members=members, interval=None, sem=None)
         elif first is None or isinstance(first, int | float):
             yield averaged(values, trials, **named)
+
+
+def prices_of(
+    trainings: Mapping[str, TrainingSpec], members: int, names: Mapping[str, Any]
+) -> Iterator[Record]:
+    """Yield what an ensemble of each method would cost in training."""
+    for label, training in trainings.items():
+        found = {"epochs": training.epochs, "passes": passes(training, members)}
+        for metric, value in found.items():
+            named = {**names, "dataset": "training", "method": label, "metric": metric}
+            yield averaged([value], [], **named)
 
 
 def earlier_results(

@@ -166,6 +166,7 @@ def config_hash(trials: Sequence[Trial]) -> str:
 SHOWN = (
     *("individual_accuracy", "accuracy", "mean_iou", "mean_average_precision"),
     *("mean_auroc", "rmse", "crps", "quantile_loss", "nll", "ece"),
+    *("epochs", "passes", "seconds", "parameters"),  # what it cost
 )
 
 

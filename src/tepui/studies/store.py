@@ -282,6 +282,22 @@ class Store:
         self._evaluate(trial, spec)
         return read_document(self._file(trial, spec), EVALUATION_KIND)
 
+    def seconds_per_pass(self, trial: Trial) -> float:
+        """Return how long a pass of a member's data takes, in a trial's last epoch.
+
+        The trial is trained for that, and forgotten.
+        """
+        unlabeled = None if trial.unlabeled is None else self.dataset(trial.unlabeled)
+        run = train(
+            Ensemble.build(trial.model, len(trial.seeds), trial.seeds),
+            self.dataset(trial.data),
+            trial.training,
+            replace(self.execution, progress="none"),
+            unlabeled=unlabeled,
+        )
+        last = trial.training.costs(len(trial.seeds))[-1]
+        return run.history[-1].seconds / last
+
     def measured(self, trial: Trial, spec: SharpnessSpec) -> dict[str, Any]:
         """Return a sharpness measure of all members, computed if it is missing.
 

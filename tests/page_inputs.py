@@ -121,7 +121,7 @@ def expect_miniatures(folder, patch):
     patch.setenv("TEPUI_DATA", str(folder))
     for kind in (CIFAR10, FashionMNIST):
         patch.setattr(kind, "num_samples", {True: 40, False: 10})
-    patch.setattr("tepui.data.sets.tiny_imagenet.CLASSES", 2)
+    patch.setattr("tepui.data.sets.imagenet.TINY_CLASSES", 2)
     patch.setattr(TinyImageNet, "num_samples", {True: 4, False: 4})
     patch.setattr("tepui.data.sets.mrpc.PAIRS", {"train": 440, "test": 8})
 

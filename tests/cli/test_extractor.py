@@ -12,6 +12,7 @@ from refusals import refused
 from tepui.cli.main import main
 from tepui.core.storage import same_bits
 from tepui.data import Digits, split
+from tepui.evaluation import read_evaluation
 from tepui.methods import DeepEnsemble
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
@@ -61,7 +62,7 @@ def test_the_run_is_evaluated_on_raw_images(body, tmp_path):
     out = tmp_path / "run"
     ensemble = trained(body, out)
     main(["evaluate", str(out), "--data", "Digits", "--corruptions", "none"])
-    document = json.loads((out / "evaluation.json").read_text())
+    document = read_evaluation(out)
     again = tepui.evaluate(ensemble, Digits(train=False))
     assert document["clean"] == again.clean.document()
     assert again.clean.accuracy > 0.5
@@ -170,7 +171,7 @@ def test_heads_on_what_a_function_returns(guest, tmp_path, capsys):
     out = tmp_path / "run"
     main(["train", "--extractor", "own_bodies.body", *SHORT, "--out", str(out)])
     main(["evaluate", str(out), "--extractor", "own_bodies.body", *FLAT])
-    found = json.loads((out / "evaluation.json").read_text())
+    found = read_evaluation(out)
     assert found["clean"]["accuracy"] > 0.5
     assert "extractor must be given" in refused(
         ["evaluate", str(out), "--overwrite", *FLAT], capsys

@@ -22,6 +22,7 @@ from data.mrpc_files import write
 from refusals import refused
 from tepui.cli.main import GROUPS, main
 from tepui.core.spec import document
+from tepui.evaluation import read_evaluation
 from tepui.report.comparison import read_comparison
 from tepui.report.contrast_rows import claim
 from tepui.report.loading import load_reports
@@ -298,7 +299,7 @@ def test_train_then_evaluate(tmp_path, capsys):
     assert config["seeds"] == [3, 4]
     assert config["validation"]["samples"] == 144
     main(["evaluate", str(out), "--corruptions", "none"])
-    evaluation = json.loads((out / "evaluation.json").read_text())
+    evaluation = read_evaluation(out)
     test = tepui.data.Digits(train=False)
     assert evaluation["clean"] == tepui.evaluate(tepui.load(out), test).clean.document()
     assert "individual accuracy" in capsys.readouterr().out
@@ -458,7 +459,7 @@ def test_a_run_that_is_stopped_early_says_so_and_is_finished(tmp_path, capsys):
     main(["train", "--out", str(out), "--resume"])
     assert "by EarlyStopping" in capsys.readouterr().out
     main(["evaluate", str(out), "--corruptions", "none"])
-    assert (out / "evaluation.json").exists()
+    assert (out / "evaluations/clean.json").exists()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from data_layouts import picture
 from tepui.cli.main import main
 from tepui.cli.predict import predict
 from tepui.data import Arrays, image_files
-from tepui.data.unlabeled import unlabeled
+from tepui.data.labels import unlabeled
 from tepui.evaluation import new_samples, predict_shards
 from tepui.metrics.held_out_scores import LEVEL
 from training.cases import Plain

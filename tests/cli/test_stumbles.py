@@ -196,7 +196,7 @@ def test_another_number_of_members_is_said_when_a_run_is_resumed(tmp_path, capsy
     assert "or begin another run in a new folder" in said
     other = ["--model", "MLP(hidden=[4])", "--members", "2"]
     said = refused([*words, *other], capsys)
-    assert "started with ({'config': {'hidden': [8]" in said
+    assert "started with (0.config.hidden.0: 8) to resume it, got 4" in said
     assert "layers" not in said
 
 

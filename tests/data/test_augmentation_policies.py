@@ -26,8 +26,8 @@ from tepui.data import (
 )
 from tepui.data import augmentation_policies as policies
 from tepui.data.augment import augment
-from tepui.data.corruptions.blur import disk_kernel
-from tepui.data.corruptions.strengths import PARAMETERS
+from tepui.data.corruptions.apply import PARAMETERS
+from tepui.data.corruptions.pixels import disk_kernel
 from tepui.data.image_operations import OPERATIONS
 
 POLICIES = [
@@ -374,7 +374,7 @@ def all_at_once(monkeypatch):
         return torch.where(chosen[:, None, None, None], step(images, *others), images)
 
     monkeypatch.setattr("tepui.data.image_operations.applied", applied)
-    monkeypatch.setattr("tepui.data.appearance.applied", applied)
+    monkeypatch.setattr("tepui.data.augmentation_policies.applied", applied)
 
 
 @pytest.mark.parametrize("policy", POLICIES + OTHERS, ids=str)

@@ -8,7 +8,7 @@ from torch.utils.data import Dataset, Subset, random_split
 
 import tepui
 from tepui.data import Arrays
-from tepui.data.checked_targets import checked_targets
+from tepui.data.labels import checked_targets
 from tepui.losses import BinaryCrossEntropy
 from tepui.methods import DeepEnsemble
 from tepui.studies import compare

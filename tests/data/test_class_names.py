@@ -12,7 +12,7 @@ from torch.utils.data import Subset, TensorDataset
 import tepui
 from tepui.cli.main import main
 from tepui.data import Arrays
-from tepui.data.class_names import class_names, same_classes
+from tepui.data.labels import class_names, same_classes
 from tepui.methods import DeepEnsemble
 from tepui.studies import compare
 

@@ -1,5 +1,3 @@
-import struct
-
 import numpy as np
 import pytest
 import torch
@@ -61,37 +59,6 @@ def test_big_endian_sixteen_bits_and_other_maxima_are_read(tmp_path):
     big = Image.frombytes("I;16B", (2, 1), np.array([257, 65535], ">u2").tobytes())
     big.save(tmp_path / "x.tif")
     assert decode(tmp_path / "x.tif", gray=True)[0, 0].tolist() == [1, 255]
-
-
-def twelve_bits(values):
-    """Return a TIFF file of one row whose numbers are packed, three bytes for two."""
-    pairs = zip(values[::2], values[1::2], strict=True)
-    packed = b"".join((a << 12 | b).to_bytes(3, "big") for a, b in pairs)
-    tags = {256: len(values), 257: 1, 258: 12, 259: 1, 262: 1, 277: 1, 278: 1}
-    where = 8 + 2 + 12 * (len(tags) + 2) + 4
-    tags |= {273: where, 279: len(packed)}
-    entries = [struct.pack("<HHII", tag, 4, 1, tags[tag]) for tag in sorted(tags)]
-    head = struct.pack("<2sHIH", b"II", 42, 8, len(tags))
-    return head + b"".join(entries) + struct.pack("<I", 0) + packed
-
-
-def test_twelve_bits_that_a_file_speaks_of_are_white_at_4095(tmp_path):
-    values, path = [0, 1024, 2048, 4095], tmp_path / "x.tif"
-    path.write_bytes(twelve_bits(values))
-    assert decode(path, gray=True)[0, 0].tolist() == [0, 64, 128, 255]
-    image = Image.fromarray(np.array([values], dtype=np.uint16))
-    image.save(path, tiffinfo={281: 4095})
-    assert decode(path, gray=True)[0, 0].tolist() == [0, 64, 128, 255]
-
-
-def test_sixteen_bits_that_hold_twelve_are_said(tmp_path):
-    path, dark = tmp_path / "x.tif", np.array([[0, 2570, 4095]], dtype=np.uint16)
-    for tags in ({}, {281: 4000}):  # the latter is what one image happens to hold
-        Image.fromarray(dark).save(path, tiffinfo=tags)
-        with pytest.warns(UserWarning, match="no number above 4095.*multiply .* by 16"):
-            assert decode(path, gray=True)[0, 0].tolist() == [0, 10, 16]
-    Image.fromarray(dark * 0).save(path)  # an empty one is no camera's fault
-    assert decode(path, gray=True).sum() == 0
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.float32])

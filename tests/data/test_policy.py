@@ -2,7 +2,7 @@ import pytest
 
 from tepui.core.spec import document, from_document, read, written
 from tepui.data import HorizontalFlip, Mixup, PerMember, RandomCrop
-from tepui.data.policy import policy_of
+from tepui.data.augment import policy_of
 
 POLICY = PerMember(RandomCrop(2), [HorizontalFlip(), Mixup(0.3)], [])
 

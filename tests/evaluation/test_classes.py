@@ -10,7 +10,7 @@ from torch.utils.data import Dataset, Subset
 import tepui
 from data_layouts import picture
 from tepui.data import ImageNet, ImageNetA, to_arrays
-from tepui.data.class_names import class_subset
+from tepui.data.labels import class_subset
 from tepui.evaluation.ood import detections
 from tepui.metrics import subset_accuracy
 from tepui.tasks import Scores

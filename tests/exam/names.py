@@ -23,8 +23,8 @@ _PLACES = {
     """,
     "tepui.ensembles": "ensemble_of",
     "tepui.evaluation": """
-        FeatureDetectors ShardedPredictions evaluation_memory predict_shards
-        prediction_cost write_predictions
+        FeatureDetectors ShardedPredictions predict_shards
+        prediction_cost read_evaluation write_predictions
     """,
     "tepui.export": "export_ensemble",
     "tepui.hub": "from_pretrained model_card save_pretrained",

@@ -1567,19 +1567,6 @@ def shards(got, folder):
     near(rows, logits, 1e-5)
 
 
-def memory(got, folder):
-    """Weights, inputs and activations stand in the price, byte by byte."""
-    price = public("evaluation.evaluation_memory")
-    how = {"members": 7, "samples": 5000, "classes": 3, "batch_size": 64}
-    base = price(**how)
-    assert price(**how, weight_bytes=12345).device - base.device == 12345
-    assert price(**how, activation_bytes=10).device - base.device == 640
-    more = price(**how, sample_bytes=100)
-    assert more.device - base.device == 2 * 64 * 100
-    assert price(**how, own_metrics=True).device > base.device
-    assert price(**how, ood_samples=9000).device > base.device
-
-
 def comparison(got, folder):
     """Methods are trained with the same seeds and compared pair by pair."""
     SAM = public("methods.SAM")
@@ -1877,7 +1864,6 @@ CASES = {
     "evaluation.FeatureDetectors": detectors,
     "evaluation.predict_shards": shards,
     "evaluation.ShardedPredictions": shards,
-    "evaluation.evaluation_memory": memory,
     "studies.compare": comparison,
     "report.load_reports": comparison,
     "report.write_report": comparison,

@@ -41,7 +41,7 @@ def write_run(folder, seeds=(1, 2), method="SAM", rho=0.1, tested=None, **config
     document = {"config": asked, "environment": ENVIRONMENT}
     write_document(folder / "run.json", "run", document)
     written = evaluation() if tested is None else tested
-    write_document(folder / "evaluation.json", "evaluation", written)
+    write_document(folder / "evaluations/clean.json", "evaluation", written)
     return folder
 
 
@@ -250,22 +250,22 @@ def test_an_ensemble_that_was_not_trained_here_has_its_folders_name(tmp_path):
     ("spoil", "error", "message"),
     [
         (
-            lambda f: (f / "evaluation.json").rename(f / "ensemble.safetensors"),
+            lambda f: (f / "evaluations/clean.json").rename(f / "ensemble.safetensors"),
             FileNotFoundError,
             "not evaluated",
         ),
         (
-            lambda f: (f / "evaluation.json").unlink(),
+            lambda f: (f / "evaluations/clean.json").unlink(),
             FileNotFoundError,
             "has not ended",
         ),
         (
-            lambda f: write_document(f / "evaluation.json", "evaluation", {}),
+            lambda f: write_document(f / "evaluations/clean.json", "evaluation", {}),
             ValueError,
             "one without",
         ),
         (
-            lambda f: (f / "evaluation.json").write_text("{}"),
+            lambda f: (f / "evaluations/clean.json").write_text("{}"),
             ValueError,
             "must be of format",
         ),

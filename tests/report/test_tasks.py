@@ -33,7 +33,7 @@ def run(path, data, loss, outputs=2, seed=0):
     found = tepui.evaluate(ensemble, data, shifted=shifted, ood=others)
     about = sources.tested_on(data, None, None)
     document = {"about": about, **found.document()}
-    write_document(path / "evaluation.json", "evaluation", document)
+    write_document(path / "evaluations/clean.json", "evaluation", document)
     return path
 
 

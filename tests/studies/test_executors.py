@@ -61,7 +61,7 @@ def store_in(folder, times=0):
 
 
 def results(store):
-    names = ("evaluation.json", "measure-*.json")
+    names = ("evaluations/*.json", "measure-*.json")
     return {
         path.relative_to(store.path): path.read_bytes()
         for name in names

@@ -39,7 +39,8 @@ def test_a_whole_folder_has_no_damage(whole):
     found = kinds(whole)
     assert found["ensemble.safetensors"] == "ensemble"
     assert found["member1-2.safetensors"] == "member"
-    assert found["logits.safetensors"] == "logits"
+    assert found["clean.safetensors"] == "logits"
+    assert found["clean.json"] == "evaluation"
     assert found["metrics.jsonl"] == "log of epochs"
     assert found["fog.npy"] == "file of a data set"
     of_others = {"notes.txt", "mine.json", "events.jsonl"}

@@ -10,8 +10,7 @@ import tepui
 from stored_cases import CLASSES, KINDS, in_memory, stored
 from tepui.core.storage import same_bits
 from tepui.data import HorizontalFlip, RandomCrop, split, split_at
-from tepui.data.loading import in_order
-from tepui.data.reading import read_ahead
+from tepui.data.loading import in_order, read_ahead
 from tepui.data.stored import StoredData
 from tepui.methods import SED, DeepEnsemble, SharpBalance
 from tepui.training.batches import StoredSource, source_of

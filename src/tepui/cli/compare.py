@@ -74,8 +74,7 @@ def compare(
     from tepui.cli.console import console
     from tepui.cli.folders import folder_for, resumable, say_of_shifts
     from tepui.cli.further import read_settings
-    from tepui.cli.members import has_masks
-    from tepui.cli.training import materials, trackers_named
+    from tepui.cli.members import has_masks, materials, trackers_named
     from tepui.core.checks import require
     from tepui.core.replacing import check_writable
     from tepui.data import sources

@@ -16,7 +16,7 @@ EXTRAS = {
     "text": ("transformers",),
     "export": ("onnx", "onnxscript", "onnxruntime"),
     "hub": ("datasets", "huggingface_hub"),
-    "parquet": ("pyarrow",),
+    "tables": ("pandas", "pyarrow"),
     "track": ("mlflow", "tensorboard", "wandb"),
     "ray": ("ray",),
     "slurm": ("submitit",),
@@ -42,7 +42,7 @@ def facts() -> dict[str, str]:
     """Return what there is, by name."""
     import torch
 
-    from tepui.data.files.origins import data_folder
+    from tepui.data.files.published import data_folder
 
     return {
         "tepui": __version__,

@@ -12,10 +12,10 @@ extractor) are stored once.
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,11 +26,9 @@ from tepui.core.limits import limits_here
 from tepui.core.replacing import write_bytes
 from tepui.core.tensor_format import (
     NAMES,
-    Header,
     Region,
     header_bytes,
-    read_header,
-    read_region,
+    opened,
 )
 
 # Raised when files written before would be misread.
@@ -38,7 +36,6 @@ FORMAT = 2
 _HEADER = "tepui"
 _SEAL = ("kind", "format", "sha256")
 FILLER = "filler/"  # before the names of bytes that only keep the next tensor aligned
-_AT_ONCE = 2**24  # bytes
 
 
 def finite_or_none(value: Any) -> Any:
@@ -66,8 +63,15 @@ def reading(where: object, what: str) -> Iterator[None]:
         raise ValueError(f"{where} must hold {what}, but: {error!r}") from error
 
 
+def _check_regular(path: Path) -> None:
+    """Raise if reading a path would wait for somebody to write to it."""
+    regular = path.is_file() or not path.exists()
+    require(regular, str(path), "be a file", "a folder, or something else")
+
+
 def read_text(path: Path) -> str:
     """Read a text file."""
+    _check_regular(path)
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -82,6 +86,7 @@ def write_json(path: Path, document: object) -> None:
 
 def read_json(path: Path) -> Any:
     """Read a JSON document."""
+    _check_regular(path)
     limits_here().check("json_bytes", path.stat().st_size, path)
     return parsed(path.read_bytes(), path)
 
@@ -126,6 +131,7 @@ def sealed_line(kind: str, document: Mapping[str, Any]) -> str:
 
 def read_lines(path: Path, kind: str) -> list[dict[str, Any]]:
     """Read a log of :func:`sealed_line`; a line that is not whole is refused."""
+    _check_regular(path)
     limits_here().check("json_bytes", path.stat().st_size, path)
     # Not splitlines, to which other characters end lines too.
     lines = path.read_bytes().split(b"\n")
@@ -150,7 +156,7 @@ def write_tensors(
             stored[name] = tensor.detach().cpu().contiguous()
             one_of(f"type of {name!r}", str(tensor.dtype), map(str, NAMES))
     content = {"document": dict(document), "aliases": aliases}
-    digest = _digest(kind, content, stored)
+    digest = _digest(kind, content, sorted(stored.items()))
     # The widest first: all begin at multiples of their size.
     ordered = sorted(stored, key=lambda name: (-stored[name].dtype.itemsize, name))
     regions: dict[str, Region] = {}
@@ -165,10 +171,10 @@ def write_tensors(
 
 def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read what :func:`write_tensors` wrote."""
-    with _opened(path, kind) as (file, header, about):
-        tensors = {name: read_region(file, header, name) for name in header.regions}
+    with _opened(path, kind) as (file, about):
+        tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     content = {name: about.get(name) for name in ("document", "aliases")}
-    _check_digest(about, _digest(kind, content, tensors), str(path))
+    _check_digest(about, _digest(kind, content, sorted(tensors.items())), str(path))
     with reading(path, "tensors and a document"):
         for name, owner in about["aliases"].items():
             tensors[name] = tensors[owner]
@@ -179,14 +185,10 @@ def read_tensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, An
 
 def check_tensors(path: Path, kind: str) -> None:
     """Check a tensor file as :func:`read_tensors` does, without holding its tensors."""
-    with _opened(path, kind) as (file, header, about):
-        digest = hashlib.sha256()
+    with _opened(path, kind) as (file, about):
         content = {name: about.get(name) for name in ("document", "aliases")}
-        begin_digest(digest, kind, content)
-        for name, region in sorted(header.regions.items()):
-            digest.update(described(name, region.dtype, region.shape))
-            hash_region(digest, file, header.size, region)
-    _check_digest(about, digest.hexdigest(), str(path))
+        mapped = ((name, file.get_tensor(name)) for name in sorted(file.keys()))
+        _check_digest(about, _digest(kind, content, mapped), str(path))
 
 
 def tensors_digest(path: Path) -> str:
@@ -205,33 +207,20 @@ def tensors_kind(path: Path) -> str:
     return str(_claims(path).get("kind"))
 
 
-def hash_region(digest: Any, file: BinaryIO, start: int, region: Region) -> None:
-    """Add the bytes of a tensor in a file to a digest."""
-    file.seek(start + region.start)
-    left = region.end - region.start
-    while left:
-        part = file.read(min(left, _AT_ONCE))
-        if not part:
-            raise ValueError(f"{file.name} was cut short while it was read")
-        digest.update(part)
-        left -= len(part)
-
-
 @contextmanager
-def _opened(path: Path, kind: str) -> Iterator[tuple[BinaryIO, Header, dict[str, Any]]]:
+def _opened(path: Path, kind: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Open a tensor file of a kind, and read what it says of itself."""
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}")
-    with path.open("rb", buffering=0) as file:
-        header = read_header(file, path)
-        about = _about(header.metadata, path)
+    with opened(path) as file:
+        about = _about(file.metadata() or {}, path)
         _check_kind(kind, about, str(path))
-        yield file, header, about
+        yield file, about
 
 
 def _claims(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        about = _about(read_header(file, path).metadata, path)
+    with opened(path) as file:
+        about = _about(file.metadata() or {}, path)
     return about if isinstance(about, dict) else {}
 
 
@@ -267,12 +256,14 @@ def _check_digest(header: Mapping[str, Any], digest: str, where: str) -> None:
 
 
 def _digest(
-    kind: str, document: Mapping[str, Any], tensors: Mapping[str, Tensor] | None = None
+    kind: str,
+    document: Mapping[str, Any],
+    tensors: Iterable[tuple[str, Tensor]] = (),
 ) -> str:
-    """Return the SHA-256 of a document and of every byte of some tensors."""
+    """Return the SHA-256 of a document and of every byte of tensors sorted by name."""
     digest = hashlib.sha256()
     begin_digest(digest, kind, document)
-    for name, tensor in sorted((tensors or {}).items()):
+    for name, tensor in tensors:
         digest.update(described(name, tensor.dtype, tensor.shape))
         digest.update(raw_bytes(tensor).numpy().data)
     return digest.hexdigest()

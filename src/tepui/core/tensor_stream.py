@@ -20,13 +20,13 @@ from tepui.core.storage import (
     FILLER,
     begin_digest,
     described,
-    hash_region,
     header_of,
     raw_bytes,
 )
 from tepui.core.tensor_format import Region, header_bytes
 
 _WIDEST = 10**18
+_AT_ONCE = 2**24  # bytes
 
 
 class TensorStream:
@@ -79,7 +79,7 @@ class TensorStream:
             self._file.truncate(self._room + self._end)
             for name, region in sorted(self._regions.items()):
                 digest.update(described(name, region.dtype, region.shape))
-                hash_region(digest, self._file, self._room, region)
+                self._hash(digest, region)
             metadata = header_of(kind, digest.hexdigest(), content)
             self._file.seek(0)
             self._file.write(header_bytes(metadata, self._regions, self._room))
@@ -87,6 +87,11 @@ class TensorStream:
     def _add(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
         self._regions[name] = region = Region(self._end, shape, dtype)
         self._end = region.end
+
+    def _hash(self, digest: Any, region: Region) -> None:
+        self._file.seek(self._room + region.start)
+        for start in range(region.start, region.end, _AT_ONCE):
+            digest.update(self._file.read(min(_AT_ONCE, region.end - start)))
 
     def _write(self, place: int, values: Tensor) -> None:
         with writing(self._path):

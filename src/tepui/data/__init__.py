@@ -1,11 +1,11 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
-from tepui.data.appearance import ColorJitter, GaussianBlur, RandomGrayscale
 from tepui.data.arrays import Arrays, Batch, Division, Normalize, Partners
-from tepui.data.arrays_on_disk import ArraysOnDisk
+from tepui.data.arrays_on_disk import ArraysOnDisk, StoredArray
 from tepui.data.augment import (
     Augmentation,
     HorizontalFlip,
+    PerMember,
     RandomCrop,
     RandomErasing,
     RandomResizedCrop,
@@ -13,10 +13,12 @@ from tepui.data.augment import (
 from tepui.data.augmentation_policies import (
     AugMix,
     AutoAugment,
+    ColorJitter,
+    GaussianBlur,
     RandAugment,
+    RandomGrayscale,
     TrivialAugment,
 )
-from tepui.data.convert import to_arrays
 from tepui.data.corruptions.apply import (
     CORRUPTIONS,
     EXTRA,
@@ -26,50 +28,47 @@ from tepui.data.corruptions.apply import (
 )
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.corruptions.draws import Draws
-from tepui.data.corruptions.frost import load_frost
+from tepui.data.corruptions.weather import load_frost
 from tepui.data.files.array_file import ArrayFile
 from tepui.data.files.corrupted_files import (
     CorruptedArrays,
     CorruptedFolders,
     corrupted_files,
+    write_corrupted,
 )
-from tepui.data.files.image_folder import ImageFolder
-from tepui.data.files.table import Table
-from tepui.data.files.unlabeled_folder import UnlabeledFolder
-from tepui.data.files.write_corrupted import write_corrupted
 from tepui.data.hugging_face import HuggingFace
-from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
 from tepui.data.image_files import Frame, ImageFiles
-from tepui.data.joining import joined
-from tepui.data.mixing import CutMix, Mixup
-from tepui.data.noise_and_dropout import ColumnNoise, WordDropout
-from tepui.data.policy import PerMember
+from tepui.data.image_folders import ImageFolder, UnlabeledFolder
+from tepui.data.loading import to_arrays
+from tepui.data.mixing import ColumnNoise, CutMix, Mixup, WordDropout
 from tepui.data.preparation import Preparation
 from tepui.data.prepared_like import prepared_like
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
-from tepui.data.sets.digits import Digits
-from tepui.data.sets.fashion_mnist import FashionMNIST
 from tepui.data.sets.imagenet import (
     ImageNet,
     ImageNetA,
     ImageNetR,
     ImageNetSketch,
+    TinyImageNet,
+)
+from tepui.data.sets.images import (
+    SVHN,
+    Digits,
+    FashionMNIST,
+    GaussianNoise,
+    UniformNoise,
 )
 from tepui.data.sets.mrpc import MRPC
-from tepui.data.sets.noise import GaussianNoise, UniformNoise
 from tepui.data.sets.released_corruptions import (
     CIFAR10C,
     CIFAR100C,
     ImageNetC,
     TinyImageNetC,
 )
-from tepui.data.sets.svhn import SVHN
-from tepui.data.sets.tiny_imagenet import TinyImageNet
-from tepui.data.splits import split, split_at
+from tepui.data.splits import joined, split, split_at
 from tepui.data.stored import StoredData
-from tepui.data.stored_array import StoredArray
-from tepui.data.texts import Texts
-from tepui.data.tokenizer import Tokenizer
+from tepui.data.table import Table
+from tepui.data.texts import HuggingFaceTokenizer, Texts, Tokenizer
 
 __all__ = [
     "CIFAR10",

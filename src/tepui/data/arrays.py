@@ -1,5 +1,6 @@
 """A data set held in tensors, the form that trains fastest."""
 
+import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -414,3 +415,26 @@ class Arrays(Dataset[tuple[Inputs, Tensor]]):
         """
         inputs = map_inputs(lambda tensor: tensor.to(device), self.inputs)
         return self.like(inputs, self.targets.to(device))
+
+
+class MadeArrays(Arrays):
+    """Arrays with a tokenizer or columns, which their parts have too.
+
+    An ensemble that learns from a part remembers them like one that learns from all.
+    """
+
+    def like(self, inputs: Inputs, targets: Tensor) -> Self:
+        """Return other samples that were made in the same way.
+
+        Args:
+            inputs: Their inputs.
+            targets: Their targets.
+
+        Returns:
+            A new data set of the same class.
+        """
+        part = copy.copy(self)
+        object.__setattr__(part, "inputs", inputs)
+        object.__setattr__(part, "targets", targets)
+        part.__post_init__()
+        return part

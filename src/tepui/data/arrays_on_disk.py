@@ -1,18 +1,185 @@
-"""Arrays in files that stay on disk, for data beyond memory."""
+"""Arrays in files that stay on disk, for data beyond memory.
+
+Rows of ``.npy`` and ``.safetensors`` files are read by ``preadv`` and never mapped:
+pages of a mapped file would count as the process's own memory, which then grows with
+the data. Nothing is ever unpickled.
+"""
 
 import hashlib
+import math
+import os
+import time
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, final, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from tepui.core.checks import different_names, one_of, require
-from tepui.core.storage import raw_bytes
+from tepui.core.storage import raw_bytes, read_document, write_document
+from tepui.core.tensor_format import opened, start_of
 from tepui.data.arrays import Arrays, Inputs, Normalize
+from tepui.data.files.array_file import opened_array
+from tepui.data.files.published import require_file
 from tepui.data.stored import StoredRows
-from tepui.data.stored_array import StoredArray, contents_digest
+
+RECORD = "contents digest"
+# A file changed so shortly ago could change again within one tick of its clock.
+_SETTLED_NS = 2 * 10**9
+
+
+@dataclass(frozen=True)
+class StoredArray:
+    """Where an array lies, and what it holds.
+
+    Attributes:
+        path: Its file.
+        start: Where its first row begins, in bytes.
+        shape: Its shape, samples along the first axis.
+        dtype: The type of its numbers.
+    """
+
+    path: Path
+    start: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @classmethod
+    def open(cls, path: str | Path, name: str | None = None) -> "StoredArray":
+        """Read a file's header.
+
+        Args:
+            path: A file that ends in ``.npy`` or ``.safetensors``.
+            name: Which of the tensors of a ``.safetensors`` file; its only one if not
+                given.
+
+        Returns:
+            The array, of which nothing has been read.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            ValueError: If the file is damaged, cut short, of another kind, or holds no
+                rows of numbers.
+        """
+        file = Path(path)
+        require_file(file)
+        readers = {".npy": _numpy_header, ".safetensors": _safetensors_header}
+        rule = "end in .npy or .safetensors"
+        require(file.suffix in readers, str(file), rule, file.suffix)
+        array = readers[file.suffix](file, name)
+        rule = "hold samples along a first axis"
+        require(len(array.shape) > 0 and array.shape[0] > 0, str(file), rule, array)
+        return array
+
+    @property
+    def row_bytes(self) -> int:
+        """How many bytes a row takes."""
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
+    @property
+    def num_bytes(self) -> int:
+        """How many bytes all rows take."""
+        return self.shape[0] * self.row_bytes
+
+    def read(self, index: Tensor) -> Tensor:
+        """Read some of the rows.
+
+        Args:
+            index: Their positions, in any order.
+
+        Returns:
+            The rows, in the order of ``index``.
+        """
+        rows = index.numpy()
+        values = torch.empty((len(rows), *self.shape[1:]), dtype=self.dtype)
+        if values.numel() == 0:
+            return values
+        space = values.view(-1).view(torch.uint8).numpy().data
+        # Neighbors in the file are read together.
+        cuts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
+        firsts, size = rows[cuts[:-1]].tolist(), self.row_bytes
+        descriptor = os.open(self.path, os.O_RDONLY)
+        try:
+            for first, begin, end in zip(firsts, cuts[:-1], cuts[1:], strict=True):
+                part = space[begin * size : end * size]
+                self._fill(descriptor, part, self.start + first * size)
+        finally:
+            os.close(descriptor)
+        return values
+
+    def read_all(self) -> Tensor:
+        """Read all rows."""
+        return self.read(torch.arange(self.shape[0]))
+
+    def _fill(self, descriptor: int, space: memoryview, offset: int) -> None:
+        done = 0
+        while done < len(space):
+            count = os.preadv(descriptor, [space[done:]], offset + done)
+            if count == 0:
+                raise ValueError(
+                    f"{self.path} must hold {self.start + self.num_bytes} bytes, as "
+                    f"its header says, got {offset + done}: it was cut short"
+                )
+            done += count
+
+
+def contents_digest(path: Path) -> str:
+    """Return the SHA-256 of a whole file, computed once if the file does not change.
+
+    It is kept beside the file with size and time of change, where that can be written.
+    """
+    record = path.with_name(f".{path.name}.sha256.json")
+    before = path.stat()
+    key = {"size": before.st_size, "changed": before.st_mtime_ns}
+    if (known := _recorded(record, key)) is not None:
+        return known
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    settled = time.time_ns() - before.st_mtime_ns > _SETTLED_NS
+    if settled and path.stat().st_mtime_ns == before.st_mtime_ns:
+        # A folder that only others write to: hashed again next time.
+        with suppress(OSError):
+            write_document(record, RECORD, {**key, "contents": found})
+    return found
+
+
+def _recorded(record: Path, key: dict[str, int]) -> str | None:
+    try:
+        document = read_document(record, RECORD) if record.is_file() else {}
+    except (OSError, ValueError):  # damaged: made again
+        return None
+    matches = all(document.get(name) == value for name, value in key.items())
+    return str(document["contents"]) if matches and "contents" in document else None
+
+
+def _numpy_header(file: Path, name: str | None) -> StoredArray:
+    require(name is None, "name", f"be left out for {file}, which has none", name)
+    array = opened_array(file)
+    rule = "be in C order, row by row"
+    require(array.flags.c_contiguous, str(file), rule, "Fortran order")
+    try:
+        # Refuses objects, texts and numbers in the other byte order.
+        kind = torch.from_numpy(np.empty(0, array.dtype)).dtype
+    except (TypeError, ValueError):
+        rule = "hold numbers of a type that torch has, in this machine's byte order"
+        raise ValueError(f"{file} must {rule}, got {array.dtype.str}") from None
+    return StoredArray(file, array.offset, array.shape, kind)
+
+
+def _safetensors_header(file: Path, name: str | None) -> StoredArray:
+    with opened(file) as tensors:
+        names = tensors.keys()
+        wanted = names[0] if name is None and len(names) == 1 else name
+        if wanted is None or wanted not in names:
+            said = f"name must be one of {sorted(names)} in {file}, got {name!r}"
+            raise ValueError(said)
+        mapped = tensors.get_tensor(wanted)
+    return StoredArray(file, start_of(file, wanted), tuple(mapped.shape), mapped.dtype)
+
 
 File = str | Path | StoredArray
 Channels = Literal["first", "last"]

@@ -9,7 +9,6 @@ import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,11 +23,9 @@ from tepui.core.limits import limits_here
 from tepui.core.listed import listed
 from tepui.core.storage import raw_bytes, read_text
 from tepui.core.types import check_fields
-from tepui.core.warning import warn
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.eight_bits import eight_bits
-from tepui.data.files.origins import require_file
-from tepui.data.stored import StoredData, whole
+from tepui.data.files.published import require_file
+from tepui.data.stored import StoredData
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -38,8 +35,6 @@ SUFFIXES = (
     *(".ppm", ".pgm", ".tif", ".tiff", ".webp"),
 )
 MEMORY = 8 * 2**30
-# Looking through more images than that takes minutes.
-MANY = 20_000
 IMAGENET = Normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
@@ -47,8 +42,8 @@ class UnreadableImageError(ValueError):
     """A file holds no image, or a damaged one.
 
     Attributes:
-        reasons: All images of a data set that cannot be read, each with the reason;
-            empty as long as the others were not looked at.
+        reasons: Those of a batch, or of a whole set that is held in memory, that cannot
+            be read, each with the reason.
     """
 
     def __init__(self, message: str, reasons: Mapping[Path, str] | None = None) -> None:
@@ -114,7 +109,6 @@ class ImageFiles(StoredData):
         require(whole, "targets", "be integers", labels.dtype)
         different_names("classes", classes)
         self.files = tuple(files)
-        self._whole = self.files  # with those of other parts, which are read next
         self.targets = labels.to(torch.int64)
         self.classes = classes
         self.normalize = normalize
@@ -137,10 +131,7 @@ class ImageFiles(StoredData):
             Bytes ``(samples, channels, height, width)``.
         """
         files = [self.files[row] for row in index.tolist()]
-        images = _decoded(files, self.frame, self.gray)
-        for file, image in zip(files, images, strict=True):
-            _check_size(files[0], images[0], file, image)
-        return torch.stack(images)
+        return torch.stack([*_decoded(files, self.frame, self.gray)])
 
     def subset(self, index: Tensor | Sequence[int]) -> Self:
         """Return some of the images, without reading them.
@@ -199,23 +190,11 @@ class ImageFiles(StoredData):
         """All images as bytes in tensors; None if that is too much for memory."""
         if self.streamed:
             return None
-        with naming_all(self):
-            first = decode(self.files[0], self.frame, self.gray)
-            if len(self) * first.numel() > MEMORY:
-                return None
-            images = decode_all(self.files, self.frame, self.gray)
+        first = decode(self.files[0], self.frame, self.gray)
+        if len(self) * first.numel() > MEMORY:
+            return None
+        images = decode_all(self.files, self.frame, self.gray)
         return Arrays(images, self.targets, self.normalize, self.classes)
-
-    def unreadable(self) -> dict[Path, str]:
-        """Return which images cannot be read; asked for once one could not.
-
-        Returns:
-            The reasons, by file; of a part those of the whole, since the other parts,
-            such as one to validate on, are read next.
-        """
-        if len(self._whole) > MANY:
-            warn(f"an image cannot be read; all {len(self._whole)} are looked through")
-        return unreadable(self._whole, self.frame, self.gray)
 
 
 def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor:
@@ -235,47 +214,46 @@ def unreadable(
     files: Sequence[Path], frame: Frame | None, gray: bool
 ) -> dict[Path, str]:
     """Return which images cannot be read, each with the reason."""
+    try:
+        for _ in _decoded(files, frame, gray):
+            pass
+    except UnreadableImageError as error:
+        return error.reasons
+    return {}
 
-    def reason(file: Path) -> str | None:
+
+def _decoded(
+    files: Sequence[Path], frame: Frame | None, gray: bool
+) -> Iterator[Tensor]:
+    """Yield images, using all processors unless this process is one of several.
+
+    Those that cannot be read are named together at the end, the first ten with their
+    reasons.
+    """
+    failed: dict[Path, str] = {}
+
+    def read(file: Path) -> Tensor | None:
         try:
-            decode(file, frame, gray)
-        except (UnreadableImageError, OSError) as error:
-            return str(error)
+            return decode(file, frame, gray)
+        except (UnreadableImageError, PermissionError) as error:
+            failed[file] = str(error)
         return None
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        reasons = zip(files, pool.map(reason, files), strict=True)
-        return {file: why for file, why in reasons if why is not None}
-
-
-@contextmanager
-def naming_all(data: Any) -> Iterator[None]:
-    """Let an error about one image name all images of a data set that cannot be read.
-
-    The others are looked through only then. The first ten come with their reasons.
-    """
-    try:
-        yield
-    except (UnreadableImageError, PermissionError) as error:
-        source, told = whole(data), getattr(error, "reasons", {})
-        if told or not isinstance(source, StoredData):
-            raise
-        found = source.unreadable()
-        if not found:
-            raise
-        rule = f"be images that can be read, got {len(found)} that cannot"
-        several = f"files must {rule}:{listed([*found.values()])}"
-        said = several if len(found) > 1 else next(iter(found.values()))
-        raise UnreadableImageError(said, found) from None
-
-
-def _decoded(files: Sequence[Path], frame: Frame | None, gray: bool) -> list[Tensor]:
-    """Read some images, using all processors unless this process is one of several."""
-    read = functools.partial(decode, frame=frame, gray=gray)
-    if len(files) == 1 or torch.utils.data.get_worker_info() is not None:
-        return [read(file) for file in files]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(read, files))
+    alone = len(files) == 1 or torch.utils.data.get_worker_info() is not None
+    first: tuple[Path, Tensor] | None = None
+    with ThreadPoolExecutor(1 if alone else os.cpu_count()) as pool:
+        images = map(read, files) if alone else pool.map(read, files)
+        for file, image in zip(files, images, strict=True):
+            if image is not None:
+                first = first or (file, image)
+                _check_size(*first, file, image)
+                yield image
+    if failed:
+        reasons = {file: failed[file] for file in files if file in failed}
+        rule = f"be images that can be read, got {len(failed)} that cannot"
+        several = f"files must {rule}:{listed([*reasons.values()])}"
+        said = several if len(failed) > 1 else next(iter(reasons.values()))
+        raise UnreadableImageError(said, reasons)
 
 
 def pixels_of(
@@ -283,11 +261,24 @@ def pixels_of(
 ) -> Tensor:
     """Return an opened image as bytes ``(channels, height, width)``."""
     limits_here().check("image_pixels", image.width * image.height, "image")
-    image = eight_bits(image).convert("L" if gray else "RGB")
+    image = _eight_bits(image).convert("L" if gray else "RGB")
     if frame is not None:
         image = _framed(image, frame)
     pixels = torch.from_numpy(np.array(image))
     return pixels[None] if gray else pixels.permute(2, 0, 1).contiguous()
+
+
+def _eight_bits(image: "Image.Image") -> "Image.Image":
+    """Return an image of 16 bits scaled to 8, 65535 being white; others as they are."""
+    from PIL import Image
+
+    # Pillow reads PGM files of more than eight bits as integers up to 65535.
+    if image.mode.startswith("I;16") or (image.mode, image.format) == ("I", "PPM"):
+        scaled = (np.array(image).astype(np.int64) + 128) // 257
+        return Image.fromarray(scaled.astype(np.uint8))
+    rule = "be one of 8 or 16 bits (scale the pixels to that and save them as PNG)"
+    require(image.mode not in ("I", "F"), "mode", rule, image.mode)
+    return image
 
 
 def decode_all(
@@ -295,17 +286,11 @@ def decode_all(
 ) -> Tensor:
     """Read images into one tensor of bytes, using all processors."""
     require(len(files) > 0, "files", "hold at least one image", len(files))
-    first = decode(files[0], frame, gray)
-    images = torch.empty((len(files), *first.shape), dtype=torch.uint8)
-
-    def fill(number: int) -> None:
-        image = decode(files[number], frame, gray)
-        _check_size(files[0], first, files[number], image)
+    images = torch.empty(0)
+    for number, image in enumerate(_decoded(files, frame, gray)):
+        if number == 0:
+            images = torch.empty((len(files), *image.shape), dtype=torch.uint8)
         images[number] = image
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for _ in pool.map(fill, range(len(files)), chunksize=64):
-            pass
     return images
 
 

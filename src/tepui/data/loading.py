@@ -3,11 +3,15 @@
 A data set held in tensors is indexed where it lies, one that stays in storage is read
 ahead, and any other goes through a ``DataLoader``. Random draws inside a data set's own
 transforms are seeded per (key, sample), so that they depend on neither the order nor
-the number of workers.
+the number of workers. :func:`to_arrays` reads any of them into tensors.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence, Sized
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,7 @@ from torch.utils.data import (
     Dataset,
     IterableDataset,
     RandomSampler,
+    Subset,
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
@@ -27,9 +32,140 @@ from torch.utils.data import (
 from tepui.core.checks import class_indices, require
 from tepui.core.seeding import Key, derive
 from tepui.data.arrays import Arrays, Batch, Inputs, map_inputs, prepared
-from tepui.data.image_files import ImageFiles, naming_all
-from tepui.data.reading import brought, ignore_signals, read_ahead
+from tepui.data.image_files import ImageFiles
 from tepui.data.stored import StoredData
+
+AHEAD = 2
+
+
+class _Rows(Dataset[Any]):
+    """What a worker reads: whole batches, each in one call."""
+
+    def __init__(self, data: StoredData) -> None:
+        self.data = data
+
+    def __getitems__(self, rows: Sequence[int]) -> Inputs | ValueError:
+        """Return the stored inputs of a batch; called by torch's loader.
+
+        An error comes back as a value: torch would wrap it into a traceback.
+        """
+        try:
+            return self.data.raw(torch.as_tensor(rows))
+        except ValueError as error:
+            return error
+
+
+def read_ahead(
+    data: StoredData, rows: Sequence[Tensor], *, device: torch.device, workers: int = 0
+) -> Iterator[Batch]:
+    """Yield batches as they are stored, on ``device``, in the order asked for.
+
+    The next batches are read meanwhile, by a thread or by ``workers`` processes, and
+    the next one is on its way to a GPU.
+    """
+    index = [row.cpu() for row in rows]
+    inputs = (
+        _by_workers(data, index, workers) if workers else _by_thread(data.raw, index)
+    )
+    targets = (data.targets[row] for row in index)
+    yield from moved_ahead(map(Batch, inputs, targets, index), device)
+
+
+def moved_ahead(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
+    """Yield batches on a device; a GPU receives each while the one before is used."""
+    if device.type != "cuda":
+        yield from (_moved(batch, device) for batch in batches)
+        return
+    side, waiting = _side_stream(device), deque[tuple[Batch, torch.cuda.Event]]()
+    for batch in batches:
+        pinned = batch.mapped(Tensor.pin_memory)
+        with torch.cuda.stream(side):
+            waiting.append((_moved(pinned, device), side.record_event()))
+        if len(waiting) > 1:
+            yield _arrived(*waiting.popleft())
+    while waiting:
+        yield _arrived(*waiting.popleft())
+
+
+def _by_thread(
+    read: Callable[[Tensor], Inputs], rows: Iterable[Tensor]
+) -> Iterator[Inputs]:
+    pending: deque[Future[Inputs]] = deque()
+    with ThreadPoolExecutor(1, "tepui-reading") as pool:
+        try:
+            for row in rows:
+                pending.append(pool.submit(read, row))
+                if len(pending) > AHEAD:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:  # also where nobody asks for the rest
+            for future in pending:
+                future.cancel()
+
+
+def _by_workers(
+    data: StoredData, rows: Sequence[Tensor], workers: int
+) -> Iterator[Inputs]:
+    loader = DataLoader(
+        _Rows(data),
+        batch_sampler=[row.tolist() for row in rows],
+        num_workers=workers,
+        collate_fn=_as_it_is,  # type: ignore[arg-type]
+        generator=torch.Generator().manual_seed(0),
+        worker_init_fn=ignore_signals,
+    )
+    for inputs in brought(loader):
+        if isinstance(inputs, ValueError):
+            raise inputs
+        yield inputs
+
+
+def brought(loader: DataLoader[Any]) -> Iterator[Any]:
+    """Yield what a loader brings, and end its workers then, after an error too.
+
+    Somebody may keep the error, and with it all that it passed through: workers that
+    wait for more to read, and are deaf to signals, would keep Python from ending.
+    """
+    batches = iter(loader)
+    try:
+        yield from batches
+    finally:
+        end = getattr(batches, "_shutdown_workers", None)
+        if end is not None:
+            end()
+
+
+def ignore_signals(_worker: int) -> None:
+    """Leave signals to the main process, which stops its workers itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+def _as_it_is(inputs: Inputs) -> Inputs:
+    return inputs
+
+
+def _moved(batch: Batch, device: torch.device) -> Batch:
+    return batch.mapped(lambda tensor: tensor.to(device, non_blocking=True))
+
+
+def _arrived(batch: Batch, event: torch.cuda.Event) -> Batch:
+    """Let the current stream wait for a copy, and keep its memory until it is used."""
+    current = torch.cuda.current_stream(batch.targets.device)
+    current.wait_event(event)
+
+    def used(tensor: Tensor) -> Tensor:
+        tensor.record_stream(current)
+        return tensor
+
+    return batch.mapped(used)
+
+
+@cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
 
 SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
@@ -90,15 +226,14 @@ def loaded(
         generator=torch.Generator().manual_seed(0),
         worker_init_fn=ignore_signals,
     )
-    with naming_all(dataset):
-        for inputs, targets, index in brought(loader):
-            if num_classes is not None:
-                class_indices(targets, num_classes)
-            yield Batch(
-                inputs_to(inputs, device),
-                targets.to(device, non_blocking=True),
-                index.to(device, non_blocking=True),
-            )
+    for inputs, targets, index in brought(loader):
+        if num_classes is not None:
+            class_indices(targets, num_classes)
+        yield Batch(
+            inputs_to(inputs, device),
+            targets.to(device, non_blocking=True),
+            index.to(device, non_blocking=True),
+        )
 
 
 def in_order(
@@ -200,3 +335,72 @@ def _instead(dataset: object) -> str:
 def inputs_to(inputs: Inputs, device: torch.device) -> Inputs:
     """Move a tensor, or every tensor of a mapping, to ``device``."""
     return map_inputs(lambda tensor: tensor.to(device, non_blocking=True), inputs)
+
+
+def to_arrays(dataset: Dataset[Any]) -> Arrays:
+    """Return a data set of ``(x, y)`` pairs as :class:`Arrays`.
+
+    Args:
+        dataset: ``Arrays`` come back as they are; a ``TensorDataset`` of two tensors
+            is wrapped without a copy; a ``Subset`` of either is cut out of its
+            tensors. Anything else map-style is read once and stacked.
+
+    Returns:
+        The samples as tensors, in their order.
+
+    Raises:
+        ValueError: If the data set has no length or no samples, or its items are not
+            pairs that stack.
+
+    Example:
+        >>> import torch
+        >>> pairs = [(torch.zeros(1, 8, 8), 3), (torch.ones(1, 8, 8), 5)]
+        >>> to_arrays(pairs).targets
+        tensor([3, 5])
+    """
+    arrays = as_arrays(dataset)
+    if arrays is not None:
+        return arrays
+    if type(dataset) is Subset and _is_held(dataset.dataset):
+        return to_arrays(dataset.dataset).subset(dataset.indices)
+    return _stacked(dataset)
+
+
+def _is_held(dataset: Dataset[Any]) -> bool:
+    """Return whether a data set, or what it is a subset of, is held in tensors."""
+    if type(dataset) is Subset:
+        return _is_held(dataset.dataset)
+    return as_arrays(dataset) is not None
+
+
+def _stacked(dataset: Dataset[Any]) -> Arrays:
+    items = [dataset[index] for index in range(length(dataset))]
+    try:
+        inputs, targets = default_collate(items)
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(_refusal(items)) from error
+    parts = [*inputs.values()] if isinstance(inputs, Mapping) else [inputs]
+    if not all(isinstance(part, Tensor) for part in [*parts, targets]):
+        raise ValueError(_refusal(items))
+    return Arrays(inputs, targets)
+
+
+def _refusal(items: list[Any]) -> str:
+    """Name the first item, and the first that differs from it."""
+    described = [_describe(item) for item in items]
+    got = f"{described[0]} at item 0"
+    others = (n for n, text in enumerate(described) if text != described[0])
+    if (index := next(others, None)) is not None:
+        got += f" and {described[index]} at item {index}"
+    return f"dataset must hold pairs (x, y) of tensors that stack, got {got}"
+
+
+def _describe(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{tuple(value.shape)}"
+    if isinstance(value, Mapping):
+        parts = (f"{name}: {_describe(part)}" for name, part in value.items())
+        return "{" + ", ".join(parts) + "}"
+    if isinstance(value, tuple | list):
+        return "(" + ", ".join(_describe(part) for part in value) + ")"
+    return type(value).__name__

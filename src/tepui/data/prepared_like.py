@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, Subset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.image_files import Frame, ImageFiles, naming_all
+from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.stored import StoredData, whole
 
 _AT_ONCE = 1024
@@ -73,8 +73,7 @@ def image_shape(dataset: Dataset[Any]) -> tuple[int, ...] | None:
     """Return channels, height and width of a data set's images."""
     if isinstance(dataset, ImageFiles) and dataset.shape is not None:
         return dataset.shape
-    with naming_all(dataset):
-        first = dataset[0][0]
+    first = dataset[0][0]
     image = isinstance(first, Tensor) and first.ndim == 3
     return tuple(first.shape) if image else None
 

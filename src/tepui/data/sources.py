@@ -19,11 +19,10 @@ from tepui.core.spec import read
 from tepui.data import ImageFolder, Table, to_arrays
 from tepui.data.corruptions.copies import Corrupted
 from tepui.data.files.corrupted_files import CorruptedFiles
-from tepui.data.files.image_folder import part_folders
-from tepui.data.files.installing import located
-from tepui.data.files.origins import Origin
+from tepui.data.files.published import Origin, located
 from tepui.data.identity import data_identity
 from tepui.data.image_files import ImageFiles
+from tepui.data.image_folders import part_folders
 from tepui.data.preparation import Preparation, preparation_of
 from tepui.data.prepared_like import image_shape
 from tepui.data.shifts import Cell, Shifts
@@ -101,7 +100,11 @@ def _made(factory: Factory, **options: Any) -> Dataset[Any]:
 
 
 def read_like(
-    source: Source, known: Preparation | None, option: str, *, targets: bool = True
+    source: Source,
+    known: Preparation | None,
+    option: str,
+    *,
+    targets: bool | None = True,
 ) -> Dataset[Any]:
     """Return samples as training data were read: of a folder or a table all.
 
@@ -109,7 +112,8 @@ def read_like(
         source: What they come from.
         known: How the training data were read; None if only their own code knows.
         option: How the source is called in a message.
-        targets: Whether a table must have the column that was learned.
+        targets: Whether a table must have the column that was learned, see
+            :meth:`tepui.data.Preparation.apply`.
 
     Raises:
         ValueError: If the source asks to be read in another way.
@@ -122,24 +126,17 @@ def read_like(
     rule = "be no table where the data of the run are none"
     require(bool(known and known.columns), option, rule, given["path"])
     assert known is not None
-    assert known.columns is not None
     rule = f"be that of the run's own rows ({known.target})"
     asked = given.get("target", known.target)
     require(asked == known.target, f"{option}: target", rule, asked)
-    seen = {column.name for column in known.columns.columns}
+    seen = {column.name for column in known.columns}
     left, kind = given.get("ignore", ()), "classes" if known.classes else "numbers"
-    missing = given.get("missing", "refuse")
     rule = "be left out: columns are read as the run's own"
     require(not seen & {*left}, f"{option}: ignore", rule, left)
     require(
         given.get("kind") in (None, kind), f"{option}: kind", rule, given.get("kind")
     )
-    fills = "fill" if known.columns.fills else "refuse"
-    require(missing in ("refuse", fills), f"{option}: missing", rule, missing)
-    found = known.apply(given["path"])
-    rule = f"hold the column {known.target}, which the run learned"
-    require(not targets or isinstance(found, Table), option, rule, given["path"])
-    return found
+    return known.apply(given["path"], targets=targets)
 
 
 def unfamiliar(

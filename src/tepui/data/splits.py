@@ -1,4 +1,4 @@
-"""Splits of a data set in two: at random from a seed, or by a list of indices."""
+"""Parts of a data set, at random or by indices, and several data sets as one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +11,11 @@ from torch.utils.data import Dataset, Subset
 
 from tepui.core.checks import require
 from tepui.core.seeding import generator
-from tepui.data.arrays import Arrays
+from tepui.data.arrays import Arrays, Inputs
 from tepui.data.image_files import ImageFiles
-from tepui.data.loading import length
+from tepui.data.loading import as_arrays, length
 from tepui.data.stored import StoredData
+from tepui.data.table import Table
 
 D = TypeVar("D", Arrays, Dataset[Any])
 
@@ -110,3 +111,140 @@ def _part(dataset: D, rows: Tensor) -> D:
     if isinstance(dataset, StoredData):
         return dataset.subset(index)
     return Subset(dataset, index)
+
+
+Held = Arrays | ImageFiles
+
+
+def joined(datasets: Sequence[Dataset[Any]]) -> Held:
+    """Return the samples of several data sets after each other, as one data set.
+
+    Names of classes, normalization and bytes are kept: image files stay image files,
+    data in memory stay in memory. If sets with named classes number them differently,
+    or hold different ones, labels are renumbered by the names; classes that the first
+    set lacks come after its own.
+
+    Args:
+        datasets: ``Arrays`` and ``TensorDataset``, or image files that are read in one
+            way; :func:`tepui.data.to_arrays` makes ``Arrays`` of any other.
+
+    Returns:
+        The samples, in order.
+
+    Raises:
+        ValueError: If the sets are normalized differently, their targets have other
+            shapes, only some name their classes, or one is of another kind; or if rows
+            of several labels would have to be renumbered.
+
+    Example:
+        >>> labels = torch.tensor([0, 1])
+        >>> photos = Arrays(torch.zeros(2, 3), labels, classes=("cat", "dog"))
+        >>> drawn = Arrays(torch.ones(2, 3), labels, classes=("cow", "cat"))
+        >>> both = joined([photos, drawn])
+        >>> both.classes, both.targets
+        (('cat', 'dog', 'cow'), tensor([0, 1, 2, 0]))
+    """
+    rule = "hold at least one data set"
+    require(len(datasets) > 0, "datasets", rule, list(datasets))
+    parts = [_held(number, dataset) for number, dataset in enumerate(datasets)]
+    for number, part in enumerate(parts):
+        rule = f"be normalized as datasets[0] ({parts[0].normalize})"
+        same = part.normalize == parts[0].normalize
+        require(same, f"datasets[{number}]", rule, part.normalize)
+        rule = "be standardized by the same rows as datasets[0]"
+        same = _read_as(datasets[number]) == _read_as(datasets[0])
+        require(same, f"datasets[{number}]", rule, "another table")
+    classes = _classes(parts)
+    renumbered = [_targets(n, part, classes) for n, part in enumerate(parts)]
+    for number, labels in enumerate(renumbered):
+        shape = tuple(renumbered[0].shape[1:])
+        rule = f"have targets of shape {shape} per sample, as datasets[0]"
+        same = tuple(labels.shape[1:]) == shape
+        require(same, f"datasets[{number}]", rule, tuple(labels.shape[1:]))
+    targets = torch.cat(renumbered)
+    files = [part for part in parts if isinstance(part, ImageFiles)]
+    if files:
+        alike = (
+            len(files) == len(parts) and len({(f.frame, f.gray) for f in files}) == 1
+        )
+        rule = "be all in memory, or all image files of one size and color"
+        require(alike, "datasets", rule, [type(part).__name__ for part in parts])
+        return ImageFiles(
+            [file for part in files for file in part.files],
+            targets,
+            frame=files[0].frame,
+            gray=files[0].gray,
+            normalize=files[0].normalize,
+            classes=classes,
+        )
+    inputs = _concatenated([p.inputs for p in parts if isinstance(p, Arrays)])
+    return Arrays(inputs, targets, parts[0].normalize, classes)
+
+
+def _read_as(dataset: Dataset[Any]) -> object:
+    """Return what gives the numbers of a table their meaning; None of other data."""
+    if not isinstance(dataset, Table):
+        return None
+    return dataset.columns, dataset.scaling, dataset.units
+
+
+def _held(number: int, dataset: Dataset[Any]) -> Held:
+    if isinstance(dataset, ImageFiles):
+        return dataset
+    arrays = as_arrays(dataset)
+    rule = "be Arrays or image files (tepui.data.to_arrays makes Arrays)"
+    kind = type(dataset).__name__
+    require(arrays is not None, f"datasets[{number}]", rule, kind)
+    assert arrays is not None
+    return arrays.to("cpu")
+
+
+def _classes(parts: Sequence[Held]) -> tuple[str, ...]:
+    """Return the classes of all parts: those of the first, then what others add."""
+    named = [bool(part.classes) for part in parts]
+    rule = "name the classes of all data sets, or of none"
+    require(all(named) or not any(named), "datasets", rule, named)
+    return tuple(dict.fromkeys(name for part in parts for name in part.classes))
+
+
+def _targets(number: int, part: Held, classes: tuple[str, ...]) -> Tensor:
+    """Return labels by the numbers that classes have in the whole.
+
+    Negative ones are no classes but say that there is no label, and stay.
+    """
+    if classes[: len(part.classes)] == part.classes:
+        return part.targets
+    rule = f"hold labels below {len(part.classes)}, the number of classes it names"
+    labels = part.targets
+    floats = labels.is_floating_point()
+    got = labels.dtype if floats else int(labels.max())
+    fits = not floats and int(labels.max()) < len(part.classes)
+    require(fits, f"datasets[{number}]", rule, got)
+    one_per_class = labels.ndim == 2 and labels.shape[1] == len(part.classes)
+    rule = (
+        f"name all classes in one order ({', '.join(classes)}), with a column for each "
+        "in its targets: rows of 0 and 1 for several labels cannot be told from "
+        "numbers of classes, and are not renumbered"
+    )
+    several = one_per_class and bool(((labels == 0) | (labels == 1)).all())
+    require(not several, f"datasets[{number}]", rule, part.classes)
+    numbers = torch.tensor([classes.index(name) for name in part.classes])
+    return numbers[labels.clamp(min=0)].where(labels >= 0, labels)
+
+
+def _concatenated(inputs: Sequence[Inputs]) -> Inputs:
+    """Return inputs after each other; all must be stored in the same way."""
+    if any(not isinstance(part, Tensor) for part in inputs):
+        named: list[Any] = [{} if isinstance(p, Tensor) else p for p in inputs]
+        alike = all(part.keys() == named[0].keys() for part in named)
+        rule = "hold inputs of the same names"
+        require(alike, "datasets", rule, [sorted(part) for part in named])
+        return {n: _tensors([part[n] for part in named]) for n in named[0]}
+    return _tensors([part for part in inputs if isinstance(part, Tensor)])
+
+
+def _tensors(parts: Sequence[Tensor]) -> Tensor:
+    forms = [(part.dtype, tuple(part.shape[1:])) for part in parts]
+    rule = "hold inputs of one type and shape (tepui.data.prepared_like brings images"
+    require(len({*forms}) == 1, "datasets", f"{rule} to one form)", forms)
+    return torch.cat([*parts])

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from copy import copy
-from pathlib import Path
 from typing import Any, Self
 
 import torch
@@ -76,14 +75,6 @@ class StoredData(Dataset[tuple[Inputs, Tensor]], ABC):
             that it would not tell apart, their places and times of change too.
         """
         return self.identity()
-
-    def unreadable(self) -> dict[Path, str]:
-        """Return which files cannot be read; asked for once one could not.
-
-        Returns:
-            The reasons, by file; by default none is looked at.
-        """
-        return {}
 
     def prepare(self, inputs: Inputs) -> Inputs:
         """Return stored inputs as a model sees them.

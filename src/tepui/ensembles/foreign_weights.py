@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.json_text import parsed
-from tepui.core.tensor_format import read_header, read_region
+from tepui.core.tensor_format import read_all
 from tepui.ensembles.building import Factory, factories_for
 from tepui.ensembles.ensemble import Ensemble
 from tepui.models import ResNet18
@@ -115,7 +115,7 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
     if not place.is_file():
         raise FileNotFoundError(f"{place} must be a file with a model's weights")
     if place.suffix == ".safetensors":
-        return _tensors(_read_safetensors(place), place)
+        return _tensors(read_all(place), place)
     return _tensors(_read_torch(place), place)
 
 
@@ -141,12 +141,6 @@ def _read_parts(index: Path) -> dict[str, Tensor]:
     for name in sorted(set(places.values())):
         state |= read_checkpoint(index.parent / name)
     return state
-
-
-def _read_safetensors(file: Path) -> dict[str, Tensor]:
-    with file.open("rb") as stream:
-        header = read_header(stream, file)
-        return {name: read_region(stream, header, name) for name in header.regions}
 
 
 def _read_torch(file: Path) -> Any:

@@ -86,7 +86,7 @@ def load(
         given = extractor if owner == EXTRACTOR else factory
         if given is None:
             take_dtypes(module, states[owner])
-    _loadparts_of(ensemble, states, file)
+    _load_parts(ensemble, states, file)
     _take_meaning(ensemble, document, states, file)
     return ensemble.eval()
 
@@ -112,7 +112,7 @@ def load_into(ensemble: Ensemble, path: str | Path) -> None:
     rule = "share an extractor exactly if the ensemble's do"
     shared = EXTRACTOR in states
     require(shared == (ensemble.extractor is not None), argument, rule, shared)
-    _loadparts_of(ensemble, states, file)
+    _load_parts(ensemble, states, file)
     _take_meaning(ensemble, document, states, file)
 
 
@@ -188,7 +188,7 @@ def _rebuilt_members(
     return [deepcopy(built[json.dumps(item)]) for item in described]
 
 
-def _loadparts_of(ensemble: Ensemble, states: States, file: Path) -> None:
+def _load_parts(ensemble: Ensemble, states: States, file: Path) -> None:
     for owner, module in parts_of(ensemble).items():
         name = owner if owner == EXTRACTOR else f"member {owner}"
         load_tensor_state(module, states[owner], f"{name} of {file}")

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 
 from tepui import metrics
 from tepui.core.types import check_types
-from tepui.data.class_names import class_names, same_classes
+from tepui.data.labels import class_names, same_classes
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.evaluation.soup import greedy_soup, uniform_soup

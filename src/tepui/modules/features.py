@@ -29,17 +29,17 @@ from tepui.core.storage import raw_bytes, read_tensors, write_tensors
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Batch, prepared
 from tepui.data.augment import Augmentation, augment, knowing
-from tepui.data.class_names import class_names
 from tepui.data.image_files import ImageFiles
+from tepui.data.labels import class_names
 from tepui.data.loading import (
     as_arrays,
     in_order,
     inputs_to,
     length,
     loaded,
+    read_ahead,
     targets_of,
 )
-from tepui.data.reading import read_ahead
 from tepui.data.stored import StoredData
 from tepui.modules.feature_parts import Advance, FeatureParts
 from tepui.modules.running import device_of, evaluating, forward, refusal_named

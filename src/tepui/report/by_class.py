@@ -104,7 +104,7 @@ def _mean_recalls(methods: Sequence[Method]) -> list[float]:
     return [fmean(column) for column in columns]
 
 
-def class_parts(group: Group, kept_in: str = "evaluation.json") -> list[Markup]:
+def class_parts(group: Group, kept_in: str = "its evaluations") -> list[Markup]:
     """Return a table of classes, of those of lowest recall where many occur.
 
     Args:

@@ -8,7 +8,8 @@ from typing import Any
 from tepui.core.checks import require
 from tepui.core.storage import read_document
 from tepui.data.shifts import NATURAL
-from tepui.evaluation.examination import COST, COST_KIND, EVALUATION, EVALUATION_KIND
+from tepui.evaluation.cost import COST, COST_KIND
+from tepui.evaluation.evaluations import CLEAN, file_of, read_evaluation
 from tepui.studies.results import FILE, Results, read_results
 from tepui.studies.statistics import Estimate, estimate
 from tepui.studies.store import SHARPNESS, SHARPNESS_KIND
@@ -49,19 +50,20 @@ def read_trained(folder: Path) -> Trained:
         str(folder),
         tuple(config.get("seeds", ())),
         sum(outcome.timeline.values()),
-        _evaluation(folder / EVALUATION),
+        _evaluation(folder),
         outcome.summary,
         _sharpness(folder / SHARPNESS),
         read_document(cost, COST_KIND) if cost.is_file() else None,
     )
 
 
-def _evaluation(file: Path) -> dict[str, Any]:
-    document = read_document(file, EVALUATION_KIND)
+def _evaluation(folder: Path) -> dict[str, Any]:
+    document = read_evaluation(folder)
     needed = {"rule", "members", "samples", "clean", "shifted", "cells", "reliability"}
     missing = needed - document.keys()
     rule = "be an evaluation by tepui with all of its fields"
-    require(not missing, str(file), rule, f"one without {sorted(missing)}")
+    place = str(file_of(folder, CLEAN))
+    require(not missing, place, rule, f"one without {sorted(missing)}")
     return document
 
 

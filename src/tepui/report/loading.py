@@ -19,7 +19,7 @@ from tepui.core.grammar import Call, parsed
 from tepui.core.storage import read_text
 from tepui.data.shifts import NATURAL
 from tepui.ensembles.loading import check_ended
-from tepui.evaluation.examination import EVALUATION
+from tepui.evaluation.evaluations import CLEAN, file_of, is_evaluated
 from tepui.report.comparison import (
     Comparison,
     MethodResult,
@@ -141,7 +141,7 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
             else:
                 source = ReportSource(folder, found.title, {}, found.environment)
                 studies.append(Study(folder, found, _picture(folder)))
-        elif (folder / EVALUATION).is_file():
+        elif is_evaluated(folder):
             source, one = _of_run(folder)
             entries.append(one)
         else:
@@ -357,12 +357,12 @@ def _remedy(folder: Path) -> str:
     if RunFolder(folder).started:
         check_ended(folder)  # else there is nothing to evaluate
         return (
-            f"{folder} holds a run that was not evaluated (no {EVALUATION}); "
+            f"{folder} holds a run that was not evaluated (no {file_of('', CLEAN)}); "
             f"evaluate it with: tepui evaluate {folder}"
         )
     return (
         f"{folder} holds nothing to report: no finished comparison or results of a "
-        f"study ({RESULTS}) and no evaluated run ({EVALUATION})"
+        f"study ({RESULTS}) and no evaluated run ({file_of('', CLEAN)})"
     )
 
 

@@ -196,7 +196,7 @@ def unfamiliar(group: Group) -> Parts:
         "unfamiliar sets from test samples. Confidence or entropy are meant to find "
         "mistakes, mutual information or PDS what is unfamiliar; which of them does is "
         "for the table to say. Each "
-        "ensemble's AUPR and FPR95 are in its evaluation.json."
+        "ensemble's AUPR and FPR95 are in its evaluations."
     )
     drawn = comparison.ood_sets if "pds" in comparison.detecting_scores else ()
     return [

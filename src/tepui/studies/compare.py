@@ -23,8 +23,11 @@ from tepui.core.spec import document
 from tepui.data import Corrupted
 from tepui.data.identity import data_identity
 from tepui.data.shifts import Cell, Shifts
-from tepui.evaluation.custom_metrics import Metric
-from tepui.evaluation.stored_logits import LOGITS, LogitType
+from tepui.evaluation.evaluations import CLEAN, LOGITS, file_of
+from tepui.evaluation.examiner import Metric
+from tepui.evaluation.gallery import FILE as GALLERY
+from tepui.evaluation.gallery import write_gallery
+from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import Method
 from tepui.models.split import frozen
 from tepui.modules.state import description
@@ -48,8 +51,6 @@ from tepui.studies.comparison_records import (
 from tepui.studies.equal_price import Equal, at_equal_price, says_its_price, stretched
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import FeatureCache, on_features
-from tepui.studies.gallery import FILE as GALLERY
-from tepui.studies.gallery import write_gallery
 from tepui.studies.given import Given, GivenTest
 from tepui.studies.job import Job, cost_left
 from tepui.studies.jobs import IN_PROCESSES, carry_out
@@ -108,10 +109,8 @@ def compare(
         ood: Unfamiliar data by name; images are brought to the form of the test data
             by :func:`tepui.data.prepared_like`.
         metrics: Metrics of your own by name, as for :func:`tepui.evaluate`; the table
-            and the report show them beside the other scores. Each is computed once, of
-            random outputs, before anything is trained: one that cannot fit is refused,
-            and an error that may depend on values is a warning. A resumed comparison
-            takes them anew from the logits it stored.
+            and the report show them beside the other scores. A resumed
+            comparison takes them anew.
         sharpness: Options of :func:`tepui.sharpness.worst_case`, such as
             ``{"num_samples": 100}``, to measure members on training data; None does
             not.
@@ -121,7 +120,7 @@ def compare(
             :func:`tepui.cached_features` of all data, kept in ``out``.
         title: What is compared on what.
         logits_in: How logits are stored, see :func:`tepui.evaluate`. Without them the
-            report shows no samples, and ``metrics`` cannot be resumed.
+            report shows no samples.
         members: Members per ensemble.
         ensembles: Ensembles per method, for intervals; two by default, or as many as
             there are seeds for.
@@ -293,10 +292,12 @@ def _carry_out(
 ) -> None:
     """Do what is left of all jobs: several at a time, or one after the other here."""
     exchange, jobs = exchange_here(), [*plan.values()]
-    before = {j.trial.digest for j in jobs if store.has(j.trial, test)}
-    for job in jobs:
-        if exchange.writer and job.trial.digest not in before:
+    for job in jobs if exchange.writer else ():
+        if test.metrics and store.has(job.trial, test):
+            store.forget(job.trial)  # names do not identify metrics
+        if not store.has(job.trial, test):
             (store.folder(job.trial) / GALLERY).unlink(missing_ok=True)
+    exchange.wait()
     costs = costs_left(jobs, store)
     if exchange.writer and (there := costs.count(0)):
         announce(f"{there} of {len(jobs)} ensembles are trained and tested already")
@@ -319,10 +320,9 @@ def _carry_out(
                 announce(f"{label}, ensemble {number + 1} of {count} ({stands})")
             carry_out([job], store, threads=threads)
             store.run(job.trial)  # refuses what was trained in another way
-            if job.trial.digest in before and test.metrics:
-                store.rescore(job.trial, test)
             folder = store.folder(job.trial)
-            if (folder / LOGITS).exists() and not (folder / GALLERY).exists():
+            kept = file_of(folder, CLEAN, LOGITS).exists()
+            if kept and not (folder / GALLERY).exists():
                 write_gallery(folder, test.test, test.ood)
         else:
             store.run(job.trial)

@@ -8,13 +8,10 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.core.listed import listed
-from tepui.data.checked_targets import checked_targets
-from tepui.data.class_names import class_names
-from tepui.data.loading import targets_of
-from tepui.data.numbered_as import numbered_as
+from tepui.data.labels import checked_targets, class_names, relabel
 from tepui.data.shifts import Shifts
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.rehearsal import rehearse
+from tepui.evaluation.examiner import check_metrics
 from tepui.losses import Loss
 from tepui.modules.running import evaluating, forward, refusal_named
 from tepui.studies.given import GivenTest
@@ -22,8 +19,14 @@ from tepui.studies.job import Job
 from tepui.studies.specifications import Trial
 from tepui.studies.store import Store, check_trial
 from tepui.tasks import task_of
-from tepui.training.checks import check_labels, few_of, output_sizes
-from tepui.training.targets import check_loss, check_yes_or_no, classifies
+from tepui.tasks.scores import taken_names
+from tepui.training.checks import (
+    check_labels,
+    check_targets,
+    classifies,
+    few_of,
+    output_sizes,
+)
 
 
 def check_comparison(
@@ -67,23 +70,23 @@ def _check_test(
     """Refuse labels and metrics that do not fit members' outputs."""
     few = few_of(train, members)
     sizes = output_sizes(members, few, loss)
-    check_yes_or_no("the training data", train, loss)
+    check_targets("the training data", train, loss)
     with evaluating(members[0]), torch.no_grad():
         outputs = forward(members[0], few.inputs)
     # Labels to be scored are classes, also where members learn from probabilities.
     classes = min(sizes) if classifies(loss) else None
     names = class_names(test.test)
     for argument, data in _by_argument(test).items():
-        scored = numbered_as(data, names)
-        check_yes_or_no(argument, scored, loss, scored=True)
+        scored = relabel(data, names)
+        check_targets(argument, scored, loss, scored=True)
         check_labels(argument, scored, classes, train)
         targets = checked_targets(scored)[: len(outputs)].to(outputs.device)
         try:
-            check_loss(outputs[: len(targets)], targets, loss)
+            task_of(loss).check_learned(outputs[: len(targets)], targets, loss)
         except ValueError as error:
             raise ValueError(f"{argument}: {error}") from error
-    shape = len(members), *outputs.shape[1:]
-    rehearse(test.metrics, task_of(loss), shape, targets_of(test.test))
+    shape = len(members), 1, *outputs.shape[1:]
+    check_metrics(test.metrics, taken_names(task_of(loss).scores_of(shape)))
 
 
 def _check_inputs(member: nn.Module, test: GivenTest) -> None:

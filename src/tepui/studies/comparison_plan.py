@@ -20,7 +20,7 @@ from tepui.core.spec import written
 from tepui.data import prepared_like
 from tepui.data.shifts import Shifts
 from tepui.data.sources import tested_on
-from tepui.evaluation.custom_metrics import Metric, check_metrics
+from tepui.evaluation.examiner import Metric, check_metrics
 from tepui.evaluation.ood import check_ood
 from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import Method

@@ -10,7 +10,7 @@ from tepui.core.agreement import differences
 from tepui.core.checks import require
 from tepui.core.storage import read_document
 from tepui.data.shifts import NATURAL
-from tepui.evaluation.examination import COST, COST_KIND
+from tepui.evaluation.cost import COST, COST_KIND
 from tepui.studies.equal_price import passes
 from tepui.studies.job import Job
 from tepui.studies.results import FILE, Record, Results, averaged, read_results

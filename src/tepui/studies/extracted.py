@@ -10,8 +10,8 @@ from torch.utils.data import Dataset
 
 from tepui.core.storage import read_tensors
 from tepui.data import Arrays
-from tepui.data.class_names import class_names, class_subset
 from tepui.data.corruptions.copies import KEPT_BYTES
+from tepui.data.labels import class_names, class_subset
 from tepui.data.loading import length
 from tepui.data.shifts import Cell, Shifts
 from tepui.modules.features import Reading, cached_features, features_file

@@ -28,15 +28,21 @@ from tepui.core.types import check_types
 from tepui.data import Arrays
 from tepui.data.shifts import Cell
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.cost import prediction_cost
-from tepui.evaluation.custom_metrics import rescored
+from tepui.evaluation.cost import write_cost
 from tepui.evaluation.evaluate import evaluate
-from tepui.evaluation.examination import COST, COST_KIND, EVALUATION, EVALUATION_KIND
-from tepui.evaluation.logit_runs import LogitRuns
+from tepui.evaluation.evaluations import (
+    CLEAN,
+    LOGITS,
+    file_of,
+    forget,
+    is_evaluated,
+    read_evaluation,
+    write_about,
+)
 from tepui.evaluation.measure import measure
 from tepui.evaluation.stored_logits import (
-    LOGITS,
     TYPES,
+    LogitRuns,
     LogitType,
     StoredLogits,
     read_logits,
@@ -181,14 +187,17 @@ class Store:
         Returns:
             Whether nothing is left to compute.
         """
-        file = self._file(trial, request)
-        if not file.exists():
+        if isinstance(request, SharpnessSpec):
+            file = self._file(trial, request)
+            if not file.exists() or file.name != SHARPNESS:
+                return file.exists()
+            return request.is_answered_by(read_document(file, SHARPNESS_KIND))
+        folder = self._answers(trial, request)
+        if not is_evaluated(folder):
             return False
-        if _is_given(trial, request):
-            return request.is_answered_by(read_document(file, _kind(request)))
-        if isinstance(request, EvaluationSpec) and request.logits_read:
-            return has_logits(file.parent, request)
-        return True
+        if isinstance(request, GivenTest):
+            return request.is_answered_by(read_evaluation(folder))
+        return not request.logits_read or has_logits(folder, request)
 
     def dataset(self, source: DataSource) -> Dataset[Any]:
         """Return the data of a source, which stay loaded while others are few.
@@ -251,7 +260,7 @@ class Store:
         if isinstance(spec, EvaluationSpec):
             spec = replace(spec, logits_read=True)
         self._evaluate(trial, spec)
-        return read_logits(self._file(trial, spec).parent)
+        return read_logits(self._answers(trial, spec))
 
     def logit_runs(
         self, trial: Trial, spec: EvaluationSpec, data: Cell | str | None = None
@@ -267,7 +276,7 @@ class Store:
             The logits, of which none have been read.
         """
         self._evaluate(trial, replace(spec, logits_read=True))
-        return LogitRuns.open(self._file(trial, spec).parent, data)
+        return LogitRuns.open(self._answers(trial, spec), data)
 
     def evaluation(self, trial: Trial, spec: EvaluationRequest) -> dict[str, Any]:
         """Return the scores of an ensemble, computed if they are missing.
@@ -280,7 +289,7 @@ class Store:
             The document of :meth:`tepui.Evaluation.document`.
         """
         self._evaluate(trial, spec)
-        return read_document(self._file(trial, spec), EVALUATION_KIND)
+        return read_evaluation(self._answers(trial, spec))
 
     def seconds_per_pass(self, trial: Trial) -> float:
         """Return how long a pass of a member's data takes, in a trial's last epoch.
@@ -361,13 +370,14 @@ class Store:
             return
         ensemble = self.run(trial).ensemble
         given = spec if isinstance(spec, GivenTest) else self._tests.load(spec, self)
-        file, exchange = self._file(trial, spec), exchange_here()
+        folder, exchange = self._answers(trial, spec), exchange_here()
         with self._lease(self.folder(trial)):
             if exchange.told(self.has(trial, spec)):  # another process was faster
                 return
-            if exchange.writer:  # logits of another test are of no use
-                (file.parent / LOGITS).unlink(missing_ok=True)
-            scores = evaluate(
+            if exchange.writer:  # what is of another test is of no use
+                forget(folder)
+            exchange.wait()
+            evaluate(
                 ensemble,
                 given.test,
                 shifted=given.shifted,
@@ -375,40 +385,37 @@ class Store:
                 metrics=given.metrics,
                 rule=given.rule,
                 precision=RunFolder(self.folder(trial)).exam_precision(),
-                out=file.parent,
+                out=folder,
                 overwrite=True,
                 logits_in=kept_in(spec, self.logits_in),
                 exchange=None if isinstance(exchange, LocalExchange) else exchange,
             )
             if exchange.writer:
                 if given is spec:  # what else is stored does not depend on the machine
-                    cost = prediction_cost(ensemble, given.test).document()
-                    write_document(file.parent / COST, COST_KIND, cost)
-                answer = {"about": spec.about, **scores.document()}
-                write_document(file, EVALUATION_KIND, answer)
-        exchange.wait()  # for the file
+                    write_cost(ensemble, given.test, folder)
+                write_about(folder, spec.about)
+        exchange.wait()  # for the files
 
-    def rescore(self, trial: Trial, spec: GivenTest) -> None:
-        """Recompute custom metrics from stored logits; names do not identify them."""
-        file = self._file(trial, spec)
+    def forget(self, trial: Trial) -> None:
+        """Let a trial be evaluated anew on data at hand."""
         with self._lease(self.folder(trial)):
-            rule = "be there for metrics to be taken anew (logits_in)"
-            require((file.parent / LOGITS).exists(), LOGITS, rule, "none")
-            stored = read_logits(file.parent)
-            after = rescored(read_document(file, EVALUATION_KIND), stored, spec.metrics)
-            write_document(file, EVALUATION_KIND, after)
+            forget(self.folder(trial))
 
-    def _file(self, trial: Trial, request: Request) -> Path:
-        """Return the file that is written last for a request.
+    def _file(self, trial: Trial, request: SharpnessSpec) -> Path:
+        """Return where a measurement is written; of data at hand there is one place."""
+        given = isinstance(request.data or trial.data, Given)
+        name = SHARPNESS if given else f"measure-{request.digest}.json"
+        return self.folder(trial) / name
+
+    def _answers(self, trial: Trial, request: EvaluationRequest) -> Path:
+        """Return the folder that an evaluation is written into.
 
         What is asked with data at hand has one place, where other commands find it;
         another such request replaces it.
         """
-        folder, given = self.folder(trial), _is_given(trial, request)
-        if isinstance(request, SharpnessSpec):
-            return folder / (SHARPNESS if given else f"measure-{request.digest}.json")
-        name = "" if given else f"evaluation-{request.digest}"
-        return folder / name / EVALUATION
+        folder = self.folder(trial)
+        given = isinstance(request, GivenTest)
+        return folder if given else folder / f"evaluation-{request.digest}"
 
     @contextmanager
     def _lease(self, folder: Path) -> Iterator[Callbacks]:
@@ -451,7 +458,7 @@ def kept_in(spec: EvaluationRequest, otherwise: LogitType) -> LogitType:
 
 def has_logits(folder: Path, spec: EvaluationSpec) -> bool:
     """Return whether a folder has logits as an evaluation has them read."""
-    if not (folder / LOGITS).is_file():
+    if not file_of(folder, CLEAN, LOGITS).is_file():
         return False
     return LogitRuns.open(folder).array.dtype == TYPES[spec.logits_in]
 
@@ -478,17 +485,6 @@ def read_index(folder: Path) -> dict[str, str]:
     """Return the names of a store's folders, by the digests of their trials."""
     file = folder / INDEX
     return dict(read_document(file, INDEX_KIND)["names"]) if file.is_file() else {}
-
-
-def _is_given(trial: Trial, request: Request) -> bool:
-    """Return whether a caller holds the data that a request is about."""
-    if isinstance(request, SharpnessSpec):
-        return isinstance(request.data or trial.data, Given)
-    return isinstance(request, GivenTest)
-
-
-def _kind(request: Request) -> str:
-    return SHARPNESS_KIND if isinstance(request, SharpnessSpec) else EVALUATION_KIND
 
 
 def check_trial(

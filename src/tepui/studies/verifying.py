@@ -7,7 +7,6 @@ is there.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,20 +21,22 @@ from tepui.core.storage import (
     read_lines,
     tensors_kind,
 )
-from tepui.core.tensor_format import read_header
+from tepui.core.tensor_format import opened
+from tepui.data.files.corrupted_files import KIND as CORRUPTIONS
+from tepui.data.files.corrupted_files import MANIFEST
 from tepui.data.files.record import KIND as DATA_SET
 from tepui.data.files.record import RECORD, check_record
-from tepui.data.files.write_corrupted import KIND as CORRUPTIONS
-from tepui.data.files.write_corrupted import MANIFEST
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.ensemble import KIND as ENSEMBLE
 from tepui.ensembles.feature_detectors import DETECTORS, DETECTORS_KIND
 from tepui.ensembles.loading import DIVERGED
-from tepui.evaluation.examination import COST, COST_KIND, EVALUATION, EVALUATION_KIND
+from tepui.evaluation.cost import COST, COST_KIND
+from tepui.evaluation.evaluations import FOLDER as EVALUATIONS
+from tepui.evaluation.evaluations import KIND as EVALUATION_KIND
+from tepui.evaluation.gallery import FILE as GALLERY
+from tepui.evaluation.gallery import KIND as GALLERY_KIND
 from tepui.evaluation.shards import KIND as PREDICTIONS
 from tepui.evaluation.shards import PLAN
-from tepui.studies.gallery import FILE as GALLERY
-from tepui.studies.gallery import KIND as GALLERY_KIND
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import KIND as RESULTS_KIND
 from tepui.studies.results import read_results
@@ -53,7 +54,7 @@ KINDS = {
     "left_out.json": "images left out",
     DIVERGED: "divergence",
     COST: COST_KIND,
-    EVALUATION: EVALUATION_KIND,
+    f"{EVALUATIONS}/*.json": EVALUATION_KIND,
     SHARPNESS: SHARPNESS_KIND,
     "measure-*.json": SHARPNESS_KIND,
     GALLERY: GALLERY_KIND,
@@ -137,7 +138,7 @@ def _folder(folder: Path) -> Iterator[Finding]:
 
 def _file(file: Path) -> Finding:
     """Return what is found in one file by its name and by what it says of itself."""
-    kind = next((k for name, k in KINDS.items() if fnmatch(file.name, name)), None)
+    kind = next((k for name, k in KINDS.items() if file.match(name)), None)
     try:
         if file == RunFolder(file.parent).metrics:
             kind = "log of epochs"
@@ -167,9 +168,9 @@ def _kind_of_foreign(file: Path) -> str:
 
 
 def _kind_of_tensors(file: Path) -> str | None:
-    with file.open("rb") as stream:
-        metadata = read_header(stream, file).metadata
-    return tensors_kind(file) if "tepui" in metadata else None
+    with opened(file) as tensors:
+        written = "tepui" in (tensors.metadata() or {})
+    return tensors_kind(file) if written else None
 
 
 def _check_named(file: Path, kind: str) -> None:

@@ -10,7 +10,7 @@ from torch.utils.data import Dataset, IterableDataset, Subset
 
 from tepui.core.evenly_spaced import evenly_spaced
 from tepui.data import Arrays, Batch, split
-from tepui.data.class_names import class_names
+from tepui.data.labels import class_names
 from tepui.data.loading import in_order
 from tepui.ensembles import Ensemble
 from tepui.evaluation import evaluate

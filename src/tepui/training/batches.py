@@ -18,9 +18,8 @@ from torch.utils.data import Dataset
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Arrays, Batch, Division, Inputs, prepared
 from tepui.data.augment import Augmentation, ByteAugmentation, augment, knowing
-from tepui.data.loading import as_arrays, length, loaded
+from tepui.data.loading import as_arrays, length, loaded, read_ahead
 from tepui.data.mixing import Mixing
-from tepui.data.reading import read_ahead
 from tepui.data.stored import StoredData
 
 VALUES_AT_ONCE = 2**22

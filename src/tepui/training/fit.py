@@ -15,8 +15,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.data.arrays import to_tensor
-from tepui.data.augment import Augmentation
-from tepui.data.policy import PerMember
+from tepui.data.augment import Augmentation, PerMember
 from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import Method
@@ -29,10 +28,9 @@ from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, AdamW, Optimizer
 from tepui.training.progress import Style, remark
 from tepui.training.ranks import exchange_here
-from tepui.training.run import Run
+from tepui.training.run import Run, train
 from tepui.training.schedule import Cosine, Schedule
 from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec
-from tepui.training.train import train
 
 PLAIN_LOSS, PLAIN_SGD, COSINE = CrossEntropy(), SGD(), Cosine()
 P = ParamSpec("P")

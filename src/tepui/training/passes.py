@@ -299,19 +299,7 @@ def losses_by(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
     """Return one loss per sample, which is what a loss must return."""
     losses = loss(outputs, targets)
     if not isinstance(losses, Tensor) or losses.shape != targets.shape[:1]:
-        shape = getattr(losses, "shape", None)
-        got = type(losses).__name__ if shape is None else f"shape {tuple(shape)}"
-        rule = f"return one value per sample ({len(targets)},)"
-        instead = _instead_of(losses)
-        raise ValueError(f"loss must {rule}, got {got}{instead}")
+        got = tuple(losses.shape) if isinstance(losses, Tensor) else losses
+        rule = f"return one value per sample ({len(targets)},), as torch's losses do"
+        require(False, "loss", f"{rule} with reduction='none'", got)
     return losses
-
-
-def _instead_of(losses: object) -> str:
-    """Return how to have one loss per sample in the place of their mean."""
-    if not isinstance(losses, Tensor) or losses.ndim > 0:
-        return ""
-    return (
-        "; torch's losses do so with reduction='none', and those of tepui.losses also "
-        "say what outputs mean"
-    )

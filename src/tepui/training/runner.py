@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tepui.core.seeding import derive, generator
 from tepui.data.arrays import Batch, Division
-from tepui.data.policy import PerMember
+from tepui.data.augment import PerMember
 from tepui.methods.base import MemberMethod
 from tepui.methods.coupled import ActiveMembers, CoupledMethod
 from tepui.training.batches import (

@@ -17,9 +17,8 @@ from tepui.core.checks import require
 from tepui.core.members import for_member, lists_of
 from tepui.core.spec import document, written
 from tepui.core.types import check_fields
-from tepui.data.augment import Augmentation
+from tepui.data.augment import Augmentation, PerMember, policy_of
 from tepui.data.mixing import Mixing
-from tepui.data.policy import PerMember, policy_of
 from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import ExchangingMethod, MemberMethod, Method
 from tepui.methods.coupled import CoupledMethod

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tepui.data.corruptions.draws import Draws, philox
-from tepui.data.corruptions.noise import poisson_quantile
+from tepui.data.corruptions.pixels import poisson_quantile
 
 WORD = st.integers(0, 2**32 - 1)
 CPU = torch.device("cpu")

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tepui.data import CORRUPTIONS, corrupt
-from tepui.data.corruptions.digital import elastic_transform
 from tepui.data.corruptions.draws import Draws
+from tepui.data.corruptions.pixels import elastic_transform
 
 SEVERITIES = (1, 2, 3, 4, 5)
 DETERMINISTIC = (

@@ -12,13 +12,16 @@ from scipy import ndimage
 
 from tepui.data import corrupt
 from tepui.data.corruptions import filters
-from tepui.data.corruptions.blur import copied_from, disk_kernel
-from tepui.data.corruptions.digital import _sheared_grid, elastic_transform
+from tepui.data.corruptions.apply import PARAMETERS
 from tepui.data.corruptions.draws import Draws
-from tepui.data.corruptions.edges import canny, distance_to
-from tepui.data.corruptions.frost import fitted, procedural_frost
-from tepui.data.corruptions.strengths import PARAMETERS
-from tepui.data.corruptions.weather import plasma
+from tepui.data.corruptions.extra import canny, distance_to
+from tepui.data.corruptions.pixels import (
+    _sheared_grid,
+    copied_from,
+    disk_kernel,
+    elastic_transform,
+)
+from tepui.data.corruptions.weather import fitted, plasma, procedural_frost
 
 CPU = torch.device("cpu")
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 20), st.integers(1, 20))

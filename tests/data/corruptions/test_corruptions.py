@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tepui.data import CORRUPTIONS, STANDARD, corrupt
-from tepui.data.corruptions.frost import load_frost
-from tepui.data.corruptions.strengths import PARAMETERS
+from tepui.data.corruptions.apply import PARAMETERS
+from tepui.data.corruptions.weather import load_frost
 
 SEVERITIES = (1, 2, 3, 4, 5)
 EXTRA = ("speckle_noise", "gaussian_blur", "spatter", "saturate")

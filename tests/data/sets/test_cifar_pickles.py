@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data_layouts import python2_pickle
-from tepui.data.sets.cifar_pickles import read_cifar_pickle
+from tepui.data.sets.cifar import read_cifar_pickle
 
 ARRAY = np.arange(3 * 4, dtype=np.uint8).reshape(3, 4)
 BATCH = {

@@ -8,7 +8,7 @@ import torch
 
 from data_layouts import fashion_mnist, images_and_labels
 from tepui.data import FashionMNIST
-from tepui.data.sets.fashion_mnist import read_idx
+from tepui.data.sets.images import read_idx
 
 DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 

@@ -11,7 +11,7 @@ WNIDS = ["n03", "n01", "n02"]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr("tepui.data.sets.tiny_imagenet.CLASSES", 3)
+    monkeypatch.setattr("tepui.data.sets.imagenet.TINY_CLASSES", 3)
     monkeypatch.setattr(TinyImageNet, "num_samples", {True: 6, False: 6})
 
 

@@ -1,6 +1,6 @@
 """One call for every corruption: images, a name and a severity in, images out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,114 @@ from torch import Tensor
 from tepui.core.checks import one_of, require
 from tepui.core.types import check_types
 from tepui.data.arrays import scaled
-from tepui.data.corruptions import blur, digital, extra, noise, weather
+from tepui.data.corruptions import extra, pixels, weather
 from tepui.data.corruptions.draws import Draws
-from tepui.data.corruptions.strengths import PARAMETERS, Parameters
+
+Parameters = float | tuple[float, ...]
+
+# The published parameters, a table for each benchmark: CIFAR-10-C and CIFAR-100-C (32
+# pixels), Tiny-ImageNet-C (64), ImageNet-C (224), as in the scripts released with them.
+# The function of the same name says what the numbers of a cell mean.
+_CIFAR = """
+gaussian_noise: 0.04 | 0.06 | 0.08 | 0.09 | 0.1
+shot_noise: 500 | 250 | 100 | 75 | 50
+impulse_noise: 0.01 | 0.02 | 0.03 | 0.05 | 0.07
+defocus_blur: 0.3 0.4 | 0.4 0.5 | 0.5 0.6 | 1 0.2 | 1.5 0.1
+glass_blur: 0.05 1 1 | 0.25 1 1 | 0.4 1 1 | 0.25 1 2 | 0.4 1 2
+motion_blur: 6 1 | 6 1.5 | 6 2 | 8 2 | 9 2.5
+zoom_blur: 1.06 0.01 | 1.11 0.01 | 1.16 0.01 | 1.21 0.01 | 1.26 0.01
+snow: 0.1 0.2 1 0.6 8 3 0.95 | 0.1 0.2 1 0.5 10 4 0.9 | 0.15 0.3 1.75 0.55 10 4 0.9
+  | 0.25 0.3 2.25 0.6 12 6 0.85 | 0.3 0.3 1.25 0.65 14 12 0.8
+frost: 1 0.2 0.2 | 1 0.3 0.2 | 0.9 0.4 0.2 | 0.85 0.4 0.2 | 0.75 0.45 0.2
+fog: 0.2 3 | 0.5 3 | 0.75 2.5 | 1 2 | 1.5 1.75
+brightness: 0.05 | 0.1 | 0.15 | 0.2 | 0.3
+contrast: 0.75 | 0.5 | 0.4 | 0.3 | 0.15
+elastic_transform: 0 0 0.08 | 0.05 0.2 0.07 | 0.08 0.06 0.06 | 0.1 0.04 0.05
+  | 0.1 0.03 0.03
+pixelate: 0.95 | 0.9 | 0.85 | 0.75 | 0.65
+jpeg_compression: 80 | 65 | 58 | 50 | 40
+speckle_noise: 0.06 | 0.1 | 0.12 | 0.16 | 0.2
+gaussian_blur: 0.4 | 0.6 | 0.7 | 0.8 | 1
+spatter: 0.62 0.1 0.7 0.7 0.5 0 | 0.65 0.1 0.8 0.7 0.5 0 | 0.65 0.3 1 0.69 0.5 0
+  | 0.65 0.1 0.7 0.69 0.6 1 | 0.65 0.1 0.5 0.68 0.6 1
+saturate: 0.3 0 | 0.1 0 | 1.5 0 | 2 0.1 | 2.5 0.2
+"""
+_TINY_IMAGENET = """
+gaussian_noise: 0.04 | 0.08 | 0.12 | 0.15 | 0.18
+shot_noise: 250 | 100 | 50 | 30 | 15
+impulse_noise: 0.01 | 0.02 | 0.05 | 0.08 | 0.14
+defocus_blur: 0.5 0.6 | 1 0.1 | 1.5 0.1 | 2.5 0.01 | 3 0.1
+glass_blur: 0.1 1 1 | 0.5 1 1 | 0.6 1 2 | 0.7 2 1 | 0.9 2 2
+motion_blur: 10 1 | 10 1.5 | 10 2 | 10 2.5 | 12 3
+zoom_blur: 1.06 0.01 | 1.11 0.01 | 1.16 0.01 | 1.21 0.01 | 1.26 0.01
+snow: 0.1 0.2 1 0.6 8 3 0.8 | 0.1 0.2 1 0.5 10 4 0.8 | 0.15 0.3 1.75 0.55 10 4 0.7
+  | 0.25 0.3 2.25 0.6 12 6 0.65 | 0.3 0.3 1.25 0.65 14 12 0.6
+frost: 1 0.3 0.3 | 0.9 0.4 0.3 | 0.8 0.45 0.3 | 0.75 0.5 0.3 | 0.7 0.55 0.3
+fog: 0.4 3 | 0.7 3 | 1 2.5 | 1.5 2 | 2 1.75
+brightness: 0.1 | 0.2 | 0.3 | 0.4 | 0.5
+contrast: 0.4 | 0.3 | 0.2 | 0.1 | 0.05
+elastic_transform: 0 0 0.08 | 0.05 0.3 0.06 | 0.1 0.08 0.06 | 0.1 0.03 0.03
+  | 0.16 0.03 0.02
+pixelate: 0.9 | 0.8 | 0.7 | 0.6 | 0.5
+jpeg_compression: 65 | 58 | 50 | 40 | 25
+speckle_noise: 0.15 | 0.2 | 0.25 | 0.3 | 0.35
+gaussian_blur: 0.5 | 0.75 | 1 | 1.25 | 1.5
+spatter: 0.62 0.1 0.7 0.7 0.6 0 | 0.65 0.1 0.8 0.7 0.6 0 | 0.65 0.3 1 0.69 0.6 0
+  | 0.65 0.1 0.7 0.68 0.6 1 | 0.65 0.1 0.5 0.67 0.6 1
+saturate: 0.3 0 | 0.1 0 | 2 0 | 5 0.1 | 30 0.2
+"""
+_IMAGENET = """
+gaussian_noise: 0.08 | 0.12 | 0.18 | 0.26 | 0.38
+shot_noise: 60 | 25 | 12 | 5 | 3
+impulse_noise: 0.03 | 0.06 | 0.09 | 0.17 | 0.27
+defocus_blur: 3 0.1 | 4 0.5 | 6 0.5 | 8 0.5 | 10 0.5
+glass_blur: 0.7 1 2 | 0.9 2 1 | 1 2 3 | 1.1 3 2 | 1.5 4 2
+motion_blur: 10 3 | 15 5 | 15 8 | 15 12 | 20 15
+zoom_blur: 1.11 0.01 | 1.16 0.01 | 1.21 0.02 | 1.26 0.02 | 1.31 0.03
+snow: 0.1 0.3 3 0.5 10 4 0.8 | 0.2 0.3 2 0.5 12 4 0.7 | 0.55 0.3 4 0.9 12 8 0.7
+  | 0.55 0.3 4.5 0.85 12 8 0.65 | 0.55 0.3 2.5 0.85 12 12 0.55
+frost: 1 0.4 1 | 0.8 0.6 1 | 0.7 0.7 1 | 0.65 0.7 1 | 0.6 0.75 1
+fog: 1.5 2 | 2 2 | 2.5 1.7 | 2.5 1.5 | 3 1.4
+brightness: 0.1 | 0.2 | 0.3 | 0.4 | 0.5
+contrast: 0.4 | 0.3 | 0.2 | 0.1 | 0.05
+elastic_transform: 2 0.7 0.1 | 2 0.08 0.2 | 0.05 0.01 0.02 | 0.07 0.01 0.02
+  | 0.12 0.01 0.02
+pixelate: 0.6 | 0.5 | 0.4 | 0.3 | 0.25
+jpeg_compression: 25 | 18 | 15 | 10 | 7
+speckle_noise: 0.15 | 0.2 | 0.35 | 0.45 | 0.6
+gaussian_blur: 1 | 2 | 3 | 4 | 6
+spatter: 0.65 0.3 4 0.69 0.6 0 | 0.65 0.3 3 0.68 0.6 0 | 0.65 0.3 2 0.68 0.5 0
+  | 0.65 0.3 1 0.65 1.5 1 | 0.67 0.4 1 0.65 1.5 1
+saturate: 0.3 0 | 0.1 0 | 2 0 | 5 0.1 | 20 0.2
+"""
+
+
+def _read(text: str) -> dict[str, tuple[Parameters, ...]]:
+    """Return five cells for each name; a cell of one number is that number."""
+    rows = (row.split(": ") for row in text.replace("\n  |", " |").strip().split("\n"))
+    return {name: tuple(map(_cell, cells.split(" | "))) for name, cells in rows}
+
+
+def _cell(text: str) -> Parameters:
+    numbers = [float(word) if "." in word else int(word) for word in text.split()]
+    return tuple(numbers) if len(numbers) > 1 else numbers[0]
+
+
+def _scaled(
+    table: dict[str, tuple[Parameters, ...]], name: str, factor: float
+) -> dict[str, tuple[Parameters, ...]]:
+    cells = (cell for cell in table[name] if isinstance(cell, tuple))
+    scaled = tuple(tuple(factor * number for number in cell) for cell in cells)
+    return {**table, name: scaled}
+
+
+PARAMETERS: Mapping[str, Mapping[str, tuple[Parameters, ...]]] = {
+    "cifar": _read(_CIFAR),
+    "tiny_imagenet": _read(_TINY_IMAGENET),
+    # The released script scales elastic displacements by 244, not 224 pixels.
+    "imagenet": _scaled(_read(_IMAGENET), "elastic_transform", 244 / 224),
+}
+
 
 _Published = Callable[[Tensor, Any, Draws], Tensor]
 
@@ -21,11 +126,11 @@ Corruption = Callable[[Tensor, int, Draws], Tensor]
 :class:`Draws` go in; changed images come out and are then clipped to ``[0, 1]``."""
 
 _STANDARD: tuple[_Published, ...] = (
-    *(noise.gaussian_noise, noise.shot_noise, noise.impulse_noise),
-    *(blur.defocus_blur, blur.glass_blur, blur.motion_blur, blur.zoom_blur),
+    *(pixels.gaussian_noise, pixels.shot_noise, pixels.impulse_noise),
+    *(pixels.defocus_blur, pixels.glass_blur, pixels.motion_blur, pixels.zoom_blur),
     *(weather.snow, weather.frost, weather.fog, weather.brightness),
-    *(digital.contrast, digital.elastic_transform),
-    *(digital.pixelate, digital.jpeg_compression),
+    *(pixels.contrast, pixels.elastic_transform),
+    *(pixels.pixelate, pixels.jpeg_compression),
 )
 _EXTRA: tuple[_Published, ...] = (
     *(extra.speckle_noise, extra.gaussian_blur, extra.spatter, extra.saturate),

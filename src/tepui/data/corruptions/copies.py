@@ -12,7 +12,6 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.data.arrays import Arrays
-from tepui.data.convert import to_arrays
 from tepui.data.corruptions.apply import (
     STANDARD,
     Corruption,
@@ -22,6 +21,7 @@ from tepui.data.corruptions.apply import (
     name_of,
     parameter,
 )
+from tepui.data.loading import to_arrays
 from tepui.data.shifts import Shifts
 
 SEVERITIES = (1, 2, 3, 4, 5)

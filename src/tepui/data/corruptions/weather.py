@@ -1,13 +1,123 @@
 """Weather: snow, frost, fog and brightness."""
 
+import functools
+import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from tepui.core.seeding import generator
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.filters import along_line, gray, zoomed
-from tepui.data.corruptions.frost import fitted, packed
+from tepui.data.image_files import decode
+
+FILES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
+_SIDE = 512
+# Red, green and blue of the ice; how far light and dark lie apart.
+_TINTS = (
+    (0.34, 0.55, 0.62, 0.10),
+    (0.77, 0.79, 0.82, 0.09),
+    (0.68, 0.72, 0.78, 0.10),
+    (0.54, 0.60, 0.65, 0.12),
+    (0.44, 0.48, 0.53, 0.16),
+)
+
+
+def load_frost(folder: str | Path) -> tuple[Tensor, ...]:
+    """Read the photographs of frost that the published sets were made with.
+
+    Args:
+        folder: Holds ``frost1.png`` to ``frost5.jpg``. There is a sixth file, which
+            the published scripts never choose.
+
+    Returns:
+        Textures of shape ``(3, height, width)`` in ``[0, 1]``.
+
+    Raises:
+        FileNotFoundError: If a file is missing.
+        ValueError: If one is damaged.
+    """
+    textures = []
+    for name in FILES:
+        file = Path(folder) / name
+        if not file.is_file():
+            raise FileNotFoundError(f"{file} must exist, a photograph of frost")
+        textures.append(decode(file).float().div_(255))
+    return tuple(textures)
+
+
+@functools.lru_cache(maxsize=1)
+def procedural_frost() -> tuple[Tensor, ...]:
+    """Return five textures of ferns of ice, always the same.
+
+    The plane is cut into the cells of random points. Each cell is a fern: a stem
+    through its point in a random direction and barbs on both sides. Noise at several
+    scales roughens it.
+    """
+    return tuple(
+        _texture(number, tint[:3], tint[3]) for number, tint in enumerate(_TINTS)
+    )
+
+
+def fitted(
+    textures: Sequence[Tensor] | None, scale: float, height: int, width: int
+) -> list[Tensor]:
+    """Return textures resized by ``scale``, or by more where an image needs it."""
+    result = []
+    for texture in procedural_frost() if textures is None else textures:
+        rows, columns = texture.shape[1:]
+        factor = max(scale, height / rows, width / columns)
+        size = max(height, round(rows * factor)), max(width, round(columns * factor))
+        result.append(F.interpolate(texture[None], size=size, mode="bilinear")[0])
+    return result
+
+
+def packed(
+    textures: Sequence[Tensor], device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return the pixels of all textures in one tensor, heights, widths and starts."""
+    sizes = [texture[0].numel() for texture in textures]
+    starts = [sum(sizes[:number]) for number in range(len(sizes))]
+    pixels = torch.cat([texture.flatten(1) for texture in textures], dim=1)
+    rows, columns = zip(*(texture.shape[1:] for texture in textures), strict=True)
+    heights, widths, offsets = torch.tensor([rows, columns, starts]).to(device)
+    return pixels.to(device), heights, widths, offsets
+
+
+def _texture(number: int, color: tuple[float, ...], spread: float) -> Tensor:
+    draws = generator(0, "frost", number)
+    ice = _ferns(draws) + _roughness(draws)
+    ice = (ice - ice.mean()) / ice.std()
+    warmth = torch.tensor([0.9, 1.0, 1.1]).view(3, 1, 1)
+    tint = torch.tensor(color).view(3, 1, 1)
+    return (tint + spread * warmth * ice).clamp_(0, 1)
+
+
+def _ferns(draws: torch.Generator, count: int = 90) -> Tensor:
+    place = _SIDE * torch.rand(count, 2, generator=draws)
+    angle = 2 * math.pi * torch.rand(count, generator=draws)
+    wave = 7 + 7 * torch.rand(count, generator=draws)
+    line = torch.arange(_SIDE, dtype=torch.float32)
+    pixels = torch.cartesian_prod(line, line)
+    nearest = torch.cdist(pixels, place).argmin(dim=1)
+    down, right = (pixels - place[nearest]).unbind(1)
+    turn, length = angle[nearest], wave[nearest]
+    along = right * turn.cos() + down * turn.sin()
+    beside = (down * turn.cos() - right * turn.sin()).abs()
+    barbs = ((along - beside) * (2 * math.pi / length)).sin()
+    ferns = barbs * (-beside / 25).exp() + 2 * (-beside / 2).exp()
+    return ferns.view(_SIDE, _SIDE)
+
+
+def _roughness(draws: torch.Generator) -> Tensor:
+    total = torch.zeros(_SIDE, _SIDE)
+    for cells, weight in ((6, 1.2), (24, 0.8), (96, 0.7), (256, 0.5)):
+        grid = torch.randn(1, 1, cells, cells, generator=draws)
+        total += weight * F.interpolate(grid, size=_SIDE, mode="bilinear")[0, 0]
+    return total
 
 
 def snow(

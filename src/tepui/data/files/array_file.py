@@ -15,9 +15,8 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.limits import limits_here
-from tepui.data.arrays import Arrays, Normalize
-from tepui.data.files.numpy_files import NpyHeader, opened_array
-from tepui.data.files.origins import require_file
+from tepui.data.arrays import Arrays, Normalize, to_tensor
+from tepui.data.files.published import require_file
 
 CHANNELS_OF_IMAGES = (1, 3, 4)  # gray, color, color with transparency
 
@@ -100,10 +99,7 @@ def _unpacked(file: Path, name: str) -> npt.NDArray[Any]:
         size = archive.getinfo(f"{name}.npy").file_size
         limits.check("unpacked_bytes", size, file)
         with archive.open(f"{name}.npy") as stream:
-            NpyHeader(stream, file).check_size(size, file)  # type: ignore[arg-type]
-        with archive.open(f"{name}.npy") as stream:
-            array: npt.NDArray[Any] = np.lib.format.read_array(stream)
-    return array
+            return np.lib.format.read_array(stream)
 
 
 def _inputs(array: npt.NDArray[Any], channels: str | None) -> torch.Tensor:
@@ -129,3 +125,20 @@ def _channels_of(images: Tensor) -> str:
     most = max(CHANNELS_OF_IMAGES)
     first = images.shape[1] in CHANNELS_OF_IMAGES and images.shape[3] > most
     return "first" if first else "last"
+
+
+def rows_in(path: Path) -> Tensor:
+    """Return the rows of numbers in a ``.npy`` file; floats as torch has them."""
+    array = opened_array(path)
+    fits = array.ndim > 1 and len(array) > 0 and array.dtype.kind in "uifb"
+    rule = "hold numbers, samples along the first axis"
+    require(fits, str(path), rule, f"{array.dtype} of shape {array.shape}")
+    return to_tensor(str(path), array)
+
+
+def opened_array(path: Path) -> "np.memmap[Any, Any]":
+    """Return the memory-mapped array of a ``.npy`` file; objects are refused."""
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except Exception as error:  # a damaged file can fail in any way
+        raise ValueError(f"{path} must be a valid .npy file: {error}") from error

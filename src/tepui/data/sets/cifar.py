@@ -4,10 +4,19 @@ Read from the python or the binary version, whichever is there; a download fetch
 python version. The normalization constants are those of SharpBalance's released code;
 its split of the training images is an index file for ``tepui.data.split_at``.
 
+The python version was written by Python 2 with protocol 2: one dictionary of byte
+strings, lists of small integers or byte strings, and one array of bytes. A pickle is a
+program; the reader admits only the instructions and the three names from numpy that
+those files hold, and builds the array itself, so that nothing a file names is ever
+called.
+
 References:
     Krizhevsky (2009), Learning Multiple Layers of Features from Tiny Images.
 """
 
+import io
+import pickle
+import pickletools
 from pathlib import Path
 from typing import Any, ClassVar, final
 
@@ -17,20 +26,119 @@ import numpy.typing as npt
 from tepui.core.checks import require
 from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
-from tepui.data.files.origins import Download, Origin, require_file
-from tepui.data.files.published_arrays import Contents, PublishedArrays
-from tepui.data.sets.cifar_pickles import read_cifar_pickle
+from tepui.data.files.published import (
+    Contents,
+    Download,
+    Origin,
+    PublishedArrays,
+    require_file,
+)
+
+_ALLOWED = (
+    "PROTO STOP MARK BINPUT LONG_BINPUT BINGET LONG_BINGET "
+    "EMPTY_DICT EMPTY_LIST EMPTY_TUPLE APPEND APPENDS SETITEM SETITEMS "
+    "TUPLE TUPLE1 TUPLE2 TUPLE3 NONE NEWTRUE NEWFALSE BININT BININT1 BININT2 "
+    "SHORT_BINSTRING BINSTRING GLOBAL REDUCE BUILD"
+)
+_OPCODES = frozenset(_ALLOWED.split())
+
+
+class _Kind:
+    """Stands for a numpy type that is named as an argument."""
+
+
+class _Array:
+    """Stands for an array while its state has not been read."""
+
+    values: npt.NDArray[np.uint8] | None = None
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __setstate__(self, state: Any) -> None:
+        _version, shape, kind, fortran, data = state
+        if not (isinstance(kind, _Bytes) and isinstance(data, bytes)) or fortran:
+            raise _RefusedError("damage: an array that does not hold bytes in rows")
+        self.values = np.frombuffer(data, dtype=np.uint8).reshape(shape)
+
+
+class _Bytes:
+    """Stands for the type of unsigned bytes."""
+
+    def __init__(self, code: bytes, *_: object) -> None:
+        if code != b"u1":
+            raise _RefusedError(f"an array of type {code!r}")
+
+    def __setstate__(self, state: object) -> None:
+        pass
+
+
+_NAMES: dict[str, type] = {
+    "numpy.core.multiarray _reconstruct": _Array,
+    "numpy ndarray": _Kind,
+    "numpy dtype": _Bytes,
+}
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> type:
+        return _NAMES[f"{module} {name}"]
+
+
+class _RefusedError(Exception):
+    """Something that CIFAR's files do not hold."""
+
+
+def read_cifar_pickle(path: Path) -> dict[str, Any]:
+    """Read one file of CIFAR's python version."""
+    try:
+        return _read(path.read_bytes())
+    except Exception as error:  # a damaged pickle can fail in any way
+        what = error if isinstance(error, _RefusedError) else f"damage: {error}"
+        raise ValueError(f"{path} must be a valid CIFAR pickle, got {what}") from error
+
+
+def _read(content: bytes) -> dict[str, Any]:
+    end = 0
+    for opcode, argument, position in pickletools.genops(content):
+        end = (position or 0) + 1
+        if opcode.name not in _OPCODES:
+            raise _RefusedError(f"the instruction {opcode.name}")
+        if opcode.name == "LONG_BINPUT" and int(argument or 0) > len(content):
+            raise _RefusedError(f"a memory of {argument} objects")
+        if opcode.name == "GLOBAL" and argument not in _NAMES:
+            raise _RefusedError(f"the name {argument!r}")
+    entries = _Reader(io.BytesIO(content), encoding="bytes").load()
+    if end != len(content):
+        raise _RefusedError(f"{len(content) - end} bytes after its end")
+    if not isinstance(entries, dict):
+        raise _RefusedError(f"a {type(entries).__name__} in place of a dictionary")
+    for key in entries:
+        if not isinstance(key, bytes):
+            raise _RefusedError(f"a {type(key).__name__} in place of a name")
+    return {key.decode("latin-1"): _plain(value) for key, value in entries.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return an array as numpy's, and lists of byte strings as text."""
+    if isinstance(value, _Array) and value.values is not None:
+        return value.values
+    items = value if isinstance(value, list) else [value]
+    if not all(isinstance(item, bytes | int) for item in items):
+        raise _RefusedError("a value that is not bytes, integers or a whole array")
+    if isinstance(value, list):
+        return [i.decode("latin-1") if isinstance(i, bytes) else i for i in value]
+    return value
+
 
 _PIXELS = 3 * 32 * 32
 
 Rows = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
-def _origin(
-    folders: tuple[str, str], archive: str, md5: str, sha256: str, size: int
-) -> Origin:
+def _origin(folders: tuple[str, str], archive: str, sha256: str, size: int) -> Origin:
     url = f"https://www.cs.toronto.edu/~kriz/{archive}.tar.gz"
-    file = Download(url, f"md5:{md5}", "the authors' page", size, sha256)
+    file = Download(url, f"sha256:{sha256}", size)
     return Origin(folders, (file,))
 
 
@@ -74,13 +182,12 @@ class CIFAR10(_CIFAR):
     """CIFAR-10, 60 000 images of 32 px in 10 classes.
 
     Images are bytes of shape ``(samples, 3, 32, 32)``, labels int64. Arguments as in
-    :class:`tepui.data.files.published_arrays.PublishedArrays`.
+    :class:`tepui.data.files.published.PublishedArrays`.
     """
 
     origin = _origin(
         ("cifar-10-batches-py", "cifar-10-batches-bin"),
         "cifar-10-python",
-        "c58f30108f718f92721af3b95e74349a",
         "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
         170_000_000,
     )
@@ -98,13 +205,12 @@ class CIFAR100(_CIFAR):
     """CIFAR-100, 60 000 images of 32 px in 100 classes.
 
     Images are bytes of shape ``(samples, 3, 32, 32)``; labels are the fine ones, int64.
-    Arguments as in :class:`tepui.data.files.published_arrays.PublishedArrays`.
+    Arguments as in :class:`tepui.data.files.published.PublishedArrays`.
     """
 
     origin = _origin(
         ("cifar-100-python", "cifar-100-binary"),
         "cifar-100-python",
-        "eb9058c3a382ffc7106e4002c42a8d85",
         "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
         169_000_000,
     )

@@ -1,8 +1,13 @@
-"""ImageNet and the test sets that share its classes.
+"""ImageNet, the test sets that share its classes, and TinyImageNet.
 
-Each set is placed by hand: one folder per class, named by its WordNet identifier. A
-label is the position of that identifier among ImageNet's 1000 in sorted order, and
-``class_subset`` marks the classes that have a folder.
+ImageNet's sets are placed by hand: one folder per class, named by its WordNet
+identifier. A label is the position of that identifier among ImageNet's 1000 in sorted
+order, and ``class_subset`` marks the classes that have a folder.
+
+The labels of TinyImageNet's official test images are not public; as everywhere in the
+field, the 10 000 validation images serve as the test part. They lie in ``val/images``
+with their classes in ``val_annotations.txt``, or already sorted into one folder per
+class.
 
 References:
     Russakovsky et al. (2015), ImageNet Large Scale Visual Recognition Challenge, IJCV.
@@ -10,6 +15,7 @@ References:
     Hendrycks et al. (2021), The Many Faces of Robustness, ICCV (ImageNet-R).
     Wang et al. (2019), Learning Robust Global Representations by Penalizing Local
     Predictive Power, NeurIPS (ImageNet-Sketch).
+    Le and Yang (2015), Tiny ImageNet Visual Recognition Challenge, CS 231N.
 """
 
 from pathlib import Path
@@ -19,12 +25,20 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.data.files.installing import located
-from tepui.data.files.origins import Origin
+from tepui.core.storage import read_text
+from tepui.data.arrays import Normalize
+from tepui.data.files.published import (
+    Contents,
+    Download,
+    Origin,
+    PublishedArrays,
+    located,
+)
 from tepui.data.image_files import (
     Frame,
     ImageFiles,
     class_folders,
+    decode_all,
     labeled,
     listed_classes,
 )
@@ -63,7 +77,7 @@ class ImageNet(_ClassFolders):
     It has 1 281 167 training images; the 50 000 validation images are the test part.
 
     Args:
-        root: The data folder, or the set's own; see :mod:`tepui.data.files.origins`.
+        root: The data folder, or the set's own; see :mod:`tepui.data.files.published`.
         train: The folder ``train`` if true, else ``val``.
         download: Has no effect: the set must be placed by hand.
         size: Side of the images in pixels, cut from the center of images whose shorter
@@ -163,3 +177,54 @@ def imagenet_wnids(folder: Path) -> tuple[str, ...]:
     wnids = tuple(item.name for item in class_folders(parts[0]))
     require(len(wnids) == CLASSES, str(folder), f"name {CLASSES} classes", len(wnids))
     return wnids
+
+
+TINY_CLASSES = 200
+
+
+@final
+class TinyImageNet(PublishedArrays):
+    """TinyImageNet-200, 110 000 images of 64 px in 200 classes.
+
+    Images are bytes of shape ``(samples, 3, 64, 64)``, labels the position of their
+    class in the sorted list of WordNet identifiers, int64. Arguments as in
+    :class:`tepui.data.files.published.PublishedArrays`.
+    """
+
+    origin = Origin(
+        ("tiny-imagenet-200",),
+        (
+            Download(
+                "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
+                "sha256:6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
+                248_000_000,
+            ),
+        ),
+    )
+    normalization = Normalize((0.480, 0.448, 0.397), (0.276, 0.269, 0.282))
+    shape = (3, 64, 64)
+    num_samples: ClassVar[dict[bool, int]] = {True: 100_000, False: 10_000}
+
+    def _read(self, folder: Path, train: bool) -> Contents:
+        wnids = listed_classes(folder / "wnids.txt", TINY_CLASSES)
+        numbers = {wnid: number for number, wnid in enumerate(wnids)}
+        part = folder / ("train" if train else "val")
+        if not train and (part / "val_annotations.txt").exists():
+            files, labels = _annotated(part, numbers)
+        else:
+            files, labels = labeled(class_folders(part), numbers)
+        return decode_all(files), torch.tensor(labels), wnids
+
+
+def _annotated(folder: Path, numbers: dict[str, int]) -> tuple[list[Path], list[int]]:
+    """Return the validation images with the classes of ``val_annotations.txt``."""
+    files, labels = [], []
+    path = folder / "val_annotations.txt"
+    for line in read_text(path).splitlines():
+        file, wnid, *_ = *line.split("\t"), "", ""
+        rule = "name a file and its class on each line"
+        require(wnid in numbers, str(path), rule, line)
+        require(Path(file).name == file, str(path), "hold plain file names", file)
+        files.append(folder / "images" / file)
+        labels.append(numbers[wnid])
+    return files, labels

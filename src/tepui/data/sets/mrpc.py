@@ -17,11 +17,9 @@ import torch
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
 from tepui.core.storage import read_text
-from tepui.data.files.installing import located
-from tepui.data.files.origins import Origin, require_file
-from tepui.data.hugging_face_tokenizer import HuggingFaceTokenizer
-from tepui.data.made_arrays import MadeArrays
-from tepui.data.tokenizer import Tokenizer
+from tepui.data.arrays import MadeArrays
+from tepui.data.files.published import Origin, located, require_file
+from tepui.data.texts import HuggingFaceTokenizer, Tokenizer
 
 Test = Literal["validation", "official"]
 
@@ -47,7 +45,7 @@ class MRPC(MadeArrays):
     from the 3668 training pairs, whichever part is asked for.
 
     Args:
-        root: The data folder, or the set's own; see :mod:`tepui.data.files.origins`.
+        root: The data folder, or the set's own; see :mod:`tepui.data.files.published`.
         train: The 3668 training pairs if true or not given, else the test part.
         download: Has no effect: the set must be placed by hand, since nobody publishes
             a hash.

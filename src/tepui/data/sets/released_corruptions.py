@@ -1,7 +1,7 @@
 """The released corrupted test sets of CIFAR, TinyImageNet and ImageNet.
 
 All take ``root``, the data folder or the set's own (see
-:mod:`tepui.data.files.origins`); ``download``, whether to download a missing set;
+:mod:`tepui.data.files.published`); ``download``, whether to download a missing set;
 ``types``, names of corruptions (all that are there by default); and ``severities``,
 which of 1 to 5. A missing set raises a ``FileNotFoundError`` that says how to get it; a
 file that is truncated, foreign or of the wrong size, a ``ValueError``.
@@ -15,16 +15,15 @@ from tepui.core.checks import require
 from tepui.data.arrays import Normalize
 from tepui.data.corruptions.copies import SEVERITIES
 from tepui.data.files.corrupted_files import CorruptedArrays, CorruptedFolders
-from tepui.data.files.installing import located
-from tepui.data.files.origins import Download, Origin
+from tepui.data.files.published import Download, Origin, located
 from tepui.data.image_files import IMAGENET, Frame, class_folders
-from tepui.data.sets import imagenet, tiny_imagenet
+from tepui.data.sets import imagenet
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
 
 
-def _origin(name: str, record: int, md5: str, size: int, sha256: str = "") -> Origin:
+def _origin(name: str, record: int, known_hash: str, size: int) -> Origin:
     url = f"https://zenodo.org/records/{record}/files/{name}.tar"
-    return Origin((name,), (Download(url, f"md5:{md5}", "Zenodo", size, sha256),))
+    return Origin((name,), (Download(url, known_hash, size),))
 
 
 class _ReleasedArrays(CorruptedArrays):
@@ -72,9 +71,8 @@ class CIFAR10C(_ReleasedArrays):
     origin = _origin(
         "CIFAR-10-C",
         2535967,
-        "56bf5dcef84df0e2308c6dcbcbbd8499",
+        "sha256:c72763e101c723b7c507b96205f7e938912a5d587376173b825850cf3cb876a7",
         2_918_000_000,
-        "c72763e101c723b7c507b96205f7e938912a5d587376173b825850cf3cb876a7",
     )
     normalization = CIFAR10.normalization
 
@@ -86,9 +84,8 @@ class CIFAR100C(_ReleasedArrays):
     origin = _origin(
         "CIFAR-100-C",
         3555552,
-        "11f0ed0f1191edbf9fa23466ae6021d3",
+        "sha256:30ee6543a1bfd049fa33834b7c1ada301e7064b7fbe8fc38340eb8b62ced4b33",
         2_918_000_000,
-        "30ee6543a1bfd049fa33834b7c1ada301e7064b7fbe8fc38340eb8b62ced4b33",
     )
     normalization = CIFAR100.normalization
 
@@ -98,10 +95,13 @@ class TinyImageNetC(_ReleasedFolders):
     """Tiny-ImageNet-C, TinyImageNet's test images under 15 corruptions."""
 
     origin = _origin(
-        "Tiny-ImageNet-C", 8206060, "f9c9a9dbdc11469f0b850190f7ad8be1", 1_795_000_000
+        "Tiny-ImageNet-C",
+        8206060,
+        "md5:f9c9a9dbdc11469f0b850190f7ad8be1",
+        1_795_000_000,
     )
-    normalization = tiny_imagenet.TinyImageNet.normalization
-    num_classes = tiny_imagenet.CLASSES
+    normalization = imagenet.TinyImageNet.normalization
+    num_classes = imagenet.TINY_CLASSES
 
 
 @final

@@ -1,4 +1,4 @@
-"""Your own images: one folder per class.
+"""Your own images: one folder per class, or all in a folder without labels.
 
 ``path/train/CLASS/…`` and ``path/test/CLASS/…`` (or ``val`` instead of ``test``) are
 the two parts. Without such folders, ``path/CLASS/…`` holds all images and a fixed fifth
@@ -12,9 +12,18 @@ from typing import Literal, final, get_args
 
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import derive
-from tepui.data.arrays import Normalize
-from tepui.data.files.origins import require_folder
-from tepui.data.image_files import IMAGENET, Frame, ImageFiles, class_folders, labeled
+from tepui.data.arrays import Arrays, Normalize
+from tepui.data.files.published import require_folder
+from tepui.data.image_files import (
+    IMAGENET,
+    Frame,
+    ImageFiles,
+    class_folders,
+    images_in,
+    labeled,
+)
+from tepui.data.labels import NO_LABEL
+from tepui.data.prepared_like import image_shape
 
 TEST_SHARE = 0.2
 TESTS = ("test", "val")
@@ -65,8 +74,7 @@ class ImageFolder(ImageFiles):
             require(item.name in numbers, str(item), rule, item.name)
         chosen_parts = parts if part == "all" else (parts[0] if train else parts[-1],)
         folders = [item for chosen in chosen_parts for item in class_folders(chosen)]
-        every, labels = labeled(folders, numbers)
-        files = every
+        files, labels = labeled(folders, numbers)
         if parts == (folder,) and part == "split":
             chosen = _test_files(folder, files, labels)
             samples = zip(files, labels, strict=True)
@@ -81,7 +89,6 @@ class ImageFolder(ImageFiles):
             normalize=Normalize(mean, std),
             classes=tuple(names),
         )
-        self._whole = tuple(every)
 
 
 def part_folders(folder: Path) -> tuple[Path, ...]:
@@ -125,3 +132,41 @@ def _test_files(folder: Path, files: list[Path], labels: list[int]) -> set[Path]
         for group in by_class.values()
         for file in sorted(group, key=place)[: round(TEST_SHARE * len(group))]
     }
+
+
+@final
+class UnlabeledFolder(ImageFiles):
+    """All images in a folder and below it, without labels.
+
+    Args:
+        path: The folder.
+        size: Side of the images in pixels, as in :class:`tepui.data.ImageFolder`.
+        like: A data set whose size of images and normalization to take instead, so
+            that a model trained on it sees these images as it saw those.
+
+    Raises:
+        FileNotFoundError: If the folder is missing.
+        ValueError: If it holds no images, or ``like`` holds no square color images.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        size: int | None = None,
+        like: Arrays | ImageFiles | None = None,
+    ) -> None:
+        folder = Path(path)
+        require_folder(folder)
+        files = images_in(folder)
+        require(len(files) > 0, str(folder), "hold images", "none")
+        if like is not None:
+            shape = image_shape(like) or ()
+            square = len(shape) == 3 and shape == (3, shape[1], shape[1])
+            require(square, "like", "hold square color images", shape)
+            size = shape[1]
+        super().__init__(
+            files,
+            [NO_LABEL] * len(files),
+            frame=None if size is None else Frame(size),
+            normalize=IMAGENET if like is None else like.normalize,
+        )

@@ -1,0 +1,312 @@
+"""Published data sets: where they come from and lie, and how they are installed.
+
+Each set has one folder in the data folder, under the name its authors gave it. The
+environment variable ``TEPUI_DATA`` names the data folder; without it, the platform's
+cache folder serves. A set appears there by one rename, after every file was downloaded,
+hashed and unpacked; a failure leaves the data folder as it was. A record of the hash of
+each file comes with the set, so that it can be verified later.
+"""
+
+import os
+import shutil
+import sys
+import tarfile
+import zipfile
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tepui.core.checks import require
+from tepui.core.limits import limits_here
+from tepui.core.processes import mark
+from tepui.core.replacing import check_writable, writing
+from tepui.data.arrays import Arrays, Normalize
+from tepui.data.files.record import file_digest, write_record
+
+ENVIRONMENT = "TEPUI_DATA"
+MOST = 20  # names of files that a message shows
+
+
+@dataclass(frozen=True)
+class Download:
+    """One file to download: its address, its hash, rough bytes."""
+
+    url: str
+    known_hash: str  # algorithm:digits
+    size: int
+
+    @property
+    def file(self) -> str:
+        """The file's name: the last part of its address."""
+        return self.url.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a data set comes from.
+
+    Its folder in the data folder has one of the names ``folders``; downloads create the
+    first. Without ``downloads``, ``by_hand`` says how to place the set. Other software
+    installs it in the folders ``elsewhere``.
+    """
+
+    folders: tuple[str, ...]
+    downloads: tuple[Download, ...] = ()
+    by_hand: str = ""
+    elsewhere: tuple[str, ...] = ()
+
+    def find(self, root: str | Path | None = None) -> Path | None:
+        """Return the folder that holds the set, or None."""
+        base = data_folder() if root is None else Path(root)
+        places = [base / name for name in self.folders]
+        if base.name in self.folders:
+            places.insert(0, base)
+        if root is None:
+            places += map(Path, self.elsewhere)
+        return next((place for place in places if place.is_dir()), None)
+
+
+def data_folder() -> Path:
+    """Return the folder that holds data sets: ``TEPUI_DATA``, else the platform's."""
+    named = os.environ.get(ENVIRONMENT)
+    if named:
+        return Path(named).expanduser()
+    import pooch
+
+    return Path(pooch.os_cache("tepui"))
+
+
+def require_file(path: Path) -> None:
+    """Raise a ``FileNotFoundError`` that names the file, with such files beside it.
+
+    Example:
+        >>> require_file(Path("no such place/mine.csv"))
+        Traceback (most recent call last):
+        FileNotFoundError: no such place/mine.csv must exist
+    """
+    if not path.is_file():
+        names = (item.name for item in path.parent.glob("*") if item.is_file())
+        alike = sorted(name for name in names if Path(name).suffix == path.suffix)
+        near = (get_close_matches(path.name, alike) or alike)[:MOST]
+        beside = f"; its folder holds {', '.join(near)}" if near else ""
+        raise FileNotFoundError(f"{path} must exist{beside}")
+
+
+def require_folder(path: Path) -> None:
+    """Raise a ``FileNotFoundError`` that says what a path must be, with folders near.
+
+    Example:
+        >>> require_folder(Path("no such place/photos"))
+        Traceback (most recent call last):
+        FileNotFoundError: path must be a folder of images, got no such place/photos
+    """
+    if not path.is_dir():
+        beside = [item.name for item in path.parent.glob("*") if item.is_dir()]
+        near = [
+            str(path.parent / name) for name in get_close_matches(path.name, beside)
+        ]
+        meant = f" (did you mean {' or '.join(near)}?)" if near else ""
+        raise FileNotFoundError(f"path must be a folder of images, got {path}{meant}")
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a file's name is that of an archive with files in it."""
+    name = path.name.lower()
+    return name.endswith((".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz"))
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a tar or zip archive into a folder; an error leaves part of it there.
+
+    Nothing comes to lie outside the folder.
+    """
+    try:
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            (_unzip if archive.suffix.lower() == ".zip" else _untar)(archive, folder)
+    except OSError:
+        raise
+    except Exception as error:  # a damaged archive can fail in any way
+        raise ValueError(
+            f"{archive} must be a valid archive: {error or type(error).__name__}"
+        ) from error
+
+
+def _untar(archive: Path, folder: Path) -> None:
+    limits, unpacked = limits_here(), 0
+    with tarfile.open(archive) as tar:
+        for number, member in enumerate(tar, 1):
+            unpacked += member.size
+            limits.check("archive_members", number, archive)
+            limits.check("unpacked_bytes", unpacked, archive)
+            tar.extract(member, folder, filter="data")
+
+
+def _unzip(archive: Path, folder: Path) -> None:
+    limits = limits_here()
+    with zipfile.ZipFile(archive) as zipped:
+        sizes = [member.file_size for member in zipped.infolist()]
+        limits.check("archive_members", len(sizes), archive)
+        limits.check("unpacked_bytes", sum(sizes), archive)
+        zipped.extractall(folder)  # which leaves out what leads out of the folder
+
+
+def located(
+    name: str, origin: Origin, root: str | Path | None = None, download: bool = False
+) -> Path:
+    """Return the folder of a data set, downloading it first if asked."""
+    folder = origin.find(root)
+    if folder is not None:
+        return folder
+    if download and origin.downloads:
+        return install(origin, root)
+    raise FileNotFoundError(
+        f"{name} is not in {data_folder() if root is None else root}. "
+        f"{advice(name, origin)}"
+    )
+
+
+def is_installed(kind: Any) -> bool:
+    """Return whether a published data set, named by its class, is here."""
+    origin: Origin = kind.origin
+    return origin.find(None) is not None
+
+
+def advice(name: str, origin: Origin) -> str:
+    """Return advice on how to get a missing data set."""
+    ways = f"To use another data folder, set root or the variable {ENVIRONMENT}."
+    if origin.by_hand:
+        ways = f"{origin.by_hand} Then: tepui verify {name}. {ways}"
+    if origin.downloads:
+        ways = f"Fetch it with: tepui data fetch {name} (or download=True). {ways}"
+    return ways
+
+
+def install(origin: Origin, root: str | Path | None = None) -> Path:
+    """Download a data set and put it in its folder, whole or not at all.
+
+    An archive that is already in the data folder is used if it has the known hash, and
+    stays there; a downloaded one is removed after unpacking. So are the remains of
+    killed downloads.
+    """
+    require(len(origin.downloads) > 0, "origin", "have downloads", origin.by_hand)
+    base = data_folder() if root is None else Path(root)
+    check_writable(base)
+    base.mkdir(parents=True, exist_ok=True)
+    target = base / origin.folders[0]
+    if target.exists():
+        raise FileExistsError(f"{target} exists; remove it to fetch the set again")
+    stage = base / f".{target.name}.{mark()}.tmp"
+    stage.mkdir()
+    try:
+        ready = stage / target.name
+        for download in origin.downloads:
+            _add(download, base, stage, ready)
+        unpacked = sorted(path.name for path in stage.iterdir())
+        rule = f"hold a folder {target.name}"
+        require(ready.is_dir(), origin.downloads[0].file, rule, unpacked)
+        write_record(ready, {item.url: item.known_hash for item in origin.downloads})
+        ready.rename(target)
+    finally:
+        shutil.rmtree(stage)
+    return target
+
+
+def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
+    """Bring one file of a set into the staging folder, unpacked if it is an archive."""
+    placed, archive = base / download.file, stage / download.file
+    hint, name = "", download.url
+    if placed.exists():
+        hint, name, archive = " (remove it to download the file)", str(placed), placed
+    else:
+        _retrieve(download, archive)
+    algorithm, _, expected = download.known_hash.partition(":")
+    digest = file_digest(archive, algorithm)
+    require(digest == expected, name, f"have {algorithm} {expected}{hint}", digest)
+    if is_archive(archive):
+        unpack(archive, stage)
+        (stage / download.file).unlink(missing_ok=True)
+        return
+    ready.mkdir(exist_ok=True)
+    if archive is placed:
+        shutil.copy2(placed, ready)
+    else:
+        archive.rename(ready / download.file)
+
+
+def _retrieve(download: Download, file: Path) -> None:
+    """Download one file; a progress bar shows on a terminal."""
+    import requests
+    from rich.console import Console
+    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
+
+    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
+    hidden = not sys.stderr.isatty()
+    bar = Progress(*columns, console=Console(stderr=True), disable=hidden)
+    try:
+        with requests.get(download.url, stream=True, timeout=30) as response:
+            response.raise_for_status()
+            size = int(response.headers.get("Content-Length", 0)) or None
+            with bar, file.open("wb") as stream:
+                task = bar.add_task(download.file, total=size)
+                for chunk in response.iter_content(2**20):
+                    with writing(file):
+                        stream.write(chunk)
+                    bar.advance(task, len(chunk))
+    except requests.RequestException as error:
+        message = f"{download.url} could not be downloaded completely: {error}"
+        raise ConnectionError(message) from error
+
+
+Values = Tensor | npt.NDArray[Any]
+Contents = tuple[Values, Values, tuple[str, ...]]
+
+
+class PublishedArrays(Arrays, ABC):
+    """A published data set held in tensors.
+
+    Args:
+        root: The data folder, or the set's own; see :mod:`tepui.data.files.published`.
+        train: The training part if true, else the test part.
+        download: Download the set if it is missing.
+
+    Attributes:
+        origin: Where the set comes from.
+        normalization: What its images are normalized by.
+        shape: Channels, height and width of an image.
+        num_samples: Images in the training part (true) and in the test part (false).
+
+    Raises:
+        FileNotFoundError: If a file is missing; the message says how to get it.
+        ValueError: If a file is truncated, foreign or of the wrong size.
+    """
+
+    origin: ClassVar[Origin]
+    normalization: ClassVar[Normalize]
+    shape: ClassVar[tuple[int, int, int]]
+    num_samples: ClassVar[dict[bool, int]]
+
+    def __init__(
+        self, root: str | Path | None = None, train: bool = True, download: bool = False
+    ) -> None:
+        folder = located(type(self).__name__, self.origin, root, download)
+        *values, classes = self._read(folder, train)
+        images, labels = map(torch.as_tensor, values)
+        shape = (self.num_samples[train], *self.shape)
+        fits = images.dtype == torch.uint8 and images.shape == shape
+        described = f"{images.dtype} of shape {tuple(images.shape)}"
+        require(fits, str(folder), f"hold bytes of shape {shape}", described)
+        rule = f"hold {shape[0]} labels below {len(classes)}"
+        require(labels.shape == shape[:1], str(folder), rule, f"{len(labels)} labels")
+        require(int(labels.max()) < len(classes), str(folder), rule, int(labels.max()))
+        super().__init__(images, labels.long(), self.normalization, classes)
+
+    @abstractmethod
+    def _read(self, folder: Path, train: bool) -> Contents:
+        """Return the images, labels and class names of one part."""

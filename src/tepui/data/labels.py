@@ -1,0 +1,215 @@
+"""What the labels of a data set mean, which it holds, and the same samples without."""
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, TypeVar, final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset, Subset
+
+from tepui.core.checks import require
+from tepui.data.arrays import Arrays
+from tepui.data.image_files import ImageFiles
+from tepui.data.loading import at_rows, length, targets_of
+from tepui.data.stored import StoredData, whole
+
+T = TypeVar("T", bound=Dataset[Any])
+
+
+def class_names(dataset: Dataset[Any]) -> tuple[str, ...]:
+    """Return the names of a data set's classes, from its attribute ``classes``.
+
+    Of several names of a class, as torchvision's ImageNet has them, the first is taken.
+    A name that an earlier class has too gets its class's number.
+
+    Example:
+        >>> class Birds(Dataset):
+        ...     classes = [("crane", "bird"), "heron", "crane"]
+        >>> class_names(Birds())
+        ('crane', 'heron', 'crane (2)')
+    """
+    given = getattr(whole(dataset), "classes", ())
+    names: list[str] = []
+    for number, name in enumerate(given if isinstance(given, list | tuple) else ()):
+        first = str(name[0] if isinstance(name, tuple) and name else name)
+        names.append(f"{first} ({number})" if first in names else first)
+    return tuple(names)
+
+
+def relabel(dataset: T, names: tuple[str, ...]) -> T:
+    """Return a data set that holds some of several classes, by their numbers there.
+
+    Args:
+        dataset: ``Arrays`` or data in files, with one named class per label. Any other
+            set is returned as it is, and so is one with classes that are not ``names``,
+            or with labels beyond its own classes.
+        names: All classes, in their order.
+
+    Returns:
+        The same samples, with ``names`` as classes; the same object where nothing has
+        to change.
+
+    Example:
+        >>> drawn = Arrays(torch.ones(2, 3), torch.tensor([0, 1]), None, ("bee", "cow"))
+        >>> relabel(drawn, ("ant", "bee", "cow")).targets
+        tensor([1, 2])
+    """
+    if not isinstance(dataset, Arrays | StoredData):
+        return dataset
+    own, labels = dataset.classes, dataset.targets
+    if own == names or not own or not {*own} <= {*names}:
+        return dataset
+    if not _are_classes(labels, len(own)):
+        return dataset
+    places = torch.tensor([names.index(name) for name in own], device=labels.device)
+    found = places[labels.long().clamp(min=0)].where(labels >= 0, labels.long())
+    other = copy(dataset)
+    vars(other).pop("held", None)  # of image files, which know their labels
+    object.__setattr__(other, "targets", found.to(labels.dtype))
+    object.__setattr__(other, "classes", names)
+    return other
+
+
+def _are_classes(labels: Tensor, classes: int) -> bool:
+    """Return whether labels are numbers of so many classes, one per sample."""
+    whole = labels.ndim == 1 and not labels.is_floating_point()
+    return whole and bool((labels < classes).all())
+
+
+def answers_of(names: Sequence[str]) -> tuple[str, str]:
+    """Return what the two answers of a yes or no, which has one output, are called.
+
+    Of two classes the yes is the second; one name is that of a label that holds or not.
+
+    Example:
+        >>> answers_of(["ham", "spam"]), answers_of(["spam"]), answers_of([])
+        (('ham', 'spam'), ('', 'spam'), ('no', 'yes'))
+    """
+    if len(names) == 1:
+        return "", names[0]
+    return (names[0], names[1]) if len(names) == 2 else ("no", "yes")
+
+
+def class_subset(dataset: Dataset[Any]) -> Tensor | None:
+    """Return which classes a data set holds, from its attribute ``class_subset``.
+
+    That is a mask ``(classes,)`` over the classes that labels number; None, or no such
+    attribute, stands for all of them.
+
+    Example:
+        >>> class CatsAndCows(Dataset):
+        ...     classes = ("cat", "dog", "cow")
+        ...     class_subset = torch.tensor([True, False, True])
+        >>> class_subset(CatsAndCows())
+        tensor([ True, False,  True])
+    """
+    mask = getattr(whole(dataset), "class_subset", None)
+    if mask is None:
+        return None
+    boolean = isinstance(mask, Tensor) and mask.ndim == 1 and mask.dtype == torch.bool
+    rule = "be a boolean tensor of shape (classes,), or None"
+    require(boolean, "class_subset of the data set", rule, mask)
+    subset: Tensor = mask
+    return None if bool(subset.all()) else subset
+
+
+def same_classes(
+    argument: str, names: tuple[str, ...], expected: tuple[str, ...], owner: str
+) -> None:
+    """Check that labels mean the same in two data sets; sets without names pass.
+
+    Example:
+        >>> same_classes("validation", ("cat", "cow"), ("cat", "dog"), "dataset")
+        Traceback (most recent call last):
+        ValueError: validation must have the classes of dataset (1 is 'dog'), got 'cow'
+    """
+    if not names or not expected:
+        return
+    for label, (name, other) in enumerate(zip(names, expected, strict=False)):
+        rule = f"have the classes of {owner} ({label} is {other!r})"
+        require(name == other, argument, rule, name)
+    rule = f"have the {len(expected)} classes of {owner}"
+    require(len(names) == len(expected), argument, rule, f"{len(names)} classes")
+
+
+FEW = 2
+# Where data sets of others have their targets, torchvision's among them.
+ATTRIBUTES = ("targets", "labels")
+
+
+def checked_targets(dataset: Dataset[Any]) -> Tensor:
+    """Return all targets where they are held, and of other data those of few samples.
+
+    These are the first two, and the ones of lowest and highest target as far as an
+    attribute ``targets`` or ``labels`` tells. They are read like any other, since what
+    the attribute says may change on the way (by ``target_transform``).
+
+    Example:
+        >>> class Birds(list):
+        ...     labels = [1, 0, 2, 7, 3]
+        >>> checked_targets(Birds((torch.zeros(4), label) for label in Birds.labels))
+        tensor([1, 0, 7])
+    """
+    held = targets_of(dataset)
+    if held is not None:
+        return held
+    first = range(min(FEW, length(dataset)))
+    rows = torch.tensor([*dict.fromkeys([*first, *_extremes(dataset)])])
+    return next(at_rows(dataset, [rows], device=torch.device("cpu"))).targets
+
+
+def _extremes(dataset: Dataset[Any]) -> list[int]:
+    """Return where a data set says that its lowest and highest target lie."""
+    told = _told(dataset)
+    if told is None or told.numel() == 0:
+        return []
+    values = told.reshape(len(told), -1)
+    return [int(values.amin(1).argmin()), int(values.amax(1).argmax())]
+
+
+def _told(dataset: Dataset[Any]) -> Tensor | None:
+    """Return what a data set says of each target; None for what are no numbers."""
+    if isinstance(dataset, Subset):
+        told = _told(dataset.dataset)
+        return None if told is None else told[torch.as_tensor(dataset.indices)]
+    for name in ATTRIBUTES:
+        given = getattr(dataset, name, None)
+        if isinstance(given, Tensor | np.ndarray | list | tuple):
+            try:
+                told = torch.as_tensor(given, device="cpu")
+            except (TypeError, ValueError, RuntimeError):  # words, or ragged rows
+                return None
+            # Some have the names of their classes there, or all labels once.
+            return told if told.ndim and len(told) == length(dataset) else None
+    return None
+
+
+NO_LABEL = -1
+
+
+def unlabeled(dataset: Dataset[Any]) -> Dataset[Any]:
+    """Return the same samples without labels (-1)."""
+    none = torch.full((length(dataset),), NO_LABEL)
+    if isinstance(dataset, Arrays):
+        return Arrays(dataset.inputs, none, dataset.normalize)
+    if isinstance(dataset, ImageFiles):
+        files = copy(dataset)
+        files.targets = none
+        return files
+    return _Unlabeled(dataset)
+
+
+@final
+class _Unlabeled(Dataset[Any]):
+    """Samples of any data set, each without its label."""
+
+    def __init__(self, dataset: Dataset[Any]) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return length(self.dataset)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        return self.dataset[index][0], NO_LABEL

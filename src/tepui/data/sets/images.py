@@ -1,0 +1,311 @@
+"""Small images in tensors: digits, house numbers, clothes, and noise.
+
+Digits ship with scikit-learn; the library's own split of their 1797 images is drawn
+from tepui's generators and does not change with scikit-learn's. SVHN lies in two files
+in MATLAB's format, where the digit 0 has the label 10, and Fashion-MNIST in four idx
+files, plain or compressed. Noise is what no model should recognize: every label is -1,
+which every loss and accuracy refuses.
+
+References:
+    Alpaydin and Kaynak (1998), Optical Recognition of Handwritten Digits, UCI.
+    Netzer, Wang, Coates, Bissacco, Wu and Ng (2011), Reading Digits in Natural Images
+    with Unsupervised Feature Learning, NIPS Workshop on Deep Learning.
+    Xiao, Rasul and Vollgraf (2017), Fashion-MNIST: a Novel Image Dataset for
+    Benchmarking Machine Learning Algorithms.
+"""
+
+import gzip
+import math
+import zlib
+from pathlib import Path
+from typing import Any, ClassVar, final
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from tepui.core.checks import require
+from tepui.core.limits import limits_here
+from tepui.core.seeding import generator
+from tepui.core.types import check_types
+from tepui.data.arrays import Arrays, Normalize
+from tepui.data.files.published import (
+    Contents,
+    Download,
+    Origin,
+    PublishedArrays,
+    require_file,
+)
+from tepui.data.labels import NO_LABEL
+
+TEST_SAMPLES = 360
+MEAN, STD = 0.3053, 0.3761
+
+
+@final
+class Digits(Arrays):
+    """Scikit-learn's digits with a fixed, stratified split.
+
+    Images are ``(samples, 1, 8, 8)`` of float32 in ``[0, 1]``, labels int64; the
+    training images' mean and standard deviation normalize them.
+
+    Args:
+        train: The 1437 training images if true, else the 360 test images.
+
+    Example:
+        >>> digits = Digits(train=False)
+        >>> len(digits), tuple(digits.inputs.shape), digits.classes[:3]
+        (360, (360, 1, 8, 8), ('0', '1', '2'))
+    """
+
+    def __init__(self, train: bool = True) -> None:
+        from sklearn.datasets import load_digits
+
+        bunch = load_digits()
+        labels = torch.as_tensor(bunch.target, dtype=torch.int64)
+        images = torch.as_tensor(bunch.images, dtype=torch.float32).div_(16)[:, None]
+        classes = tuple(str(name) for name in bunch.target_names)
+        rows = _test_mask(labels) == (not train)
+        normalize = Normalize((MEAN,), (STD,))
+        super().__init__(images[rows], labels[rows], normalize, classes)
+
+
+def _test_mask(labels: Tensor) -> Tensor:
+    """Take every ``n / 360``-th sample of a random order sorted by class."""
+    order = torch.randperm(len(labels), generator=generator(0, "digits", "split"))
+    order = order[labels[order].argsort(stable=True)]
+    mask = torch.zeros(len(labels), dtype=torch.bool)
+    mask[order[torch.arange(TEST_SAMPLES) * len(labels) // TEST_SAMPLES]] = True
+    return mask
+
+
+def _download(part: str, sha256: str, size: int) -> Download:
+    url = f"https://ufldl.stanford.edu/housenumbers/{part}_32x32.mat"
+    return Download(url, f"sha256:{sha256}", size)
+
+
+@final
+class SVHN(PublishedArrays):
+    """SVHN, 99 289 images of 32 px in 10 classes.
+
+    Images are bytes of shape ``(samples, 3, 32, 32)``, labels the digits, int64.
+    Arguments as in :class:`tepui.data.files.published.PublishedArrays`.
+    """
+
+    origin = Origin(
+        ("svhn",),
+        (
+            _download(
+                "train",
+                "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
+                182_000_000,
+            ),
+            _download(
+                "test",
+                "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
+                64_000_000,
+            ),
+        ),
+    )
+    normalization = Normalize((0.4377, 0.4438, 0.4728), (0.1980, 0.2010, 0.1970))
+    shape = (3, 32, 32)
+    num_samples: ClassVar[dict[bool, int]] = {True: 73_257, False: 26_032}
+
+    def _read(self, folder: Path, train: bool) -> Contents:
+        from scipy.io import loadmat, whosmat
+
+        path = folder / f"{'train' if train else 'test'}_32x32.mat"
+        require_file(path)
+        try:
+            sizes = [math.prod(shape) for _, shape, _ in whosmat(path)]
+            limits_here().check("unpacked_bytes", sum(sizes), path)
+            arrays = loadmat(path, variable_names=("X", "y"))
+        except Exception as error:  # a damaged file can fail in any way
+            raise ValueError(f"{path} must be a valid .mat file: {error}") from error
+        for name in ("X", "y"):
+            require(name in arrays, str(path), f"hold {name!r}", sorted(arrays))
+        images, labels = arrays["X"], np.asarray(arrays["y"]).ravel()
+        require(images.ndim == 4, str(path), "hold images", images.shape)
+        from_1 = labels.min(initial=1) >= 1 and labels.max(initial=1) <= 10
+        require(bool(from_1), str(path), "hold labels from 1 to 10", labels[:10])
+        rows = np.ascontiguousarray(images.transpose(3, 2, 0, 1))
+        return rows, labels.astype(np.int64) % 10, tuple("0123456789")
+
+
+_CLASSES = (
+    *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
+    *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
+)
+_AT_ONCE = 2**20  # bytes
+_SITE = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/"
+
+
+def _file(name: str, size: int, sha256: str) -> Download:
+    url = f"{_SITE}fashion/{name}-ubyte.gz"
+    return Download(url, f"sha256:{sha256}", size)
+
+
+@final
+class FashionMNIST(PublishedArrays):
+    """Fashion-MNIST, 70 000 gray images of 28 px in 10 classes.
+
+    Images are bytes of shape ``(samples, 1, 28, 28)``, labels int64; the training
+    images' mean and standard deviation normalize them. Arguments as in
+    :class:`tepui.data.files.published.PublishedArrays`.
+    """
+
+    origin = Origin(
+        ("fashion-mnist", "FashionMNIST/raw"),
+        (
+            _file(
+                "train-images-idx3",
+                26_422_000,
+                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+            ),
+            _file(
+                "train-labels-idx1",
+                29_500,
+                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+            ),
+            _file(
+                "t10k-images-idx3",
+                4_422_000,
+                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+            ),
+            _file(
+                "t10k-labels-idx1",
+                5_100,
+                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+            ),
+        ),
+        by_hand="On Debian: apt install dataset-fashion-mnist.",
+        elsewhere=("/usr/share/datasets/fashion-mnist",),
+    )
+    normalization = Normalize((0.2860,), (0.3530,))
+    shape = (1, 28, 28)
+    num_samples: ClassVar[dict[bool, int]] = {True: 60_000, False: 10_000}
+
+    def _read(self, folder: Path, train: bool) -> Contents:
+        part = "train" if train else "t10k"
+        images = read_idx(folder / f"{part}-images-idx3-ubyte", axes=3)
+        labels = read_idx(folder / f"{part}-labels-idx1-ubyte", axes=1)
+        return images[:, None], labels, _CLASSES
+
+
+def read_idx(path: Path, axes: int) -> npt.NDArray[np.uint8]:
+    """Read an array of bytes from an idx file, plain or compressed."""
+    file = path if path.is_file() else path.with_name(f"{path.name}.gz")
+    require_file(file)
+    try:
+        with file.open("rb") if file is path else gzip.open(file) as stream:
+            return _read_idx(stream, file, axes)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{file} must be a valid gzip file: {error}") from error
+
+
+def _read_idx(stream: Any, file: Path, axes: int) -> npt.NDArray[np.uint8]:
+    start = 4 + 4 * axes
+    head = stream.read(start)
+    fits = head[:4] == bytes([0, 0, 8, axes]) and len(head) == start
+    rule = f"be an idx file of bytes with {axes} axes"
+    require(fits, str(file), rule, head)
+    shape = tuple(np.frombuffer(head[4:], dtype=">u4").tolist())
+    size = math.prod(shape)
+    limits_here().check("unpacked_bytes", size, file)
+    content = bytearray()
+    while len(content) <= size and (part := stream.read(_AT_ONCE)):
+        content += part
+    rule = f"hold {size} values of shape {shape}"
+    require(len(content) == size, str(file), rule, len(content))
+    return np.frombuffer(content, dtype=np.uint8).reshape(shape)
+
+
+class _Noise(Arrays):
+    """Images without labels, normalized as those of another data set."""
+
+    def __init__(self, images: Tensor, like: Arrays | None) -> None:
+        labels = torch.full((len(images),), NO_LABEL)
+        super().__init__(images, labels, None if like is None else like.normalize)
+
+
+@final
+class UniformNoise(_Noise):
+    """Every pixel an independent byte, all equally likely.
+
+    Args:
+        num_samples: How many images.
+        shape: Channels, height and width.
+        like: A data set whose shape of images and normalization to take instead.
+        seed: Same seed, same noise.
+
+    Raises:
+        ValueError: If ``num_samples`` is not positive, or ``like`` holds no images.
+
+    Example:
+        >>> UniformNoise(num_samples=2, shape=(1, 8, 8)).inputs.shape
+        torch.Size([2, 1, 8, 8])
+    """
+
+    def __init__(
+        self,
+        num_samples: int = 10_000,
+        shape: tuple[int, int, int] = (3, 32, 32),
+        like: Arrays | None = None,
+        seed: int = 0,
+    ) -> None:
+        check_types(UniformNoise.__init__, locals())
+        size = _size(num_samples, shape, like)
+        stream = generator(seed, "noise", "uniform")
+        images = torch.randint(256, size, generator=stream, dtype=torch.uint8)
+        super().__init__(images, like)
+
+
+@final
+class GaussianNoise(_Noise):
+    """Every pixel drawn from a normal distribution around gray, clipped to bytes.
+
+    Args:
+        num_samples: How many images.
+        shape: Channels, height and width.
+        std: Standard deviation, on the scale from 0 to 1.
+        like: A data set whose shape of images and normalization to take instead.
+        seed: Same seed, same noise.
+
+    Raises:
+        ValueError: If ``std`` or ``num_samples`` is not positive, or ``like`` holds no
+            images.
+
+    Example:
+        >>> GaussianNoise(num_samples=2, shape=(1, 8, 8)).targets
+        tensor([-1, -1])
+    """
+
+    def __init__(
+        self,
+        num_samples: int = 10_000,
+        shape: tuple[int, int, int] = (3, 32, 32),
+        std: float = 0.25,
+        like: Arrays | None = None,
+        seed: int = 0,
+    ) -> None:
+        check_types(GaussianNoise.__init__, locals())
+        require(std > 0, "std", "be positive", std)
+        size = _size(num_samples, shape, like)
+        stream = generator(seed, "noise", "gaussian")
+        values = torch.randn(size, generator=stream).mul_(std).add_(0.5)
+        images = values.mul_(255).round_().clamp_(0, 255).to(torch.uint8)
+        super().__init__(images, like)
+
+
+def _size(
+    num_samples: int, shape: tuple[int, int, int], like: Arrays | None
+) -> tuple[int, ...]:
+    require(num_samples > 0, "num_samples", "be positive", num_samples)
+    if like is None:
+        require(min(shape) > 0, "shape", "hold positive sizes", shape)
+        return (num_samples, *shape)
+    images = like.inputs
+    if not isinstance(images, Tensor) or images.ndim != 4:
+        raise ValueError(f"like must hold images, got {type(like).__name__}")
+    return (num_samples, *images.shape[1:])

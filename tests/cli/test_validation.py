@@ -193,5 +193,5 @@ def test_a_comparison_validates_every_run_on_the_same_data(tmp_path):
     main(["compare", *words])
     for method in ("DeepEnsemble", "SAM"):
         assert recorded(f"both/{method}/0")["validation"]["samples"] == 30
-    settings = json.loads((tmp_path / "both" / "comparison.json").read_text())
+    settings = json.loads((tmp_path / "both" / "results.json").read_text())
     assert settings["settings"]["validation"]["samples"] == 30

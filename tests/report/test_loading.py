@@ -5,9 +5,9 @@ from dataclasses import asdict
 
 import pytest
 
+from study_cases import write_compared
 from tepui.core.storage import seal, write_document
-from tepui.studies import load_reports
-from tepui.studies.load_reports import LoadedReports
+from tepui.report.loading import LoadedReports, load_reports
 from tepui.studies.results import Record, Results, write_results
 
 TEST = {"class": "Digits", "samples": 100, "sha256": "a"}
@@ -46,20 +46,13 @@ def write_run(folder, seeds=(1, 2), method="SAM", rho=0.1, tested=None, **config
 
 
 def write_comparison(folder, labels=("Plain", "SAM"), sharpness=None):
-    folder.mkdir(parents=True)
-    trained = {"seeds": [1, 2], "seconds": 8.0, "evaluation": evaluation()}
-    trained |= {"summary": {}, "sharpness": sharpness}
-    methods = [
-        {
-            "label": label,
-            "hyperparameters": {"class": label},
-            "ensembles": [{"folder": f"{label}/0", **trained}],
-        }
-        for label in labels
-    ]
-    document = {"title": "compared", "settings": {"epochs": 4}}
-    document |= {"environment": ENVIRONMENT, "methods": methods}
-    write_document(folder / "comparison.json", "comparison", document)
+    for label in labels:
+        run = write_run(folder / label / "0", method=label, seeds=[1, 2])
+        if sharpness is not None:
+            found = {"about": sharpness["about"], "found": {"worst_case": sharpness}}
+            write_document(run / "sharpness.json", "measurement", found)
+    runs = {label: [f"{label}/0"] for label in labels}
+    write_compared(folder, runs, {"epochs": 4}, environment=ENVIRONMENT)
     return folder
 
 

@@ -62,7 +62,7 @@ def test_what_a_run_keeps_makes_the_same_run(tmp_path, monkeypatch):
 
 def test_places_are_kept_so_that_they_are_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rows = "\n".join(f"{n},{n % 2}" for n in range(40))
+    rows = "\n".join(f"{n}.5,{n % 2}" for n in range(40))
     (tmp_path / "own.csv").write_text(f"a,b\n{rows}\n")
     words = ["--data", "Table(path=own.csv, target=b)", "--epochs", "1", *QUIET]
     main(["train", *words, "--members", "1", "--out", "run"])
@@ -121,11 +121,8 @@ def test_a_comparison_goes_on_with_all_of_its_methods(tmp_path):
     main(["compare", *words, "--methods", "DeepEnsemble"])
     main(["compare", "--resume", "--methods", "SAM", "--out", str(out), *QUIET])
     assert asked_in(out)["methods"] == ["DeepEnsemble", "SAM"]
-    document = json.loads((out / "comparison.json").read_text())
-    assert [method["label"] for method in document["methods"]] == [
-        "DeepEnsemble",
-        "SAM",
-    ]
+    document = json.loads((out / "results.json").read_text())
+    assert [*document["settings"]["runs"]] == ["DeepEnsemble", "SAM"]
 
 
 def test_secrets_are_not_kept(tmp_path, capsys):

@@ -171,7 +171,7 @@ def test_named_inputs_and_plain_tensors_are_joined():
 
 def test_tables_standardized_by_other_rows_are_refused(tmp_path):
     for name, scale in (("a.csv", 1), ("b.csv", 9)):
-        rows = [f"{scale * n},{'yn'[n % 2]}" for n in range(20)]
+        rows = [f"{scale * n / 2},{'yn'[n % 2]}" for n in range(20)]
         (tmp_path / name).write_text("\n".join(["size,sold", *rows]))
     one, other = (tepui.data.Table(tmp_path / f"{n}.csv", "sold") for n in "ab")
     test = tepui.data.Table(tmp_path / "a.csv", "sold", train=False)

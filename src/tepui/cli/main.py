@@ -17,6 +17,7 @@ from tepui.cli.console import plain_warnings
 from tepui.cli.values import renamed
 from tepui.core.checks import require
 from tepui.core.place import place_of_environment
+from tepui.core.printable import printable
 from tepui.core.version import __version__
 
 GREETING = """\
@@ -86,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         rank = os.environ.get("RANK", "0")
         speaker = "tepui" if rank == "0" else f"tepui (rank {rank})"
-        sys.stderr.write(f"{speaker}: {said}\n")
+        sys.stderr.write(f"{speaker}: {printable(said, lines=True)}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
         way = "; run the same command again to continue" if words[0] in GO_ON else ""

@@ -87,7 +87,7 @@ def train(
     from tepui.training import exchange_here, fit
     from tepui.training.prepare import place_of
     from tepui.training.progress import Style
-    from tepui.training.run import FEATURES, HEADS
+    from tepui.training.recorded_run import FEATURES, HEADS
 
     further = read_settings("train", set)
     branch_from, track = further.pop("branch_from", None), further.pop("track", None)

@@ -97,7 +97,11 @@ def _made(factory: Factory, **options: Any) -> Dataset[Any]:
 
 
 def read_like(
-    source: Source, known: Preparation | None, option: str, *, targets: bool = True
+    source: Source,
+    known: Preparation | None,
+    option: str,
+    *,
+    targets: bool | None = True,
 ) -> Dataset[Any]:
     """Return samples as training data were read: of a folder or a table all.
 
@@ -105,7 +109,8 @@ def read_like(
         source: What they come from.
         known: How the training data were read; None if only their own code knows.
         option: How the source is called in a message.
-        targets: Whether a table must have the column that was learned.
+        targets: Whether a table must have the column that was learned, see
+            :meth:`tepui.data.Preparation.apply`.
 
     Raises:
         ValueError: If the source asks to be read in another way.
@@ -118,24 +123,17 @@ def read_like(
     rule = "be no table where the data of the run are none"
     require(bool(known and known.columns), option, rule, given["path"])
     assert known is not None
-    assert known.columns is not None
     rule = f"be that of the run's own rows ({known.target})"
     asked = given.get("target", known.target)
     require(asked == known.target, f"{option}: target", rule, asked)
-    seen = {column.name for column in known.columns.columns}
+    seen = {column.name for column in known.columns}
     left, kind = given.get("ignore", ()), "classes" if known.classes else "numbers"
-    missing = given.get("missing", "refuse")
     rule = "be left out: columns are read as the run's own"
     require(not seen & {*left}, f"{option}: ignore", rule, left)
     require(
         given.get("kind") in (None, kind), f"{option}: kind", rule, given.get("kind")
     )
-    fills = "fill" if known.columns.fills else "refuse"
-    require(missing in ("refuse", fills), f"{option}: missing", rule, missing)
-    found = known.apply(given["path"])
-    rule = f"hold the column {known.target}, which the run learned"
-    require(not targets or isinstance(found, Table), option, rule, given["path"])
-    return found
+    return known.apply(given["path"], targets=targets)
 
 
 def unfamiliar(

@@ -12,10 +12,10 @@ from torch.utils.data import Dataset, Subset
 from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.data.arrays import Arrays, Inputs
-from tepui.data.files.table import Table
 from tepui.data.image_files import ImageFiles
 from tepui.data.loading import as_arrays, length
 from tepui.data.stored import StoredData
+from tepui.data.table import Table
 
 D = TypeVar("D", Arrays, Dataset[Any])
 

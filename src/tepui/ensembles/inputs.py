@@ -26,6 +26,7 @@ from tepui.data.image_files import files_at
 from tepui.data.image_folders import UnlabeledFolder
 from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
 from tepui.data.preparation import Preparation
+from tepui.data.table import is_frame
 from tepui.modules.running import chunks
 
 KINDS = (
@@ -52,7 +53,7 @@ def input_batches(
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     rule = "be False for a file of rows, which are standardized as they are read"
     require(not (raw and _is_table(inputs, preparation)), "raw", rule, raw)
-    if raw and preparation is not None and preparation.columns is not None:
+    if raw and preparation is not None and preparation.columns:
         dtype = torch.float64  # until they are standardized
     given = as_data(inputs, preparation, dtype)
     if isinstance(given, Tensor | Mapping):
@@ -97,8 +98,7 @@ def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) ->
         assert preparation is not None
         return preparation.texts([inputs] if isinstance(inputs, str) else inputs)
     if _is_table(inputs, preparation):
-        assert preparation is not None
-        return preparation.table(inputs)
+        return (preparation or Preparation()).table(inputs)
     known = preparation is not None and preparation.shape is not None
     if isinstance(inputs, UnlabeledFolder) and known:
         inputs = [*inputs.files]
@@ -154,8 +154,8 @@ def _are_texts(inputs: Any, preparation: Preparation | None) -> bool:
 
 def _is_table(inputs: Any, preparation: Preparation | None) -> bool:
     """Return whether inputs are a file of rows such as members learned from."""
-    learned = preparation is not None and preparation.columns is not None
-    return learned and isinstance(inputs, str | Path)
+    learned = preparation is not None and bool(preparation.columns)
+    return (learned and isinstance(inputs, str | Path)) or is_frame(inputs)
 
 
 def _is_text(item: Any) -> bool:

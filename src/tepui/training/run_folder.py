@@ -1,8 +1,6 @@
 """The folder of a training run: what was asked, what happened, where it stands."""
 
-import errno
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
@@ -36,7 +34,7 @@ from tepui.training.settings import check_settings
 TRACKING = "tracking.json"
 # By which data, model and extractor a command trained the run, and by which options.
 OPTIONS, OPTIONS_KIND = "options.json", "options"
-COMPARISON = "comparison.json"
+COMPARISON = "index.json"
 
 
 class RunFolder:
@@ -157,20 +155,6 @@ class RunFolder:
                 f"{self.path} was removed or emptied while its run was training; start "
                 "again in a new folder"
             )
-
-    def check_space(self, members: Sequence[int]) -> None:
-        """Raise unless checkpoints find room beside each other, given their bytes."""
-        kept = self.checkpoint.exists()  # a new one is written beside the old one
-        needed = sum(members) * (1 if kept else 2)
-        free = shutil.disk_usage(self.path).free
-        if needed > free:
-            error = OSError(
-                f"{self.path} needs {needed / 1e6:,.1f} MB for checkpoints, each "
-                f"written beside the one before it, but its disk has {free / 1e6:,.1f} "
-                "MB left; free some, or choose another folder"
-            )
-            error.errno = errno.ENOSPC
-            raise error
 
     def begin(
         self,

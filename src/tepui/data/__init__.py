@@ -28,13 +28,13 @@ from tepui.data.corruptions.apply import (
 )
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.corruptions.draws import Draws
-from tepui.data.corruptions.weather import load_frost
-from tepui.data.files.corrupted_files import (
+from tepui.data.corruptions.files import (
     CorruptedArrays,
     CorruptedFolders,
     corrupted_files,
     write_corrupted,
 )
+from tepui.data.corruptions.weather import load_frost
 from tepui.data.hugging_face import HuggingFace
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.image_folders import ImageFolder, UnlabeledFolder

@@ -28,7 +28,7 @@ from tepui.core.limits import limits_here
 from tepui.core.storage import raw_bytes, read_document, write_document
 from tepui.core.tensor_format import opened, start_of
 from tepui.data.arrays import Arrays, Inputs, Normalize, to_tensor
-from tepui.data.files.published import require_file
+from tepui.data.published import require_file
 from tepui.data.stored import StoredRows
 
 CHANNELS_OF_IMAGES = (1, 3, 4)  # gray, color, color with transparency

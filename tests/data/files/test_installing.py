@@ -17,7 +17,7 @@ import pytest
 from data_layouts import cifar10_python, images_and_labels
 from tepui.core.processes import mark
 from tepui.data import CIFAR10
-from tepui.data.files.published import (
+from tepui.data.published import (
     RECORD,
     Download,
     Origin,

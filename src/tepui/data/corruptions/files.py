@@ -42,9 +42,9 @@ from tepui.data.arrays import Arrays, Normalize
 from tepui.data.arrays_on_disk import opened_array
 from tepui.data.corruptions.apply import CORRUPTIONS
 from tepui.data.corruptions.copies import SEVERITIES, Copies, Corrupted
-from tepui.data.files.published import require_file, write_record
 from tepui.data.identity import samples_hash, tensors_hash
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
+from tepui.data.published import require_file, write_record
 
 Layout = Literal["arrays", "folders"]
 Done = Callable[[tuple[str, int]], None]

@@ -257,7 +257,7 @@ class PublishedArrays(Arrays, ABC):
     """A published data set held in tensors.
 
     Args:
-        root: The data folder, or the set's own; see :mod:`tepui.data.files.published`.
+        root: The data folder, or the set's own; see :mod:`tepui.data.published`.
         train: The training part if true, else the test part.
         download: Download the set if it is missing.
 

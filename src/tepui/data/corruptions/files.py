@@ -131,10 +131,11 @@ def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
 
 def _write_arrays(copies: Corrupted, folder: Path, done: Done) -> None:
     assert isinstance(copies.dataset.inputs, Tensor)
-    labels = copies.dataset.targets.cpu().numpy()
-    buffer = io.BytesIO()
-    np.save(buffer, np.tile(labels, len(SEVERITIES)))
-    write_bytes(folder / LABELS, buffer.getbuffer())
+    if not (folder / LABELS).exists():
+        labels = copies.dataset.targets.cpu().numpy()
+        buffer = io.BytesIO()
+        np.save(buffer, np.tile(labels, len(SEVERITIES)))
+        write_bytes(folder / LABELS, buffer.getbuffer())
     samples, channels, height, width = copies.dataset.inputs.shape
     shape = (len(SEVERITIES) * samples, height, width, channels)
     about = {"descr": "|u1", "fortran_order": False, "shape": shape}

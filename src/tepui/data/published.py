@@ -7,6 +7,7 @@ hashed and unpacked; a failure leaves the data folder as it was. A record of the
 each file comes with the set, so that it can be verified later.
 """
 
+import errno
 import hashlib
 import os
 import shutil
@@ -100,6 +101,12 @@ def require_file(path: Path) -> None:
         raise FileNotFoundError(f"{path} must exist{beside}")
 
 
+_OF_THE_DISK = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES),
+    *(errno.EPERM, errno.EIO, errno.ENOENT),
+)
+
+
 def is_archive(path: Path) -> bool:
     """Return whether a file's name is that of an archive with files in it."""
     name = path.name.lower()
@@ -111,13 +118,13 @@ def unpack(archive: Path, folder: Path) -> None:
 
     Nothing comes to lie outside the folder.
     """
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        with writing(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            (_unzip if archive.suffix.lower() == ".zip" else _untar)(archive, folder)
-    except OSError:
-        raise
+        (_unzip if archive.suffix.lower() == ".zip" else _untar)(archive, folder)
     except Exception as error:  # a damaged archive can fail in any way
+        if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+            with writing(folder):
+                raise
         raise ValueError(
             f"{archive} must be a valid archive: {error or type(error).__name__}"
         ) from error

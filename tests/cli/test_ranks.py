@@ -91,14 +91,7 @@ def test_heads_on_an_extractor_are_trained_over_ranks(tmp_path):
     assert_same_bits(weights(tmp_path / "many"), weights(tmp_path / "one"))
 
 
-REFUSED = {
-    "predict": " (tepui.evaluation.predict_shards with rank and world shares its work)",
-    "report": "",
-    "sweep": " (--workers and --set executor spread its work)",
-}
-
-
-@pytest.mark.parametrize("command", REFUSED)
+@pytest.mark.parametrize("command", ["predict", "report", "sweep"])
 def test_other_commands_are_refused_in_a_sentence_that_says_what_to_do(
     command, monkeypatch, capsys, tmp_path
 ):
@@ -110,7 +103,7 @@ def test_other_commands_are_refused_in_a_sentence_that_says_what_to_do(
         main([command, *words])
     assert capsys.readouterr().err == (
         "tepui (rank 1): command must be train, compare or evaluate under torchrun (2 "
-        f"ranks); start tepui {command} once, without it{REFUSED[command]}, "
+        f"ranks); start tepui {command} once, without it, "
         f"got {command!r}\n"
     )
 
@@ -120,7 +113,7 @@ def test_predicting_under_torchrun_ends_at_once(tmp_path):
     main([*TRAIN, "--out", str(tmp_path / "run"), "--set", "progress=none"])
     done = torchrun(tmp_path, "predict", "run", "--data", "Digits")
     assert done.returncode != 0
-    assert "start tepui predict once, without it (tepui.evaluation." in done.stderr
+    assert "start tepui predict once, without it" in done.stderr
     assert not (tmp_path / "predictions.csv").exists()
 
 

@@ -22,8 +22,7 @@ from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.types import check_types
 from tepui.data.identity import fingerprint, same_data
-from tepui.data.labels import class_names, same_classes
-from tepui.data.numbered_as import numbered_as
+from tepui.data.labels import class_names, relabel, same_classes
 from tepui.data.preparation import Preparation
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
 from tepui.data.sources import tested_on
@@ -309,7 +308,7 @@ def _shifts(
     found = {}
     for (kind, severity), data in cells.items():
         argument, names = named((kind, severity)), class_names(dataset)
-        shifted = numbered_as(data, names)
+        shifted = relabel(data, names)
         same_classes(argument, class_names(shifted), names, "dataset")
         natural, name = severity == NATURAL, f"{kind}/{severity}"
         found[kind, severity] = examiner.labeled(name, shifted, argument, rows=natural)

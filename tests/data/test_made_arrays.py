@@ -10,7 +10,7 @@ from tepui.methods import DeepEnsemble
 @pytest.fixture
 def table(tmp_path):
     rows = "".join(
-        f"{row},{'red' if row % 3 else 'blue'},{int(row > 30)}\n" for row in range(60)
+        f"{row}.5,{'red' if row % 3 else 'blue'},{int(row > 30)}\n" for row in range(60)
     )
     file = tmp_path / "my.csv"
     file.write_text(f"size,color,sold\n{rows}")

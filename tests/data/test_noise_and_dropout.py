@@ -85,7 +85,7 @@ def test_noise_keeps_floats_and_makes_whole_numbers_floats(dtype):
 @pytest.fixture
 def table(tmp_path):
     """Return numbers, words and numbers again, with classes to predict."""
-    lines = [f"{n},{'red' if n % 3 else 'blue'},{n**2},{n % 2}" for n in range(40)]
+    lines = [f"{n}.5,{'red' if n % 3 else 'blue'},{n}.2,{n % 2}" for n in range(40)]
     (tmp_path / "t.csv").write_text("\n".join(["size,color,area,sold", *lines]))
     return Table(tmp_path / "t.csv", "sold")
 

@@ -15,6 +15,7 @@ from tepui.methods import DeepEnsemble
 
 # Seconds since 1970: in float32 they are all the same.
 FIRST = 1_700_000_000
+KEEP = ("second",)
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,7 @@ def file(tmp_path_factory):
 
 
 def learned(file, target):
-    train = Table(file, target)
+    train = Table(file, target, keep=KEEP)
     task = {"sold": tepui.losses.CrossEntropy(), "price": tepui.losses.GaussianNLL()}
     make = partial(nn.Linear, train.inputs.shape[1], 2)
     ensemble = tepui.Ensemble.build(make, members=2, seed=0)
@@ -51,7 +52,7 @@ def encoded(features, row):
 @pytest.mark.parametrize("target", ["sold", "price"])
 @pytest.mark.parametrize("kind", ["data set", "part", "file"])
 def test_the_file_answers_rows_in_their_own_units(target, kind, file, tmp_path):
-    ensemble, test = learned(file, target), Table(file, target, train=False)
+    ensemble, test = learned(file, target), Table(file, target, train=False, keep=KEEP)
     given = {"data set": test, "part": test.subset(range(9)), "file": file}[kind]
     export_ensemble(ensemble, given, tmp_path / "e.pt2", to="torch")
     program, about = program_of(tmp_path / "e.pt2")
@@ -74,7 +75,7 @@ def test_the_file_answers_rows_in_their_own_units(target, kind, file, tmp_path):
 
 
 def test_units_lead_back_to_what_a_model_sees(file):
-    ensemble, test = learned(file, "sold"), Table(file, "sold", train=False)
+    ensemble, test = learned(file, "sold"), Table(file, "sold", train=False, keep=KEEP)
     own = ensemble.preparation.in_units(test.inputs)
     seconds = own[:, -1].round().tolist()
     assert {*seconds} <= {FIRST + number for number in range(60)}

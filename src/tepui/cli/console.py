@@ -4,11 +4,22 @@ import sys
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from tepui.core.place import place_of_environment
+from tepui.core.printable import printable
+
+
+class _Console(Console):
+    """A console that no name of a file or class can command."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return text without control characters."""
+        return super().render_str(printable(text, lines=True), **options)
 
 
 def console() -> Console:
@@ -16,7 +27,7 @@ def console() -> Console:
     width = None if sys.stdout.isatty() else 140
     others = place_of_environment().rank > 0  # under torchrun one process speaks
     # Names of files and methods may hold brackets and colons, which are no markup.
-    return Console(
+    return _Console(
         width=width, highlight=False, markup=False, emoji=False, quiet=others
     )
 
@@ -33,7 +44,7 @@ def plain_warnings() -> Iterator[None]:
 
 
 def _plain(message: object, *place: object, **more: object) -> str:
-    return f"warning: {message}\n"
+    return f"warning: {printable(str(message), lines=True)}\n"
 
 
 def table(

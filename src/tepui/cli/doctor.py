@@ -16,7 +16,7 @@ EXTRAS = {
     "text": ("transformers",),
     "export": ("onnx", "onnxscript", "onnxruntime"),
     "hub": ("datasets", "huggingface_hub"),
-    "parquet": ("pyarrow",),
+    "tables": ("pandas", "pyarrow"),
     "track": ("mlflow", "tensorboard", "wandb"),
     "ray": ("ray",),
     "slurm": ("submitit",),

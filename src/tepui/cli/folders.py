@@ -13,6 +13,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import nearest, require
 from tepui.core.free_folder import is_free
 from tepui.core.place import place_of_environment
+from tepui.core.printable import printable
 from tepui.data import Table
 from tepui.data.prepared_like import image_shape
 from tepui.data.shifts import Shifts
@@ -62,7 +63,7 @@ def resumable(folder: Path, command: str) -> Iterator[None]:
 def say(line: str, *, everywhere: bool = False) -> None:
     """Tell the user something; under torchrun one process does, unless all are to."""
     if everywhere or place_of_environment().rank == 0:
-        sys.stderr.write(f"tepui: {line}\n")
+        sys.stderr.write(f"tepui: {printable(line, lines=True)}\n")
 
 
 def say_of_shifts(test: Dataset[Any], shifts: Shifts, strength: str | None) -> None:
@@ -70,7 +71,7 @@ def say_of_shifts(test: Dataset[Any], shifts: Shifts, strength: str | None) -> N
     if strength is None and not shifts.copies and image_shape(test) is None:
         say("no corrupted data, since inputs are not images")
     for name, data in shifts.natural.items():
-        for words in data.gaps.words if isinstance(data, Table) else ():
+        for words in data.remarks if isinstance(data, Table) else ():
             say(f"--shifted {name}: {words}")
 
 

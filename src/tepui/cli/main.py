@@ -17,6 +17,7 @@ from tepui.cli.console import plain_warnings
 from tepui.cli.values import renamed
 from tepui.core.checks import require
 from tepui.core.place import place_of_environment
+from tepui.core.printable import printable
 from tepui.core.version import __version__
 
 GREETING = """\
@@ -38,13 +39,8 @@ GROUPS = {
     "Look inside": "measure verify settings doctor data corrupt sweep",
     "Research": "reproduce claims theory",
 }
-# Commands whose work torchrun's processes share, and how others share theirs.
+# Commands whose work torchrun's processes share.
 OVER_RANKS = ("train", "compare", "evaluate")
-INSTEAD = {
-    "predict": " (tepui.evaluation.predict_shards with rank and world shares its work)",
-    "reproduce": " (--executor and --workers spread its work)",
-    "sweep": " (--workers and --set executor spread its work)",
-}
 # Options whose arguments Python calls otherwise.
 OTHERWISE = {"seed": "--seeds", "factory": "--model"}
 LESS = "lower --set batch_size=N, or take smaller inputs or models"
@@ -91,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         rank = os.environ.get("RANK", "0")
         speaker = "tepui" if rank == "0" else f"tepui (rank {rank})"
-        sys.stderr.write(f"{speaker}: {said}\n")
+        sys.stderr.write(f"{speaker}: {printable(said, lines=True)}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
         way = "; run the same command again to continue" if words[0] in GO_ON else ""
@@ -143,6 +139,6 @@ def _check_ranks(name: str) -> None:
     size = place_of_environment().size
     rule = (
         f"be {', '.join(OVER_RANKS[:-1])} or {OVER_RANKS[-1]} under torchrun ({size} "
-        f"ranks); start tepui {name} once, without it{INSTEAD.get(name, '')}"
+        f"ranks); start tepui {name} once, without it"
     )
     require(size == 1 or name in OVER_RANKS, "command", rule, name)

@@ -40,12 +40,12 @@ def predict(
     Args:
         run: The folder of a run, or of a saved ensemble.
         inputs: An image, a folder of images, an array of numbers (.npy) or a table
-            (.csv), prepared as the training data were. By default the test part of
-            what the run was trained on.
+            (.csv, .parquet, .xlsx), prepared as the training data were. By default the
+            test part of what the run was trained on.
         out: The file: .csv, .parquet or .safetensors. Parts that are done lie beside it
             until all are; the same command goes on after a kill. sample counts the rows
-            of the file from 0, in the order of the inputs; line is that of a row in its
-            table, name the file of an image. prediction is the number of
+            of the file from 0, in the order of the inputs; row is the place of a row in
+            its table, name the file of an image. prediction is the number of
             a class, counted from 0, and class its name. Quantiles and bounds carry
             their levels: quantile_0.05, lower_0.9. Of numbers, mean, std and all bounds
             are in the target's own unit, aleatoric_variance and epistemic_variance in

@@ -36,7 +36,6 @@ from tepui.data.files.corrupted_files import (
     corrupted_files,
     write_corrupted,
 )
-from tepui.data.files.table import Table
 from tepui.data.hugging_face import HuggingFace
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.image_folders import ImageFolder, UnlabeledFolder
@@ -68,6 +67,7 @@ from tepui.data.sets.released_corruptions import (
 )
 from tepui.data.splits import joined, split, split_at
 from tepui.data.stored import StoredData
+from tepui.data.table import Table
 from tepui.data.texts import HuggingFaceTokenizer, Texts, Tokenizer
 
 __all__ = [

@@ -1,14 +1,17 @@
-"""How the cells of a table become the numbers that a model sees.
+"""How the columns of a table become the numbers that a model sees.
 
-A column of numbers stays one number. A column of words becomes a zero or one for each
-of the words that the training rows hold; a word that they do not hold is all zeros. It
-is a plain value, kept with an ensemble: new rows are read as the training rows were.
+A column of numbers stays one number, and so does one of dates, in days since 1970. Any
+other column holds words, booleans and categories among them, and becomes a zero or one
+for each word of the training rows; another word is all zeros. A missing number is the
+mean of the training rows, a missing word is all zeros; if training rows have gaps in a
+column, one more zero or one says where.
+
+What scikit-learn's encoder and scaler learn is kept as plain values: new rows are read
+as the training rows were, whatever version is installed then.
 """
 
-import math
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, final
 
 import numpy as np
@@ -16,26 +19,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tepui.core.checks import require
+from tepui.core.counted import counted
+from tepui.core.extras import extra
+from tepui.core.printable import printable
 from tepui.data.arrays import Normalize
-from tepui.data.files.cell_numbers import float_in, has_comma
-from tepui.data.files.table_faults import Fault
-from tepui.data.files.table_gaps import TableGaps
-from tepui.data.files.table_rows import TableRows, is_missing
+
+# A ``pandas.DataFrame`` and a column of one; pandas is optional and has no types.
+DataFrame = Any
+Cells = Any
+Numbers = NDArray[np.float64]
 
 # More different words than that are names or numbers that went wrong.
 MOST_WORDS = 100
-# Standard deviations below that are none in float32, in which models compute.
-SMALLEST = torch.finfo(torch.float32).tiny
-# As a share of the largest number, less than that comes from rounding in float64.
-ROUNDING = 1e-12
-Missing = Literal["refuse", "fill"]
-IGNORE = "leave it out by ignore"
-FILL = 'missing="fill" puts the mean of a column in the place of missing numbers'
-# The same of new rows, for an ensemble that learned from rows without gaps.
-TRAIN_TO_FILL = (
-    "fill these cells; an ensemble that is trained on "
-    'Table(missing="fill") puts the mean of a column there'
-)
+# In fewer rows than that, whole numbers may well be in order by chance.
+FEWEST_ROWS = 10
+# The word of a cell without a value.
+MISSING = ""
 
 
 @final
@@ -45,216 +45,238 @@ class Column:
 
     Attributes:
         name: What it is called.
-        words: The words that it may hold; none where it holds numbers.
-        fill: What takes the place of a missing number; None refuses it.
+        kind: What its cells hold.
+        words: The words that have a zero or one each; empty for a missing value.
+        fill: What takes the place of a missing number or date.
     """
 
     name: str
+    kind: Literal["number", "date", "word"]
     words: tuple[str, ...] = ()
-    fill: float | None = None
-
-    def encoded(self, rows: TableRows) -> NDArray[np.float64]:
-        """Return the numbers of every row, ``(rows, features)``, if none is faulty."""
-        if self.words:
-            return np.eye(len(self.words) + 1)[self._places(rows), :-1]
-        numbers = rows.numbers(self.name).copy()
-        if self.fill is not None:
-            numbers[rows.missing(self.name)] = self.fill
-        return numbers[:, None]
-
-    def faults(
-        self, rows: TableRows, fills: bool, reason: str, hint: str
-    ) -> list[Fault]:
-        """Return the cells that cannot be read, with a hint at what fills gaps."""
-        filled = fills and (bool(self.words) or self.fill is not None)
-        missing = [] if filled else rows.missing(self.name)
-        found = [rows.fault(row, self.name, "hold a value", hint) for row in missing]
-        return found if self.words else found + no_numbers(rows, self.name, reason)
-
-    def unknown_words(self, rows: TableRows) -> list[int]:
-        """Return the rows that hold a word which the training rows do not."""
-        if not self.words:
-            return []
-        cells, unknown = rows.cells[self.name], len(self.words)
-        places = enumerate(self._places(rows))
-        return [r for r, at in places if at == unknown and not is_missing(cells[r])]
-
-    def _places(self, rows: TableRows) -> list[int]:
-        """Return the place of every word, the last for those that are not known."""
-        places = {word: place for place, word in enumerate(self.words)}
-        return [places.get(cell, len(places)) for cell in rows.cells[self.name]]
-
-
-@final
-@dataclass(frozen=True)
-class Columns:
-    """The columns that a model sees, in their order.
-
-    Attributes:
-        columns: What each of them holds.
-        fills: Whether missing values are filled: a number by the mean of the training
-            rows, a word by none of the known ones.
-    """
-
-    columns: tuple[Column, ...]
-    fills: bool = False
+    fill: float = 0.0
 
     @classmethod
-    def learned(
-        cls, rows: TableRows, names: Sequence[str], missing: Missing
-    ) -> tuple[Self, list[Fault]]:
-        """Return what training rows say of their columns.
-
-        Columns that are wrong as a whole, without values or with too many different
-        words, are left out, and are faults.
-        """
-        fills = missing == "fill"
-        found = [_learned(rows, name, fills) for name in names]
-        columns = tuple(each for each in found if isinstance(each, Column))
-        return cls(columns, fills), [each for each in found if isinstance(each, Fault)]
-
-    @classmethod
-    def of(cls, columns: Sequence[Mapping[str, Any]], fills: bool) -> Self:
+    def of(cls, document: Mapping[str, Any]) -> Self:
         """Read what a document holds."""
-        read = (Column(c["name"], tuple(c["words"]), c["fill"]) for c in columns)
-        return cls(tuple(read), fills)
-
-    def faults(
-        self, rows: TableRows, reason: str = "", hint: str = FILL
-    ) -> list[Fault]:
-        """Return the columns that some rows lack, and cells that cannot be read."""
-        present = [column for column in self.columns if column.name in rows.cells]
-        cells = (f for c in present for f in c.faults(rows, self.fills, reason, hint))
-        return [*rows.absent(column.name for column in self.columns), *cells]
-
-    def gaps(self, rows: TableRows) -> TableGaps:
-        """Return what of some rows the training rows do not explain."""
-        names = [column.name for column in self.columns]
-        unknown = {c.name: c.unknown_words(rows) for c in self.columns}
-        filled = {name: rows.missing(name) for name in names if self.fills}
-        return TableGaps.of(rows, unknown, filled)
-
-    def scaling(self, rows: TableRows, broken: Collection[str] = ()) -> Normalize:
-        """Return what standardizes the columns of numbers and leaves words alone.
-
-        Columns that are broken are left alone too.
-        """
-        features = zip(self._owners(), self._encoded(rows, broken).T, strict=True)
-        chosen = [
-            (0.0, 1.0) if column.words else _mean_and_std(values)
-            for column, values in features
-        ]
-        means, stds = zip(*chosen, strict=True)
-        return Normalize(means, stds)
-
-    def standardized(
-        self, rows: TableRows, scaling: Normalize, broken: Collection[str] = ()
-    ) -> tuple[Tensor, list[Fault]]:
-        """Return what a model sees, ``(rows, features)`` in float32.
-
-        With it, the cells that are too far from the training rows for float32. Columns
-        that are broken, whose cells cannot all be read, are not looked at. Only what is
-        standardized is rounded: dates in seconds would be all the same.
-        """
-        values = scaling(self._encoded(rows, broken)).float()
-        rule = "be less far from the training rows (a model computes in float32)"
-        far = (~values.isfinite()).nonzero().tolist()
-        names = [column.name for column in self._owners()]
-        cells = ((row, names[at]) for row, at in far if names[at] not in broken)
-        return values, [rows.fault(row, name, rule) for row, name in cells]
-
-    def _encoded(self, rows: TableRows, broken: Collection[str]) -> Tensor:
-        """Return the numbers of all rows, ``(rows, features)`` in float64.
-
-        They are zeros in columns that are broken or not there.
-        """
-        parts = [
-            column.encoded(rows)
-            if column.name in rows.cells and column.name not in broken
-            else np.zeros((len(rows), len(column.words) or 1))
-            for column in self.columns
-        ]
-        return torch.from_numpy(np.concatenate(parts, axis=1))
+        return cls(**{**document, "words": tuple(document["words"])})
 
     @property
     def features(self) -> list[dict[str, Any]]:
         """What every number means that a model sees, for JSON.
 
-        The name of its column, the word that it stands for (None for a number), and
-        what takes the place of a missing number (None refuses it).
+        The name of the column, what its cells hold, the word that a zero or one stands
+        for (None for a number itself), and what takes the place of a missing number.
         """
+        number = [] if self.kind == "word" else [(None, self.fill)]
         return [
-            {"column": column.name, "word": word, "fill": column.fill}
-            for column in self.columns
-            for word in column.words or (None,)
+            {"column": self.name, "kind": self.kind, "word": word, "fill": fill}
+            for word, fill in [*number, *((word, None) for word in self.words)]
         ]
 
-    def _owners(self) -> list[Column]:
-        """Return the column of each feature."""
-        return [column for column in self.columns for _ in column.words or (0,)]
+    def read(self, cells: Cells, place: str) -> Any:
+        """Return the cells of some rows: numbers with NaN, or words."""
+        if self.kind == "word":
+            return words_in(cells)
+        return (days_in if self.kind == "date" else numbers_in)(cells, place)
+
+    def encoded(self, values: Any) -> Numbers:
+        """Return the numbers of all rows, ``(rows, features)``."""
+        words, number = values, np.zeros((len(values), 0))
+        if self.kind != "word":
+            gaps = np.isnan(values)
+            number = np.where(gaps, self.fill, values)[:, None]
+            if not self.words:
+                return number
+            words = np.where(gaps, MISSING, "a number")
+        places = extra("pandas", "tables").Index(self.words).get_indexer(words)
+        # An unknown word, at -1, is all zeros.
+        hot = np.eye(len(self.words) + 1)[places, :-1]
+        return np.concatenate([number, hot], axis=1)
 
 
-def no_points(rows: TableRows, name: str) -> list[Fault]:
-    """Return the numbers with decimal commas, where most cells are numbers."""
-    cells = rows.cells[name]
-    found = [row for row, cell in enumerate(cells) if has_comma(cell)]
-    if not found or not _are_mostly_numbers(rows, name):
-        return []
-    return [rows.fault(row, name, _rule_of_numbers(cells[row])) for row in found]
+def plain(cell: object) -> str:
+    r"""Return a cell or a name as a word that a terminal shows and does not obey.
 
-
-def no_numbers(rows: TableRows, name: str, reason: str = "") -> list[Fault]:
-    """Return the cells that hold a value, but no finite number."""
-    cells, missing = rows.cells[name], {*rows.missing(name)}
-    found = (row for row in rows.without_number(name) if row not in missing)
-    return [rows.fault(r, name, _rule_of_numbers(cells[r], reason)) for r in found]
-
-
-def _learned(rows: TableRows, name: str, fills: bool) -> Column | Fault:
-    """Return what a column holds: numbers if most of its cells do, else words.
-
-    Where it is wrong as a whole, that.
+    Example:
+        >>> plain(2.0), plain(True), plain(" a\x1b[2J")
+        ('2', 'True', 'a [2J')
     """
-    if len(rows.missing(name)) == len(rows):
-        return Fault(rows.path, "hold values", "none", IGNORE, name)
-    if not _are_mostly_numbers(rows, name):
-        words = {cell for cell in {*rows.cells[name]} if not is_missing(cell)}
-        if len(words) > MOST_WORDS:
-            rule = f"hold numbers, or at most {MOST_WORDS} different words"
-            described = f"{len(words)} different words, such as {min(words)!r}"
-            return Fault(rows.path, rule, described, IGNORE, name)
-        return Column(name, tuple(sorted(words)))
-    numbers = rows.numbers(name)
-    known = numbers[~np.isnan(numbers)].tolist()
-    return Column(name, fill=_mean(known) if fills else None)
+    whole = isinstance(cell, float) and cell.is_integer()
+    return printable(f"{cell:.0f}" if whole else str(cell)).strip()
 
 
-def _are_mostly_numbers(rows: TableRows, name: str) -> bool:
-    """Return whether most values are meant as numbers, be they ones to refuse."""
-    cells = rows.cells[name]
-    counts = Counter(cells[row] for row in rows.without_number(name))
-    known = len(cells) - counts.total()
-    others = {cell: n for cell, n in counts.items() if not is_missing(cell)}
-    meant = sum(n for c, n in others.items() if float_in(c) is not None or has_comma(c))
-    return 2 * (known + meant) > known + sum(others.values())
+def words_in(cells: Cells) -> NDArray[np.object_]:
+    """Return the words of a column, :data:`MISSING` for a cell without a value."""
+    places, known = extra("pandas", "tables").factorize(cells)
+    words = np.array([*map(plain, known), MISSING], dtype=object)
+    found: NDArray[np.object_] = words[places]
+    return found
 
 
-def _rule_of_numbers(cell: str, reason: str = "") -> str:
-    """Return what a cell that holds no number has to be."""
-    if has_comma(cell):
-        return "have a decimal point and no comma (12.5, not 12,5)"
-    return f"be a number{reason}" if float_in(cell) is None else "be a finite number"
+def numbers_in(cells: Cells, place: str) -> Numbers:
+    """Return the numbers of a column, NaN for a cell without a value."""
+    found = extra("pandas", "tables").to_numeric(cells, errors="coerce")
+    numbers: Numbers = found.to_numpy(dtype=np.float64, na_value=np.nan)
+    wrong = np.isinf(numbers) | (np.isnan(numbers) & cells.notna().to_numpy())
+    refuse(cells, wrong, place, "hold finite numbers with a decimal point")
+    return numbers
 
 
-def _mean(numbers: Sequence[float]) -> float:
-    """Return the mean; dividing first, no sum is beyond float64."""
-    return math.fsum(number / len(numbers) for number in numbers)
+def days_in(cells: Cells, place: str) -> Numbers:
+    """Return the dates of a column in days since 1970, NaN without a value."""
+    dates = _dates(cells)
+    wrong = (dates.isna() & cells.notna()).to_numpy()
+    refuse(cells, wrong, place, "hold dates such as 2024-05-31")
+    since = dates.dt.tz_convert(None).to_numpy().astype("datetime64[us]")
+    days: Numbers = (since - np.datetime64(0, "us")) / np.timedelta64(1, "D")
+    return days
 
 
-def _mean_and_std(values: Tensor) -> tuple[float, float]:
-    """Return mean and standard deviation, 1 where nothing varies beyond rounding."""
-    largest = float(values.abs().max()) or 1.0
-    shares = values / largest  # whose squares are not beyond float64
-    std = float(shares.std(unbiased=False))
-    varies = std > ROUNDING and std * largest > SMALLEST
-    return float(shares.mean()) * largest, std * largest if varies else 1.0
+def refuse(cells: Cells, wrong: NDArray[np.bool_], place: str, rule: str) -> None:
+    """Raise an error that names the first of the cells that break a rule, if any."""
+    if wrong.any():
+        row = cells.index[wrong.argmax()]
+        said = f"{plain(cells[row])!r} in row {row}"
+        raise ValueError(f"column {cells.name!r} of {place} must {rule}, got {said}")
+
+
+def kind_of(cells: Cells) -> Literal["number", "date", "word"]:
+    """Return what most cells of a column are meant as.
+
+    Numbers with decimal commas are meant as numbers.
+    """
+    pandas = extra("pandas", "tables")
+    kinds = pandas.api.types
+    if kinds.is_bool_dtype(cells) or isinstance(cells.dtype, pandas.CategoricalDtype):
+        return "word"
+    if kinds.is_numeric_dtype(cells) or kinds.is_datetime64_any_dtype(cells):
+        return "number" if kinds.is_numeric_dtype(cells) else "date"
+    known = cells.dropna().astype(str)
+    points = known.str.replace(",", ".", n=1, regex=False)
+    numbers = pandas.to_numeric(points, errors="coerce").notna()
+    if 2 * numbers.sum() > len(known):
+        return "number"
+    return "date" if 2 * _dates(known).notna().sum() > len(known) else "word"
+
+
+def count_rows(column: Column, values: Any) -> bool:
+    """Return whether a column looks like row numbers, or dates in the order of rows.
+
+    Example:
+        >>> size = Column("size", "number")
+        >>> [count_rows(size, 2.0 * np.arange(n)) for n in (9, 10)]
+        [False, True]
+    """
+    if column.kind == "word" or len(values) < FEWEST_ROWS or np.isnan(values).any():
+        return False
+    steps = np.diff(values)
+    if column.kind == "date":
+        return bool(steps.any() and ((steps >= 0).all() or (steps <= 0).all()))
+    every = (values % 1 == 0).all() and len(np.unique(values)) == len(values)
+    ordered = (steps > 0).all() or (steps < 0).all()
+    return bool(every and (ordered or np.ptp(values) == len(values) - 1))
+
+
+def learned(
+    columns: Sequence[Column], values: Sequence[Any], place: str
+) -> tuple[tuple[Column, ...], Normalize]:
+    """Return what training rows say of columns, and what standardizes their features.
+
+    Args:
+        columns: The columns, of which name and kind are known.
+        values: What each of them holds in the training rows.
+        place: What the table is called in a message.
+
+    Raises:
+        ValueError: If a column has no values, or too many different words.
+    """
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    gaps = [_gaps(cells) for cells in values]
+    for column, missing in zip(columns, gaps, strict=True):
+        rule = "hold values in the training rows (ignore leaves it out)"
+        require(not missing.all(), f"column {column.name!r} of {place}", rule, "none")
+    numeric = [v for c, v in zip(columns, values, strict=True) if c.kind != "word"]
+    scaler = StandardScaler().fit(np.column_stack(numeric)) if numeric else None
+    means = iter([] if scaler is None else scaler.mean_.tolist())
+    scales = iter([] if scaler is None else scaler.scale_.tolist())
+    found, mean, std = [], list[float](), list[float]()
+    for column, cells, missing in zip(columns, values, gaps, strict=True):
+        words: tuple[str, ...] = (MISSING,) if missing.any() else ()
+        if column.kind == "word":
+            encoder = OneHotEncoder().fit(cells[:, None])
+            words = tuple(encoder.categories_[0].tolist())
+            rule = f"hold numbers, dates such as 2024-05-31, or at most {MOST_WORDS} "
+            rule += "different words (ignore leaves it out)"
+            few = len(words) <= MOST_WORDS
+            said = f"column {column.name!r} of {place}"
+            require(few, said, rule, f"{len(words)}, such as {words[0]!r}")
+            found.append(replace(column, words=words))
+        else:
+            mean.append(next(means))
+            std.append(next(scales))
+            found.append(replace(column, words=words, fill=mean[-1]))
+        mean += [0.0] * len(words)
+        std += [1.0] * len(words)
+    return tuple(found), Normalize(tuple(mean), tuple(std))
+
+
+def standardized(
+    columns: Sequence[Column], scaling: Normalize, frame: DataFrame, place: str
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Return what a model sees of some rows, and what they hold that is not known.
+
+    Args:
+        columns: What the columns hold.
+        scaling: What standardizes their features.
+        frame: The rows.
+        place: What they are called in a message.
+
+    Returns:
+        The inputs ``(rows, features)``, and sentences about unknown words and missing
+        values.
+
+    Raises:
+        ValueError: If a column is missing, or a cell cannot be read.
+    """
+    absent = [column.name for column in columns if column.name not in frame]
+    rule = f"have {counted(len(absent), 'column')} more: {', '.join(absent)}"
+    require(not absent, place, rule, [*frame])
+    parts, unknown, filled = [], [], []
+    for column in columns:
+        cells = frame[column.name]
+        values = column.read(cells, place)
+        gaps = _gaps(values)
+        parts.append(column.encoded(values))
+        strange = (parts[-1] == 0).all(axis=1) & ~gaps
+        if column.kind == "word" and strange.any():
+            row = cells.index[strange.argmax()]
+            first = f"{values[strange][0]!r} in row {row}"
+            unknown.append(f"{int(strange.sum())} in {column.name} ({first})")
+        if gaps.any():
+            row = cells.index[gaps.argmax()]
+            filled.append(f"{int(gaps.sum())} in {column.name} (row {row})")
+    # Only what is standardized is rounded: dates in seconds would be all the same.
+    seen = scaling(torch.from_numpy(np.concatenate(parts, axis=1))).float()
+    rule = "hold numbers nearer to those of the training rows (a model has float32)"
+    require(bool(seen.isfinite().all()), place, rule, "numbers too far")
+    said = {
+        "words that the training rows do not have, seen as none of theirs": unknown,
+        "missing values, numbers filled by the mean of the training rows": filled,
+    }
+    return seen, tuple(f"{what}: {', '.join(of)}" for what, of in said.items() if of)
+
+
+def _gaps(values: Any) -> NDArray[np.bool_]:
+    """Return in which rows a column has no value."""
+    missing: NDArray[np.bool_] = (
+        values == MISSING if values.dtype == object else np.isnan(values)
+    )
+    return missing
+
+
+def _dates(cells: Cells) -> Cells:
+    pandas, how = extra("pandas", "tables"), {"errors": "coerce", "utc": True}
+    if pandas.api.types.is_numeric_dtype(cells):  # no nanoseconds since 1970
+        cells = cells.astype(str)
+    return pandas.to_datetime(cells, format="ISO8601", **how)

@@ -246,8 +246,8 @@ class ColumnNoise(Augmentation):
         if self.units or preparation is None:
             return self
         units: tuple[float, ...] = ()
-        if preparation.columns is not None:  # of a table, already standardized
-            features = preparation.columns.features
+        if preparation.columns:  # of a table, already standardized
+            features = [f for c in preparation.columns for f in c.features]
             units = tuple(float(each["word"] is None) for each in features)
         elif preparation.normalize is not None:
             units = preparation.normalize.std

@@ -20,19 +20,15 @@ from tepui.data.arrays import (
     are_images_of_bytes,
     prepared,
 )
-from tepui.data.columns import TRAIN_TO_FILL, Columns
+from tepui.data.columns import Column, DataFrame
 from tepui.data.files.array_file import ArrayFile, rows_in
 from tepui.data.files.published import require_file
-from tepui.data.files.table import Table, rows_as
-from tepui.data.files.table_faults import refuse
-from tepui.data.files.table_gaps import TableGaps
-from tepui.data.files.table_rows import TableRows, read_table
 from tepui.data.image_files import Frame, ImageFiles, files_at
-from tepui.data.labels import NO_LABEL, class_names
+from tepui.data.labels import NO_LABEL, class_names, relabel
 from tepui.data.loading import as_arrays
-from tepui.data.numbered_as import numbered_as
 from tepui.data.prepared_like import image_shape, images_in_form, in_form
 from tepui.data.stored import StoredData, whole
+from tepui.data.table import Table, is_frame, read_frame, rows_as
 from tepui.data.texts import HuggingFaceTokenizer, Tokenizer
 
 
@@ -50,8 +46,7 @@ class Preparation:
         tokenizer: What turns texts into numbers; None where inputs are no texts.
         length: The largest number of tokens of a text.
         classes: Names of the classes, where they have names.
-        columns: How the cells of a table become numbers; None where inputs are no
-            tables.
+        columns: How the cells of a table become numbers; empty if inputs are no tables.
         units: Mean and standard deviation of the numbers that a table has to predict,
             which a model sees standardized.
         of_bytes: Whether inputs are images of bytes. Whole numbers of another type are
@@ -66,7 +61,7 @@ class Preparation:
     tokenizer: Tokenizer | HuggingFaceTokenizer | None = None
     length: int = 128
     classes: tuple[str, ...] = ()
-    columns: Columns | None = None
+    columns: tuple[Column, ...] = ()
     units: Normalize | None = None
     of_bytes: bool = False
     seen: tuple[str, ...] = ()
@@ -114,7 +109,7 @@ class Preparation:
             whole = not (raw.is_floating_point() or are_images_of_bytes(raw))
             raw = images_in_form(raw.float() if whole else raw, self.shape)
         seen = prepared(raw, self.normalize)
-        if self.columns is not None and isinstance(seen, Tensor):
+        if self.columns and isinstance(seen, Tensor):
             return seen.float()  # as tables are, standardized before they are rounded
         return seen
 
@@ -131,7 +126,7 @@ class Preparation:
         Raises:
             ValueError: If the training data were no table.
         """
-        self._columns()
+        self._check_columns()
         assert self.normalize is not None
         mean, std = (
             torch.tensor(values, dtype=torch.float64)
@@ -172,7 +167,10 @@ class Preparation:
         ).in_batches()
 
     def apply(
-        self, source: Dataset[Any] | str | Path | TableRows, *, targets: bool = True
+        self,
+        source: Dataset[Any] | str | Path | DataFrame,
+        *,
+        targets: bool | None = None,
     ) -> Dataset[Any]:
         """Return new samples as the training data were read.
 
@@ -181,10 +179,10 @@ class Preparation:
                 subset of either come in the form of the training images, arrays of a
                 file that names no normalization with that of the training data, and
                 some of the named classes by their numbers there; any other stays as it
-                is. Or a place: of a table with the column that was learned, all rows
-                with their targets; of arrays (``.npy``), images or a folder of images,
-                samples without labels (-1).
-            targets: Whether to read the targets of a table in a file.
+                is. Or a place: of a table (or a ``pandas.DataFrame``) all rows, with
+                their targets if the column that was learned is there; of arrays
+                (``.npy``), images or a folder of images, samples without labels (-1).
+            targets: Whether to read the targets of a table; True demands them.
 
         Returns:
             The samples, in their order.
@@ -200,26 +198,24 @@ class Preparation:
             >>> Preparation(classes=("1", "3", "7")).apply(digits).targets
             tensor([1, 2])
         """
-        if isinstance(source, str | Path | TableRows):
+        if isinstance(source, str | Path) or is_frame(source):
             return self._at(source, targets)
-        scaled = self.normalize is not None and self.columns is None
+        scaled = self.normalize is not None and not self.columns
         if scaled and isinstance(source, ArrayFile) and source.normalize is None:
             source = Arrays(source.inputs, source.targets, self.normalize)
-        source = numbered_as(source, self.classes)
+        source = relabel(source, self.classes)
         self.check_table(source)
         if self.shape is None:
             return source
         return in_form(source, self.shape, self.normalize)
 
-    def _at(self, place: str | Path | TableRows, targets: bool) -> Dataset[Any]:
+    def _at(self, place: str | Path | DataFrame, targets: bool | None) -> Dataset[Any]:
         """Return the samples that lie in a place."""
-        if self.columns is not None or isinstance(place, TableRows):
-            rows = _read(place)
-            known = targets and self.target in rows.cells
-            if known and self.columns is not None and self.normalize is not None:
-                learned = self.columns, self.normalize, self.units
-                return rows_as(rows, self.target, self.classes, *learned)
-            return _unlabeled(self.table(rows))
+        if self.columns or is_frame(place):
+            self._check_columns()
+            assert self.normalize is not None
+            how = self.columns, self.normalize, self.units, targets
+            return rows_as(read_frame(place), self.target, self.classes, *how)
         place = Path(place)
         if place.suffix == ".npy":
             require_file(place)
@@ -264,12 +260,12 @@ class Preparation:
         assert self.tokenizer is not None
         return self.tokenizer.batch(texts, self.length)
 
-    def table(self, rows: str | Path | TableRows) -> Inputs:
+    def table(self, rows: str | Path | DataFrame) -> Inputs:
         """Return the rows of a table as a model sees them.
 
         Args:
-            rows: A CSV file with the columns of the training rows; others are ignored.
-                Or what was read of one.
+            rows: A file or frame with the columns of the training rows; others are
+                ignored.
 
         Returns:
             The inputs, in the order of the rows.
@@ -277,42 +273,16 @@ class Preparation:
         Raises:
             FileNotFoundError: If there is no such file.
             ValueError: If the training data were no table, columns are missing, or
-                lines or cells cannot be read; the message names all of them.
+                cells cannot be read.
         """
-        columns = self._columns()
-        assert self.normalize is not None
-        read = _read(rows)
-        faults = [*read.faults, *columns.faults(read, hint=TRAIN_TO_FILL)]
-        broken = {fault.column for fault in faults}
-        values, far = columns.standardized(read, self.normalize, broken)
-        refuse([read.path], [*faults, *far])
-        return values
+        self._check_columns()
+        read = self.apply(rows, targets=False)
+        assert isinstance(read, Table)
+        return read.inputs
 
-    def gaps(self, rows: str | Path | TableRows) -> TableGaps:
-        """Return what of a table's rows the training rows do not explain.
-
-        Args:
-            rows: A CSV file, as :meth:`table` reads it, or what was read of one.
-
-        Returns:
-            Words that the training rows do not have, and missing values that are
-            filled, by column; printing it says how many.
-
-        Raises:
-            FileNotFoundError: If there is no such file.
-            ValueError: If the training data were no table, columns are missing, or
-                lines cannot be read.
-        """
-        columns, read = self._columns(), _read(rows)
-        absent = read.absent(column.name for column in columns.columns)
-        refuse([read.path], [*read.faults, *absent])
-        return columns.gaps(read)
-
-    def _columns(self) -> Columns:
+    def _check_columns(self) -> None:
         rule = "have learned from a table (tepui.data.Table) to take a table"
-        require(self.columns is not None, "ensemble", rule, "other inputs")
-        assert self.columns is not None
-        return self.columns
+        require(bool(self.columns), "ensemble", rule, "other inputs")
 
     def document(self) -> dict[str, Any]:
         """Return the preparation for JSON.
@@ -342,7 +312,6 @@ class Preparation:
             "normalize": Normalize,
             "frame": Frame,
             "tokenizer": _tokenizer,
-            "columns": Columns.of,
             "units": Normalize,
         }
         parts: dict[str, Any] = {name: _value(v) for name, v in document.items()}
@@ -350,6 +319,7 @@ class Preparation:
             if parts.get(name) is not None:
                 values = {k: _value(v) for k, v in parts[name].items()}
                 parts[name] = make(**values)
+        parts["columns"] = tuple(map(Column.of, parts.get("columns", ())))
         return cls(**parts)
 
 
@@ -376,7 +346,7 @@ def preparation_of(dataset: Dataset[Any]) -> Preparation | None:
         tokenizer=tokenizer if known else None,
         length=int(getattr(source, "length", 128)),
         classes=class_names(source),
-        columns=source.columns if isinstance(source, Table) else None,
+        columns=source.columns if isinstance(source, Table) else (),
         units=source.units if isinstance(source, Table) else None,
         of_bytes=_are_bytes(data),
         target=source.target if isinstance(source, Table) else "",
@@ -405,10 +375,6 @@ def _as_bytes(whole: Tensor) -> Tensor:
         fits = lowest >= 0 and highest <= 255
         require(fits, "inputs", rule, f"numbers from {lowest:g} to {highest:g}")
     return whole.to(torch.uint8)
-
-
-def _read(rows: str | Path | TableRows) -> TableRows:
-    return rows if isinstance(rows, TableRows) else read_table(Path(rows))
 
 
 def _tokenizer(**values: Any) -> Tokenizer | HuggingFaceTokenizer:

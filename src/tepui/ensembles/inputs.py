@@ -26,6 +26,7 @@ from tepui.data.image_files import files_at
 from tepui.data.image_folders import UnlabeledFolder
 from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
 from tepui.data.preparation import Preparation
+from tepui.data.table import is_frame
 from tepui.modules.running import chunks
 
 KINDS = (
@@ -52,7 +53,7 @@ def input_batches(
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     rule = "be False for a file of rows, which are standardized as they are read"
     require(not (raw and _is_table(inputs, preparation)), "raw", rule, raw)
-    if raw and preparation is not None and preparation.columns is not None:
+    if raw and preparation is not None and preparation.columns:
         dtype = torch.float64  # until they are standardized
     given = as_data(inputs, preparation, dtype)
     if isinstance(given, Tensor | Mapping):
@@ -97,8 +98,7 @@ def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) ->
         assert preparation is not None
         return preparation.texts([inputs] if isinstance(inputs, str) else inputs)
     if _is_table(inputs, preparation):
-        assert preparation is not None
-        return preparation.table(inputs)
+        return (preparation or Preparation()).table(inputs)
     known = preparation is not None and preparation.shape is not None
     if isinstance(inputs, UnlabeledFolder) and known:
         inputs = [*inputs.files]
@@ -113,7 +113,6 @@ def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) ->
         return preparation.images(files)
     if isinstance(inputs, DataLoader):
         return inputs
-    _check_one_shape(inputs)
     mapped = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
     known = mapped and not isinstance(inputs, IterableDataset | bytes)
     _require_known(known and len(inputs) > 0, inputs)
@@ -155,8 +154,8 @@ def _are_texts(inputs: Any, preparation: Preparation | None) -> bool:
 
 def _is_table(inputs: Any, preparation: Preparation | None) -> bool:
     """Return whether inputs are a file of rows such as members learned from."""
-    learned = preparation is not None and preparation.columns is not None
-    return learned and isinstance(inputs, str | Path)
+    learned = preparation is not None and bool(preparation.columns)
+    return (learned and isinstance(inputs, str | Path)) or is_frame(inputs)
 
 
 def _is_text(item: Any) -> bool:
@@ -192,18 +191,6 @@ def _pairs(dataset: Any) -> Dataset[Any]:
     item = dataset[0]
     paired = isinstance(item, tuple | list) and len(item) == 2
     return dataset if paired else _Alone(dataset)
-
-
-def _check_one_shape(inputs: Any) -> None:
-    """Refuse arrays of different shapes, which are no samples that can be stacked."""
-    if not isinstance(inputs, list | tuple) or not all(map(_is_array, inputs)):
-        return
-    shapes = [tuple(item.shape) for item in inputs]
-    rule = (
-        "be samples of one shape; several inputs of a model go by the names that its "
-        'forward has, {"left": left, "right": right}'
-    )
-    require(len({*shapes}) <= 1, "inputs", rule, shapes)
 
 
 def _is_array(value: Any) -> bool:

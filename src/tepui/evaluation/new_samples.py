@@ -1,7 +1,7 @@
 """New samples, what they are called, and predictions of all that can be read.
 
-A row of a table is called by its line in the file and by columns that are carried over,
-an image by its file. Images that cannot be read are left out, and named.
+A row of a table is called by its place in the file and by columns that are carried
+over, an image by its file. Images that cannot be read are left out, and named.
 """
 
 import shutil
@@ -16,7 +16,6 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import not_among, require
 from tepui.data import ImageFiles, Table
-from tepui.data.files.table_rows import TableRows, read_table
 from tepui.data.image_files import UnreadableImageError, unreadable
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.prediction_file import check_new, write_predictions
@@ -69,33 +68,27 @@ class Written(NamedTuple):
 
 
 def names_in(
-    data: Dataset[Any], rows: TableRows | None, carry: str | Sequence[str] = ()
+    data: Dataset[Any], carry: str | Sequence[str] = ()
 ) -> dict[str, list[Any]]:
     """Return what samples are called, by column.
 
     Args:
         data: The samples.
-        rows: The rows of a table that they were read from, if they were.
         carry: Columns of the table to carry over.
 
     Raises:
         ValueError: If there is no such column.
     """
     carried = [carry] if isinstance(carry, str) else [*carry]
-    if isinstance(data, Table) and len(data.lines) == len(data):
-        if not carried:
-            return {"line": [*data.lines]}
-        rows = read_table(data.file)
-        place = {line: row for row, line in enumerate(rows.lines)}
-        rows = rows.take([place[line] for line in data.lines])
-    if rows is None:
-        rule = "be left out for what is no table"
-        require(not carried, "carry", rule, carried)
+    if not isinstance(data, Table) or len(data.frame) != len(data):
+        require(not carried, "carry", "be left out for what is no table", carried)
         files = data.files if isinstance(data, ImageFiles) else ()
         return {"name": [*map(str, files)]} if files else {}
-    if unknown := [name for name in carried if name not in rows.cells]:
-        raise ValueError(not_among("carry", unknown, rows.cells))
-    return {"line": rows.lines} | {name: rows.cells[name] for name in carried}
+    if unknown := [name for name in carried if name not in data.frame]:
+        raise ValueError(not_among("carry", unknown, data.frame))
+    cells = data.frame[carried].astype(object)
+    named: dict[str, list[Any]] = cells.where(cells.notna(), None).to_dict("list")
+    return {"row": data.frame.index.tolist()} | named
 
 
 def of_readable(

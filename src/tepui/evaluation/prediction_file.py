@@ -7,6 +7,7 @@ square.
 """
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from tepui.core.checks import one_of, require
 from tepui.core.extras import extra
+from tepui.core.printable import printable
 from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
 from tepui.core.tensor_format import opened
@@ -40,6 +42,8 @@ FIRST = dict.fromkeys(
 SINGULAR = {"quantiles": "quantile"}
 # What is left out where no sample has a target.
 OF_TARGETS = ("target", "label_probability")
+# What a spreadsheet executes; a number with a sign is none.
+FORMULA = re.compile(r"\s*(?![+-][\d.]+$)[=@+-]")
 FORMATS = (".csv", ".parquet", ".safetensors")
 
 Columns = dict[str, list[Any]]
@@ -65,7 +69,7 @@ def write_predictions(
     Args:
         predictions: Complete predictions, see :func:`predict_shards`.
         file: Where to; its ending says how: ``.csv``, ``.parquet`` (with the extra
-            ``parquet``) or ``.safetensors``.
+            ``tables``) or ``.safetensors``.
         named: What each sample is called, by column, such as ``{"name": files}``.
         level: Call a sample ``unfamiliar`` if this share of the held-out samples looks
             more familiar; of samples like those about ``1 - level`` are called so too.
@@ -130,7 +134,7 @@ def check_new(path: Path, level: float, overwrite: bool) -> None:
     """Check that a file can be written, and how samples are called unfamiliar."""
     one_of("ending of the file", path.suffix, FORMATS)
     if path.suffix == ".parquet":
-        extra("pyarrow", "parquet")
+        extra("pyarrow", "tables")
     check_level(level)
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; choose another file, or overwrite it")
@@ -274,6 +278,19 @@ def _write_tensors(
     return path
 
 
+def _shown(cell: Any) -> Any:
+    r"""Return a cell that a spreadsheet shows and does not execute.
+
+    Example:
+        >>> _shown("=1+1"), _shown("-1"), _shown("a\x1b[2J"), _shown(-1)
+        ("'=1+1", '-1', 'a [2J', -1)
+    """
+    if not isinstance(cell, str):
+        return cell
+    text = printable(cell)
+    return f"'{text}" if FORMULA.match(text) else text
+
+
 Write = Callable[[Columns], None]
 
 
@@ -286,16 +303,18 @@ def _csv(path: Path) -> Iterator[Write]:
         def write(table: Columns) -> None:
             nonlocal begun
             if not begun:
-                writer.writerow(table)
+                writer.writerow(map(_shown, table))
                 begun = True
-            writer.writerows(zip(*table.values(), strict=True))
+            writer.writerows(
+                map(_shown, row) for row in zip(*table.values(), strict=True)
+            )
 
         yield write
 
 
 @contextmanager
 def _parquet(path: Path, about: Mapping[str, Any]) -> Iterator[Write]:
-    arrow, parquet = extra("pyarrow", "parquet"), extra("pyarrow.parquet", "parquet")
+    arrow, parquet = extra("pyarrow", "tables"), extra("pyarrow.parquet", "tables")
     metadata = {name: str(value) for name, value in about.items()}
     writer: Any = None
 

@@ -188,10 +188,10 @@ def _about(
 
 def _of_table(prepared: Preparation | None) -> dict[str, str]:
     """Return what the numbers of a table's rows, and those that are predicted, mean."""
-    if prepared is None or prepared.columns is None:
+    if prepared is None or not prepared.columns:
         return {}
     units = None if prepared.units is None else asdict(prepared.units)
     return {
-        "columns": json.dumps(prepared.columns.features),
+        "columns": json.dumps([f for c in prepared.columns for f in c.features]),
         "units": json.dumps(units),
     }

@@ -11,6 +11,7 @@ from torch.utils.data import Subset
 from tepui.data.arrays import Arrays, Inputs, map_inputs
 from tepui.data.preparation import Preparation
 from tepui.data.stored import StoredData
+from tepui.data.table import is_frame
 from tepui.ensembles.inputs import as_data, input_batches
 
 SAMPLES = 64  # that are compared at most
@@ -48,9 +49,9 @@ def some_samples(
         tensor([0, 1, 2, 0, 1])
     """
     data = as_data(given, preparation, dtype)
-    columns = None if preparation is None else preparation.columns
-    table = None if columns is None else preparation
-    if table and isinstance(given, str | Path) and isinstance(data, Tensor):
+    table = preparation if preparation and preparation.columns else None
+    file = isinstance(given, str | Path) or is_frame(given)
+    if table and file and isinstance(data, Tensor):
         return Samples(table.in_units(data[:SAMPLES]), True)
     if isinstance(data, Tensor | dict):
         return Samples(map_inputs(lambda tensor: tensor[:SAMPLES].cpu(), data), raw)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tepui.core.printable import printable
 from tepui.report.shapes import FORMS, Look, Panel, Plot
 
 
@@ -29,12 +30,17 @@ class Multiple(NamedTuple):
     sub: str = ""  # a line below the title
 
 
+def _finalize(value: object) -> object:
+    return printable(value, lines=True) if type(value) is str else value
+
+
 @cache
 def templates() -> Environment:
     """Return what finds and fills the templates."""
     made = Environment(
         loader=PackageLoader("tepui.report"),
         autoescape=True,
+        finalize=_finalize,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -36,13 +36,13 @@ from tepui.data.augmentation_policies import (
     RandAugment,
     TrivialAugment,
 )
-from tepui.data.files.table import Table
 from tepui.data.labels import checked_targets, class_names, same_classes
 from tepui.data.loading import as_arrays, at_rows, length, targets_of
 from tepui.data.mixing import CutMix, Mixing
 from tepui.data.preparation import preparation_of
 from tepui.data.splits import split, split_rows
 from tepui.data.stored import StoredData
+from tepui.data.table import Table
 from tepui.ensembles.ensemble import Ensemble, check_seeds
 from tepui.losses import CrossEntropy, Loss, balanced_weights
 from tepui.losses.classification import BALANCED

@@ -140,7 +140,8 @@ def fit(
             brought no gain for so many epochs.
         accumulate: Split each batch into this many parts to save memory, of two samples
             at least.
-        clip_norm: Bound on the norm of the gradient.
+        clip_norm: Bound on the norm of the gradient; by default 1 for ``GaussianNLL``,
+            none for other losses.
         prune: ``Prune(sparsity=0.9)`` removes the smallest weights of every member.
         average: Share of the run, at its end, over which each member's weights are
             averaged; the mean is what is validated, kept and predicted with. With

@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.data.arrays import Batch
-from tepui.data.files.table import Table
 from tepui.data.loading import as_arrays, at_rows, length
 from tepui.data.stored import whole
+from tepui.data.table import Table
 from tepui.tasks import Task
 
 SCALING = (

@@ -16,9 +16,8 @@ from tepui.core.precision import Precision
 from tepui.core.spec import from_document, read
 from tepui.data import Digits, Table, sources
 from tepui.data.identity import data_identity
-from tepui.data.labels import class_names, same_classes
+from tepui.data.labels import class_names, relabel, same_classes
 from tepui.data.loading import length, targets_of
-from tepui.data.numbered_as import numbered_as
 from tepui.data.preparation import Preparation
 from tepui.data.sources import Factory, Source, kind_of, named, options_given
 from tepui.ensembles.building import Factory as Maker
@@ -301,7 +300,7 @@ class RecordedRun:
 
     def _applied(self, data: Dataset[Any]) -> Dataset[Any]:
         known = self.preparation
-        return numbered_as(data, self._classes) if known is None else known.apply(data)
+        return relabel(data, self._classes) if known is None else known.apply(data)
 
     @property
     def _classes(self) -> tuple[str, ...]:

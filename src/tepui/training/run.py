@@ -14,10 +14,8 @@ from tepui.core.checks import require
 from tepui.core.counted import counted
 from tepui.core.listed import listed
 from tepui.core.notebooks import ShownInNotebooks
-from tepui.core.storage import read_document, write_document
 from tepui.core.warning import warn
 from tepui.data import ImageFiles, Table, sources, split
-from tepui.data.files.table_rows import read_table
 from tepui.data.identity import fingerprint
 from tepui.data.labels import unlabeled
 from tepui.data.loading import length
@@ -26,10 +24,16 @@ from tepui.data.sources import Source, kind_of, named, options_given
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.ensembles.loading import task_in
-from tepui.evaluation.adding import calibrated_since, without_applied
-from tepui.evaluation.custom_metrics import Metric
-from tepui.evaluation.ensemble_digest import calibration_digest
-from tepui.evaluation.examination import EVALUATION, EVALUATION_KIND, Examination
+from tepui.evaluation.cost import write_cost
+from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.evaluations import (
+    calibration_digest,
+    forget_applied,
+    is_evaluated,
+    read_evaluation,
+)
+from tepui.evaluation.gallery import FILE as GALLERY
+from tepui.evaluation.gallery import write_gallery
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.new_samples import (
     NewSamples,
@@ -95,10 +99,9 @@ class Run(RecordedRun, ShownInNotebooks):
     @property
     def evaluations(self) -> dict[str, Any]:
         """The scores that are kept, by the name of the data; empty without any."""
-        file = self._there / EVALUATION
-        if not file.exists():
+        if not is_evaluated(self._there):
             return {}
-        found = read_document(file, EVALUATION_KIND)
+        found = read_evaluation(self._there)
         scores = {"clean": found["clean"], "corrupted": found["shifted"]}
         cells = [cell for cell in found["cells"] if cell["severity"] == NATURAL]
         scores |= {cell["type"]: cell for cell in cells} | found["ood"]
@@ -117,27 +120,23 @@ class Run(RecordedRun, ShownInNotebooks):
             source: What makes a data set instead; by default that of the run.
             carry: Columns of a table to carry over.
         """
-        known, rows = self.preparation, None
+        known = self.preparation
         made_by = None if source is None else named(source)
         if inputs is not None:
             rule = f"be left out, since {self.path} does not say how its training data "
             rule += "were prepared: name a data set that prepares them, --data "
             require(known is not None, "inputs", f"{rule}mypackage.MyData", str(inputs))
             assert known is not None
-            rows = None if known.columns is None else read_table(Path(inputs))
-            data = known.apply(inputs if rows is None else rows, targets=False)
+            data = known.apply(inputs, targets=False)
         elif made_by is None:
             data = self.tested()
         elif kind_of(made_by) is Table and self._is_other(made_by):
-            data = sources.read_like(made_by, known, "data", targets=False)
-            rows = read_table(Path(options_given(made_by)["path"]))
+            data = sources.read_like(made_by, known, "data", targets=None)
         else:
             data = self._applied(sources.built(made_by))
-        said = [*data.gaps.words] if isinstance(data, Table) else []
-        if rows is not None and known is not None:
-            said = [*known.gaps(rows).words]
+        said = [*data.remarks] if isinstance(data, Table) else []
         data = data.in_batches() if isinstance(data, ImageFiles) else data
-        names = names_in(data, rows, carry)
+        names = names_in(data, carry)
         if not self._has_other_classes(data):
             return NewSamples(data, names, said)
         return NewSamples(unlabeled(data), names, [*said, OTHER_CLASSES])
@@ -149,7 +148,7 @@ class Run(RecordedRun, ShownInNotebooks):
         to_device(self.ensemble, place_of(device))
         return self.ensemble
 
-    def examination(
+    def evaluate(
         self,
         data: Source | None = None,
         *,
@@ -157,63 +156,57 @@ class Run(RecordedRun, ShownInNotebooks):
         ood: Mapping[str, Source] | None = None,
         corruptions: str | None = None,
         copies: str | None = None,
-        metrics: Mapping[str, Metric] | None = None,
-        overwrite: bool = False,
         device: str | torch.device | None = None,
         **how: Any,
-    ) -> Examination:
-        """Return an evaluation that is asked for, as :meth:`evaluate` carries it out.
-
-        Its ``before`` is what stays of the one that is there.
-        """
-        either = "be left out with copies"
-        require(not (corruptions and copies), "corruptions", either, corruptions)
-        folder = self._there
-        before = None
-        if (folder / EVALUATION).exists():
-            before = read_document(folder / EVALUATION, EVALUATION_KIND)
-        known = before.get("metrics", ()) if before and not overwrite else metrics or ()
-        new = {*(metrics or ())} - {*known}
-        test = self.tested(data)
-        more = shifted or copies or new or (before and ood)
-        strength = corruptions or ("none" if more else None)
-        root = options_given(None if data is None else named(data)).get("root")
-        copied = sources.corrupted_copies(test, strength, copies, root)
-        learned = self._named("data") if self._says_its_data else None
-        return Examination(
-            folder=folder,
-            shifts=sources.shifts_of(test, copied, shifted, learned),
-            sets=sources.unfamiliar(ood, test),
-            ensemble=self._placed(device),
-            test=test,
-            metrics=metrics or {},
-            how={**how, "precision": how.get("precision") or self.exam_precision},
-            overwrite=overwrite,
-        )
-
-    def evaluate(self, data: Source | None = None, **how: Any) -> Evaluation:
+    ) -> Evaluation:
         """Evaluate the ensemble, and keep the scores in the folder.
 
-        Evaluations add up: data sets that are not asked for stay as they were measured.
+        Each data set has a file of its own, in ``evaluations``: those that are not
+        asked for stay as they were measured. Clean data are measured every time.
 
         Args:
             data: What to test on, by default the test part of the run's data.
-            **how: ``shifted`` and ``ood``, data by name; ``corruptions``, whose
-                strengths corrupted copies have (``"none"``, ``"cifar"``,
-                ``"tiny_imagenet"``, ``"imagenet"``; CIFAR's of images by default at
-                first), or ``copies``, a folder or the name of a published set;
-                ``metrics``, ``classes``, ``rule``, ``batch_size``, ``workers``,
+            shifted: Labeled data that shifted by themselves, by name.
+            ood: Unfamiliar data by name.
+            corruptions: Whose strengths corrupted copies have (``"none"``, ``"cifar"``,
+                ``"tiny_imagenet"``, ``"imagenet"``); CIFAR's of images by default,
+                unless other data are asked for.
+            copies: A folder, or the name of a published set, instead.
+            device: A GPU by default, if there is one.
+            **how: ``metrics``, ``classes``, ``rule``, ``batch_size``, ``workers``,
                 ``precision``, ``logits_in``, ``exchange`` and ``overwrite`` as those of
-                :func:`tepui.evaluate`; ``device``, by default a GPU if there is one.
+                :func:`tepui.evaluate`.
 
         Returns:
             The scores.
 
         Raises:
-            FileExistsError: If there are scores of something else.
+            FileExistsError: If there are scores on these data, or of something else.
             ValueError: If data have other classes, columns or labels than the run's.
         """
-        return self.examination(data, **how).evaluate()
+        either, folder = "be left out with copies", self._there
+        require(not (corruptions and copies), "corruptions", either, corruptions)
+        test = self.tested(data)
+        more = shifted or copies or (ood and is_evaluated(folder))
+        strength = corruptions or ("none" if more else None)
+        root = options_given(None if data is None else named(data)).get("root")
+        copied = sources.corrupted_copies(test, strength, copies, root)
+        learned = self._named("data") if self._says_its_data else None
+        shifts = sources.shifts_of(test, copied, shifted, learned)
+        for name, each in shifts.natural.items():
+            for words in each.remarks if isinstance(each, Table) else ():
+                warn(f"shifted {name}: {words}")
+        sets = sources.unfamiliar(ood, test)
+        ensemble, exchange = self._placed(device), how.get("exchange")
+        how["precision"] = how.get("precision") or self.exam_precision
+        found = evaluate(ensemble, test, shifted=shifts, ood=sets, out=folder, **how)
+        if exchange is None or exchange.writer:
+            write_cost(ensemble, test, folder)
+            if how.get("logits_in") == "none":
+                (folder / GALLERY).unlink(missing_ok=True)
+            else:
+                write_gallery(folder, test, sets)
+        return found
 
     def calibrate(
         self,
@@ -225,7 +218,7 @@ class Run(RecordedRun, ShownInNotebooks):
         score: Score | None = None,
         detectors: bool = False,
         rule: Literal["probability", "logit"] = "probability",
-        batch_size: int = 256,
+        batch_size: int = 1024,
         workers: int = 0,
         device: str | torch.device | None = None,
     ) -> Calibrated:
@@ -288,30 +281,17 @@ class Run(RecordedRun, ShownInNotebooks):
             None if coverage is None else promised,
             trained,
             tuple(name for name in before if name not in _said_of(ensemble)),
-            self._mark_outdated(),
+            forget_applied(self._there, calibration_digest(self.ensemble)),
         )
 
     def uncalibrate(self) -> list[str]:
         """Take back what held-out data said; return what there was."""
-        ensemble, file = self.ensemble, self._there / EVALUATION
+        ensemble = self.ensemble
         kept = _said_of(ensemble)
-        if file.exists():
-            document = read_document(file, EVALUATION_KIND)
-            write_document(file, EVALUATION_KIND, without_applied(document))
+        forget_applied(self._there, None)
         ensemble.calibration = ensemble.conformity = ensemble.detectors = None
         ensemble.save(self._there, overwrite=True)
         return kept
-
-    def _mark_outdated(self) -> bool:
-        """Let the evaluation say that what the ensemble gives has changed, if so."""
-        file = self._there / EVALUATION
-        document = read_document(file, EVALUATION_KIND) if file.exists() else {}
-        if "of" not in document:  # that of a comparison is not made again by evaluate
-            return False
-        now = calibration_digest(self.ensemble)
-        changed: bool = document["of"].get("calibration") != now
-        write_document(file, EVALUATION_KIND, calibrated_since(document, changed))
-        return changed
 
     def predict(
         self,
@@ -328,7 +308,7 @@ class Run(RecordedRun, ShownInNotebooks):
         Args:
             inputs: As those of :meth:`tepui.Ensemble.predict`.
             data: What makes a data set instead; by default the test part of the run's.
-            carry: Columns of a table to carry over, beside the line of each row, into
+            carry: Columns of a table to carry over, beside the row of each sample, into
                 ``prediction.named``.
             **how: As :meth:`tepui.Ensemble.predict` takes it.
         """
@@ -363,7 +343,7 @@ class Run(RecordedRun, ShownInNotebooks):
             out: The file: ``.csv``, ``.parquet`` or ``.safetensors``.
             inputs: A file or folder.
             data: What makes a data set instead; by default the test part of the run's.
-            carry: Columns of a table to carry over, beside the line of each row.
+            carry: Columns of a table to carry over, beside the row of each sample.
             level: As that of :meth:`tepui.Prediction.unfamiliar`.
             overwrite: Replace the file.
             device: Where to compute; a GPU if there is one.

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tepui.core.checks import require
 from tepui.core.free_folder import is_free
 from tepui.core.lease import LEASE, Lease, LeaseLostError, leased
 from tepui.core.precision import Precision
@@ -33,7 +34,7 @@ from tepui.training.settings import check_settings
 TRACKING = "tracking.json"
 # By which data, model and extractor a command trained the run, and by which options.
 OPTIONS, OPTIONS_KIND = "options.json", "options"
-COMPARISON = "comparison.json"
+COMPARISON = "index.json"
 
 
 class RunFolder:
@@ -207,6 +208,7 @@ class RunFolder:
         """Append the record of the epoch just ended."""
         self.check_there()
         log = self.metrics
+        require(not log.is_symlink(), str(log), "be a file of the run", "a link")
         with writing(log), log.open("a", encoding="utf-8") as file:
             file.write(_line(record))
 

@@ -3,7 +3,7 @@ import torch
 
 from data_layouts import picture
 from tepui.data import Arrays, ImageFolder
-from tepui.data.numbered_as import numbered_as
+from tepui.data.labels import relabel
 
 ALL = ("ant", "bee", "cow")
 
@@ -11,7 +11,7 @@ ALL = ("ant", "bee", "cow")
 def test_labels_go_by_names_and_the_absence_of_one_stays():
     labels = torch.tensor([0, 1, -1], dtype=torch.int32)
     data = Arrays(torch.zeros(3, 2), labels, classes=("cow", "ant"))
-    found = numbered_as(data, ALL)
+    found = relabel(data, ALL)
     assert found.targets.tolist() == [2, 0, -1]
     assert found.targets.dtype == torch.int32
     assert found.classes == ALL
@@ -23,7 +23,7 @@ def test_images_that_were_read_are_numbered_too(tmp_path):
         picture(tmp_path / name / "0.png")
     data = ImageFolder(tmp_path, part="all")
     assert data.held.targets.tolist() == [0, 1]
-    found = numbered_as(data, ALL)
+    found = relabel(data, ALL)
     assert found.targets.tolist() == found.held.targets.tolist() == [1, 2]
 
 
@@ -40,4 +40,4 @@ def test_images_that_were_read_are_numbered_too(tmp_path):
 )
 def test_what_names_cannot_number_stays(labels, classes):
     data = Arrays(torch.zeros(2, 2), labels, classes=classes)
-    assert numbered_as(data, ALL) is data
+    assert relabel(data, ALL) is data

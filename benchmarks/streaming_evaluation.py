@@ -15,7 +15,6 @@ import torch
 from torch import nn
 
 import tepui
-from tepui.evaluation.memory import evaluation_memory
 
 CASES = ("scores", "scores and detection")
 FEATURES = 64
@@ -56,24 +55,15 @@ def main() -> None:
     if options.case:
         measure(options.case, *sizes)
         return
-    print("| case | beyond weights and data, MB | reckoned, MB | seconds |")
-    print("|---|---:|---:|---:|")
+    print("| case | beyond weights and data, MB | seconds |")
+    print("|---|---:|---:|")
     for case in CASES:
         command = [sys.executable, __file__, "--case", case]
         for name in ("members", "samples", "classes", "batch"):
             command += [f"--{name}", str(getattr(options, name))]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         grown, seconds = map(float, done.stdout.split())
-        reckoned = evaluation_memory(
-            members=options.members,
-            samples=options.samples,
-            classes=options.classes,
-            batch_size=options.batch,
-            sample_bytes=4 * FEATURES,
-            ood_samples=options.samples // 2 if "detection" in case else 0,
-        )
-        on_cpu = reckoned.device + reckoned.host
-        print(f"| {case} | {grown / 1e6:.0f} | {on_cpu / 1e6:.0f} | {seconds:.0f} |")
+        print(f"| {case} | {grown / 1e6:.0f} | {seconds:.0f} |")
 
 
 if __name__ == "__main__":

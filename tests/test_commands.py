@@ -108,7 +108,7 @@ MADE = {
         "runs/compared/report.html": "</html>",
     },
     "docs/ranks.md": {
-        "runs/two/evaluation.json": "accuracy",
+        "runs/two/evaluations/clean.json": "accuracy",
         "runs/shared/outcome.json": "finishing",
     },
 }

@@ -198,7 +198,7 @@ RECORDED = {
     "dataset": ("moons/run.json", "config", "data", "class"),
     "lookahead": ("lookahead/run.json", "config", "method", "class"),
     "measure": ("measured/measure.json", "sharpness", "gradient_norm", "mean"),
-    "metric": ("mine/evaluation.json", "clean", "margin"),
+    "metric": ("mine/evaluations/clean.json", "clean", "margin"),
     "peer_weighting": ("peer/run.json", "config", "method", "power"),
     "negative_correlation": (
         "negative_correlation/run.json",

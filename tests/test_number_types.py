@@ -241,7 +241,7 @@ def test_files_are_trained_on_and_evaluated_alike(tmp_path, monkeypatch):
         main(["train", *data, *small, "--epochs", "2", "--out", name])
         for run in {"float32", name}:
             main(["evaluate", run, *data, *plain, "--overwrite"])
-            written = (tmp_path / run / "evaluation.json").read_text()
+            written = (tmp_path / run / "evaluations/clean.json").read_text()
             scores.append(json.loads(written)["clean"]["nll"])
     assert scores == pytest.approx(scores[:1] * 5)
 

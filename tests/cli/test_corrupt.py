@@ -4,7 +4,7 @@ import pytest
 
 from refusals import refused
 from tepui.cli.main import main
-from tepui.core.storage import read_document
+from tepui.evaluation import read_evaluation
 
 SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--set", "progress=none"]
 
@@ -18,7 +18,7 @@ def run(tmp_path_factory):
 
 def evaluation(run, *options):
     main(["evaluate", str(run), "--overwrite", *options])
-    return read_document(run / "evaluation.json", "evaluation")
+    return read_evaluation(run)
 
 
 @pytest.mark.slow

@@ -19,6 +19,7 @@ from tepui.cli.main import main
 from tepui.data import CIFAR10, Digits, FashionMNIST, TinyImageNet
 from tepui.data.files.published import Download, Origin
 from tepui.data.files.record import RECORD
+from tepui.evaluation import read_evaluation
 
 SMALL = ["--epochs", "1", "--members", "2", "--set", "batch_size=8", "progress=none"]
 
@@ -71,7 +72,7 @@ def test_train_and_evaluate_by_name(name, root, tmp_path, monkeypatch, capsys):
     )
     data = chosen[: chosen.index("--model")]
     main(["evaluate", out, *data, "--corruptions", "none"])
-    samples = json.loads((tmp_path / "run" / "evaluation.json").read_text())["samples"]
+    samples = read_evaluation(tmp_path / "run")["samples"]
     expected = {"FashionMNIST": 10, "ImageFolder": 8, "ArrayFile": 20}
     assert samples == expected.get(name, 8)
     assert "individual accuracy" in capsys.readouterr().out
@@ -128,7 +129,7 @@ def corrupted_cifar(root, tmp_path, capsys):
 
 def evaluated(run, *words):
     main(["evaluate", run, "--overwrite", *words])
-    return json.loads((Path(run) / "evaluation.json").read_text())
+    return read_evaluation(Path(run))
 
 
 def test_a_published_corrupted_set_is_named(corrupted_cifar, root):
@@ -215,11 +216,11 @@ def test_the_list_says_what_is_there_and_what_is_needed(words, root, capsys):
     names = ("CIFAR10", "ImageNetA", "Digits", "ImageFolder", "UniformNoise")
     for name in (*names, "CIFAR10C", "CIFAR100C", "TinyImageNetC", "ImageNetC"):
         assert f" {name} " in shown
-    assert "--ood NAME='UnlabeledFolder(path=...)'" in shown
+    assert "UnlabeledFolder(path=..., size=None" in shown
     assert "cifar-10-batches-bin" in shown
     assert "fetch: 2,918 MB" in shown
     assert "Place it by hand" in shown
-    assert "--data 'ImageFolder(path=...)'" in shown
+    assert "ImageFolder(path=..., size=None" in shown
     assert f"data folder: {root}" in shown
 
 
@@ -251,12 +252,12 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
         content = path.read_bytes()
         path.rename(root / path.name)
         known = f"md5:{hashlib.md5(content).hexdigest()}"
-        downloads.append(Download(f"http://127.0.0.1:9/{path.name}", known, "me", 1))
+        downloads.append(Download(f"http://127.0.0.1:9/{path.name}", known, 1))
     (root / "fashion-mnist").rmdir()
     origin = Origin(("fashion-mnist",), tuple(downloads))
     monkeypatch.setattr(FashionMNIST, "origin", origin)
     main(["data", "fetch", "FashionMNIST"])
-    assert "from me" in capsys.readouterr().out
+    assert "md5:" in capsys.readouterr().out
     main(["verify", "FashionMNIST"])
     shown = " ".join(capsys.readouterr().out.split())
     assert "file of a data set │ 4 │ 0" in shown
@@ -271,7 +272,7 @@ def test_fetch_then_verify(root, tmp_path, capsys, monkeypatch):
 
 
 def test_another_root_can_be_named(root, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tepui.data.sets.imagenet.CLASSES", 2)
+    monkeypatch.setattr("tepui.data.sets.imagenet.TINY_CLASSES", 2)
     monkeypatch.setattr(TinyImageNet, "num_samples", {True: 4, False: 4})
     tiny_imagenet(tmp_path / "other", ["n01", "n02"])
     main(["verify", "TinyImageNet", "--root", str(tmp_path / "other")])
@@ -298,7 +299,7 @@ def test_verify_says_how_to_get_what_is_missing(root, capsys):
 )
 def test_mistakes_end_in_one_line(words, message, root, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    nowhere = Download("http://127.0.0.1:9/x.tar.gz", f"md5:{'0' * 32}", "nobody", 1)
+    nowhere = Download("http://127.0.0.1:9/x.tar.gz", f"md5:{'0' * 32}", 1)
     monkeypatch.setattr(CIFAR10, "origin", Origin(("cifar-10-batches-py",), (nowhere,)))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with pytest.raises(SystemExit) as stop:
@@ -327,7 +328,7 @@ def test_evaluating_other_data_than_a_run_was_trained_on_must_be_asked_for(
     words = ["evaluate", str(tmp_path / "run"), "--corruptions", "none"]
     assert "--data must be given" in refused(words, capsys)
     main([*words, "--data", "Digits"])
-    assert (tmp_path / "run" / "evaluation.json").is_file()
+    assert (tmp_path / "run" / "evaluations/clean.json").is_file()
 
 
 @pytest.mark.parametrize("command", ["evaluate", "calibrate", "export", "measure"])

@@ -56,12 +56,6 @@ def test_an_ending_of_the_other_format_is_refused(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unusual_ending_is_told(run, tmp_path, capsys):
-    main(["export", str(run), "--to", "torch", "--out", str(tmp_path / "one.xyz")])
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "such files usually end in .pt2" in shown
-
-
 @pytest.mark.slow
 def test_without_a_format_the_ending_decides(run, tmp_path, capsys):
     main(["export", str(run), "--out", str(tmp_path / "one.PT2")])

@@ -12,9 +12,11 @@ from refusals import refused
 from tepui.cli.main import main
 from tepui.core.storage import same_bits
 from tepui.data import Digits, split
+from tepui.evaluation import read_evaluation
 from tepui.methods import DeepEnsemble
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
+from tepui.report.comparison import read_comparison
 
 SHORT = ["--epochs", "2", "--set", "progress=none", "device=cpu"]
 NOISE = ["--set", "unlabeled=UniformNoise(shape=[1, 8, 8], num_samples=60)"]
@@ -60,7 +62,7 @@ def test_the_run_is_evaluated_on_raw_images(body, tmp_path):
     out = tmp_path / "run"
     ensemble = trained(body, out)
     main(["evaluate", str(out), "--data", "Digits", "--corruptions", "none"])
-    document = json.loads((out / "evaluation.json").read_text())
+    document = read_evaluation(out)
     again = tepui.evaluate(ensemble, Digits(train=False))
     assert document["clean"] == again.clean.document()
     assert again.clean.accuracy > 0.5
@@ -109,13 +111,13 @@ def compared(body, out, *options):
 def test_methods_are_compared_on_one_extractor(body, tmp_path):
     out = tmp_path / "run"
     compared(body, out, "--ood", FEW)
-    document = json.loads((out / "comparison.json").read_text())
+    document = json.loads((out / "results.json").read_text())
     assert document["settings"]["extractor"]["part"] == "extractor"
     heads = tepui.load(out / "DeepEnsemble" / "0")
     front = split_last_layers(tepui.load(body).members[0]).extractor
     whole = tepui.evaluate(heads, features_of(front, Digits(train=False)))
-    (row, _) = document["methods"]
-    found = row["ensembles"][0]["evaluation"]
+    (row, _) = read_comparison(out).methods
+    found = row.ensembles[0].evaluation
     assert found["clean"]["accuracy"] == whole.clean.accuracy
     assert found["ood"]["few"]["pds"]["samples"] == 40
     # Training, unlabeled, test and unfamiliar data, each once.
@@ -169,7 +171,7 @@ def test_heads_on_what_a_function_returns(guest, tmp_path, capsys):
     out = tmp_path / "run"
     main(["train", "--extractor", "own_bodies.body", *SHORT, "--out", str(out)])
     main(["evaluate", str(out), "--extractor", "own_bodies.body", *FLAT])
-    found = json.loads((out / "evaluation.json").read_text())
+    found = read_evaluation(out)
     assert found["clean"]["accuracy"] > 0.5
     assert "extractor must be given" in refused(
         ["evaluate", str(out), "--overwrite", *FLAT], capsys
@@ -240,12 +242,10 @@ def test_all_ensembles_of_a_comparison_share_features_of_every_set(guest, tmp_pa
     main(["compare", *words, "--out", str(out)])
     # Training, test (which is also the shifted set) and unfamiliar data.
     assert len(list((out / "features").iterdir())) == 3
-    document = json.loads((out / "comparison.json").read_text())
-    for row in document["methods"]:
-        for ensemble in row["ensembles"]:
-            (cell,) = ensemble["evaluation"]["cells"]
-            assert (cell["type"], cell["severity"]) == ("again", 0)
-            assert cell["accuracy"] == ensemble["evaluation"]["clean"]["accuracy"]
+    for ensemble in read_comparison(out).ensembles():
+        (cell,) = ensemble.evaluation["cells"]
+        assert (cell["type"], cell["severity"]) == ("again", 0)
+        assert cell["accuracy"] == ensemble.evaluation["clean"]["accuracy"]
 
 
 def test_a_file_of_options_names_no_factory(guest, tmp_path, monkeypatch, capsys):

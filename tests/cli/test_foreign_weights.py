@@ -15,6 +15,7 @@ from refusals import refused
 from tepui.cli.main import main
 from tepui.core.storage import read_document
 from tepui.data import Digits
+from tepui.evaluation import read_evaluation
 from tepui.models import ConvNet
 
 GUEST = """
@@ -103,7 +104,7 @@ def test_five_dialects_and_four_architectures_from_files_to_a_report(
     words = [*files, "--model", *models, "--data", "Digits"]
 
     main(["evaluate", *words, "--corruptions", "none", "--out", "runs/foreign"])
-    found = read_document(tmp_path / "runs/foreign/evaluation.json", "evaluation")
+    found = read_evaluation(tmp_path / "runs/foreign")
     test = Digits(train=False)
     expected = tepui.evaluate(tepui.Ensemble(nets), test)
     assert found["clean"] == expected.clean.document()
@@ -118,7 +119,7 @@ def test_five_dialects_and_four_architectures_from_files_to_a_report(
     # What was saved is an ensemble like any other, and knows its data.
     again = ["--model", *models]
     main(["evaluate", "runs/foreign", *again, "--corruptions", "none", "--overwrite"])
-    repeated = read_document(tmp_path / "runs/foreign/evaluation.json", "evaluation")
+    repeated = read_evaluation(tmp_path / "runs/foreign")
     assert repeated["clean"] == found["clean"]
     main(["predict", "runs/foreign", *again, "--out", "said.csv"])
     assert len((tmp_path / "said.csv").read_text().splitlines()) == len(test) + 1

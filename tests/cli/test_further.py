@@ -14,10 +14,12 @@ from tepui.core.names import PLACES, known
 from tepui.core.spec import LATER, read
 from tepui.evaluation.evaluate import evaluate
 from tepui.studies import compare
+from tepui.training import Run
 
 SAME = {
     compare: ("logits_in", "retries", "threads", "device"),
     evaluate: ("logits_in", "batch_size", "workers", "rule"),
+    Run.calibrate: ("batch_size", "workers", "rule"),
 }
 
 
@@ -58,11 +60,16 @@ def test_classes_of_a_kind_are_listed(kind, capsys):
 def test_a_setting_shows_what_it_may_hold_and_a_mistake_the_nearest(capsys):
     main(["settings", "schedule"])
     assert "│ Cosine(warmup=0.0, final=0.0)" in capsys.readouterr().out
-    main(["data", "Table"])
+    main(["settings", "Table"])
     assert "Table(path=..., target=..., ignore=()" in capsys.readouterr().out
     assert "(did you mean 'SharpBalance'?)" in refused(
         ["settings", "ShapBalance"], capsys
     )
+
+
+def test_optimizer_and_augmentations_go_by_set_in_every_command():
+    for command in ("train", "compare", "sweep"):
+        assert {"optimizer", "augment", "device"} <= settings_of(command).keys()
 
 
 def test_only_what_can_be_trained_on_is_offered_for_training(capsys):

@@ -8,6 +8,7 @@ import pytest
 from refusals import refused
 from tepui.cli.main import main
 from tepui.core.storage import read_tensors
+from tepui.evaluation import read_evaluation
 from tepui.evaluation.shards import KIND
 
 DATA = ["--data", "ArrayFile(path=mine.npz)"]
@@ -40,7 +41,7 @@ def test_masks_go_all_the_way(tmp_path, capsys):
     how = [*HOW, "--optimizer", "AdamW(lr=0.05)", "--validation", "0.25"]
     main(["train", *DATA, *MODEL, *how, "--out", "run"])
     main(["evaluate", "run", *MODEL, "--corruptions", "none"])
-    found = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    found = read_evaluation(tmp_path / "run")
     assert found["clean"]["accuracy"] > 0.8
     assert found["clean"]["mean_iou"] > 0.6
     assert sum(found["by_class"]["samples"]) == 16 * 56  # pixels with a class
@@ -58,7 +59,7 @@ def test_masks_go_all_the_way(tmp_path, capsys):
 def test_methods_are_compared_on_pixels_without_sharpness(tmp_path):
     words = ["--ensembles", "1", "--methods", "SAM", "--set", "corruptions=none"]
     main(["compare", *DATA, *MODEL, *HOW, *words, "--out", "both"])
-    found = json.loads((tmp_path / "both" / "comparison.json").read_text())
+    found = json.loads((tmp_path / "both" / "results.json").read_text())
     assert found["settings"]["sharpness"] is None
 
 

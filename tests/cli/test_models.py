@@ -9,6 +9,7 @@ import torch
 from data.mrpc_files import write
 from refusals import refused
 from tepui.cli.main import main
+from tepui.evaluation import read_evaluation
 from tepui.models import ConvNet
 
 SHORT = ["--epochs", "1", "--members", "2", "--set", "progress=none"]
@@ -134,7 +135,7 @@ def test_the_text_run(tmp_path, capsys):
     main(["train", *words, "--out", str(out)])
     assert configs(out)[0]["num_classes"] == 2
     main(["evaluate", str(out), *data, "--corruptions", "none"])
-    report = json.loads((out / "evaluation.json").read_text())
+    report = read_evaluation(out)
     assert report["samples"] == 408
     assert report["clean"]["accuracy"] > 0.3
     main(["evaluate", str(out), *data, "--overwrite"])

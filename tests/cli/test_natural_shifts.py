@@ -1,6 +1,5 @@
 """Natural shifts on the command line, in the table and in the report."""
 
-import json
 import shutil
 
 import pytest
@@ -11,6 +10,7 @@ from data_layouts import picture
 from refusals import refused
 from tepui.cli.main import main
 from tepui.data import Arrays, ImageFolder, prepared_like
+from tepui.evaluation import read_evaluation
 from tepui.evaluation.by_class import ByClass
 
 SHORT = ["--members", "2", "--epochs", "1", "--set", "progress=none", "device=cpu"]
@@ -38,7 +38,7 @@ def test_a_folder_is_a_natural_shift_by_its_name(domains, capsys):
     main(["evaluate", "run", *DATA[:2], *SKETCH])
     printed = " ".join(capsys.readouterr().out.split())
     assert "sketch" in printed
-    document = json.loads((domains / "run" / "evaluation.json").read_text())
+    document = read_evaluation(domains / "run")
     surest = document["selective"]["max_mean_probability"]
     assert f"error of the surest {surest['error_at_90']:.4g} of 90 %" in printed
     assert document["shifted"] is None
@@ -99,7 +99,7 @@ def test_all_of_another_folder_can_be_tested_on(domains, capsys):
     assert "run: 2 samples, 2 members" in printed
     main(["evaluate", "run", *WHOLE, "--overwrite"])
     assert "run: 6 samples, 2 members" in capsys.readouterr().out
-    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    found = read_evaluation(domains / "run")
     whole = prepared_like(ImageFolder("sketches", part="all"), ImageFolder("photos"))
     assert found["clean"]["nll"] == tepui.evaluate(tepui.load("run"), whole).clean.nll
     assert found["samples"] == 6
@@ -145,13 +145,13 @@ def test_a_site_may_lack_a_class_and_classes_go_by_their_names(domains):
     main(["train", *DATA, *SHORT, "--out", "run"])
     shutil.rmtree(domains / "sketches" / "ant")
     main(["evaluate", "run", *SKETCH])
-    (cell,) = json.loads((domains / "run" / "evaluation.json").read_text())["cells"]
+    (cell,) = read_evaluation(domains / "run")["cells"]
     test = ImageFolder("photos", train=False)
     bees = prepared_like(ImageFolder("sketches", part="all"), test)
     ones = Arrays(bees.held.inputs, torch.ones(3).long(), bees.normalize)
     assert cell["nll"] == tepui.evaluate(tepui.load("run"), ones).clean.nll
     main(["evaluate", "run", *WHOLE, "--overwrite"])
-    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    found = read_evaluation(domains / "run")
     assert found["by_class"]["samples"] == [0, 3]
 
 
@@ -172,18 +172,18 @@ def test_classes_of_a_shift_have_scores_too(domains, capsys):
     main(["train", *DATA, *SHORT, "--validation", "0.5", "--out", "run"])
     main(["calibrate", "run", "--coverage", "0.8"])
     main(["evaluate", "run", "--corruptions", "cifar"])
-    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    found = read_evaluation(domains / "run")
     assert "by_class_shifted" not in found
     assert "by_class_shifted" not in found["applied"]
     capsys.readouterr()
     main(["evaluate", "run", *SKETCH])
-    first = json.loads((domains / "run" / "evaluation.json").read_text())
+    first = read_evaluation(domains / "run")
     whole = prepared_like(ImageFolder("sketches", part="all"), ImageFolder("photos"))
     alone = tepui.evaluate(tepui.load("run"), whole)
     assert told(ByClass.of(first, "sketch")) == told(alone.by_class)
     assert alone.by_class.coverage
     main(["evaluate", "run", "--shifted", "again=ImageFolder(path=sketches)"])
-    found = json.loads((domains / "run" / "evaluation.json").read_text())
+    found = read_evaluation(domains / "run")
     assert [*found["by_class_shifted"]] == ["sketch", "again"]
     for name in ("sketch", "again"):
         assert told(ByClass.of(found, name)) == told(alone.by_class)

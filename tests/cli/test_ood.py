@@ -1,6 +1,5 @@
 """Unfamiliar sets on the command line."""
 
-import json
 import shutil
 
 import pytest
@@ -11,6 +10,7 @@ import tepui
 from refusals import refused
 from tepui.cli.main import main
 from tepui.data import Digits, UniformNoise, UnlabeledFolder, prepared_like
+from tepui.evaluation import read_evaluation
 
 SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--epochs", "1"]
 FEW = "few=UniformNoise(num_samples=40)"
@@ -43,7 +43,7 @@ def test_evaluate_finds_unfamiliar_samples(trained, pictures, capsys):
     assert "found by (AUROC)" in shown
     assert "mistakes" in shown
     assert "mutual information" in shown
-    document = json.loads((trained / "evaluation.json").read_text())
+    document = read_evaluation(trained)
     test = Digits(train=False)
     ood = {
         "few": UniformNoise(num_samples=40, like=test),
@@ -89,12 +89,12 @@ def test_mistakes_end_in_one_line(value, message, trained, capsys):
 
 
 def test_each_word_names_a_set(trained, tmp_path):
-    measured = shutil.ignore_patterns("evaluation.json", "logits*", "gallery*")
+    measured = shutil.ignore_patterns("evaluations", "gallery*")
     fresh = shutil.copytree(trained, tmp_path / "run", ignore=measured)
     few = "few=UniformNoise(num_samples=7)"
     words = ["--corruptions", "none", "--ood", "plain=GaussianNoise", few]
     main(["evaluate", str(fresh), *words])
-    found = json.loads((fresh / "evaluation.json").read_text())["ood"]
+    found = read_evaluation(fresh)["ood"]
     samples = {k: v["max_mean_probability"]["samples"] for k, v in found.items()}
     assert samples == {"plain": 10_000, "few": 7}
 

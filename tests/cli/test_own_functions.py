@@ -1,7 +1,6 @@
 """Own functions, named on the command line: --metrics, --measures, --types."""
 
 import json
-import shutil
 import sys
 
 import pytest
@@ -12,8 +11,9 @@ from refusals import refused
 from tepui.cli.main import main
 from tepui.core.spec import read
 from tepui.data import Digits
+from tepui.evaluation import read_evaluation
 from tepui.models import MLP
-from tepui.studies import read_comparison
+from tepui.report.comparison import read_comparison
 
 MINE = """
 print("imported")
@@ -57,7 +57,7 @@ def run(tmp_path, monkeypatch):
 
 def evaluated(run, *words):
     main(["evaluate", str(run), "--data", "Digits", "--corruptions", "none", *words])
-    return json.loads((run / "evaluation.json").read_text())
+    return read_evaluation(run)
 
 
 def test_functions_are_named_by_their_paths(run, capsys):
@@ -97,67 +97,16 @@ def test_measures_that_could_not_be_told_apart_are_refused(run, words, message, 
     assert not out.exists()
 
 
-def test_a_metric_is_added_from_stored_logits(run, capsys, monkeypatch):
-    main(["corrupt", "--types", "fog", "--out", "copies"])
-    noise, copies = ["--ood", "noise=UniformNoise"], ["--copies", "copies"]
-    main(["evaluate", str(run), "--data", "Digits", *copies, *noise])
-    capsys.readouterr()
-    with monkeypatch.context() as blind:
-        blind.setattr(MLP, "forward", None)
-        main(["evaluate", str(run), "--data", "Digits", *SPREAD])
-        main(["evaluate", str(run), "--data", "Digits", *copies, *noise, *AURC])
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "aurc: clean " in shown
-    parts = json.loads((run / "evaluation.json").read_text())
-    shutil.copytree(run, run.parent / "again")
-    everything = [*copies, *noise, *SPREAD, AURC[1], "--overwrite"]
-    main(["evaluate", "again", "--data", "Digits", *everything])
-    whole = json.loads((run.parent / "again" / "evaluation.json").read_text())
-    assert parts["metrics"] == whole["metrics"] == ["spread", "aurc"]
-    assert parts["shifted"]["spread"] == pytest.approx(whole["shifted"]["spread"])
-    for name in {*whole} - {"sha256", "shifted", "severities"}:
-        assert parts[name] == whole[name], name
-
-
-def test_a_metric_comes_together_with_further_data(run, capsys):
+def test_further_metrics_are_of_another_evaluation(run, capsys):
     evaluated(run)
-    document = evaluated(run, *SPREAD, "--ood", "noise=UniformNoise")
-    assert document["metrics"] == ["spread"]
-    assert "noise" in document["ood"]
+    with pytest.raises(SystemExit):
+        evaluated(run, *SPREAD)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "clean.json exists and differs in metrics" in said
+    assert evaluated(run, *SPREAD, "--overwrite")["metrics"] == ["spread"]
     with pytest.raises(SystemExit):
         evaluated(run, "--ood", "far=GaussianNoise")
-    said = " ".join(capsys.readouterr().err.split())
-    assert "exists and has metrics of yours (spread): name them too" in said
     assert "far" in evaluated(run, *SPREAD, "--ood", "far=GaussianNoise")["ood"]
-
-
-def test_a_metric_is_added_after_a_calibration_too(run):
-    before = evaluated(run, "--set", "logits_in=float16")
-    main(["calibrate", str(run), "--data", "Digits", "--held-out", "test"])
-    document = evaluated(run, *SPREAD)
-    assert document["applied"]["clean"]["nll"] < before["clean"]["nll"]
-    assert document["clean"] == {**before["clean"], "spread": approx_spread(run)}
-
-
-def approx_spread(run):
-    return pytest.approx(tepui.read_logits(run).clean[0].std(0).mean().item())
-
-
-def test_a_metric_needs_the_logits_of_its_evaluation(run, capsys):
-    before = evaluated(run, "--set", "logits_in=none")
-    with pytest.raises(SystemExit):
-        evaluated(run, *SPREAD)
-    said = " ".join(capsys.readouterr().err.split())
-    assert "must hold the logits of this evaluation to add metrics" in said
-    other = tepui.Ensemble.build(lambda: MLP(hidden=(4,)), seed=[7, 8])
-    tepui.evaluate(other, Digits(train=False), out=run)
-    with pytest.raises(SystemExit):
-        evaluated(run, *SPREAD)
-    assert "must hold the logits of this evaluation to add metrics" in " ".join(
-        capsys.readouterr().err.split()
-    )
-    assert json.loads((run / "evaluation.json").read_text()) == before
-    assert evaluated(run, *SPREAD, "--overwrite")["metrics"] == ["spread"]
 
 
 @pytest.mark.parametrize(
@@ -170,9 +119,9 @@ def test_a_metric_needs_the_logits_of_its_evaluation(run, capsys):
 def test_a_metric_that_cannot_be_added_changes_nothing(run, path, message, capsys):
     before = evaluated(run)
     with pytest.raises(SystemExit):
-        evaluated(run, "--metrics", path)
+        evaluated(run, "--metrics", path, "--overwrite")
     assert message in " ".join(capsys.readouterr().err.split())
-    assert json.loads((run / "evaluation.json").read_text()) == before
+    assert read_evaluation(run) == before
 
 
 BROKEN = {
@@ -209,7 +158,7 @@ def test_a_corruption_of_ones_own_is_written_and_evaluated_on(run):
     made = tepui.data.corrupted(Digits(train=False), types=[dusk])["dusk", 2]
     assert torch.equal(written["dusk", 2].inputs, made.inputs)
     main(["evaluate", str(run), "--data", "Digits", "--copies", "copies"])
-    cells = json.loads((run / "evaluation.json").read_text())["cells"]
+    cells = read_evaluation(run)["cells"]
     assert {cell["type"] for cell in cells} == {"contrast", "dusk"}
 
 
@@ -245,7 +194,7 @@ def test_a_result_that_is_no_scalar_is_refused(run, capsys):
     with pytest.raises(SystemExit):
         evaluated(run, "--metrics", "my_functions.rows")
     assert "metrics['rows'] must return a scalar" in capsys.readouterr().err
-    assert not (run / "evaluation.json").exists()
+    assert not (run / "evaluations/clean.json").exists()
 
 
 def test_a_comparison_takes_them_too(run, capsys):

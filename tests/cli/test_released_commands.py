@@ -22,6 +22,7 @@ from tepui.cli.main import build, main
 from tepui.cli.values import Text
 from tepui.core.spec import document
 from tepui.data import CIFAR100, CORRUPTIONS
+from tepui.evaluation import read_evaluation
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import SharpBalance
 from tepui.models import MLP
@@ -146,7 +147,7 @@ def test_sharpbalance_runs_by_the_released_rule(ran):
 
 
 def test_diversity_is_that_of_clean_and_corrupted_data(ran):
-    found = json.loads((ran / "runs/sam/evaluation.json").read_text())
+    found = read_evaluation(ran / "runs/sam")
     assert len(found["cells"]) == 15 * 5
     for scores in (found["clean"], found["shifted"]):
         assert {"der", "disagreement", "logit_variance", "mean_kl"} <= set(scores)

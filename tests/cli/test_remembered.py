@@ -101,7 +101,7 @@ def test_code_of_the_users_own_is_named_and_not_imported(here, capsys):
     said = refused([*words, *own], capsys)
     assert f"--model must be given, such as {shlex.join(net)}: " in said
     main([*words, *own, *net])
-    assert Path("run/evaluation.json").exists()
+    assert Path("run/evaluations/clean.json").exists()
 
 
 def test_a_folder_names_only_what_a_configuration_may_name(here, capsys):

@@ -453,7 +453,7 @@ def test_a_table_says_what_its_data_were(item, replaced, capsys):
     assert ("not the paper's data" in said) == bool(replaced)
     if item.endswith("table2"):
         used = "corrupted Digits" if replaced else "corrupted CIFAR10"
-        assert f"dataset: cifar10_c, data: {used}," in said
+        assert used in said
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_class_of_a_script_is_asked_for(arrays, here, capsys, monkeypatch):
     assert "--model must be given, such as --model mypackage.make_net: " in said
     assert "Net, which is not one of tepui.models" in said
     main(["evaluate", "run", *FILE, "--model", "my_study.Net"])
-    assert (here / "run" / "evaluation.json").is_file()
+    assert (here / "run" / "evaluations/clean.json").is_file()
 
 
 def test_validation_data_of_python_are_asked_for_as_a_test_part(arrays, capsys):

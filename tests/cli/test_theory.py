@@ -11,15 +11,8 @@ def test_check_prints_the_largest_deviation(capsys):
     shown = capsys.readouterr().out
     assert "4 repetitions of 200 x 20" in shown
     assert "largest deviation:" in shown
-    assert "note: theory leaves out terms beyond order 1/d" in shown
     for quantity in ("diversity, Theorem 1", "sharpness, Theorem 2", "C, Theorem 2"):
         assert quantity in shown
-
-
-def test_enough_columns_need_no_note(capsys):
-    options = ["--n", "200", "--d", "100", "--subsets", "2", "--matrices", "2"]
-    main(["theory", "check", *options])
-    assert "note:" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

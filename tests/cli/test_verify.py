@@ -31,15 +31,15 @@ def test_damage_is_shown_and_the_exit_code_is_one(tmp_path, monkeypatch, capsys)
     folder = Path("[red]run")
     folder.mkdir()
     evaluated(folder)
-    file = folder / "logits.safetensors"
+    file = folder / "evaluations/clean.safetensors"
     content = file.read_bytes()
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with pytest.raises(SystemExit) as stop:
         main(["verify", str(folder)])
     assert stop.value.code == 1
-    shown = "".join(capsys.readouterr().out.split())
+    shown = capsys.readouterr().out
     assert "[red]run" in shown
-    assert "itsdigestdiffers" in shown
+    assert "its digest" in " ".join(shown.replace("│", " ").split())
 
 
 def test_a_broken_file_of_others_is_named_as_foreign(tmp_path, monkeypatch, capsys):
@@ -152,8 +152,8 @@ def test_a_full_disk_ends_in_a_sentence_and_a_run_that_can_go_on(tmp_path):
 
 def test_a_comparison_cannot_lead_a_report_out_of_its_folder(tmp_path, capsys):
     comparison(tmp_path)
-    text = (tmp_path / "comparison.json").read_text()
-    (tmp_path / "comparison.json").write_text(text.replace("SAM/0", "../.."))
+    text = (tmp_path / "results.json").read_text()
+    (tmp_path / "results.json").write_text(text.replace("SAM/0", "../.."))
     assert "digest differs" in refused(["report", str(tmp_path)], capsys)
 
 
@@ -212,7 +212,7 @@ def test_no_output_replaces_a_file_of_a_run(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", ["ensemble.safetensors", "detectors.safetensors"])
 def test_another_file_under_the_name_of_a_model_is_damage(name, tmp_path, capsys):
     evaluated(tmp_path)
-    shutil.copy(tmp_path / "logits.safetensors", tmp_path / name)
+    shutil.copy(tmp_path / "evaluations/clean.safetensors", tmp_path / name)
     with pytest.raises(SystemExit) as stop:
         main(["verify", str(tmp_path)])
     assert stop.value.code == 1

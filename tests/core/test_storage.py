@@ -1,6 +1,7 @@
 """Files are whole or absent, and hold every bit of every tensor."""
 
 import json
+import os
 import pickle
 import re
 import struct
@@ -20,6 +21,7 @@ from tepui.core.storage import (
     read_document,
     read_json,
     read_tensors,
+    read_text,
     same_bits,
     tensors_digest,
     write_document,
@@ -228,6 +230,14 @@ def test_a_file_cut_anywhere_is_refused(file):
         file.write_bytes(whole[:length])
         with pytest.raises(ValueError, match="must be a whole safetensors file, but"):
             read_tensors(file, "test")
+
+
+@pytest.mark.parametrize("read", [read_json, read_text])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_refused_and_not_waited_for(read, make, tmp_path):
+    make(tmp_path / "run.json")
+    with pytest.raises(ValueError, match=r"run\.json must be a file, got"):
+        read(tmp_path / "run.json")
 
 
 class Bomb:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tepui
-from tepui.core.storage import write_document
 from tepui.data import HuggingFaceTokenizer, Preparation, Texts, Tokenizer
 from tepui.data.texts import _shortened
 from tepui.methods import DeepEnsemble
@@ -71,42 +70,6 @@ def test_a_long_pair_is_cut_to_the_length():
     found = tokenizer.pairs(["a " * 50], ["a " * 3], length=12)["input_ids"]
     assert found.shape == (1, 12)
     assert found[0].tolist() == [1, *[3] * 6, 2, *[3] * 3, 2]
-
-
-def test_saved_and_loaded_it_is_the_same(tmp_path):
-    tokenizer = Tokenizer.build(TEXTS, size=12, buckets=2)
-    tokenizer.save(tmp_path / "words.json")
-    assert Tokenizer.load(tmp_path / "words.json") == tokenizer
-    with pytest.raises(
-        FileExistsError, match=r"words.json exists; pass overwrite=True"
-    ):
-        tokenizer.save(tmp_path / "words.json")
-    tokenizer.save(tmp_path / "words.json", overwrite=True)
-
-
-@pytest.mark.parametrize(
-    ("document", "message"),
-    [
-        ({}, "be a list of words"),
-        ({"words": "ab", "buckets": 1}, "be a list of words"),
-        ({"words": [1], "buckets": 1}, "be a list of words"),
-        ({"words": ["a"], "buckets": "x"}, "be a number, got 'x'"),
-        ({"words": ["a"], "buckets": 0}, "buckets must be positive"),
-        ({"words": ["a", "a"], "buckets": 1}, "words must be distinct"),
-    ],
-)
-def test_foreign_files_are_refused(tmp_path, document, message):
-    path = tmp_path / "words.json"
-    write_document(path, "tokenizer", document)
-    with pytest.raises(ValueError, match=message):
-        Tokenizer.load(path)
-
-
-@pytest.mark.parametrize("text", ["[]", "{}", "no json"])
-def test_files_of_others_are_refused(tmp_path, text):
-    (tmp_path / "words.json").write_text(text)
-    with pytest.raises(ValueError, match=r"words\.json must be"):
-        Tokenizer.load(tmp_path / "words.json")
 
 
 def test_bad_arguments_are_named():

@@ -250,14 +250,6 @@ def test_bad_inputs_are_refused_in_words(ensemble, tmp_path):
         ensemble.predict(np.array(["a", "b"]))
 
 
-@pytest.mark.parametrize("kind", [list, tuple])
-def test_several_inputs_go_by_their_names(kind, ensemble):
-    given = kind([PIXELS.float(), torch.zeros(24, 2)])
-    rule = r"one shape; several inputs of a model go by the names .*\(24, 2\)"
-    with pytest.raises(ValueError, match=rule):
-        ensemble.predict(given)
-
-
 def test_who_does_not_know_the_preparation_takes_no_raw_inputs(tmp_path):
     unprepared = Ensemble.build(classifier, members=2)
     with pytest.raises(ValueError, match="know how its training data were prepared"):

@@ -90,12 +90,18 @@ def evaluated(out, exchange=None, *, samples, loaded=False, calibrated=False):
 
 
 SKETCH = {"shifted": {"sketch": data(40, 0)}}
+
+
 # What the first and the second process are told.
+def fog(size):
+    return {("fog", 1): data(size, 0)}
+
+
 DIFFERENCES = {
-    "shifted.sketch": (SKETCH, {"shifted": {"sketch": data(40, 1)}}),
-    "sets.0": (SKETCH, {"shifted": {**SKETCH["shifted"], ("fog", 1): data(40, 0)}}),
+    r"natural.sketch.\w+": (SKETCH, {"shifted": {"sketch": data(40, 1)}}),
+    r"cells.0.\w+": (SKETCH, {"shifted": {**SKETCH["shifted"], **fog(40)}}),
     "rule": (SKETCH, {**SKETCH, "rule": "vote"}),
-    "samples": tuple({"shifted": {("fog", 1): data(size, 0)}} for size in (40, 1031)),
+    r"copies.0.\w+": tuple({"shifted": fog(size)} for size in (40, 1031)),
 }
 
 

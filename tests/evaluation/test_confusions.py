@@ -6,7 +6,7 @@ from torch import nn
 
 import tepui
 from tepui.data import Arrays
-from tepui.evaluation.confusions import MOST, confusions
+from tepui.evaluation.by_class import MOST, confusions
 from tepui.metrics import ensemble_predictions
 
 

@@ -108,7 +108,7 @@ def test_bad_metrics_are_refused_and_nothing_is_stored(
 ):
     with pytest.raises(ValueError, match=message):
         tepui.evaluate(ensemble, DATA, metrics=metrics, out=tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 
 
 def test_no_gradient_is_recorded(ensemble):

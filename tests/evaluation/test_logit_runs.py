@@ -7,7 +7,7 @@ from torch import nn
 import tepui
 from tepui import metrics
 from tepui.data import Arrays
-from tepui.evaluation.logit_runs import LogitRuns
+from tepui.evaluation.stored_logits import LogitRuns
 from tepui.metrics import Collection, chunks
 
 
@@ -59,7 +59,8 @@ def test_labels_can_be_given_to_unfamiliar_data(folder):
 def test_what_is_not_there_is_named(folder, tmp_path):
     with pytest.raises(ValueError, match=r"members must lie in \[1, 5\], got 6"):
         LogitRuns.open(folder).of_first(6)
-    with pytest.raises(ValueError, match="got 'ood/y'"):
-        LogitRuns.open(folder, "y")
-    with pytest.raises(FileNotFoundError):
-        LogitRuns.open(tmp_path / "none")
+    for place, name in ((folder, "y"), (tmp_path / "none", None)):
+        with pytest.raises(FileNotFoundError):
+            LogitRuns.open(place, name)
+    with pytest.raises(ValueError, match="got 'logits/fog/9'"):
+        LogitRuns.open(folder, ("fog", 9))

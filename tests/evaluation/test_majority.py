@@ -9,19 +9,19 @@ from torch import nn
 
 import tepui
 from tepui.data import Arrays
-from tepui.evaluation.majority import no_better_than_majority, worse_than_majority
+from tepui.evaluation.majority import Guess, guess_on
 
 
 @given(st.integers(0, 60), st.floats(0.05, 0.95))
 def test_a_guess_is_tested_as_scipy_does(right, majority):
     p = binomtest(right, 60, majority, alternative="greater").pvalue
-    assert no_better_than_majority(right / 60, majority, 60) == (p > 0.05)
+    assert Guess(right / 60, majority, 60).ties == (p > 0.05)
 
 
 @given(st.integers(0, 60), st.floats(0.05, 0.95))
 def test_what_a_guess_beats_is_tested_as_scipy_does(right, majority):
     p = binomtest(right, 60, majority, alternative="less").pvalue
-    assert worse_than_majority(right / 60, majority, 60) == (p <= 0.05)
+    assert Guess(right / 60, majority, 60).wins == (p <= 0.05)
 
 
 def test_an_evaluation_says_that_a_guess_does_better():
@@ -47,7 +47,7 @@ DATA = Arrays(torch.eye(3)[LABELS], LABELS)
 def test_an_evaluation_says_whether_it_is_better_than_a_guess(scale, guesses):
     result = tepui.evaluate(tepui.Ensemble([member(scale)]), DATA)
     assert result.majority == result.document()["majority"] == pytest.approx(2 / 3)
-    assert result.only_guesses == guesses
+    assert guess_on(result.document()).ties == guesses
     said = "always naming the most frequent class would get 66.67 %"
     assert (said in str(result)) == guesses
 

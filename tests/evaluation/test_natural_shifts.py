@@ -7,7 +7,6 @@ from torch import nn
 from tepui import Ensemble, evaluate, read_logits
 from tepui.data import Arrays, corrupted
 from tepui.data.shifts import Shifts
-from tepui.evaluation.custom_metrics import rescored
 from tepui.tasks.scores import mean_scores
 
 NOISE = torch.Generator().manual_seed(0)
@@ -55,16 +54,6 @@ def test_copies_and_natural_shifts_stay_apart(ensemble):
     assert evaluate(ensemble, DATA, shifted=mixed).corrupted_mean == mean_scores(
         [evaluate(ensemble, DATA).clean]
     )
-
-
-def test_metrics_of_ones_own_are_taken_again_for_each(ensemble, tmp_path):
-    steep = {"steep": lambda logits, labels: logits.std()}
-    shifted = corrupted(DATA, **TYPES) | {"sketch": SKETCH}
-    found = evaluate(ensemble, DATA, shifted=shifted, metrics=steep, out=tmp_path)
-    document = found.document()
-    again = rescored(document, read_logits(tmp_path), steep)
-    assert again["shifted"]["steep"] == pytest.approx(document["shifted"]["steep"])
-    assert again["cells"][-1]["steep"] == document["cells"][-1]["steep"]
 
 
 def test_copies_are_made_when_asked_for_and_not_before():

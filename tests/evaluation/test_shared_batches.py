@@ -7,7 +7,8 @@ import torch
 
 from evaluation.shared_cases import CASES, DIFFERENCES, SIZE, evaluated, sizes
 from processes import saved
-from tepui.evaluation.stored_logits import LOGITS
+
+LOGITS = "evaluations/clean.safetensors"
 
 SCRIPT = "import sys; from evaluation.shared_cases import rank; rank(sys.argv[1])"
 

@@ -7,6 +7,7 @@ from torch import nn
 import tepui
 from tepui import metrics
 from tepui.core.storage import write_tensors
+from tepui.evaluation.evaluations import file_of
 
 GENERATOR = torch.Generator().manual_seed(0)
 X, Y = torch.randn(20, 4, generator=GENERATOR), torch.arange(20) % 3
@@ -52,16 +53,20 @@ def test_a_matrix_of_pairs_for_each_type_and_severity(evaluated):
 
 
 def test_missing_and_foreign_files_are_refused(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no file .*logits\.safetensors"):
+    with pytest.raises(FileNotFoundError, match=r"no file .*clean\.safetensors"):
         tepui.read_logits(tmp_path)
-    file = tmp_path / "logits.safetensors"
+    file = file_of(tmp_path, "clean", ".safetensors")
+    file.parent.mkdir()
     good = {"logits/clean": torch.zeros(1, 2, 3), "labels/clean": torch.tensor([0, 1])}
+    whole = {"rule": "vote", "task": "Classes", "cells": [], "ood": []}
+    write_tensors(file, "logits", good, whole)
+    assert tepui.read_logits(tmp_path).clean[0].shape == (1, 2, 3)
     for tensors, document in (
         ({"weights": torch.zeros(2)}, {}),
-        (good, {"rule": "mean", "cells": []}),
-        (good, {"rule": "vote", "cells": [["fog", 1]]}),
-        (good, {"rule": "vote", "cells": 3}),
-        ({**good, "labels/clean": torch.tensor([0, 9])}, {"rule": "vote", "cells": []}),
+        (good, {**whole, "rule": "mean"}),
+        (good, {**whole, "cells": [["fog", 1]]}),
+        (good, {**whole, "cells": 3}),
+        ({**good, "labels/clean": torch.tensor([0, 9])}, whole),
     ):
         write_tensors(file, "logits", tensors, document)
         with pytest.raises(ValueError, match="must hold an evaluation's logits, but"):

@@ -143,12 +143,12 @@ def test_logits_are_stored_in_half_the_space_and_scores_stay(tmp_path):
 def test_logits_can_be_left_out_and_those_they_replace_go(tmp_path):
     ensemble, test = ensemble_of(3, 4), data(31, 4)
     full = tepui.evaluate(ensemble, test, out=tmp_path)
-    assert [*tmp_path.iterdir()]
+    assert [*tmp_path.rglob("*.safetensors")]
     none = tepui.evaluate(
         ensemble, test, out=tmp_path, logits_in="none", overwrite=True
     )
     assert json.dumps(full.document()) == json.dumps(none.document())
-    assert not [*tmp_path.iterdir()]
+    assert not [*tmp_path.rglob("*.safetensors")]
 
 
 def test_an_impossible_class_stays_finite_in_half_the_space(tmp_path):
@@ -177,7 +177,7 @@ def test_an_evaluation_that_fails_leaves_no_logits(tmp_path):
             shifted={("a", 1): data(20, 9)},
             out=tmp_path,
         )
-    assert not [*tmp_path.iterdir()]
+    assert not [*tmp_path.rglob("*.safetensors")]
 
 
 def test_the_type_of_stored_logits_is_checked():

@@ -123,7 +123,7 @@ COMMANDS = {
     "compare methods": Intent(
         f"compare {TABLE} --model 'MLP(hidden=[7])' --members 2 --epochs 5"
         " --methods DeepEnsemble 'SAM(rho=0.9)' --ensembles 2 --seeds 5"
-        " --set sharpness=35 progress=none --out runs/compared"
+        " --set sharpness=35 progress=none equal=none --out runs/compared"
     ),
     "sweep a radius": Intent(
         f"sweep {TABLE} --model 'MLP(hidden=[7])' --members 2 --epochs 3"
@@ -317,6 +317,10 @@ def column(file, name, kind=float):
 
 def document(file):
     return json.loads(Path(file).read_text())
+
+
+def read_evaluation(folder):
+    return public("evaluation.read_evaluation")(folder)
 
 
 def part(train, target="kind"):
@@ -644,7 +648,7 @@ def agree(found, expected):
 def test_an_evaluation_is_of_its_stored_logits(do):
     do("evaluate a table")
     stored = public("read_logits")("runs/flats")
-    found = document("runs/flats/evaluation.json")["clean"]
+    found = read_evaluation("runs/flats")["clean"]
     assert stored.clean[1].tolist() == part(False).targets.tolist()
     assert agree(found, member_scores(*stored.clean, "probability"))
     raw = public("load")("runs/flats")
@@ -656,7 +660,7 @@ def test_an_evaluation_is_of_its_stored_logits(do):
 def test_shifts_and_gains_are_by_the_rule_asked_for(do):
     do("evaluate shifts and strangers")
     stored = public("read_logits")("runs/digits")
-    found = document("runs/digits/evaluation.json")
+    found = read_evaluation("runs/digits")
     assert found["rule"] == stored.rule == "logit"
     assert agree(found["clean"], member_scores(*stored.clean, "logit"))
     assert not agree(found["clean"], member_scores(*stored.clean, "probability"))
@@ -675,7 +679,7 @@ def test_shifts_and_gains_are_by_the_rule_asked_for(do):
 def test_strangers_are_found_as_often_as_computed(do):
     do("evaluate shifts and strangers")
     stored = public("read_logits")("runs/digits")
-    found = document("runs/digits/evaluation.json")["ood"]["dots"]
+    found = read_evaluation("runs/digits")["ood"]["dots"]
     strange = stored.ood["dots"]
     assert strange.shape[:2] == (3, 77)
 
@@ -766,7 +770,7 @@ def test_a_comparison_trains_and_scores_every_method(do):
             stored = public("read_logits")(folder)
             logits = ensemble.predict(part(False)).logits
             assert torch.allclose(logits, stored.clean[0], atol=1e-5)
-            found = document(folder / "evaluation.json")["clean"]
+            found = read_evaluation(folder)["clean"]
             assert agree(found, member_scores(*stored.clean, "probability"))
             seen.add(found["nll"])
     assert len(seen) == 4
@@ -914,7 +918,7 @@ def test_own_scores_are_computed_and_kept(do):
 
     stored = public("read_logits")("runs/covered")
     expected = own.margin(*stored.clean)
-    text = Path("runs/covered/evaluation.json").read_text()
+    text = json.dumps(read_evaluation("runs/covered"))
     found = [float(n) for n in re.findall(r'"margin": (\d\.\d+)', text)]
     assert found
     assert found[0] == close(expected)
@@ -927,7 +931,7 @@ def test_weights_from_elsewhere_are_an_ensemble(do):
     with torch.no_grad():
         logits = torch.stack([own_network(seed)(rows) for seed in range(2)])
     assert torch.allclose(stored.clean[0], logits, atol=1e-5)
-    found = document("runs/foreign/evaluation.json")["clean"]
+    found = read_evaluation("runs/foreign")["clean"]
     assert agree(found, member_scores(logits, part(False).targets, "probability"))
 
 

@@ -412,7 +412,7 @@ def read_copies(capsys):
     if done.status:
         assert "Traceback" not in done.err
         raise ValueError(done.err)
-    return json.loads(Path("copied/evaluation.json").read_text())["shifted"]
+    return public("evaluation.read_evaluation")("copied")["shifted"]
 
 
 def read_predicted(capsys):

@@ -331,7 +331,6 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.theory.theorem2": {"subsets": lambda: 2},
     "tepui.theory.agreement": {"n": lambda: 60, "d": lambda: 20},
     "tepui.theory.eta_at_sharpness": {"sharpness": lambda: 1.0, "rho": lambda: 0.1},
-    "tepui.evaluation.evaluation_memory": {},
     "tepui.metrics.sub_ensembles": {},
     "tepui.models.Albert": {"width": lambda: 8, "depth": lambda: 1},
 }
@@ -340,8 +339,7 @@ RETURNED = {
     "tepui": "Aggregated Detection EpochRecord Evaluation GreedySoup OracleSelection "
     "Run Scores StoredLogits TrainingDiverged",
     "tepui.data": "Draws StoredArray",
-    "tepui.evaluation": "ByClass LogitRuns MemoryPrice PredictionCost Selective "
-    "ShardedPredictions",
+    "tepui.evaluation": "ByClass LogitRuns PredictionCost Selective ShardedPredictions",
     "tepui.export": "Exported",
     "tepui.methods": "ActiveMembers CoupledBatch",
     "tepui.metrics": "BrierParts ClassRates ConformalIntervals ConformalSets "

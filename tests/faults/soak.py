@@ -23,11 +23,9 @@ import torch
 
 import tepui
 from damage_cases import DATA, ensemble
-from tepui.core.storage import write_document
-from tepui.evaluation.examination import EVALUATION, EVALUATION_KIND
 from tepui.methods import SharpBalance
 from tepui.report import write_report
-from tepui.studies import load_reports
+from tepui.report.loading import load_reports
 
 
 class Cycle(NamedTuple):
@@ -62,8 +60,7 @@ def once(folder: Path) -> None:
         interrupted = True
     assert interrupted
     run = _train(folder, [])
-    found = tepui.evaluate(run.ensemble, DATA, out=folder)
-    write_document(folder / EVALUATION, EVALUATION_KIND, found.document())
+    tepui.evaluate(run.ensemble, DATA, out=folder, overwrite=True)
     write_report(load_reports([folder]), folder)
 
 

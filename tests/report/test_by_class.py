@@ -112,7 +112,7 @@ def test_of_many_classes_those_of_lowest_recall_are_shown():
     found = seen(with_rates({"by_class": rates | {"recall": recalls[::-1]}}))
     assert (
         "There are 20 classes: shown are the 12 of lowest recall, the lowest first; "
-        "all are in evaluation.json." in found
+        "all are in its evaluations." in found
     )
     assert re.findall(r"\bc\d\d(?= 9 )", found) == names[:7:-1]
     few = [0.5, 0.25, *[None] * 18]  # of which two occur
@@ -258,7 +258,7 @@ def test_a_notebook_names_no_file():
     ensemble = Ensemble.build(lambda: nn.Linear(2, 20), 2, seed=1)
     found = words(html(tepui.evaluate(ensemble, test)))
     assert "the lowest first; all are in Evaluation.by_class." in found
-    assert "evaluation.json" not in found
+    assert "its evaluations" not in found
 
 
 def test_recalls_are_averaged_once():

@@ -62,7 +62,7 @@ def files(folder):
     return {
         path.relative_to(folder): path.read_bytes()
         for path in folder.rglob("*")
-        if path.name == "evaluation.json" or path.name.startswith("measure-")
+        if path.name == "clean.json" or path.name.startswith("measure-")
     }
 
 

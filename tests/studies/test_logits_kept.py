@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 import torch
 
+import study_cases
 import tepui
 from study_cases import EXAM, TRIAL
 from tepui.data import Arrays
-from tepui.evaluation.stored_logits import LOGITS
+from tepui.evaluation.gallery import FILE as GALLERY
 from tepui.methods import DeepEnsemble
 from tepui.papers.sed.protocol import evaluation_spec
 from tepui.papers.sed.scales import STUDIES
-from tepui.studies import Job, Store, carry_out, compare
-from tepui.studies.gallery import FILE as GALLERY
+from tepui.studies import Job, Store, carry_out
 from tepui.studies.jobs import merged
 
 HALF = replace(EXAM, logits_in="float16", logits_read=True)
@@ -27,7 +27,7 @@ def full(tmp_path_factory):
 
 
 def files(store):
-    return sorted(store.path.rglob(LOGITS))
+    return sorted(store.path.rglob("clean.safetensors"))
 
 
 def test_what_is_read_does_not_change_a_digest_and_its_type_does():
@@ -97,7 +97,7 @@ IMAGES = Arrays(torch.rand(24, 1, 8, 8), torch.arange(24) % 3)
 
 
 def compared(out, **options):
-    return compare(
+    return study_cases.compared(
         [DeepEnsemble()],
         lambda: tepui.models.ConvNet(3, in_channels=1, width=2),
         IMAGES,
@@ -123,15 +123,20 @@ def test_a_comparison_without_logits_shows_no_images(tmp_path):
     )
     scores = [made.methods[0].ensembles[0].evaluation for made in (full, half, none)]
     assert scores[0] == scores[1] == scores[2]
-    sizes = [len([*(tmp_path / kind).rglob(LOGITS)]) for kind in ("float16", "none")]
+    stored = "clean.safetensors"
+    sizes = [len([*(tmp_path / k).rglob(stored)]) for k in ("float16", "none")]
     assert sizes == [1, 0]
     galleries = [len([*(tmp_path / k).rglob(GALLERY)]) for k in ("float16", "none")]
     assert galleries == [1, 0]
     compared(tmp_path / "none", logits_in="none", resume=True)
 
 
-def test_metrics_of_ones_own_cannot_be_taken_anew_without_logits(tmp_path):
-    how = {"logits_in": "none", "metrics": {"total": total}}
-    compared(tmp_path / "none", **how)
-    with pytest.raises(ValueError, match=r"logits\.safetensors must be there"):
-        compared(tmp_path / "none", resume=True, **how)
+def test_metrics_of_ones_own_are_taken_anew_without_logits(tmp_path):
+    how = {"logits_in": "none"}
+    compared(tmp_path / "none", metrics={"total": total}, **how)
+    found = compared(tmp_path / "none", resume=True, metrics={"total": ones}, **how)
+    assert found.methods[0].ensembles[0].evaluation["clean"]["total"] == 1
+
+
+def ones(logits, labels):
+    return 1.0

@@ -11,13 +11,14 @@ from PIL import Image
 from torch.utils.data import Dataset
 
 import tepui
+from study_cases import compared
 from tepui import metrics
 from tepui.data import Digits, UniformNoise, prepared_like
 from tepui.data.arrays import Arrays
+from tepui.evaluation.gallery import FILE, read_gallery, write_gallery
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import MLP
-from tepui.studies import compare, read_comparison
-from tepui.studies.gallery import FILE, read_gallery, write_gallery
+from tepui.report.comparison import read_comparison
 
 TEST = Digits(train=False).subset(range(40))
 COLORED = UniformNoise(num_samples=30, shape=(3, 16, 16))
@@ -29,7 +30,7 @@ def small(out, **changes):
     settings |= {"batch_size": 32, "progress": "none", **changes}
     train, factory = Digits().subset(range(96)), lambda: MLP(hidden=(8,))
     methods = [DeepEnsemble(), SAM(rho=0.1)]
-    return compare(methods, factory, train, TEST, out=out, **settings)
+    return compared(methods, factory, train, TEST, out=out, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def finished(tmp_path_factory):
 
 def test_detections_of_each_ensemble_are_those_of_its_evaluation(finished):
     comparison, out = finished
-    assert comparison.ood_sets == read_comparison(out).ood_sets == ("noise", "colored")
+    assert comparison.ood_sets == read_comparison(out).ood_sets == ("colored", "noise")
     method = comparison.methods[1]
     for trained in method.ensembles:
         ensemble = tepui.load(out / trained.folder)
@@ -60,12 +61,12 @@ def test_settings_tell_one_unfamiliar_set_from_another(finished, tmp_path):
     assert small(out, ood=None, ensembles=1).ood_sets == ()
     assert [each.data for each in read_gallery(out / "SAM/0")] == [None]
     resumed = small(out, ensembles=1, resume=True)
-    assert resumed.ood_sets == ("noise", "colored")
+    assert resumed.ood_sets == ("colored", "noise")
     shown = [each.data for each in read_gallery(out / "SAM/0")]
     assert shown == [None, "noise", "colored"]
-    stamp = (out / "SAM/0/evaluation.json").stat().st_mtime_ns
+    stamp = (out / "SAM/0/evaluations/clean.json").stat().st_mtime_ns
     small(out, ensembles=1, resume=True)
-    assert (out / "SAM/0/evaluation.json").stat().st_mtime_ns == stamp
+    assert (out / "SAM/0/evaluations/clean.json").stat().st_mtime_ns == stamp
 
 
 @pytest.mark.parametrize(

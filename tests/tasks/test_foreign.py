@@ -1,6 +1,5 @@
 """A task written outside the package does all that a task of tepui's does."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import tepui
 from counts import Counts, Poisson
 from tepui.cli.main import main
 from tepui.data import Arrays
-from tepui.evaluation import predict_shards, write_predictions
+from tepui.evaluation import predict_shards, read_evaluation, write_predictions
 from tepui.export import export_ensemble
 from tepui.testing import check_task
 
@@ -75,7 +74,7 @@ def test_the_command_line_knows_it_by_its_path(tmp_path, capsys):
     main(["train", *data, "--out", run, "--epochs", "6", *LINEAR, *own])
     main(["evaluate", run, *own])
     assert "(counts)" in capsys.readouterr().out
-    document = json.loads((tmp_path / "run" / "evaluation.json").read_text())
+    document = read_evaluation(tmp_path / "run")
     assert document["task"] == "counts.Counts()"
     main(["report", run])
     assert "rmse" in (tmp_path / "run" / "report.html").read_text().lower()

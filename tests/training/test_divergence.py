@@ -178,3 +178,19 @@ def test_a_gradient_of_zero_is_no_error(method):
 
     run = fitted(data, lambda: Silent(16, CLASSES), method=method)
     assert run.history[-1].loss == pytest.approx((math.log(CLASSES),) * 2)
+
+
+def test_a_likelihood_is_learned_of_numbers_with_hardly_any_noise():
+    """Its gradient grows as one over the variance, and is bounded by default."""
+    x = torch.randn(150, 2, generator=torch.Generator().manual_seed(0))
+    data = Arrays(x, x @ torch.tensor([0.8, 0.6]))
+    how = {"loss": tepui.losses.GaussianNLL(), "epochs": 60, "progress": "none"}
+
+    def learned(**more):
+        ensemble = tepui.Ensemble.build(lambda: tepui.models.MLP(2, num_classes=2), 2)
+        tepui.fit(ensemble, data, method=DeepEnsemble(), **how, **more)
+        return tepui.evaluate(ensemble, data).clean
+
+    assert learned().rmse < 0.05
+    with pytest.raises(tepui.training.TrainingDiverged):
+        learned(clip_norm=1e30)

@@ -1,6 +1,5 @@
 """A run is an object: what lies in its folder is what fit returned."""
 
-import json
 import os
 import random
 import signal
@@ -108,11 +107,6 @@ def test_python_and_the_command_line_say_the_same(run, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"{found.clean.nll:.4g}" in printed
     assert Run.open(run.path).evaluations["noise"].keys() == found.ood["noise"].keys()
-    before = json.loads((run.path / "evaluation.json").read_text())
-    main(["evaluate", str(run.path), "--corruptions", "none"])
-    again = " ".join(capsys.readouterr().out.split())
-    assert "was measured before: --overwrite measures it again" in again
-    assert json.loads((run.path / "evaluation.json").read_text()) == before
     run.calibrate(coverage=0.8)
     by_python = weights(run.path)
     main(["calibrate", str(run.path), "--coverage", "0.8"])
@@ -126,7 +120,7 @@ def test_python_and_the_command_line_say_the_same(run, tmp_path, capsys):
 def test_an_evaluation_of_other_data_is_kept(run):
     run.evaluate(shifted={"half": Digits(train=False).subset(range(99))})
     few = Digits(train=False).subset(range(9))
-    with pytest.raises(FileExistsError, match="is on other data called half"):
+    with pytest.raises(FileExistsError, match=r"half\.json exists; pass overwrite"):
         run.evaluate(shifted={"half": few})
     found = run.evaluate(shifted={"half": few}, overwrite=True)
     assert run.evaluations["half"]["nll"] == found.natural["half"].nll

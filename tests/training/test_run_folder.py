@@ -1,12 +1,10 @@
 """What a run folder refuses: to be overwritten, mixed up or half read."""
 
-import errno
 import gc
 import json
 import re
 import shutil
 import time
-from collections import namedtuple
 
 import pytest
 import torch
@@ -17,8 +15,6 @@ from tepui.core.processes import mark
 from tepui.data import Arrays, Normalize, RandomCrop
 from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.models import ConvNet
-from tepui.training import SGD, AdamW
 from tepui.training.checkpoint import write_member
 from tepui.training.run_folder import RunFolder
 from training.cases import (
@@ -88,20 +84,25 @@ def same_loss(outputs, targets):
     [
         ("epochs", 2, 3, r"epochs .*\(2\).*got 3"),
         ("batch_size", 8, 9, r"batch_size .*\(8\).*got 9"),
-        ("method", SAM(rho=0.1), SAM(rho=0.2), "method .*'rho': 0.1.*'rho': 0.2"),
+        ("method", SAM(rho=0.1), SAM(rho=0.2), r"method .*\(rho: 0.1\).*got 0.2"),
         ("method", SAM(), DeepEnsemble(), "method .*SAM.*DeepEnsemble"),
-        ("optimizer", tepui.SGD(), tepui.SGD(lr=1.0), "optimizer .*: 0.1.*: 1.0"),
+        (
+            "optimizer",
+            tepui.SGD(),
+            tepui.SGD(lr=1.0),
+            r"optimizer .*lr: 0.1.*got 1.0",
+        ),
         ("schedule", tepui.Constant(), tepui.Cosine(), "schedule .*Constant.*Cosine"),
         ("loss", cross_entropy, same_loss, "loss .*cross_entropy.*same_loss"),
-        ("augment", (), (RandomCrop(1),), r"augment .*\[\].*RandomCrop"),
+        ("augment", (), (RandomCrop(1),), r"augment .*None.*RandomCrop"),
         ("clip_norm", None, 1.0, r"clip_norm .*\(None\).*got 1.0"),
         ("accumulate", 1, 2, r"accumulate .*\(1\).*got 2"),
-        ("validation", None, 0.25, "data .*'samples': 24.*'samples': 18"),
-        ("validation", images(4), images(5), "validation .*: 4.*: 5"),
+        ("validation", None, 0.25, r"data .*\(samples: 24\).*got 18"),
+        ("validation", images(4), images(5), r"validation .*: 4\).*got 5"),
         ("precision", "float32", "bfloat16", "precision .*'float32'.*'bfloat16'"),
         ("deterministic", False, True, r"deterministic .*\(False\).*got True"),
         ("cpu_kernels", None, "native", r"cpu_kernels .*\(None\).*got 'native'"),
-        ("seed", [1, 2], [1, 3], r"seeds .*\[1, 2\].*\[1, 3\]"),
+        ("seed", [1, 2], [1, 3], r"seeds .*: 2\).*got 3"),
         ("members", 1, 2, r"members must be what"),
         ("factory", noisy_net, convnet, "models .*Sequential.*ConvNet"),
     ],
@@ -273,37 +274,3 @@ def test_a_folder_removed_during_a_run_is_not_made_anew(tmp_path):
     with pytest.raises(FileNotFoundError, match="run was removed or emptied while"):
         fitted(images(), out=out, callbacks=[lambda record: shutil.rmtree(out)])
     assert not out.exists()
-
-
-def test_a_disk_without_room_is_noticed_before_the_first_epoch(tmp_path, monkeypatch):
-    begun = []
-    usage = namedtuple("usage", "free")
-    weights = sum(t.nbytes for t in fitted(images()).ensemble.state_dict().values())
-    for free, fits in ((3 * weights, False), (100 * weights, True)):
-        monkeypatch.setattr(shutil, "disk_usage", lambda _, free=free: usage(free))
-        how = {"out": tmp_path / str(free), "callbacks": [begun.append]}
-        if fits:
-            fitted(images(), **how)
-            continue
-        with pytest.raises(OSError, match=r"needs .* MB for checkpoints") as caught:
-            fitted(images(), **how)
-        assert caught.value.errno == errno.ENOSPC
-        assert begun == []
-    assert begun
-
-
-@pytest.mark.parametrize("optimizer", [SGD(), SGD(momentum=0.0), AdamW()])
-@pytest.mark.parametrize("keep", ["last", "best"])
-def test_the_room_for_a_checkpoint_is_foreseen(optimizer, keep, tmp_path, monkeypatch):
-    asked = []
-    real = RunFolder.check_space
-
-    def note(folder, sizes):
-        asked.append(sum(sizes))
-        real(folder, sizes)
-
-    monkeypatch.setattr(RunFolder, "check_space", note)
-    how = {"optimizer": optimizer, "keep": keep, "validation": 0.25}
-    fitted(images(32, 8), ConvNet, out=tmp_path, **how)
-    written = sum(f.stat().st_size for f in (tmp_path / "checkpoint").iterdir())
-    assert 0.9 * written < asked[0] < 2.1 * written

@@ -283,7 +283,7 @@ def test_the_smallest_label_that_is_no_class_is_named():
 def test_what_cannot_be_balanced_is_refused():
     word = CrossEntropy(class_weights="balanced")
     data = images().subset(torch.nonzero(torch.arange(24) % 3 != 1)[:, 0])
-    rule = "class_weights must be numbers where no training sample has class 1, got"
+    rule = "class_weights must be numbers, since no training sample has class 1, got"
     with pytest.raises(ValueError, match=rule):
         fitted(data, loss=word)
     named = Arrays(data.inputs, data.targets, classes=("cat", "dog", "cow"))

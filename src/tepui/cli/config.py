@@ -13,13 +13,10 @@ from typing import Any
 
 import yaml
 from cyclopts import ArgumentCollection, Token
-from yaml.nodes import MappingNode
 
 from tepui.core.checks import one_of, require
 from tepui.core.provenance import MASK
 
-LIMIT = 2**20  # bytes of a file
-DEEPEST = 20  # lists and mappings inside each other
 # What is said anew each time a run goes on.
 OF_ONE_COMMAND = ("out", "resume", "config", "overwrite")
 
@@ -63,13 +60,11 @@ def options_in(file: str, command: str) -> dict[str, Any]:
         ValueError: If it holds no options, or those of another command.
     """
     with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
-        read = opened.read(LIMIT + 1)
-    require(len(read) <= LIMIT, "config", f"have at most {LIMIT} bytes", file)
-    try:
-        options = yaml.load(_text(read, file), _Loader)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        said = " ".join(str(error).split())
-        raise ValueError(f"config must be YAML, got {file}: {said}") from error
+        try:
+            options = yaml.safe_load(opened)
+        except (yaml.YAMLError, RecursionError, ValueError) as error:
+            said = " ".join(str(error).split())
+            raise ValueError(f"config must be YAML, got {file}: {said}") from error
     rule = "hold options by name, such as method: SAM(rho=0.1)"
     plain = isinstance(options, dict) and all(isinstance(name, str) for name in options)
     require(plain, "config", rule, file)
@@ -78,36 +73,6 @@ def options_in(file: str, command: str) -> dict[str, Any]:
         require(options["command"] == command, "config", rule, options["command"])
         options = options["options"]
     return dict(options)
-
-
-def _text(read: bytes, file: str) -> str:
-    try:
-        return read.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"config must be text in UTF-8, got {file}: {error}"
-        ) from error
-
-
-class _Loader(yaml.SafeLoader):  # type: ignore[misc] # which has no types
-    """Reads plain YAML: no names for parts of it, nothing twice, nothing deep."""
-
-    _depth = 0
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise ValueError("an alias (*) stands in it")
-        self._depth += 1
-        if self._depth > DEEPEST:
-            raise ValueError(f"it is nested more than {DEEPEST} deep")
-        node = super().compose_node(parent, index)
-        self._depth -= 1
-        if isinstance(node, MappingNode):
-            names = [key.value for key, _ in node.value]
-            twice = sorted({str(name) for name in names if names.count(name) > 1})
-            if twice:
-                raise ValueError(f"{twice[0]} is given twice")
-        return node
 
 
 def _words(name: str, value: Any, file: str) -> list[str]:

@@ -1,8 +1,7 @@
 """``tepui evaluate``: measure a trained ensemble on clean and other data."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tepui.cli.values import (
     Data,
@@ -14,10 +13,6 @@ from tepui.cli.values import (
     functions_named,
 )
 from tepui.core.checks import require
-
-if TYPE_CHECKING:
-    from tepui.evaluation import Evaluation
-    from tepui.evaluation.examination import Examination
 
 
 def evaluate(
@@ -38,10 +33,9 @@ def evaluate(
 ) -> None:
     """Measure a trained ensemble on clean, corrupted and unfamiliar data.
 
-    Evaluations of one ensemble add up: data sets that are not asked for stay as they
-    were measured, and new metrics come from stored logits. After tepui calibrate, the
-    same command measures again what it asks for. Under torchrun, processes share the
-    batches, and detectors are left out.
+    Each data set has a file of its own, in evaluations: those that are not asked for
+    stay as they were measured. After tepui calibrate, the same command measures again.
+    Under torchrun, processes share the batches, and detectors are left out.
 
     Such as:
 
@@ -68,13 +62,12 @@ def evaluate(
             sketch=ImageFolder(path=sketches).
         ood: Data the ensemble should find unfamiliar, as NAME=DATASET, such as
             noise=UniformNoise.
-        metrics: Metrics of your own, functions of logits and labels, by path, such as
-            mypackage.my_metric. They can come later too: stored logits are enough.
+        metrics: Your functions of logits and labels by path: mypackage.my_metric.
         out: Folder of the ensemble that is made of weights, and of its evaluation; the
             next free runs/evaluate-NNN by default. A run keeps its own evaluation.
-        overwrite: Measure again what was measured before; what is not asked for stays.
-        set: Anything else, such as batch_size=32; tepui settings --of evaluate lists
-            it.
+        overwrite: Measure again what was measured before; what is not asked for stays,
+            unless it is of another ensemble, other data or settings.
+        set: Anything else, such as batch_size=32 (tepui settings --of evaluate).
     """
     from tepui.cli import folders
     from tepui.cli.asked import Asked, Keeping
@@ -83,16 +76,12 @@ def evaluate(
     from tepui.cli.members import is_saved, opened
     from tepui.core.replacing import check_writable
     from tepui.data.preparation import preparation_of
-    from tepui.report import printed_table
-    from tepui.studies import load_reports
-    from tepui.studies.gallery import FILE as GALLERY
-    from tepui.studies.gallery import write_gallery
+    from tepui.data.prepared_like import image_shape
+    from tepui.evaluation.evaluations import FOLDER, names_in
     from tepui.training import LocalExchange, exchange_here
 
     further = vars(OfEvaluate(**read_settings("evaluate", set)))
-    functions = functions_named("--metrics", metrics)
-    exchange, terminal = exchange_here(), console()
-    trained = is_saved(run)
+    exchange, trained = exchange_here(), is_saved(run)
     if trained:
         own = "be left out for a run, which is evaluated in its own folder"
         require(out is None, "--out", own, out)
@@ -101,64 +90,31 @@ def evaluate(
     lost = "be another folder than a run's, whose weights would be lost"
     require(trained or not source.config, "--out", lost, str(folder))
     check_writable(folder)
-    exchange.wait()  # from now on the file is ours
-    asked = source.examination(
+    exchange.wait()  # from now on the files are ours
+    test = source.tested(data)
+    if not trained:
+        source.ensemble.preparation = preparation_of(test)
+        if exchange.writer:
+            source.ensemble.save(folder, overwrite=overwrite)
+            if data is not None:
+                Keeping(folder, Asked("evaluate", {"data": data})).keep()
+    if not (corruptions or shifted or copies) and image_shape(test) is None:
+        folders.say("no corrupted data, since inputs are not images")
+    found = source.evaluate(
         data,
         shifted=shifted,
         ood=ood,
         corruptions=corruptions,
         copies=copies,
-        metrics=functions,
+        metrics=functions_named("--metrics", metrics),
         overwrite=overwrite,
         exchange=None if isinstance(exchange, LocalExchange) else exchange,
         **further,
     )
-    before, whole = asked.before
-    if not whole:
-        told = corruptions or (shifted and "none")
-        folders.say_of_shifts(asked.test, asked.shifts, told or None)
-        if not trained:
-            source.ensemble.preparation = preparation_of(asked.test)
-            if exchange.writer:
-                source.ensemble.save(folder, overwrite=overwrite)
-                if data is not None:
-                    Keeping(folder, Asked("evaluate", {"data": data})).keep()
-        found = asked.evaluate()
-        if exchange.writer:
-            if further["logits_in"] == "none":
-                (folder / GALLERY).unlink(missing_ok=True)
-            else:
-                unseen = before["ood"] if before else ()
-                kept = [name for name in unseen if name not in asked.names]
-                write_gallery(folder, asked.test, asked.sets, kept)
-            terminal.print("\n".join(_said(asked, found)))
-    elif exchange.writer and before is not None:
-        asked.write(before)  # with further metrics
-        terminal.print(printed_table(load_reports([folder]).groups[0].comparison))
-        scores = source.evaluations.items()
-        for name in functions:
-            values = [f"{of} {found[name]}" for of, found in scores if name in found]
-            terminal.print(f"{name}: {', '.join(values)}")
-        terminal.print("this was measured before: --overwrite measures it again")
     if exchange.writer:
-        terminal.print(f"next: tepui report {folder} --open")
-
-
-def _said(asked: "Examination", found: "Evaluation") -> Iterator[str]:
-    """Yield an evaluation in words, and what stays beside it."""
-    from tepui.core.storage import read_document
-    from tepui.evaluation.adding import FITTED_ON_TEST, sets_in
-    from tepui.evaluation.examination import EVALUATION, EVALUATION_KIND
-    from tepui.report.applied import of_fitted_samples
-
-    file = asked.folder / EVALUATION
-    document = read_document(file, EVALUATION_KIND)
-    what = "classes" if found.task.chooses else "outputs"
-    yield f"{found.classes} {what}, {asked.folder}: {found}"
-    if document.get("applied", {}).get(FITTED_ON_TEST):
-        yield of_fitted_samples("the ensemble")
-    said = f"written to {file}"
-    if others := [name for name in sets_in(document) if name not in asked.names]:
-        said += f", beside {', '.join(others)} from before"
-        said += ", without what tepui calibrate changed" if asked.renews else ""
-    yield said
+        others = [n for n in names_in(folder) if n not in found.documents()]
+        beside = f", beside {', '.join(others)} from before" if others else ""
+        what = "classes" if found.task.chooses else "outputs"
+        console().print(f"{found.classes} {what}, {folder}: {found}")
+        console().print(f"written to {folder / FOLDER}{beside}")
+        console().print(f"next: tepui report {folder} --open")

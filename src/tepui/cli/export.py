@@ -83,6 +83,3 @@ def export(
         console().print(f"its numbers are standardized: times {std:g} plus {mean:g}")
     runs = "onnxruntime.InferenceSession" if chosen == "onnx" else "torch.export.load"
     console().print(f'next: {runs}("{file}") answers without tepui')
-    if file.suffix.lower() != ENDINGS[chosen]:
-        usual = f"such files usually end in {ENDINGS[chosen]}"
-        console().print(f"{usual}, and some programs ask for it")

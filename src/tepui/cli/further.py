@@ -1,4 +1,8 @@
-"""What commands can be told beside their options, by ``--set NAME=VALUE``."""
+"""What commands can be told beside their options, by ``--set NAME=VALUE``.
+
+In every command: how members are trained, and how anything is computed. ``tepui train``
+has ``--optimizer`` and ``--augment`` too; commands without ``--set`` have ``--device``.
+"""
 
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, dataclass, fields
@@ -69,40 +73,55 @@ class OfTrain:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfCompare:
+class OfStudies:
+    """Of commands that train several ensembles.
+
+    Attributes:
+        logits_in: How logits are stored: float32, float16 for half the space, or none.
+            Scores do not depend on it; without logits the report shows no images.
+        executor: Who trains: Processes() of this machine, Ray() or Slurm(), whose
+            folder must lie where all machines reach it.
+        retries: How often an ensemble is taken up again after its worker died.
+        track: As that of tepui train, for every run.
+    """
+
+    logits_in: LogitType = "float32"
+    executor: Any = None
+    retries: int = 2
+    track: Any = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfCompare(OfStudies):
     """Of ``tepui compare``.
 
     Attributes:
+        equal: What all methods pay: gradients (by default) gives each as many epochs as
+            cost at most what the costliest one costs, seconds measures that first, none
+            trains all for --epochs.
+        dry_run: Only show the epochs and passes of each method.
         corruptions: The benchmark whose corruption strengths to test under, or none;
             CIFAR's by default for images.
         metrics: Metrics of your own, functions of logits and labels, by path.
-        logits_in: How logits are stored: float32, float16 for half the space, or none.
-            Scores do not depend on it; without logits the report shows no images.
         sharpness: Number of training samples on which to measure the members'
             sharpness; 0 skips it.
         extractor: As that of tepui train.
         unlabeled: Data for the members of A2D and DivDis to disagree on.
-        track: As that of tepui train.
         at_once: Ensembles to train at once; one by default, by Ray and Slurm as many
             as they have room for.
         threads: Threads of each ensemble on a CPU, on which the last digits depend; by
             default one if several are trained at once, else as many as there are.
-        executor: Who trains: Processes() of this machine, Ray() or Slurm(), whose
-            folder must lie where all machines reach it.
-        retries: How often an ensemble is taken up again after its worker died.
     """
 
+    equal: Literal["gradients", "seconds", "none"] = "gradients"
+    dry_run: bool = False
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None
     metrics: Any = None
-    logits_in: LogitType = "float32"
     sharpness: int = 100
     extractor: str | None = None
     unlabeled: Any = None
-    track: Any = None
     at_once: int | None = None
     threads: int | None = None
-    executor: Any = None
-    retries: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,81 +138,73 @@ class OfMeasure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfEvaluate(OfMeasure):
+class OfPasses(OfMeasure):
+    """Of commands that pass data through members.
+
+    Attributes:
+        batch_size: Samples that go through a member at once.
+        workers: Processes that load data not held in tensors.
+    """
+
+    batch_size: int = 1024
+    workers: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfCalibrate(OfPasses):
+    """Of ``tepui calibrate``.
+
+    Attributes:
+        rule: How members are combined; it is the one to predict with.
+    """
+
+    rule: Literal["probability", "logit"] = "probability"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfEvaluate(OfPasses):
     """Of ``tepui evaluate``.
 
     Attributes:
         classes: Of data with other classes, score only those the run holds, or all.
         logits_in: How logits are stored: float32, float16 for half the space, or none.
-        batch_size: Samples that go through a member at once.
         precision: What members compute in on a GPU; tf32 by default, or float32 if the
             run was trained in it.
-        workers: Processes that load data not held in tensors.
     """
 
     classes: Literal["held", "all"] = "held"
     logits_in: LogitType = "float32"
-    batch_size: int = 1024
     precision: Precision | None = None
-    workers: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfCalibrate(OfMeasure):
-    """Of ``tepui calibrate``.
-
-    Attributes:
-        rule: How members are combined; it is the one to predict with.
-        batch_size: Samples that go through a member at once.
-        workers: Processes that load data not held in tensors.
-    """
-
-    rule: Literal["probability", "logit"] = "probability"
-    batch_size: int = 256
-    workers: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfPredict(OfMeasure):
+class OfPredict(OfPasses):
     """Of ``tepui predict``.
 
     Attributes:
-        batch_size: Samples that go through a member at once.
         shard_size: Samples per part.
         precision: What members compute in on a GPU; tf32 by default, or float32 if the
             run was trained in it.
-        workers: Processes that load data not held in tensors.
     """
 
-    batch_size: int = 256
     shard_size: int = 8192
     precision: Precision | None = None
-    workers: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfSweep:
+class OfSweep(OfStudies):
     """Of ``tepui sweep``.
 
     Attributes:
         held_out: Share of the training data to score on.
-        logits_in: How logits are stored, which no search reads: float32, float16 for
-            half the space, or none.
-        executor: As that of tepui reproduce.
-        retries: How often an ensemble is taken up again after its worker died.
-        track: As that of tepui train, for every run.
     """
 
     held_out: float = 0.1
-    logits_in: LogitType = "float32"
-    executor: Any = None
-    retries: int = 2
-    track: Any = None
 
 
 # Fields of TrainingSpec and ExecutionSpec that commands say in their own way.
 SAID = {
-    "train": ("method", "epochs", "loss", "optimizer", "augment"),
+    "train": ("method", "epochs", "loss"),
     "compare": ("method", "epochs", "loss", "keep", "stop_after"),
     "sweep": (
         *("method", "epochs", "loss", "keep"),

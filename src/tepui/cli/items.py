@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -27,8 +27,7 @@ from tepui.studies.real_data import real_data, stand_ins
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 
-SCREEN = 40  # lines of a table in the terminal; the files hold all of it
-LONGEST = 60  # letters of a cell there
+SCREEN = 40  # rows of a table in the terminal; the files hold all of it
 NO_NUMBERS = (
     "size smoke shows only that the recipe runs: its numbers mean nothing beside the "
     "paper's"
@@ -141,16 +140,10 @@ def differing(chosen: Sequence[Item]) -> Table:
 
 def show(results: Results, asked: str, folder: Path) -> None:
     """Print results that were made, as far as they fit on a screen."""
-    shown = _on_a_screen(results)
-    numbers, same = _table(results, shown)
-    console().print(numbers)
-    if same:
-        told = ", ".join(f"{name}: {cell or 'none'}" for name, cell in same.items())
-        console().print(f"in every row above: {told}")
+    console().print(_table(results))
     if any(record.sem is not None for record in results.records):
         console().print("±: standard error of the mean; n: how many it is the mean of")
-    if len(results.records) > shown:
-        more = len(results.records) - shown
+    if (more := len(results.records) - SCREEN) > 0:
         console().print(f"and {more} more in {folder / 'table.md'}")
     if replaced := stand_ins(results.settings, (r.dataset for r in results.records)):
         console().print(f"not the paper's data: {replaced}")
@@ -163,16 +156,8 @@ def show(results: Results, asked: str, folder: Path) -> None:
     console().print(f"next: tepui report {folder} --open, or tepui claims")
 
 
-def _on_a_screen(results: Results) -> int:
-    """Return how many rows of a table fit on a screen, at least one."""
-    count = min(len(results.records), SCREEN)
-    while count > 1 and len(console().render_lines(_table(results, count)[0])) > SCREEN:
-        count -= 1
-    return count
-
-
-def _table(results: Results, count: int) -> tuple[Table, Mapping[str, str]]:
-    """Return the first rows of a table, and what is the same in all of them."""
+def _table(results: Results) -> Table:
+    """Return the first rows of a table, with the data that were used, if others."""
     headings, *numbers = rows(results)
     used = [real_data(results.settings, record.dataset) for record in results.records]
     if any(used):
@@ -180,22 +165,7 @@ def _table(results: Results, count: int) -> tuple[Table, Mapping[str, str]]:
         for row, data in zip([headings, *numbers], ["data", *used], strict=True):
             row.insert(place, data)
     title = f"{results.name} ({results.size}): {results.title}"
-    columns = {
-        heading: [_shortened(cell) for cell in cells]
-        for heading, *cells in zip(headings, *numbers[:count], strict=True)
-        if heading != headings[0]
-    }
-    same = {
-        heading: cells[0]
-        for heading, cells in columns.items()
-        if heading != "ours" and len({*cells}) == 1
-    }
-    kept = [heading for heading in columns if heading not in same]
-    lines = zip(*(columns[heading] for heading in kept), strict=True)
-    shown = table(title, kept, lines, numbers=("paper", "ours", "n"))
+    lines = (row[1:] for row in numbers[:SCREEN])
+    shown = table(title, headings[1:], lines, numbers=("paper", "ours", "n"))
     shown.caption = NO_NUMBERS if results.size.startswith("smoke") else None
-    return shown, same
-
-
-def _shortened(cell: str) -> str:
-    return cell if len(cell) <= LONGEST else f"{cell[: LONGEST - 1]}…"
+    return shown

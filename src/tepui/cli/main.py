@@ -39,13 +39,8 @@ GROUPS = {
     "Look inside": "measure verify settings doctor data corrupt sweep",
     "Research": "reproduce claims theory",
 }
-# Commands whose work torchrun's processes share, and how others share theirs.
+# Commands whose work torchrun's processes share.
 OVER_RANKS = ("train", "compare", "evaluate")
-INSTEAD = {
-    "predict": " (tepui.evaluation.predict_shards with rank and world shares its work)",
-    "reproduce": " (--executor and --workers spread its work)",
-    "sweep": " (--workers and --set executor spread its work)",
-}
 # Options whose arguments Python calls otherwise.
 OTHERWISE = {"seed": "--seeds", "factory": "--model"}
 LESS = "lower --set batch_size=N, or take smaller inputs or models"
@@ -144,6 +139,6 @@ def _check_ranks(name: str) -> None:
     size = place_of_environment().size
     rule = (
         f"be {', '.join(OVER_RANKS[:-1])} or {OVER_RANKS[-1]} under torchrun ({size} "
-        f"ranks); start tepui {name} once, without it{INSTEAD.get(name, '')}"
+        f"ranks); start tepui {name} once, without it"
     )
     require(size == 1 or name in OVER_RANKS, "command", rule, name)

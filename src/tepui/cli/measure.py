@@ -84,16 +84,12 @@ def measure(
     from tepui.cli.further import OfMeasure, read_settings
     from tepui.cli.members import is_saved, opened
     from tepui.core.free_folder import is_free
-    from tepui.core.replacing import check_writable, write_bytes
+    from tepui.core.replacing import check_writable
     from tepui.core.storage import write_document
     from tepui.data.sources import unfamiliar
     from tepui.evaluation.evaluate import evaluate
-    from tepui.evaluation.examination import EVALUATION
+    from tepui.evaluation.evaluations import is_evaluated
     from tepui.evaluation.measure import measure as measured
-    from tepui.evaluation.stored_logits import read_logits
-    from tepui.metrics import pairwise_disagreement
-    from tepui.report.drawing import as_png
-    from tepui.report.measurements import disagreement_of_pairs, sharpness_of_members
     from tepui.studies.stored_measures import FILE, KIND
     from tepui.training.prepare import place_of
 
@@ -127,7 +123,6 @@ def measure(
             )
         sharpness = _by_radius(taken, rho)
         document["sharpness"] = {n: m.document() for n, m in sharpness.items()}
-        write_bytes(folder / "sharpness.png", as_png(sharpness_of_members(sharpness)))
         terminal.print(_sharpness_table(sharpness))
     if test is not None:
         evaluation = evaluate(
@@ -136,20 +131,15 @@ def measure(
             ood=unfamiliar(ood, test),
             rule=further.rule,
             precision=source.exam_precision,
-            out=folder,
         )
         terminal.print(str(evaluation))
     if "diversity" in what:
         document["diversity"] = evaluation.clean.document()
-        if len(ensemble) > 1:
-            pairs = pairwise_disagreement(read_logits(folder).clean[0])
-            drawn = as_png(disagreement_of_pairs(pairs))
-            write_bytes(folder / "disagreement.png", drawn)
     if "ood" in what:
         document["ood"] = evaluation.document()["ood"]
     write_document(folder / FILE, KIND, document)
     terminal.print(f"written to {folder}")
-    then = "report" if (run / EVALUATION).exists() else "evaluate"
+    then = "report" if is_evaluated(run) else "evaluate"
     again = said_again(data=data, model=model) if then == "evaluate" else ""
     again += "" if trained else ", with the same --model"
     terminal.print(f"next: tepui {then} {' '.join(map(str, checkpoints))}{again}")

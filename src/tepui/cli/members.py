@@ -1,4 +1,4 @@
-"""Members named on the command line: architectures, extractors, saved ensembles.
+"""What is named on the command line: members, extractors, saved ensembles, a loss.
 
 What a model's class takes and the user did not write follows from the data: the number
 of classes and the channels and size of the images. What was written stays.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,21 +23,23 @@ from torch.utils.data import Dataset
 from tepui.cli.asked import in_options
 from tepui.cli.folders import check_run
 from tepui.cli.values import Text
-from tepui.core.checks import require
-from tepui.core.seeding import seeded
+from tepui.core.checks import one_of, require
+from tepui.core.seeding import SEED, seeded
 from tepui.core.spec import PATH, read
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows, targets_of
 from tepui.data.prepared_like import image_shape
+from tepui.data.sources import part, validation_data
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.foreign_weights import ensemble_of
 from tepui.ensembles.loading import RUN, check_ended, load, task_in
+from tepui.losses import CrossEntropy, Loss
 from tepui.models import MLP, ConvNet, split_last_layers, without_classifier
 from tepui.models.split import Frozen, frozen
 from tepui.modules.running import forward
-from tepui.tasks.base import Task
+from tepui.tasks import Task, task_of
 from tepui.tasks.named import settled
-from tepui.training import Run
+from tepui.training import Callback, Run
 
 Factory = Callable[..., nn.Module]
 
@@ -220,3 +222,79 @@ def members_of(
     require(factories is not None, "--model", rule, None)
     assert factories is not None
     return ensemble_of(places, factories)
+
+
+class Materials(NamedTuple):
+    """What members are trained with."""
+
+    data: Dataset[Any]
+    loss: Loss
+    task: Task  # what outputs mean
+    extractor: Frozen | None  # whose features members are heads on
+    factory: Factory  # what makes a member
+    validation: Any  # a share, other data, or nothing
+    unlabeled: Dataset[Any] | None
+    seed: int | list[int]
+
+
+def materials(
+    data: Text,
+    model: Text | None,
+    loss: Text | None,
+    validation: float | Text | None,
+    extractor: Text | None,
+    unlabeled: Any,
+    seeds: list[int] | None,
+    task: Task | None = None,
+) -> Materials:
+    """Return what members are trained with, of what was asked for."""
+    made_by = data.read()
+    learned = part(made_by, train=True)
+    own = None if task is None or loss is not None else task.loss
+    minimized = own or loss_for(loss, learned)
+    task = task_of(minimized, task)
+    architecture = None if model is None else model.read()
+    front = None
+    if extractor is None:
+        factory = fitted(architecture, learned, task)
+    else:
+        front, factory = extractor_and_head(extractor, architecture, learned, task)
+    unseen = validation_data(validation, made_by, learned)
+    beside = None if unlabeled is None else unlabeled()
+    drawn = seeds or [SEED]
+    seed = drawn[0] if len(drawn) == 1 else drawn
+    return Materials(learned, minimized, task, front, factory, unseen, beside, seed)
+
+
+def loss_for(loss: Text | None, data: Dataset[Any]) -> Loss:
+    """Return the loss that was named; a cross-entropy if targets are classes.
+
+    Raises:
+        ValueError: If no loss was named though targets are no classes.
+    """
+    if loss is not None:
+        named: Loss = loss.read()
+        return named
+    targets = targets_of(data)
+    kinds: dict[Any, str] = {
+        (1, True): "numbers to predict, such as MSE or GaussianNLL",
+        (2, False): "several labels of a sample: BinaryCrossEntropy",
+    }
+    kind = None if targets is None else (targets.ndim, targets.is_floating_point())
+    require(kind not in kinds, "--loss", f"be given for {kinds.get(kind)}", None)
+    return CrossEntropy()
+
+
+def trackers_named(names: str | Sequence[str] | None) -> list[Callback]:
+    """Return the trackers of some names, set by their own environment variables."""
+    from tepui.tracking import MLflow, TensorBoard, WandB
+
+    kinds: dict[str, type[Callback]] = {
+        "tensorboard": TensorBoard,
+        "mlflow": MLflow,
+        "wandb": WandB,
+    }
+    named = [names] if isinstance(names, str) else names or ()
+    for name in named:
+        one_of("track", name, kinds)
+    return [kinds[name]() for name in named]

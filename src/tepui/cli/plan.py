@@ -8,12 +8,10 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
-    Task,
     TextColumn,
+    TimeRemainingColumn,
 )
 from rich.table import Table
-from rich.text import Text
 
 from tepui.cli.console import console, table
 from tepui.cli.values import Size
@@ -22,7 +20,6 @@ from tepui.studies.executors import Executor, Processes
 from tepui.studies.executors.processes import available_processors
 from tepui.studies.job import Advance, Job
 from tepui.studies.store import Store
-from tepui.training.progress import in_words
 
 COUNTS = ("ensembles", "trained", "member-epochs left")
 GPU_MEMORY = 2**32  # bytes for each worker; one was seen to use 3.2e9 at small size
@@ -54,27 +51,14 @@ def workers_for(
     return 1
 
 
-class _Left(ProgressColumn):
-    """How long the rest takes, once something of it was done."""
-
-    def render(self, task: Task) -> Text:
-        """Return the time in words."""
-        seconds = task.time_remaining
-        return Text("estimating…" if seconds is None else f"left {in_words(seconds)}")
-
-
 @contextmanager
 def progress_bar(steps: int) -> Iterator[Advance]:
     """Show one bar for a whole plan, with the time left; none for an empty one."""
     if steps == 0:
         yield lambda done: None
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        _Left(),
-    )
+    done = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = TextColumn("{task.description}"), *done
     # Trials differ in their speed, so that all of the past says most of the future.
     with Progress(*columns, console=console(), speed_estimate_period=86400) as bar:
         task = bar.add_task("epochs by their cost, and tests", total=steps)

@@ -40,8 +40,8 @@ def predict(
     Args:
         run: The folder of a run, or of a saved ensemble.
         inputs: An image, a folder of images, an array of numbers (.npy) or a table
-            (.csv, .parquet, .xlsx), prepared as the training data were. By default the test part of
-            what the run was trained on.
+            (.csv, .parquet, .xlsx), prepared as the training data were. By default the
+            test part of what the run was trained on.
         out: The file: .csv, .parquet or .safetensors. Parts that are done lie beside it
             until all are; the same command goes on after a kill. sample counts the rows
             of the file from 0, in the order of the inputs; row is the place of a row in

@@ -5,7 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from tepui.cli.items import admit_modules
-from tepui.cli.training import materials
+from tepui.cli.members import materials
 from tepui.cli.values import Size
 from tepui.core import spec
 from tepui.core.checks import require

@@ -74,8 +74,8 @@ def sweep(
 
     from tepui.cli import searching
     from tepui.cli.further import read_settings
+    from tepui.cli.members import trackers_named
     from tepui.cli.plan import plan_table, progress_bar, workers_for
-    from tepui.cli.training import trackers_named
     from tepui.core.counted import counted
     from tepui.core.replacing import check_writable
     from tepui.papers.reproduce import check_needs, cost

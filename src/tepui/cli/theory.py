@@ -5,8 +5,6 @@ from typing import Literal
 from tepui.cli.console import console, table
 from tepui.cli.values import Whole
 
-# Below, terms of order 1/d² exceed the standard errors.
-FEW_COLUMNS = 100
 HEADINGS = ("quantity", "relation")
 NUMBERS = (
     *("points", "largest deviation in SE", "at k", "eta", "rho"),
@@ -53,22 +51,18 @@ def theory(
     terminal = console()
     with terminal.status(f"simulating {matrices} repetitions"):
         agreements = agreement(**asked)
-    rows = []
-    for entry in agreements:
-        worst = int(entry.deviation.argmax())
-        rows.append(
-            (
-                entry.quantity,
-                entry.relation,
-                str(len(entry.k)),
-                f"{entry.deviation[worst]:.2f}",
-                f"{entry.k[worst]}",
-                f"{entry.eta[worst]:.4g}",
-                f"{entry.rho[worst]:.4g}",
-                f"{entry.theory[worst]:.5g}",
-                f"{entry.simulated[worst]:.5g} ± {entry.error[worst]:.2g}",
-            )
+    worst = [(each, int(each.deviation.argmax())) for each in agreements]
+    rows = [
+        (
+            each.quantity,
+            each.relation,
+            str(len(each.k)),
+            f"{each.deviation[at]:.2f}",
+            *(f"{of[at]:.4g}" for of in (each.k, each.eta, each.rho, each.theory)),
+            f"{each.simulated[at]:.5g} ± {each.error[at]:.2g}",
         )
+        for each, at in worst
+    ]
     title = f"{matrices} repetitions of {n} x {d}, stable regime"
     terminal.print(table(title, (*HEADINGS, *NUMBERS), rows, numbers=NUMBERS))
     largest = max(agreements, key=lambda entry: entry.deviation.max())
@@ -76,8 +70,3 @@ def theory(
         f"largest deviation: {largest.deviation.max():.2f} standard errors "
         f"({largest.quantity}, {largest.relation})"
     )
-    if d < FEW_COLUMNS:
-        terminal.print(
-            f"note: theory leaves out terms beyond order 1/d, which show at d = {d}; "
-            f"take at least about {FEW_COLUMNS}"
-        )

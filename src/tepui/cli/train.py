@@ -27,7 +27,7 @@ def train(
     seeds: Wholes | None = None,
     epochs: Whole = 12,
     loss: Loss | None = None,
-    optimizer: Optimizer = Text("SGD", "optimizer"),  # noqa: B008
+    optimizer: Optimizer | None = None,
     augment: Augmentations | None = None,
     validation: Share | None = None,
     extractor: Extractor | None = None,
@@ -57,7 +57,7 @@ def train(
         loss: What members minimize, which says what their outputs mean, such as
             GaussianNLL or CrossEntropy(class_weights=balanced); CrossEntropy by
             default, that is, a choice between classes.
-        optimizer: SGD or AdamW, such as AdamW(lr=0.001).
+        optimizer: SGD (the default) or AdamW, such as AdamW(lr=0.001).
         augment: Random changes of image batches, in order, such as TrivialAugment
             RandomCrop(4) HorizontalFlip.
         validation: Share of the training data to hold out, or other data: of a folder
@@ -77,7 +77,7 @@ def train(
     from tepui.cli.console import console
     from tepui.cli.folders import folder_for, require_free, resumable
     from tepui.cli.further import read_settings
-    from tepui.cli.training import materials, trackers_named
+    from tepui.cli.members import materials, trackers_named
     from tepui.core.checks import require
     from tepui.core.counted import counted
     from tepui.core.replacing import check_writable
@@ -87,17 +87,20 @@ def train(
     from tepui.training import exchange_here, fit
     from tepui.training.prepare import place_of
     from tepui.training.progress import Style
-    from tepui.training.run import FEATURES, HEADS
+    from tepui.training.recorded_run import FEATURES, HEADS
 
     further = read_settings("train", set)
     branch_from, track = further.pop("branch_from", None), further.pop("track", None)
     beside, progress = further.pop("unlabeled", None), further.pop("progress", "auto")
     task = further.pop("task", None)
+    further |= {} if optimizer is None else {"optimizer": optimizer.read()}
+    further |= {"augment": [text.read() for text in augment]} if augment else {}
     folder, exchange = folder_for("train", out, resume), exchange_here()
     check_writable(folder)
     heads = Path() if extractor is None else Path(HEADS)  # where the run is
     if extractor is not None:
-        require(not augment, "--augment", "be left out with --extractor", augment)
+        unchanged = "be left out with --extractor"
+        require("augment" not in further, "--augment", unchanged, augment)
         require_free(folder, resume, FEATURES, heads)
         exchange.wait()  # from now on the folder is ours
     several = len(seeds) if seeds and len(seeds) > 1 else 3
@@ -124,8 +127,6 @@ def train(
             method=method.read(),
             epochs=epochs,
             loss=given.loss,
-            optimizer=optimizer.read(),
-            augment=[text.read() for text in augment or ()],
             validation=unseen,
             unlabeled=beside,
             callbacks=[kept, *trackers_named(track)],

@@ -3,9 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-# What decides which other names a document has.
-KINDS = ("class", "model")
-
 
 def check_same(documents: Sequence[Mapping[str, Any]]) -> None:
     """Raise if the documents of some ranks differ, naming the first difference.
@@ -36,36 +33,9 @@ def differences(
     ones, others = dict(leaves(first)), dict(leaves(second))
     return {
         name: (ones.get(name), others.get(name))
-        for name in [*ones, *(others.keys() - ones.keys())]
+        for name in {**ones, **others}
         if ones.get(name) != others.get(name)
     }
-
-
-def apart(first: Any, second: Any) -> tuple[Any, Any]:
-    """Return two values without what they have in common.
-
-    Example:
-        >>> apart({"class": "SAM", "rho": 1}, {"class": "SAM", "rho": 3})
-        ({'rho': 1}, {'rho': 3})
-        >>> apart({"class": "SAM", "rho": 1}, {"class": "SGD", "lr": 3})
-        ({'class': 'SAM'}, {'class': 'SGD'})
-        >>> apart([{"x": 1}, {"x": 2}], [{"x": 1}, {"x": 3}])
-        ({'x': 2}, {'x': 3})
-    """
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        names = [n for n in {**first, **second} if first.get(n) != second.get(n)]
-        names = [n for n in names if n in KINDS] or names
-        return {n: first.get(n) for n in names}, {n: second.get(n) for n in names}
-    if _of_mappings(first) and _of_mappings(second) and len(first) == len(second):
-        pairs = zip(first, second, strict=True)
-        return next(
-            (apart(*pair) for pair in pairs if pair[0] != pair[1]), (None, None)
-        )
-    return first, second
-
-
-def _of_mappings(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(v, Mapping) for v in value)
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -15,15 +15,17 @@ _KEYS = r"(?:api|access|private|ssh|hf|encryption)[_-]?key"
 _WORDS = rf"token(?!i[sz])|passw|passphrase|secret|credential|{_KEYS}"
 # Authorization, and no authors or authorities.
 _WORDS += r"|auth(?!or(?:$|[\W_]|s|it))"
-_SECRET = rf"[\w.-]*(?:{_WORDS})[\w-]*"
+# Bounded, since a word of any length is looked at from each of its letters.
+_SECRET = rf"[\w.-]{{0,40}}(?:{_WORDS})[\w-]{{0,40}}"
 _NAME = re.compile(_SECRET, re.IGNORECASE)
-_OPTION = re.compile(rf"--{_SECRET}", re.IGNORECASE)
+_OPTION = re.compile(rf"--(?:key|{_SECRET})", re.IGNORECASE)
+_BEARER = re.compile(r"(bearer\s+)\S+", re.IGNORECASE)
 _QUOTED = r"(?P<quote>[\"'])(?:(?!(?P=quote))[^\\]|\\.)*(?P=quote)"
 _INSIDE = re.compile(
-    rf"(?P<name>[\"']?{_SECRET}[\"']?\s*[=:]\s*)(?:{_QUOTED}|[^,}}\s\"'&]+)",
+    rf"(?P<name>[\"']?(?:\bsig|{_SECRET})[\"']?\s*[=:]\s*)(?:{_QUOTED}|[^,}}\s\"'&]+)",
     re.IGNORECASE,
 )
-_IN_ADDRESS = re.compile(r"(\w+://)[^/\s@]+@")
+_IN_ADDRESS = re.compile(r"(\w{1,20}://)[^/\s@]+@")
 _ABSOLUTE = re.compile(r"(?<![\w.:/~-])(?:/[^/\s'\"=,:;]+)+/?")
 
 
@@ -41,6 +43,7 @@ def without_secrets(words: Sequence[str]) -> list[str]:
     masked, secret = [], False
     for word in words:
         hidden = MASK if secret and not word.startswith("--") else word
+        hidden = _BEARER.sub(rf"\1{MASK}", hidden)
         hidden = _INSIDE.sub(_masked_inside, hidden)
         masked.append(_IN_ADDRESS.sub(rf"\1{MASK}@", hidden))
         secret = _OPTION.fullmatch(word) is not None

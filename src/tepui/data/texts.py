@@ -9,6 +9,7 @@ the same number in both sentences of a pair. A fast tokenizer of Hugging Face (t
 
 import re
 import zlib
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -17,25 +18,81 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.extras import extra, known_by_name
-from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_fields, check_types
 from tepui.data.arrays import MadeArrays
 
 PAD, FIRST, SEPARATOR = 0, 1, 2
 SPECIAL = 3
 BUCKETS = 1024
-KIND = "tokenizer"
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
+class _Encoder(ABC):
+    """Turns texts into the tensors that a text model expects."""
+
+    def pairs(
+        self, first: Sequence[str], second: Sequence[str], length: int = 128
+    ) -> dict[str, Tensor]:
+        """Return pairs of sentences as a text model expects them.
+
+        Args:
+            first: The first sentence of each pair.
+            second: The second sentence of each pair.
+            length: The largest number of tokens in one pair; a longer pair loses the
+                last words of its longer sentence.
+
+        Returns:
+            ``input_ids``, ``attention_mask`` and ``token_type_ids``, int64, of shape
+            ``(pairs, tokens)``, as wide as the longest pair; or a library's tensors by
+            name.
+        """
+        require(len(first) > 0, "first", "hold at least one sentence", 0)
+        return self._encoded(list(first), list(second), length=length)
+
+    def batch(
+        self, texts: Sequence[str] | Sequence[tuple[str, str]], length: int = 128
+    ) -> dict[str, Tensor]:
+        """Return texts, or pairs of texts, as a text model expects them.
+
+        Args:
+            texts: Single texts, or pairs of them.
+            length: The largest number of tokens in one of them; a longer one is cut.
+
+        Returns:
+            For single texts ``input_ids`` and ``attention_mask``, int64, of shape
+            ``(texts, tokens)``, as wide as the longest; for pairs as :meth:`pairs`.
+
+        Raises:
+            ValueError: If there are none, or texts and pairs are mixed.
+
+        Example:
+            >>> tokenizer = Tokenizer(("cat", "sat"), buckets=2)
+            >>> tokenizer.batch(["cat sat", "cat"])["input_ids"]
+            tensor([[1, 3, 4, 2],
+                    [1, 3, 2, 0]])
+        """
+        require(len(texts) > 0, "texts", "hold at least one text", 0)
+        kinds = {isinstance(text, str) for text in texts}
+        require(len(kinds) == 1, "texts", "be all texts or all pairs", "both")
+        if kinds == {True}:
+            return self._encoded([*map(str, texts)], length=length)
+        first, second = zip(*texts, strict=True)
+        return self.pairs(first, second, length)
+
+    @abstractmethod
+    def _encoded(self, *parts: list[str], length: int) -> dict[str, Tensor]:
+        """Return single texts, or the two sentences of pairs, as tensors by name."""
+
+
 @final
 @dataclass(frozen=True)
-class Tokenizer:
+class Tokenizer(_Encoder):
     """Numbered words, and hash buckets for all others.
 
     Attributes:
@@ -97,110 +154,6 @@ class Tokenizer:
         """
         return [self._number(word) for word in _words(text)]
 
-    def pairs(
-        self, first: Sequence[str], second: Sequence[str], length: int = 128
-    ) -> dict[str, Tensor]:
-        """Return pairs of sentences as a text model expects them.
-
-        Args:
-            first: The first sentence of each pair.
-            second: The second sentence of each pair.
-            length: The largest number of tokens in one pair; a longer pair loses the
-                last words of its longer sentence.
-
-        Returns:
-            ``input_ids``, ``attention_mask`` and ``token_type_ids``, int64, of shape
-            ``(pairs, tokens)``, as wide as the longest pair.
-        """
-        require(length > SPECIAL, "length", f"be greater than {SPECIAL}", length)
-        encoded = [
-            _shortened(self.encode(one), self.encode(other), length - SPECIAL)
-            for one, other in zip(first, second, strict=True)
-        ]
-        require(len(encoded) > 0, "first", "hold at least one sentence", 0)
-        width = SPECIAL + max(len(one) + len(other) for one, other in encoded)
-        rows = torch.full((3, len(encoded), width), PAD)
-        for row, (one, other) in enumerate(encoded):
-            ids = [FIRST, *one, SEPARATOR, *other, SEPARATOR]
-            rows[0, row, : len(ids)] = torch.tensor(ids)
-            rows[1, row, : len(ids)] = 1
-            rows[2, row, len(one) + 2 : len(ids)] = 1
-        names = ("input_ids", "attention_mask", "token_type_ids")
-        return dict(zip(names, rows, strict=True))
-
-    def batch(
-        self, texts: Sequence[str] | Sequence[tuple[str, str]], length: int = 128
-    ) -> dict[str, Tensor]:
-        """Return texts, or pairs of texts, as a text model expects them.
-
-        Args:
-            texts: Single texts, or pairs of them.
-            length: The largest number of tokens in one of them; a longer one is cut.
-
-        Returns:
-            For single texts ``input_ids`` and ``attention_mask``, int64, of shape
-            ``(texts, tokens)``, as wide as the longest; for pairs as :meth:`pairs`.
-
-        Raises:
-            ValueError: If there are none, or texts and pairs are mixed.
-
-        Example:
-            >>> tokenizer = Tokenizer(("cat", "sat"), buckets=2)
-            >>> tokenizer.batch(["cat sat", "cat"])["input_ids"]
-            tensor([[1, 3, 4, 2],
-                    [1, 3, 2, 0]])
-        """
-        require(len(texts) > 0, "texts", "hold at least one text", 0)
-        kinds = {isinstance(text, str) for text in texts}
-        require(len(kinds) == 1, "texts", "be all texts or all pairs", "both")
-        if kinds == {False}:
-            first, second = zip(*texts, strict=True)
-            return self.pairs(first, second, length)
-        require(length > 2, "length", "be greater than 2", length)
-        encoded = [self.encode(str(text))[: length - 2] for text in texts]
-        rows = torch.full((2, len(encoded), 2 + max(map(len, encoded))), PAD)
-        for row, words in enumerate(encoded):
-            ids = [FIRST, *words, SEPARATOR]
-            rows[0, row, : len(ids)] = torch.tensor(ids)
-            rows[1, row, : len(ids)] = 1
-        return {"input_ids": rows[0], "attention_mask": rows[1]}
-
-    def save(self, path: str | Path, overwrite: bool = False) -> None:
-        """Write the tokenizer as JSON.
-
-        Args:
-            path: The file.
-            overwrite: Replace an existing file.
-
-        Raises:
-            FileExistsError: If it exists and ``overwrite`` is false.
-        """
-        file = Path(path)
-        if file.exists() and not overwrite:
-            raise FileExistsError(f"{file} exists; pass overwrite=True to replace it")
-        write_document(file, KIND, self.document())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what :meth:`save` wrote.
-
-        Args:
-            path: The file.
-
-        Returns:
-            The tokenizer.
-
-        Raises:
-            ValueError: If the file holds something else.
-        """
-        document = read_document(Path(path), KIND)
-        words: Any = document.get("words")
-        buckets: Any = document.get("buckets")
-        fits = isinstance(words, list) and all(isinstance(w, str) for w in words)
-        require(fits, f"words in {path}", "be a list of words", type(words).__name__)
-        require(isinstance(buckets, int), f"buckets in {path}", "be a number", buckets)
-        return cls(tuple(words), buckets)
-
     def document(self) -> dict[str, Any]:
         """Return the tokenizer for JSON.
 
@@ -208,6 +161,27 @@ class Tokenizer:
             Its words and buckets.
         """
         return asdict(self) | {"words": list(self.words)}
+
+    def _encoded(self, *parts: list[str], length: int) -> dict[str, Tensor]:
+        least = len(parts) + 1  # the numbers that begin and end sentences
+        require(length > least, "length", f"be greater than {least}", length)
+        rows, room = [], length - least
+        for sentences in zip(*parts, strict=True):
+            words = [self.encode(sentence) for sentence in sentences]
+            cut = (
+                _shortened(words[0], words[1], room)
+                if len(words) == 2
+                else [words[0][:room]]
+            )
+            ids, kinds = [FIRST], [0]
+            for kind, part in enumerate(cut):
+                ids += [*part, SEPARATOR]
+                kinds += [kind] * (len(part) + 1)
+            rows.append(torch.tensor([ids, [1] * len(ids), kinds]))
+        width = max(row.shape[1] for row in rows)
+        filled = [F.pad(row, (0, width - row.shape[1]), value=PAD) for row in rows]
+        names = ("input_ids", "attention_mask", "token_type_ids")[:least]
+        return dict(zip(names, torch.stack(filled, dim=1), strict=False))
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -235,7 +209,7 @@ _SETTINGS = ("model_input_names", "padding_side", "truncation_side")
 
 
 @final
-class HuggingFaceTokenizer:
+class HuggingFaceTokenizer(_Encoder):
     """A tokenizer of transformers, from the extra ``text``.
 
     Args:
@@ -263,44 +237,6 @@ class HuggingFaceTokenizer:
 
     def __deepcopy__(self, memo: object) -> Self:
         return self  # nothing changes it
-
-    def pairs(
-        self, first: Sequence[str], second: Sequence[str], length: int = 128
-    ) -> dict[str, Tensor]:
-        """Return pairs of sentences as a text model expects them.
-
-        Args:
-            first: The first sentence of each pair.
-            second: The second sentence of each pair.
-            length: The largest number of tokens in one pair; longer pairs are cut.
-
-        Returns:
-            The tokenizer's tensors by name, as wide as the longest pair.
-        """
-        return self._encoded(list(first), list(second), length=length)
-
-    def batch(
-        self, texts: Sequence[str] | Sequence[tuple[str, str]], length: int = 128
-    ) -> dict[str, Tensor]:
-        """Return texts, or pairs of texts, as a text model expects them.
-
-        Args:
-            texts: Single texts, or pairs of them.
-            length: The largest number of tokens in one of them; a longer one is cut.
-
-        Returns:
-            The tokenizer's tensors by name, as wide as the longest.
-
-        Raises:
-            ValueError: If there are none, or texts and pairs are mixed.
-        """
-        require(len(texts) > 0, "texts", "hold at least one text", 0)
-        kinds = {isinstance(text, str) for text in texts}
-        require(len(kinds) == 1, "texts", "be all texts or all pairs", "both")
-        if kinds == {True}:
-            return self._encoded(list(texts), length=length)
-        first, second = zip(*texts, strict=True)
-        return self.pairs(first, second, length)
 
     def document(self) -> dict[str, Any] | None:
         """Return the tokenizer for JSON.
@@ -337,9 +273,9 @@ class HuggingFaceTokenizer:
         assert self._stored is not None
         return _built(self._stored)
 
-    def _encoded(self, *texts: Any, length: int) -> dict[str, Tensor]:
+    def _encoded(self, *parts: list[str], length: int) -> dict[str, Tensor]:
         encoded = self.tokenizer(
-            *texts,
+            *parts,
             padding=True,
             truncation=True,
             max_length=length,

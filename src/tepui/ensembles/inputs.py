@@ -113,7 +113,6 @@ def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) ->
         return preparation.images(files)
     if isinstance(inputs, DataLoader):
         return inputs
-    _check_one_shape(inputs)
     mapped = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
     known = mapped and not isinstance(inputs, IterableDataset | bytes)
     _require_known(known and len(inputs) > 0, inputs)
@@ -192,18 +191,6 @@ def _pairs(dataset: Any) -> Dataset[Any]:
     item = dataset[0]
     paired = isinstance(item, tuple | list) and len(item) == 2
     return dataset if paired else _Alone(dataset)
-
-
-def _check_one_shape(inputs: Any) -> None:
-    """Refuse arrays of different shapes, which are no samples that can be stacked."""
-    if not isinstance(inputs, list | tuple) or not all(map(_is_array, inputs)):
-        return
-    shapes = [tuple(item.shape) for item in inputs]
-    rule = (
-        "be samples of one shape; several inputs of a model go by the names that its "
-        'forward has, {"left": left, "right": right}'
-    )
-    require(len({*shapes}) <= 1, "inputs", rule, shapes)
 
 
 def _is_array(value: Any) -> bool:

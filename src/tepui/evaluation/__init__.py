@@ -11,15 +11,14 @@ from tepui.evaluation.combining import (
 )
 from tepui.evaluation.cost import PredictionCost, prediction_cost
 from tepui.evaluation.evaluate import evaluate
-from tepui.evaluation.logit_runs import LogitRuns
+from tepui.evaluation.evaluations import read_evaluation
 from tepui.evaluation.measure import EnsembleMeasurement, measure
-from tepui.evaluation.memory import MemoryPrice, evaluation_memory
 from tepui.evaluation.ood import Detection, Selective
 from tepui.evaluation.prediction_file import write_predictions
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
-from tepui.evaluation.stored_logits import StoredLogits, read_logits
+from tepui.evaluation.stored_logits import LogitRuns, StoredLogits, read_logits
 
 __all__ = [
     "Aggregated",
@@ -31,7 +30,6 @@ __all__ = [
     "FeatureDetectors",
     "GreedySoup",
     "LogitRuns",
-    "MemoryPrice",
     "OracleSelection",
     "PredictionCost",
     "Selective",
@@ -39,12 +37,12 @@ __all__ = [
     "StoredLogits",
     "aggregations",
     "evaluate",
-    "evaluation_memory",
     "greedy_soup",
     "measure",
     "oracle_selection",
     "predict_shards",
     "prediction_cost",
+    "read_evaluation",
     "read_logits",
     "uniform_soup",
     "write_predictions",

@@ -9,8 +9,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
+import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -20,8 +21,10 @@ from tepui.metrics import ClassRates
 
 RATES = ("recall", "precision", "f1")
 SETS = ("coverage", "size")
+# Confusions kept of each data set: all of twelve classes, the most frequent of more.
+MOST = 132
 # Under which keys an evaluation holds scores of classes: of natural shifts by name.
-CLEAN, SHIFTED = "by_class", "by_class_shifted"
+CLASSES, SHIFTED = "by_class", "by_class_shifted"
 
 
 @final
@@ -86,7 +89,7 @@ class ByClass:
         known, applied = evaluation, evaluation.get("applied") or {}
         if shift is not None:
             known, applied = (each.get(SHIFTED) or {} for each in (known, applied))
-        name = CLEAN if shift is None else shift
+        name = CLASSES if shift is None else shift
         if (found := known.get(name)) is None:
             return None
         applied = applied.get(name) or {}
@@ -172,3 +175,40 @@ def _columns(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _lists(found: ByClass, names: tuple[str, ...]) -> dict[str, Any]:
     return {name: finite_or_none(list(getattr(found, name))) for name in names}
+
+
+class Confusion(NamedTuple):
+    """How often samples of one class were called another.
+
+    Attributes:
+        truth: The class that they are of.
+        called: The class that they were called.
+        samples: How many they are.
+    """
+
+    truth: str
+    called: str
+    samples: int
+
+
+def confusions(
+    labels: Tensor, called: Tensor, names: Sequence[str]
+) -> tuple[Confusion, ...]:
+    """Return the confusions of classes, the most frequent first.
+
+    Example:
+        >>> labels, called = torch.tensor([0, 0, 1, 2]), torch.tensor([1, 1, 1, 0])
+        >>> for each in confusions(labels, called, ["ant", "bee", "cow"]):
+        ...     print(*each)
+        ant bee 2
+        cow ant 1
+    """
+    wrong = labels != called
+    pairs = labels[wrong].long() * len(names) + called[wrong]
+    found, counts = torch.unique(pairs, return_counts=True)
+    kept = counts.argsort(descending=True, stable=True)[:MOST]
+    places = zip(found[kept].tolist(), counts[kept].tolist(), strict=True)
+    return tuple(
+        Confusion(names[pair // len(names)], names[pair % len(names)], count)
+        for pair, count in places
+    )

@@ -2,17 +2,20 @@
 
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 from torch.utils.data import Dataset
 
+from tepui.core.storage import write_document
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
 from tepui.ensembles.ensemble import Ensemble
 from tepui.modules.running import device_of, evaluating, refusal_named
 
+COST, COST_KIND = "cost.json", "prediction_cost"
 _WARM_UP, _REPEATS, _ENOUGH_SECONDS = 2, 20, 0.5
 
 
@@ -36,10 +39,6 @@ class PredictionCost:
     seconds: float
     peak_bytes: int | None
     device: str
-
-    def document(self) -> dict[str, Any]:
-        """Return the numbers for JSON."""
-        return asdict(self)
 
 
 def prediction_cost(ensemble: Ensemble, dataset: Dataset[Any]) -> PredictionCost:
@@ -82,6 +81,12 @@ def prediction_cost(ensemble: Ensemble, dataset: Dataset[Any]) -> PredictionCost
         peak_bytes=peak,
         device=_name(device),
     )
+
+
+def write_cost(ensemble: Ensemble, dataset: Dataset[Any], folder: Path) -> None:
+    """Write what a prediction costs beside an ensemble's evaluations."""
+    document = asdict(prediction_cost(ensemble, dataset))
+    write_document(folder / COST, COST_KIND, document)
 
 
 def _timed(

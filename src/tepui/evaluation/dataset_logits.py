@@ -1,20 +1,31 @@
-"""Every member's logits on a data set, and between which classes members choose."""
+"""Every member's logits on a data set, and between which classes members choose.
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Literal, get_args
+Several processes can share the batches: each runs every so-manyth through the members,
+and the logits of as many batches as there are processes are exchanged at a time, so
+that each of them computes the same scores, in the same order, as one process.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.agreement import check_same
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, computing_in
 from tepui.data.labels import class_subset
 from tepui.data.loading import at_rows, in_order, inputs_to, length
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.feature_detectors import FeatureDetectors, joined_scores, scoring
 from tepui.modules.running import device_of, evaluating, refusal_named
 from tepui.tasks.base import Task
 from tepui.tasks.named import settled
+
+T = TypeVar("T")
+Batches = Iterator[tuple[Tensor, Tensor]]
 
 Classes = Literal["held", "all"]
 """Members choose between the classes that a data set holds, or between all."""
@@ -41,7 +52,7 @@ def logit_batches(
     workers: int = 0,
     precision: Precision = "tf32",
     rows: Sequence[Tensor] | None = None,
-) -> Iterator[tuple[Tensor, Tensor]]:
+) -> Batches:
     """Yield every member's logits on the batches of a data set, with the labels.
 
     Without ``rows``, which are those of each batch, all samples are read in order.
@@ -77,3 +88,91 @@ def task_on(ensemble: Ensemble, dataset: Dataset[Any]) -> tuple[Task, tuple[int,
     outputs, _ = next(logit_batches(ensemble, dataset, 1, rows=[torch.arange(1)]))
     shape = tuple(outputs.shape)
     return settled(ensemble.task, shape), shape
+
+
+class Processes(Protocol):
+    """How processes reach each other, such as ``tepui.training.exchange_here()``."""
+
+    @property
+    def writer(self) -> bool:
+        """Whether this process writes; one of them does."""
+
+    @property
+    def sharing(self) -> int:
+        """How many processes have the same share."""
+
+    def owned(self, members: int) -> Sequence[int]:
+        """Return which of so many parts are this process's."""
+
+    def everywhere(self, value: T) -> list[T]:
+        """Return a value of every process."""
+
+    def collect(self, values: Mapping[int, T]) -> list[T]:
+        """Return the values of all parts, of which these are this process's."""
+
+    def attending(self) -> AbstractContextManager[None]:
+        """Let others know if this process leaves the block by an error."""
+
+
+def shared_logit_batches(
+    processes: Processes,
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    batch_size: int,
+    workers: int,
+    precision: Precision,
+) -> Batches:
+    """Yield the logits and labels of all batches, of which this process runs some."""
+    require(batch_size > 0, "batch_size", "be positive", batch_size)
+    device = device_of(ensemble)
+    samples = length(dataset)
+    told = processes.everywhere({"samples": samples})
+    check_same(told)  # who has fewer would be in the next data set before the others
+    rows = torch.arange(samples).split(batch_size)
+    own = [*processes.owned(len(rows))]
+    mine = [rows[number] for number in own]
+    batches = logit_batches(ensemble, dataset, batch_size, workers, precision, mine)
+    together = len(told) // processes.sharing
+    for first in range(0, len(rows), together):
+        shown = {n: next(batches) for n in own if first <= n < first + together}
+        for logits, labels in processes.collect(shown):
+            yield logits.to(device), labels.to(device)
+
+
+class Watched:
+    """Batches of an ensemble's logits, whose features are scored as they go by."""
+
+    def __init__(
+        self,
+        score: Callable[[Tensor], dict[str, Tensor]],
+        batches: Callable[[Any], Batches],
+    ) -> None:
+        self.score, self.batches = score, batches
+        self.rows: list[dict[str, Tensor]] = []
+
+    def __call__(self, data: Any) -> Batches:
+        """Yield the batches of a data set, or of some of its rows."""
+        self.rows = []
+        for logits, labels in self.batches(data):
+            self.rows.append(self.score(logits))
+            yield logits, labels
+
+    def scores(self) -> dict[str, Tensor]:
+        """Return the scores of the last data set."""
+        return joined_scores(self.rows)
+
+
+@contextmanager
+def watching(
+    ensemble: Ensemble,
+    detectors: FeatureDetectors,
+    batches: Callable[[Any], Batches],
+) -> Iterator[Watched]:
+    """Score the features of all batches that go by inside the block."""
+    with scoring(ensemble, detectors) as score:
+        yield Watched(score, batches)
+
+
+def scores_of(watched: Watched | None) -> dict[str, Tensor]:
+    """Return the scores of the last data set, none where nothing is watched."""
+    return {} if watched is None else watched.scores()

@@ -21,35 +21,47 @@ from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.types import check_types
-from tepui.data.identity import data_digest
+from tepui.data.identity import fingerprint, same_data
 from tepui.data.labels import class_names, relabel, same_classes
-from tepui.data.loading import length
 from tepui.data.preparation import Preparation
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
+from tepui.data.sources import tested_on
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.evaluation.applied import applied_by
-from tepui.evaluation.custom_metrics import Metric, check_metrics
 from tepui.evaluation.dataset_logits import (
+    Batches,
     Classes,
+    Processes,
     classes_left,
     logit_batches,
+    shared_logit_batches,
     task_on,
+    watching,
 )
 from tepui.evaluation.dead_members import warn_of_dead_members
-from tepui.evaluation.ensemble_digest import ensemble_digest
-from tepui.evaluation.examiner import Batches, Examiner, Labeled
-from tepui.evaluation.feature_scores import watching
-from tepui.evaluation.kept_logits import KeptLogits
-from tepui.evaluation.logit_identity import told_apart_by, written
+from tepui.evaluation.evaluations import (
+    CLEAN,
+    CORRUPTED,
+    LOGITS,
+    calibration_digest,
+    file_of,
+    forget,
+    is_of_another,
+    write_evaluation,
+)
+from tepui.evaluation.examiner import Examiner, Labeled, Metric, check_metrics
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
-from tepui.evaluation.shared_batches import Processes, shared_logit_batches
-from tepui.evaluation.stored_logits import LOGITS, LogitType, storing_logits
+from tepui.evaluation.stored_logits import LogitType, storing_logits
 from tepui.metrics import Reliability, Rule
 from tepui.modules.running import device_of
+from tepui.modules.state import weights_digest
 from tepui.tasks.base import Task
 from tepui.tasks.scores import taken_names
+
+# What tells corrupted copies of the test data from others.
+ABOUT_COPIES = ("cells", "strength", "seed", "copies")
 
 
 def evaluate(
@@ -108,11 +120,11 @@ def evaluate(
         precision: What members compute in on a GPU: ``"float32"``; ``"tf32"``, which
             rounds what enters matrix products; ``"bfloat16"``. A CPU computes in
             float32.
-        out: A folder for the logits of every data set between the classes left, in
-            one safetensors file, so that other metrics need no model. Those of further
-            data sets are added to what is there of the same ensemble and test data.
-        overwrite: Replace the logits of data sets that are there already, and all
-            logits of another ensemble.
+        out: A folder for the scores, in one file for each data set, and beside it the
+            logits between the classes left, so that other metrics need no model. What
+            is there of the same ensemble on further data sets stays.
+        overwrite: Replace what is there of these data sets, or all of it if it is of
+            another ensemble, other test data or settings.
         logits_in: The type of the logits in ``out``; ``"float16"`` takes half the space
             of ``"float32"``, ``"none"`` leaves them out. No score depends on it.
 
@@ -125,8 +137,8 @@ def evaluate(
         The scores.
 
     Raises:
-        FileExistsError: If logits of one of these data sets, or of another ensemble,
-            are there and ``overwrite`` is false.
+        FileExistsError: If an evaluation on one of these data sets, or of another
+            ensemble, is there and ``overwrite`` is false.
         ValueError: If ``rule`` or ``precision`` is unknown, a member cannot take the
             data, a table was standardized by other rows than those of the training, a
             label is of a class that is left out, or a metric returns something other
@@ -146,11 +158,9 @@ def evaluate(
     check_types(evaluate, {n: v for n, v in locals().items() if n not in own_rules})
     one_of("rule", rule, get_args(Rule))
     one_of("precision", precision, get_args(Precision))
+    one_of("logits_in", logits_in, get_args(LogitType))
     cells, others, own = Shifts.of(shifted), ood or {}, metrics or {}
-    cells.check()
-    check_ood({} if ood is None else ood, dataset)
-    if ensemble.preparation is not None:
-        ensemble.preparation.check_table(dataset)
+    _check_sets(ensemble, dataset, cells, {} if ood is None else ood)
     task, shape = task_on(ensemble, dataset)
     taken = taken_names(task.scores_of(shape))
     check_metrics({} if metrics is None else metrics, taken)
@@ -158,7 +168,6 @@ def evaluate(
         unmasked = f"be left out for the task {str(task)!r}"
         require(isinstance(classes, str), "classes", unmasked, "a mask")
         classes = "all"
-    one_of("logits_in", logits_in, get_args(LogitType))
     if exchange is None:
         detectors = detectors or ensemble.detectors
     else:
@@ -166,82 +175,94 @@ def evaluate(
         require(hasattr(exchange, "writer"), "exchange", needed, exchange)
         needed = "be None where processes share batches, each with features of its own"
         require(detectors is None, "detectors", needed, "detectors")
-    file = None if out is None else Path(out) / LOGITS
-    writes = exchange is None or exchange.writer
-    if file is not None:
-        of = told_apart_by(ensemble, dataset, classes, rule)
-        kept = KeptLogits(file)
-        if writes or not overwrite:
-            kept = kept.beside([*cells], [*others], of, overwrite=overwrite)
-        check_writable(file.parent)
-    device = device_of(ensemble)
-    cells = cells.made_on(device)
+    writes = out is not None and (exchange is None or exchange.writer)
+    of: dict[str, Any] = {"rule": rule, "metrics": [*own], "precision": precision}
+    of["classes"] = classes if isinstance(classes, str) else classes.tolist()
+    of["detectors"], about = detectors is not None, {}
+    if out is not None or exchange is not None:
+        of["ensemble"] = weights_digest(ensemble)
+        of["calibration"] = calibration_digest(ensemble)
+        about = tested_on(dataset, cells, others)
+    if out is not None:
+        copies = [CORRUPTED] if cells.copies else []
+        asked = [CLEAN, *copies, *cells.natural, *others]
+        replaced = is_of_another(out, asked, of, about["test"], overwrite=overwrite)
+        check_writable(Path(out))
+    cells = cells.made_on(device_of(ensemble))
     with ExitStack() as stack:
         outputs = logit_batches
         if exchange is not None:
             stack.enter_context(exchange.attending())
-            how: dict[str, Any] = {"rule": rule, "metrics": [*own]}
-            how |= {"batch_size": batch_size, "precision": precision}
-            how |= {"classes": written(classes), "logits_in": logits_in}
-            said = _said(ensemble, dataset, cells, others) | how
-            check_same(exchange.everywhere(said))
+            how: dict[str, Any] = {"batch_size": batch_size, "logits_in": logits_in}
+            check_same(exchange.everywhere(of | about | how))
             outputs = partial(shared_logit_batches, exchange)
-        batches: Callable[[Dataset[Any]], Batches] = partial(
-            outputs,
-            ensemble,
-            precision=precision,
-            batch_size=batch_size,
-            workers=workers,
-        )
+        how = {"batch_size": batch_size, "workers": workers, "precision": precision}
+        batches: Callable[[Dataset[Any]], Batches] = partial(outputs, ensemble, **how)
         stored, watched = None, None
         if detectors is not None:
             watched = stack.enter_context(watching(ensemble, detectors, batches))
             batches = watched
-        if file is not None and writes and logits_in != "none":
-            sets = [*kept.cells, *cells], [*kept.ood, *others]
-            stored = stack.enter_context(
-                storing_logits(file, rule, *sets, logits_in, task, of)
-            )
-            kept.copy_into(stored)
+        if out is not None and writes and logits_in != "none":
+            storing = storing_logits(out, rule, cells, others, logits_in, task)
+            stored = stack.enter_context(storing)
         left, applied = classes_left(classes, dataset), applied_by(ensemble, task, rule)
         given = batches, task, shape, classes, left, rule, own, stored, applied, watched
         known = ensemble.preparation or Preparation()
         examiner = Examiner(*given, far=bool(others), unit=known.unit)
-        clean = examiner.labeled(
-            "clean", dataset, "dataset", familiar=True, each_class=True
-        )
-        copies = _copies(examiner, cells, dataset)
+        clean = examiner.labeled(CLEAN, dataset, "dataset", familiar=True, rows=True)
+        shifts = _shifts(examiner, cells, dataset)
         far = {name: examiner.unlabeled(name, data) for name, data in others.items()}
-    if file is not None and writes and logits_in == "none" and overwrite:
-        file.unlink(missing_ok=True)  # of an evaluation that this one replaces
-    if clean.losses is not None and writes:
+        if out is not None and writes and replaced:
+            forget(out)
+    if clean.losses is not None and (exchange is None or exchange.writer):
         warn_of_dead_members(clean.losses, "the test data")
-    computed_in = precision_on(device, precision)
-    found = _evaluation(task, rule, computed_in, clean, copies, far)
-    return replace(found, seen=known.seen)
+    found = _evaluation(task, rule, clean, shifts, far)
+    fitted_on = ensemble.calibrated_on
+    found = replace(
+        found,
+        precision=precision_on(device_of(ensemble), precision),
+        seen=known.seen,
+        fitted_on_test=bool(found.applied)
+        and same_data(fitted_on, fingerprint(dataset)),
+    )
+    if out is not None and writes:
+        documents = found.documents()
+        for name in documents if logits_in == "none" else ():
+            file_of(out, name, LOGITS).unlink(missing_ok=True)
+        parts = {n: {"about": _about(n, about), "of": of} for n in documents}
+        write_evaluation(out, {n: parts[n] | own for n, own in documents.items()})
+    return found
 
 
-def _said(
+def _check_sets(
     ensemble: Ensemble,
     dataset: Dataset[Any],
     cells: Shifts,
-    others: Mapping[str, Dataset[Any]],
-) -> dict[str, Any]:
-    """Return what processes that share the batches say of ensemble and data."""
-    return {
-        "ensemble": ensemble_digest(ensemble),
-        "dataset": data_digest(dataset),
-        "shifted": {name: data_digest(data) for name, data in cells.natural.items()},
-        "ood": {name: data_digest(data) for name, data in others.items()},
-        "samples": [length(dataset), *map(length, others.values())],
-        "sets": [*map(str, cells), *others],
-    }
+    ood: Mapping[str, Dataset[Any]],
+) -> None:
+    """Raise unless the data sets can be told apart, and are in the form of the test."""
+    cells.check()
+    check_ood(ood, dataset)
+    for name in ood:
+        free = name not in (CLEAN, CORRUPTED, *cells.natural)
+        require(free, "ood", "have names that no other data have", name)
+    if ensemble.preparation is not None:
+        ensemble.preparation.check_table(dataset)
+
+
+def _about(name: str, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what tells one data set of an evaluation from another."""
+    if name == CLEAN:
+        return {"test": about["test"], "cells": []}
+    if name == CORRUPTED:
+        return {part: about[part] for part in ABOUT_COPIES if part in about}
+    kinds = ("natural", "ood")
+    return {k: {name: about[k][name]} for k in kinds if name in about.get(k, {})}
 
 
 def _evaluation(
     task: Task,
     rule: Rule,
-    precision: Precision,
     clean: Labeled,
     copies: Mapping[Cell, Labeled],
     far: Mapping[str, Mapping[str, Tensor]],
@@ -261,7 +282,6 @@ def _evaluation(
         reliability=_reliability(clean, copies),
         ood=detected,
         histograms=counted,
-        precision=precision,
         mistakes=clean.mistakes,
         selective=clean.selective,
         applied=clean.applied,
@@ -279,21 +299,20 @@ def _evaluation(
     )
 
 
-def _copies(
+def _shifts(
     examiner: Examiner,
     cells: Mapping[Cell, Dataset[Any]],
     dataset: Dataset[Any],
 ) -> dict[Cell, Labeled]:
     """Return what is kept of each shifted data set."""
-    copies = {}
+    found = {}
     for (kind, severity), data in cells.items():
         argument, names = named((kind, severity)), class_names(dataset)
         shifted = relabel(data, names)
         same_classes(argument, class_names(shifted), names, "dataset")
-        own = severity == NATURAL
-        copy = examiner.labeled(f"{kind}/{severity}", shifted, argument, each_class=own)
-        copies[kind, severity] = copy
-    return copies
+        natural, name = severity == NATURAL, f"{kind}/{severity}"
+        found[kind, severity] = examiner.labeled(name, shifted, argument, rows=natural)
+    return found
 
 
 def _reliability(

@@ -5,30 +5,36 @@ every sum is taken in the same order as over all at once: the results are the sa
 the bit. A few numbers per sample are kept where a score is ranked (AUROC and its kin).
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.checks import require
 from tepui.data.loading import length
 from tepui.ensembles.feature_detectors import joined_scores
-from tepui.evaluation.applied import Applied, AppliedScores, AppliedStream
-from tepui.evaluation.by_class import ByClass, by_class, names_of
-from tepui.evaluation.confusions import Confusion, confusions
-from tepui.evaluation.custom_metrics import Metric, metric_values
-from tepui.evaluation.dataset_logits import Classes, classes_left
-from tepui.evaluation.feature_scores import Watched, scores_of
+from tepui.evaluation.applied import Applied, AppliedScores
+from tepui.evaluation.by_class import ByClass, Confusion, by_class, confusions, names_of
+from tepui.evaluation.dataset_logits import (
+    Batches,
+    Classes,
+    Watched,
+    classes_left,
+    scores_of,
+)
 from tepui.evaluation.majority import majority_share
 from tepui.evaluation.ood import Detection, Selective, found_mistakes, selective
 from tepui.evaluation.stored_logits import LogitStore
-from tepui.metrics import ClassRates, Reliability, Rule, restrict_classes
+from tepui.metrics import Reliability, Rule, restrict_classes
 from tepui.tasks.base import Losses, Stream, Task
 from tepui.tasks.scores import TaskScores
 
-Batches = Iterator[tuple[Tensor, Tensor]]
+Metric = Callable[[Tensor, Tensor], Any]
+"""A function of logits ``(members, samples, classes)`` and labels: a scalar."""
 
 
 class Labeled(NamedTuple):
@@ -72,7 +78,7 @@ class Examiner:
         argument: str,
         *,
         familiar: bool = False,
-        each_class: bool = False,
+        rows: bool = False,
     ) -> Labeled:
         """Return scores of test data, and where asked for of each sample or class."""
         stream: Stream | None = None
@@ -106,13 +112,14 @@ class Examiner:
         measured, bins = stream.result(self._custom(whole))
         outs = outputs.shape[2] if outputs.ndim > 2 else 1
         by_sample = joined_scores(ranked) | (scores_of(self.watched) if ranked else {})
-        names = names_of(data, outs, self._mask(data)) if each_class else ()
-        rates = stream.rates() if each_class else None
+        names = names_of(data, outs, self._mask(data)) if rows else ()
+        rates = stream.rates() if rows else None
+        sets = () if applied is None else (applied.rates(), applied.set_sums)
         found = Labeled(
             *((len(outputs), start, outs), measured.in_unit(self.unit), bins),
             *(by_sample, stream.losses()),
             applied=None if applied is None else applied.result(),
-            by_class=None if rates is None else rows_of(rates, names, applied),
+            by_class=None if rates is None else by_class(rates, names, *sets),
         )
         if not answered:
             return found
@@ -173,10 +180,44 @@ class Examiner:
         )
 
 
-def rows_of(
-    rates: ClassRates, names: tuple[str, ...], applied: AppliedStream | None
-) -> ByClass:
-    """Return the scores of each class, by the outputs that the ensemble answers by."""
-    if applied is None:
-        return by_class(rates, names)
-    return by_class(rates, names, applied.rates(), applied.set_sums)
+def check_metrics(metrics: object, taken: tuple[str, ...]) -> None:
+    """Check that metrics are functions whose names are not those of built-in scores."""
+    rule = "map names to functions of logits and labels"
+    if not isinstance(metrics, Mapping):
+        raise ValueError(f"metrics must {rule}, got {type(metrics).__name__}")
+    for name, metric in metrics.items():
+        require(isinstance(name, str) and name != "", "metrics", rule, name)
+        require(callable(metric), f"metrics[{name!r}]", "be a function", metric)
+        free = name not in taken
+        require(free, "metrics", "have other names than the built-in scores", name)
+
+
+def metric_values(
+    metrics: Mapping[str, Metric], logits: Tensor, labels: Tensor
+) -> dict[str, float]:
+    """Return the value of each metric.
+
+    Example:
+        >>> mean_logit = {"mean_logit": lambda logits, labels: logits.mean()}
+        >>> metric_values(mean_logit, torch.ones(2, 5, 3), torch.zeros(5))
+        {'mean_logit': 1.0}
+    """
+    with torch.no_grad():
+        return {
+            name: _value(f"metrics[{name!r}]", metric, logits, labels)
+            for name, metric in metrics.items()
+        }
+
+
+def _value(argument: str, metric: Metric, logits: Tensor, labels: Tensor) -> float:
+    versions = logits._version, labels._version
+    result = metric(logits, labels)
+    unchanged = (logits._version, labels._version) == versions
+    require(unchanged, argument, "leave logits and labels unchanged", "changed ones")
+    if isinstance(result, Tensor):
+        shape = tuple(result.shape)
+        require(shape == (), argument, "return a scalar, not a tensor of shape", shape)
+    else:
+        kind = type(result).__name__
+        require(isinstance(result, Real), argument, "return a scalar", kind)
+    return float(result)

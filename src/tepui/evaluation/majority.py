@@ -1,7 +1,7 @@
 """Whether an ensemble does better than to name the most frequent class each time."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,69 +23,64 @@ def majority_share(labels: Tensor) -> float:
     return float(torch.bincount(labels.long()).max()) / len(labels)
 
 
-def no_better_than_majority(accuracy: float, majority: float, samples: int) -> bool:
-    """Return whether a guess with the majority's accuracy could well do as well.
+class Guess(NamedTuple):
+    """An ensemble beside one that names the most frequent class each time.
 
     The number of right answers of such a guess is binomial.
 
-    Example:
-        >>> no_better_than_majority(0.12, 0.1, 200)
-        True
-        >>> no_better_than_majority(0.12, 0.1, 2000)
-        False
-    """
-    from scipy.stats import binom
-
-    right = round(accuracy * samples)
-    return bool(binom.sf(right - 1, samples, majority) > CHANCE)
-
-
-def worse_than_majority(accuracy: float, majority: float, samples: int) -> bool:
-    """Return whether a guess with the majority's accuracy would clearly do better.
+    Attributes:
+        accuracy: The ensemble's.
+        share: That of the most frequent class.
+        samples: How many there are.
 
     Example:
-        >>> worse_than_majority(0.4, 0.5, 20), worse_than_majority(0.4, 0.5, 200)
+        >>> Guess(0.12, 0.1, 200).ties, Guess(0.12, 0.1, 2000).ties
+        (True, False)
+        >>> Guess(0.4, 0.5, 20).wins, Guess(0.4, 0.5, 200).wins
         (False, True)
     """
-    from scipy.stats import binom
 
-    right = round(accuracy * samples)
-    return bool(binom.cdf(right, samples, majority) <= CHANCE)
+    accuracy: float
+    share: float
+    samples: int
+
+    @property
+    def ties(self) -> bool:
+        """Whether it could well be right as often."""
+        from scipy.stats import binom
+
+        right = round(self.accuracy * self.samples)
+        return bool(binom.sf(right - 1, self.samples, self.share) > CHANCE)
+
+    @property
+    def wins(self) -> bool:
+        """Whether it would clearly be right more often."""
+        from scipy.stats import binom
+
+        right = round(self.accuracy * self.samples)
+        return bool(binom.cdf(right, self.samples, self.share) <= CHANCE)
 
 
-def only_guesses(evaluation: Mapping[str, Any]) -> bool:
-    """Return whether an evaluation in JSON's form is no better than the majority."""
-    return _holds(no_better_than_majority, evaluation)
+def guess_on(evaluation: Mapping[str, Any], shift: str | None = None) -> Guess | None:
+    """Return a guess on clean data, or on a natural shift, of an evaluation for JSON.
 
-
-def does_worse(evaluation: Mapping[str, Any]) -> bool:
-    """Return whether an evaluation in JSON's form is worse than the majority."""
-    return _holds(worse_than_majority, evaluation)
-
-
-def does_worse_on(shift: str, evaluation: Mapping[str, Any]) -> bool:
-    """Return whether an evaluation in JSON's form is worse on a natural shift.
+    There is none of tasks other than a choice between classes of samples.
 
     Example:
         >>> cell = {"type": "ward B", "severity": 0, "accuracy": 0.2}
         >>> found = {"majority": 0.5, "cells": [cell]}
         >>> found["by_class_shifted"] = {"ward B": {"samples": [30, 70]}}
-        >>> does_worse_on("ward B", found), does_worse_on("ward C", found)
-        (True, False)
+        >>> guess_on(found, "ward B")
+        Guess(accuracy=0.2, share=0.7, samples=100)
     """
+    if evaluation.get("majority") is None:
+        return None
+    if shift is None:
+        accuracy, share = evaluation["clean"]["accuracy"], evaluation["majority"]
+        return Guess(accuracy, share, evaluation["samples"])
     rows = evaluation.get(SHIFTED, {}).get(shift)
-    if rows is None or evaluation.get("majority") is None:  # several labels, or pixels
-        return False
+    if rows is None:
+        return None
     cells = {(c["type"], c["severity"]): c["accuracy"] for c in evaluation["cells"]}
     count = sum(rows["samples"])
-    share = max(rows["samples"]) / count
-    return worse_than_majority(cells[shift, NATURAL], share, count)
-
-
-def _holds(
-    judged: Callable[[float, float, int], bool], evaluation: Mapping[str, Any]
-) -> bool:
-    """Return what is judged of an evaluation's accuracy; not without a majority."""
-    if (majority := evaluation.get("majority")) is None:
-        return False
-    return judged(evaluation["clean"]["accuracy"], majority, evaluation["samples"])
+    return Guess(cells[shift, NATURAL], max(rows["samples"]) / count, count)

@@ -2,13 +2,11 @@
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from statistics import fmean, stdev
 from typing import Any
 
-from tepui import sharpness
 from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import finite_or_none
@@ -95,7 +93,6 @@ def measure(
         >>> measure(ensemble, data, sharpness)["worst_case"].mean > 0
         True
     """
-    _check_no_names(measures)
     check_types(measure, locals())
     results: dict[str, EnsembleMeasurement] = {}
     loss = loss_of(ensemble.task) if loss is None else loss
@@ -123,23 +120,14 @@ def loss_of(task: Task | None) -> Loss:
     return loss
 
 
-def _check_no_names(measures: object) -> None:
-    """Refuse the name of a measure in its place, with the function to pass."""
-    several = measures.values() if isinstance(measures, Mapping) else measures
-    if isinstance(several, str) or not isinstance(several, Iterable):
-        several = [several]
-    for name in several:
-        if isinstance(name, str):
-            near, *_ = *get_close_matches(name, sharpness.__all__), "worst_case"
-            rule = f"be functions, such as tepui.sharpness.{near}, not names"
-            require(False, "measures", rule, name)
-
-
 def _named(measures: Measures) -> dict[str, Measure]:
     if isinstance(measures, Mapping):
         named = dict(measures)
     else:
         several = [measures] if callable(measures) else list(measures)
+        passed = not isinstance(measures, str) and all(map(callable, several))
+        rule = "be functions, such as tepui.sharpness.worst_case, not names"
+        require(passed, "measures", rule, measures)
         names = [_name(function) for function in several]
         rule = "have different names (pass a mapping to name them)"
         require(len(set(names)) == len(names), "measures", rule, names)

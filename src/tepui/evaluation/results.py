@@ -1,7 +1,7 @@
 """The results of an evaluation, and their form in JSON."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +13,9 @@ from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
 from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, broken_promise, mean_applied
-from tepui.evaluation.by_class import CLEAN, SHIFTED, ByClass
-from tepui.evaluation.confusions import Confusion
-from tepui.evaluation.majority import no_better_than_majority, worse_than_majority
+from tepui.evaluation.by_class import CLASSES, SHIFTED, ByClass, Confusion
+from tepui.evaluation.evaluations import CLEAN, CORRUPTED, FITTED_ON_TEST, joined
+from tepui.evaluation.majority import guess_on
 from tepui.evaluation.ood import MISTAKES, SUREST, Detection, Histogram, Selective
 from tepui.metrics import Reliability, Rule
 from tepui.tasks.base import Task
@@ -62,6 +62,7 @@ class Evaluation(ShownInNotebooks):
         by_class_shifted: The same of each natural shift, by name.
         confusions: Which classes missed clean samples were called, before calibration,
             the most frequent first; empty for tasks other than a choice of classes.
+        fitted_on_test: Whether the calibration was fitted on the very test data.
         seen: Types of corruption among the operations of the training's augmentation.
     """
 
@@ -84,6 +85,7 @@ class Evaluation(ShownInNotebooks):
     by_class: ByClass | None = None
     by_class_shifted: Mapping[str, ByClass] = field(default_factory=dict)
     confusions: tuple[Confusion, ...] = ()
+    fitted_on_test: bool = False
     seen: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -92,52 +94,74 @@ class Evaluation(ShownInNotebooks):
     @property
     def corrupted_mean(self) -> Any:
         """Scores over all types and severities; None without corrupted copies."""
-        copies = [s for (_, hard), s in self.shifted.items() if hard != NATURAL]
+        copies = _copies(self.shifted)
         return mean_scores(copies) if copies else None
 
     @property
     def natural(self) -> dict[str, Any]:
         """Scores on each natural shift, by name."""
-        cells = self.shifted.items()
-        return {kind: scores for (kind, hard), scores in cells if hard == NATURAL}
+        return _natural(self.shifted)
 
     def by_severity(self) -> dict[int, Any]:
         """Return scores over all types, for each severity."""
-        severities = sorted({severity for _, severity in self.shifted} - {NATURAL})
-        cells = self.shifted.items()
-        return {
-            level: mean_scores(scores for (_, hard), scores in cells if hard == level)
-            for level in severities
-        }
+        return _by_severity(self.shifted, mean_scores)
 
     @property
     def applied_corrupted_mean(self) -> AppliedScores | None:
         """What calibration and sets give over corrupted copies; None without them."""
-        cells = self.applied_shifted.items()
-        copies = [scores for (_, hard), scores in cells if hard != NATURAL]
+        copies = _copies(self.applied_shifted)
         return mean_applied(copies) if copies else None
 
     @property
     def applied_natural(self) -> dict[str, AppliedScores]:
         """What calibration and sets give on each natural shift, by name."""
-        cells = self.applied_shifted.items()
-        return {kind: scores for (kind, hard), scores in cells if hard == NATURAL}
+        return _natural(self.applied_shifted)
 
     def applied_by_severity(self) -> dict[int, AppliedScores]:
         """Return what calibration and sets give over all types, for each severity."""
-        found = {severity for _, severity in self.applied_shifted}
-        severities = sorted(found - {NATURAL})
-        cells = self.applied_shifted.items()
-        return {
-            level: mean_applied(scores for (_, hard), scores in cells if hard == level)
-            for level in severities
-        }
+        return _by_severity(self.applied_shifted, mean_applied)
 
     def document(self) -> dict[str, Any]:
         """Return everything for JSON."""
-        mean = self.corrupted_mean
-        reliability = {name: bins._asdict() for name, bins in self.reliability.items()}
-        return {
+        return joined(self.documents().values())
+
+    def documents(self) -> dict[str, dict[str, Any]]:
+        """Return the scores on each data set for JSON, the clean ones first."""
+        parts = {CLEAN: self._clean_document()}
+        if (mean := self.corrupted_mean) is not None:
+            cells = {cell: s for cell, s in self.shifted.items() if cell[1] != NATURAL}
+            applied = _documents(self.applied_by_severity())
+            parts[CORRUPTED] = {
+                "shifted": mean.document(),
+                "severities": _documents(self.by_severity()),
+                "cells": [self._cell(*each) for each in cells.items()],
+                "reliability": self._bins("shifted"),
+            } | ({"applied": {"severities": applied}} if self.applied else {})
+        for name, scores in self.natural.items():
+            part: dict[str, Any] = {"cells": [self._cell((name, NATURAL), scores)]}
+            rows = self.by_class_shifted.get(name)
+            if rows is not None:
+                part |= {SHIFTED: {name: rows.document()}}
+            if self.applied is not None and name in self.applied_natural:
+                own: dict[str, Any] = {
+                    "natural": {name: self.applied_natural[name].document()}
+                }
+                if rows is not None and (sets := rows.applied_document()):
+                    own |= {SHIFTED: {name: sets}}
+                part |= {"applied": own}
+            parts[name] = part
+        for name, by_score in self.ood.items():
+            counts = ((k, each.document()) for k, each in self.histograms.items())
+            parts[name] = {
+                "ood": {name: _documents(by_score)},
+                "histograms": {
+                    k: {**each, "ood": {name: each["ood"][name]}} for k, each in counts
+                },
+            }
+        return parts
+
+    def _clean_document(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
             "task": self.task.written(),
             "rule": self.rule,
             "precision": self.precision,
@@ -146,75 +170,65 @@ class Evaluation(ShownInNotebooks):
             "classes": self.classes,
             "metrics": list(self.clean.custom),
             "clean": self.clean.document(),
-            "shifted": None if mean is None else mean.document(),
-            "severities": {
-                str(level): scores.document()
-                for level, scores in self.by_severity().items()
-            },
-            "cells": [
-                {"type": kind, "severity": severity, **scores.document()}
-                | ({SEEN: True} if kind in self.seen and severity != NATURAL else {})
-                for (kind, severity), scores in self.shifted.items()
-            ],
-            "reliability": {
-                name: {k: finite_or_none(v.double().tolist()) for k, v in bins.items()}
-                for name, bins in reliability.items()
-            },
-            "ood": {
-                name: {score: item.document() for score, item in by_score.items()}
-                for name, by_score in self.ood.items()
-            },
-            "mistakes": {
-                score: item.document() for score, item in self.mistakes.items()
-            },
-            "selective": {
-                score: item.document() for score, item in self.selective.items()
-            },
-            "histograms": {
-                k: counts.document() for k, counts in self.histograms.items()
-            },
-            **({} if self.majority is None else {"majority": self.majority}),
-            **({} if self.by_class is None else {CLEAN: self.by_class.document()}),
-            **self._shifted_classes(ByClass.document),
-            **(
-                {"confusions": [*map(list, self.confusions)]} if self.confusions else {}
-            ),
-            **self._applied_document(),
+            "shifted": None,
+            "severities": {},
+            "cells": [],
+            "reliability": self._bins("clean"),
+            "ood": {},
+            "mistakes": _documents(self.mistakes),
+            "selective": _documents(self.selective),
+            "histograms": {},
         }
+        if self.majority is not None:
+            document["majority"] = self.majority
+        if self.by_class is not None:
+            document[CLASSES] = self.by_class.document()
+        if self.confusions:
+            document["confusions"] = [*map(list, self.confusions)]
+        if self.applied is not None:
+            applied: dict[str, Any] = {
+                "clean": self.applied.document(),
+                "severities": {},
+            }
+            if self.by_class is not None and (sets := self.by_class.applied_document()):
+                applied[CLASSES] = sets
+            if self.fitted_on_test:
+                applied[FITTED_ON_TEST] = True
+            document["applied"] = applied
+        return document
 
-    @property
-    def only_guesses(self) -> bool:
-        """Whether to name the most frequent class each time could do as well."""
-        return self.majority is not None and no_better_than_majority(
-            self.clean.accuracy, self.majority, self.samples
-        )
+    def _cell(self, cell: Cell, scores: Any) -> dict[str, Any]:
+        kind, severity = cell
+        seen = {SEEN: True} if kind in self.seen and severity != NATURAL else {}
+        return {"type": kind, "severity": severity, **scores.document(), **seen}
 
-    def _applied_document(self) -> dict[str, Any]:
-        if self.applied is None:
+    def _bins(self, name: str) -> dict[str, Any]:
+        if name not in self.reliability:
             return {}
-        severities = self.applied_by_severity().items()
-        natural = self.applied_natural.items()
-        found: dict[str, Any] = {
-            "clean": self.applied.document(),
-            "severities": {
-                str(level): scores.document() for level, scores in severities
-            },
-        }
-        if natural:
-            found["natural"] = {name: scores.document() for name, scores in natural}
-        if self.by_class is not None and (rows := self.by_class.applied_document()):
-            found[CLEAN] = rows
-        return {"applied": found | self._shifted_classes(ByClass.applied_document)}
-
-    def _shifted_classes(
-        self, document: Callable[[ByClass], dict[str, Any]]
-    ) -> dict[str, Any]:
-        """Return scores of classes on natural shifts for JSON, nothing without any."""
-        rows = {name: document(own) for name, own in self.by_class_shifted.items()}
-        return {SHIFTED: rows} if any(rows.values()) else {}
+        bins = self.reliability[name]._asdict().items()
+        return {name: {k: finite_or_none(v.double().tolist()) for k, v in bins}}
 
 
-def _applied_lines(evaluation: Evaluation) -> list[str]:
+def _copies(cells: Mapping[Cell, Any]) -> list[Any]:
+    return [scores for (_, hard), scores in cells.items() if hard != NATURAL]
+
+
+def _natural(cells: Mapping[Cell, Any]) -> dict[str, Any]:
+    return {kind: scores for (kind, hard), scores in cells.items() if hard == NATURAL}
+
+
+def _by_severity(
+    cells: Mapping[Cell, Any], mean: Callable[[Iterable[Any]], Any]
+) -> dict[int, Any]:
+    levels = sorted({severity for _, severity in cells} - {NATURAL})
+    return {n: mean(s for (_, hard), s in cells.items() if hard == n) for n in levels}
+
+
+def _documents(scores: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): each.document() for name, each in scores.items()}
+
+
+def _applied_lines(evaluation: Evaluation, said: str) -> list[str]:
     """Return scores after calibration and coverage of sets, over severities too."""
     if evaluation.applied is None:
         return []
@@ -222,29 +236,24 @@ def _applied_lines(evaluation: Evaluation) -> list[str]:
     columns = {"clean": evaluation.applied}
     columns |= {f"severity {level}": scores for level, scores in severities}
     columns |= evaluation.applied_natural
-    headings = "".join(f"{name:>12}" for name in columns)
-    title = _applied_title(evaluation.applied, evaluation.task)
-    lines = [f"  {title:<24}{headings}"]
-    for name in vars(evaluation.applied):
-        values = [getattr(scores, name) for scores in columns.values()]
-        if name != "samples" and not math.isnan(values[0]):
-            cells = "".join(f"{value:>12.4g}" for value in values)
-            lines.append(f"    {name.replace('_', ' '):<22}{cells}")
-    said = promise_in_words(evaluation)
+    known = {n: v for n, v in vars(evaluation.applied).items() if not math.isnan(v)}
+    parts = {"nll": "calibrated", "promised": evaluation.task.promise}
+    title = ", ".join(part for name, part in parts.items() if name in known)
+    lines = [f"  {title:<24}" + "".join(f"{name:>12}" for name in columns)]
+    for name in [name for name in known if name != "samples"]:
+        cells = "".join(f"{getattr(s, name):>12.4g}" for s in columns.values())
+        lines.append(f"    {name.replace('_', ' '):<22}{cells}")
     return [*lines, f"  {said}"] if said else lines
 
 
-def promise_in_words(evaluation: Evaluation) -> str:
-    """Return on which data sets or intervals hold less than promised, if on any."""
-    if evaluation.applied is None:
-        return ""
-    return broken_promise(evaluation.document()["applied"], evaluation.task.promise)
-
-
-def _applied_title(applied: AppliedScores, task: Task) -> str:
-    """Return what was applied: a calibration, sets or intervals, or both."""
-    parts = {"calibrated": applied.nll, task.promise: applied.promised}
-    return ", ".join(name for name, value in parts.items() if not math.isnan(value))
+def of_fitted_samples(names: str) -> str:
+    """Return what scores on the samples of a calibration are worth, in words."""
+    return (
+        f"What tepui calibrate taught {names} was fitted on these very test samples: "
+        "scores with it, and the coverage of sets or intervals, are of the samples it "
+        "was fitted on and say nothing of new ones. For scores that do, calibrate on "
+        "held-out data (tepui train --validation), and evaluate again."
+    )
 
 
 def _class_lines(evaluation: Evaluation) -> list[str]:
@@ -262,41 +271,23 @@ def _class_lines(evaluation: Evaluation) -> list[str]:
     return [f"  {f'recall by {nouns.one}':<24}  {said}{after}"]
 
 
-def guessing_in_words(evaluation: Evaluation) -> str:
-    """Return the sentence on an ensemble that a guess could well equal, or beats."""
-    assert evaluation.majority is not None
-    found = evaluation.clean.accuracy, evaluation.majority, evaluation.samples
-    begins = "cannot be told from guessing"
-    if worse_than_majority(*found):
-        begins = "worse than guessing; data may have shifted from the training data"
-    return (
-        f"{begins}: {100 * evaluation.clean.accuracy:.4g} % of "
-        f"{evaluation.samples} clean samples are right, and always naming the most "
-        f"frequent class would get {100 * evaluation.majority:.4g} %"
-    )
-
-
-def seen_in_words(evaluation: Evaluation) -> str:
-    """Return which corruptions the training's augmentation has, too; "" if none."""
-    kinds = {kind for kind, severity in evaluation.shifted if severity != NATURAL}
-    seen = [kind.replace("_", " ") for kind in evaluation.seen if kind in kinds]
-    return f"{SEEN_IN_TRAINING}: {', '.join(seen)}" if seen else ""
-
-
-def shifts_worse_than_guessing(evaluation: Evaluation) -> list[str]:
-    """Return a sentence on each natural shift on which a guess would do better."""
+def _guessing_lines(document: Mapping[str, Any], shifts: Iterable[str]) -> list[str]:
+    """Return sentences on data on which a guess would do as well, or better."""
     said = []
-    for name, found in evaluation.by_class_shifted.items():
-        if evaluation.majority is None:  # several labels, or pixels
+    for shift in (None, *shifts):
+        guess = guess_on(document, shift)
+        if guess is None or not (guess.wins or (shift is None and guess.ties)):
             continue
-        count, accuracy = sum(found.samples), evaluation.natural[name].accuracy
-        share = max(found.samples) / count
-        if worse_than_majority(accuracy, share, count):
-            said.append(
-                f"worse than guessing on {name} data: {100 * accuracy:.4g} % of "
-                f"{count} samples are right, and always naming the most frequent class "
-                f"would get {100 * share:.4g} %"
-            )
+        begins, of = "cannot be told from guessing", "clean samples"
+        if guess.wins and shift is None:
+            begins = "worse than guessing; data may have shifted from the training data"
+        if shift is not None:
+            begins, of = f"worse than guessing on {shift} data", "samples"
+        said.append(
+            f"  {begins}: {100 * guess.accuracy:.4g} % of {guess.samples} {of} are "
+            "right, and always naming the most frequent class would get "
+            f"{100 * guess.share:.4g} %"
+        )
     return said
 
 
@@ -318,12 +309,16 @@ def summary(evaluation: Evaluation) -> str:
             numbers = " ".join(f"{value:.4g}" for value in values)
             lines.append(f"  {name.replace('_', ' '):<24}  {numbers}")
     lines += _class_lines(evaluation)
-    if said := seen_in_words(evaluation):
-        lines.append(f"  {said}")
-    if evaluation.only_guesses:
-        lines.append(f"  {guessing_in_words(evaluation)}")
-    lines += [f"  {said}" for said in shifts_worse_than_guessing(evaluation)]
-    lines += _applied_lines(evaluation)
+    kinds = {kind for kind, severity in evaluation.shifted if severity != NATURAL}
+    if seen := [kind.replace("_", " ") for kind in evaluation.seen if kind in kinds]:
+        lines.append(f"  {SEEN_IN_TRAINING}: {', '.join(seen)}")
+    document, promise = evaluation.document(), evaluation.task.promise
+    lines += _guessing_lines(document, evaluation.natural)
+    applied = document.get("applied")
+    broken = broken_promise(applied, promise) if applied else ""
+    lines += _applied_lines(evaluation, broken)
+    if evaluation.fitted_on_test:
+        lines.append(f"  {of_fitted_samples('the ensemble')}")
     found = {MISTAKES: evaluation.mistakes, **evaluation.ood}
     found = {name: by_score for name, by_score in found.items() if by_score}
     if found:

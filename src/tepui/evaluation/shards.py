@@ -35,9 +35,8 @@ from tepui.data.loading import length
 from tepui.data.preparation import Preparation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors, joined_scores
-from tepui.evaluation.dataset_logits import logit_batches, task_on
-from tepui.evaluation.ensemble_digest import ensemble_digest
-from tepui.evaluation.feature_scores import scores_of, watching
+from tepui.evaluation.dataset_logits import logit_batches, scores_of, task_on, watching
+from tepui.evaluation.evaluations import ensemble_digest
 from tepui.evaluation.stored_logits import TYPES, LogitType, within
 from tepui.metrics import Rule
 from tepui.modules.running import device_of

@@ -1,27 +1,28 @@
 """Logits that an evaluation stored, for metrics that need no model."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, final, get_args
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import labels_match, logits_shape, require
+from tepui.core.checks import labels_match, logits_shape, one_of, require
 from tepui.core.storage import read_tensors, tensors_document
 from tepui.core.tensor_stream import TensorStream, writing_tensors
 from tepui.data.arrays_on_disk import StoredArray
-from tepui.data.shifts import Cell
+from tepui.data.shifts import NATURAL, Cell, Shifts
+from tepui.evaluation.evaluations import CLEAN, CORRUPTED, LOGITS, file_of, names_in
 from tepui.metrics import Rule, pairwise_disagreement
+from tepui.metrics.chunks import samples_at_once
 from tepui.tasks.base import Task
 from tepui.tasks.named import read_task
 
 LogitType = Literal["float32", "float16", "none"]
 """What logits are stored in; not at all, where nothing needs them."""
 
-LOGITS = "logits.safetensors"
 TYPES = {"float32": torch.float32, "float16": torch.float16}
 
 
@@ -83,30 +84,30 @@ def read_logits(folder: str | Path) -> StoredLogits:
         >>> stored.pairwise()["noise", 1].shape
         torch.Size([2, 2])
     """
-    file = Path(folder) / LOGITS
-    tensors, document = read_tensors(file, "logits")
-    try:
-        rule = document["rule"]
-        cells = [(str(kind), int(severity)) for kind, severity in document["cells"]]
-        task = read_task(document["task"])
-        clean = _checked(tensors, "clean", task)
-        names = {cell: f"{cell[0]}/{cell[1]}" for cell in cells}
-        shifted = {cell: _checked(tensors, name, task) for cell, name in names.items()}
-        ood = {
-            str(name): _unlabeled(tensors[f"ood/{name}"], clean[0])
-            for name in document.get("ood", [])
-        }
-        if rule not in get_args(Rule):
-            raise ValueError(f"rule {rule!r} is unknown")
-    except (KeyError, TypeError, ValueError) as error:
-        rule = f"{file} must hold an evaluation's logits"
-        raise ValueError(f"{rule}, but: {error!r}") from error
+    shifted: dict[Cell, tuple[Tensor, Tensor]] = {}
+    ood: dict[str, Tensor] = {}
+    for name in dict.fromkeys([CLEAN, *names_in(folder, LOGITS)]):
+        file = file_of(folder, name, LOGITS)
+        tensors, document = read_tensors(file, "logits")
+        try:
+            rule, task = document["rule"], read_task(document["task"])
+            if name == CLEAN:
+                clean = _checked(tensors, CLEAN, task)
+            for kind, severity in document["cells"]:
+                own = _checked(tensors, f"{kind}/{severity}", task)
+                shifted[str(kind), int(severity)] = own
+            for far in document["ood"]:
+                ood[str(far)] = _unlabeled(tensors[f"ood/{far}"], clean[0])
+            one_of("rule", rule, get_args(Rule))
+        except (KeyError, TypeError, ValueError) as error:
+            needed = f"{file} must hold an evaluation's logits"
+            raise ValueError(f"{needed}, but: {error!r}") from error
     return StoredLogits(rule, clean, shifted, ood, task)
 
 
-def chooses_classes(folder: Path) -> bool:
+def chooses_classes(folder: str | Path) -> bool:
     """Return whether the logits in a folder choose one class for each sample."""
-    file = folder / LOGITS
+    file = file_of(folder, CLEAN, LOGITS)
     clean = StoredArray.open(file, "logits/clean")
     task = read_task(tensors_document(file)["task"])
     return task.choices(tuple(clean.shape)) is not None
@@ -119,52 +120,165 @@ def within(logits: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class LogitStore:
-    """A file of logits in the making, which takes them run by run."""
+    """Files of logits in the making, which take them run by run."""
 
-    def __init__(self, file: TensorStream, dtype: torch.dtype) -> None:
-        self._file, self._dtype = file, dtype
+    def __init__(self, files: Mapping[str, TensorStream], dtype: torch.dtype) -> None:
+        self._files, self._dtype = files, dtype
 
     def put(
         self, name: str, samples: int, start: int, logits: Tensor, labels: Tensor | None
     ) -> None:
         """Store a run of a data set of so many samples."""
-        kind = "ood" if labels is None else "logits"
+        place = f"ood/{name}" if labels is None else f"logits/{name}"
+        file = self._files[place]
         if start == 0:
             shape = (len(logits), samples, *logits.shape[2:])
-            self._file.begin(f"{kind}/{name}", shape, self._dtype)
-        values = within(logits, self._dtype)
-        self._file.put(f"{kind}/{name}", values, start, axis=1)
+            file.begin(place, shape, self._dtype)
+        file.put(place, within(logits, self._dtype), start, axis=1)
         if labels is None:
             return
         if start == 0:
             dtype = labels.dtype if labels.is_floating_point() else torch.int64
-            self._file.begin(f"labels/{name}", (samples, *labels.shape[1:]), dtype)
-        self._file.put(f"labels/{name}", labels, start)
+            file.begin(f"labels/{name}", (samples, *labels.shape[1:]), dtype)
+        file.put(f"labels/{name}", labels, start)
 
 
 @contextmanager
 def storing_logits(
-    file: Path,
+    folder: str | Path,
     rule: Rule,
-    cells: Sequence[Cell],
-    ood: Sequence[str],
+    shifts: Shifts,
+    ood: Iterable[str],
     logits_in: LogitType,
     task: Task,
-    of: Mapping[str, Any] | None = None,
 ) -> Iterator[LogitStore]:
     """Yield what takes the logits of an evaluation, as :func:`read_logits` reads them.
 
-    The file is there once all of them are. It says what they are ``of``.
+    The files are there once all logits are.
     """
-    sets = ["clean", *(f"{kind}/{severity}" for kind, severity in cells)]
-    names = [f"{part}/{name}" for name in sets for part in ("logits", "labels")]
-    names += [f"ood/{name}" for name in ood]
-    document: dict[str, Any] = {"rule": rule, "ood": [*ood], "task": task.written()}
-    document["cells"] = [list(cell) for cell in cells]
-    if of is not None:
-        document["of"] = dict(of)
-    with writing_tensors(file, "logits", names, document) as stream:
-        yield LogitStore(stream, TYPES[logits_in])
+    cells: dict[str, list[Cell]] = {CLEAN: []}
+    if shifts.copies:
+        cells[CORRUPTED] = [*shifts.copies]
+    cells |= {name: [(name, NATURAL)] for name in shifts.natural}
+    files: dict[str, TensorStream] = {}
+    with ExitStack() as stack:
+        for name in (*cells, *ood):
+            known, far = cells.get(name, []), [] if name in cells else [name]
+            sets = [CLEAN] if name == CLEAN else [f"{k}/{hard}" for k, hard in known]
+            places = [f"logits/{each}" for each in sets] + [f"ood/{n}" for n in far]
+            document: dict[str, Any] = {
+                "rule": rule,
+                "task": task.written(),
+                "ood": far,
+            }
+            document["cells"] = [*map(list, known)]
+            names = [*places, *(f"labels/{each}" for each in sets)]
+            file = file_of(folder, name, LOGITS)
+            stream = writing_tensors(file, "logits", names, document)
+            files |= dict.fromkeys(places, stack.enter_context(stream))
+        yield LogitStore(files, TYPES[logits_in])
+
+
+@final
+@dataclass(frozen=True)
+class LogitRuns:
+    """The logits of one data set, of which a run of samples is read at a time.
+
+    Runs are those that metrics cut all logits into, so that what streams over them
+    gives the same bits as over the whole.
+
+    Attributes:
+        array: Where the logits lie, ``(members, samples, classes)``.
+        members: How many of the members are read, from the first on.
+        labels: ``(samples,)``; None for unfamiliar data.
+
+    Example:
+        >>> import tempfile, tepui
+        >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
+        >>> ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 3), members=5)
+        >>> with tempfile.TemporaryDirectory() as out:
+        ...     _ = tepui.evaluate(ensemble, data, out=out, logits_in="float16")
+        ...     for logits, labels in LogitRuns.open(out).of_first(2).read():
+        ...         logits.shape
+        torch.Size([2, 30, 3])
+    """
+
+    array: StoredArray
+    members: int
+    labels: Tensor | None
+
+    @classmethod
+    def open(cls, folder: str | Path, data: Cell | str | None = None) -> Self:
+        """Find the logits of one data set in a folder that an evaluation wrote.
+
+        Args:
+            folder: What ``tepui.evaluate`` was given as ``out``.
+            data: Type and severity of shifted data, the name of unfamiliar data, or
+                None for the clean ones.
+
+        Returns:
+            The logits, of which none have been read.
+
+        Raises:
+            FileNotFoundError: If there are none.
+            ValueError: If the file is damaged, or holds no such data.
+        """
+        if isinstance(data, str):
+            array = StoredArray.open(file_of(folder, data, LOGITS), f"ood/{data}")
+            return cls(array, array.shape[0], None)
+        kind, severity = data or (CLEAN, NATURAL)
+        file = file_of(folder, CORRUPTED if severity else kind, LOGITS)
+        name = f"{kind}/{severity}" if data else CLEAN
+        array = StoredArray.open(file, f"logits/{name}")
+        labels = StoredArray.open(file, f"labels/{name}").read_all()
+        return cls(array, array.shape[0], labels)
+
+    @property
+    def samples(self) -> int:
+        """How many samples there are."""
+        return self.array.shape[1]
+
+    def of_first(self, members: int) -> Self:
+        """Return the logits of the first members alone.
+
+        Args:
+            members: How many.
+
+        Returns:
+            Their logits, of which none have been read.
+        """
+        rule = f"lie in [1, {self.members}]"
+        require(1 <= members <= self.members, "members", rule, members)
+        return replace(self, members=members)
+
+    def labeled(self, labels: Tensor) -> Self:
+        """Return the same with labels, which unfamiliar data are stored without.
+
+        Args:
+            labels: One per sample.
+
+        Returns:
+            The logits, of which none have been read.
+        """
+        rule = f"hold one label for each of {self.samples} samples"
+        require(len(labels) == self.samples, "labels", rule, len(labels))
+        return replace(self, labels=labels.cpu())
+
+    def read(self) -> Iterator[tuple[Tensor, Tensor | None]]:
+        """Read one run after the other.
+
+        Yields:
+            Logits ``(members, samples, classes)`` of a run as they are stored, and its
+            labels, if there are any.
+        """
+        _, samples, classes = self.array.shape
+        rows = replace(self.array, shape=(self.array.shape[0] * samples, classes))
+        firsts = samples * torch.arange(self.members).unsqueeze(1)
+        together = samples_at_once(torch.empty(self.members, 0, classes))
+        for index in torch.arange(samples).split(together):
+            logits = rows.read((firsts + index).flatten())
+            labels = None if self.labels is None else self.labels[index]
+            yield logits.view(self.members, len(index), classes), labels
 
 
 def _checked(

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from torch import Tensor
 
@@ -90,7 +90,12 @@ class GaussianNLL:
 
     A model has two outputs for each number: all means, and after them as many
     logarithms of variances, so that a last layer with twice as many outputs will do.
+
+    The gradient of a mean is its error over the variance, up to 1e6 if a member is
+    surer than the data: training bounds its norm by :attr:`clip_norm` by default.
     """
+
+    clip_norm: ClassVar[float] = 1.0
 
     def __call__(self, outputs: Tensor, targets: Tensor, /) -> Tensor:
         """Return one loss per sample."""

@@ -6,16 +6,16 @@ from typing import Any
 
 from markupsafe import Markup
 
-from tepui.core.provenance import short_path
-from tepui.evaluation.adding import CALIBRATED_SINCE, FITTED_ON_TEST
 from tepui.evaluation.applied import broken_promise
+from tepui.evaluation.evaluations import FITTED_ON_TEST
+from tepui.evaluation.results import of_fitted_samples
 from tepui.report.coverage import Covered, coverage_figure, coverage_lead
+from tepui.report.loading import Entry, Group
 from tepui.report.markup import TableCell, lead, note, table
 from tepui.report.measures import RMSE
 from tepui.report.tables import mean_cell
 from tepui.report.wording import listed, number, opening, word
 from tepui.studies import estimate
-from tepui.studies.load_reports import Entry, Group
 
 # Names, headings, scales and digits.
 SCORES = (
@@ -38,36 +38,7 @@ def applied_parts(group: Group) -> list[Markup]:
     entries = filter(was_fitted_on_test, group.entries)
     fitted = [entry.result.label for entry in entries]
     said = [of_fitted_samples(listed(fitted))] if fitted else []
-    said += _calibrated_since(group)
     return [*map(lead, said), *parts]
-
-
-def _calibrated_since(group: Group) -> list[str]:
-    """Return of which ensembles scores are those before they were calibrated."""
-    changed = [
-        (entry.result.label, trained.folder)
-        for entry in group.entries
-        for trained in entry.result.ensembles
-        if trained.evaluation.get(CALIBRATED_SINCE)
-    ]
-    if not changed:
-        return []
-    labels = listed(dict.fromkeys(label for label, _ in changed))
-    folders = listed(f"tepui evaluate {short_path(folder)}" for _, folder in changed)
-    return [
-        f"tepui calibrate changed {labels} after this evaluation, which shows nothing "
-        f"of it yet; to see what it gives: {folders}."
-    ]
-
-
-def of_fitted_samples(names: str) -> str:
-    """Return what scores on the samples of a calibration are worth, in words."""
-    return (
-        f"What tepui calibrate taught {names} was fitted on these very test samples: "
-        "scores with it, and the coverage of sets or intervals, are of the samples it "
-        "was fitted on and say nothing of new ones. For scores that do, calibrate on "
-        "held-out data (tepui train --validation), and evaluate again."
-    )
 
 
 def was_fitted_on_test(entry: Entry) -> bool:

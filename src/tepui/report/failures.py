@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from math import log
 
 from tepui.evaluation.dead_members import dead_members
-from tepui.evaluation.majority import does_worse, does_worse_on, only_guesses
+from tepui.evaluation.majority import guess_on
+from tepui.report.comparison import Comparison, MethodResult
 from tepui.report.wording import listed, number, opening, some, word
-from tepui.studies import Comparison, MethodResult
 from tepui.tasks.base import Losses
 
 MOST = 3  # members, or shifts, of a sentence
@@ -50,7 +50,7 @@ def _worse_shifted(comparison: Comparison) -> str:
     methods = comparison.methods
     shifts: dict[tuple[str, ...], list[str]] = {}
     for shift in comparison.natural_shifts:
-        found = tuple(method.label for method in methods if _is_worse_on(shift, method))
+        found = tuple(method.label for method in methods if _is_worse(method, shift))
         if found:
             shifts.setdefault(found, []).append(shift)
     return " ".join(
@@ -79,16 +79,14 @@ def _a_guess(comparison: Comparison) -> str:
     )
 
 
-def _is_worse(method: MethodResult) -> bool:
-    return all(does_worse(trained.evaluation) for trained in method.ensembles)
-
-
-def _is_worse_on(shift: str, method: MethodResult) -> bool:
-    return all(does_worse_on(shift, trained.evaluation) for trained in method.ensembles)
+def _is_worse(method: MethodResult, shift: str | None = None) -> bool:
+    guesses = (guess_on(trained.evaluation, shift) for trained in method.ensembles)
+    return all(guess is not None and guess.wins for guess in guesses)
 
 
 def _guesses(method: MethodResult) -> bool:
-    return all(only_guesses(trained.evaluation) for trained in method.ensembles)
+    guesses = (guess_on(trained.evaluation) for trained in method.ensembles)
+    return all(guess is not None and guess.ties for guess in guesses)
 
 
 def _dead(comparison: Comparison) -> str:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from tepui.evaluation.gallery import read_gallery
+from tepui.report.comparison import Comparison
 from tepui.report.markup import figure, part
 from tepui.report.shapes import look
-from tepui.studies import Comparison
-from tepui.studies.gallery import read_gallery
 
 
 def gallery_figure(comparison: Comparison) -> Markup | None:

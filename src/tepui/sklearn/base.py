@@ -1,11 +1,17 @@
-"""What the classifier and the regressor share."""
+"""What the classifier and the regressor share.
+
+A fitted one is kept in a folder: its ensemble, and a JSON document of all else.
+Parameters are written as everywhere, such as ``SAM(rho=0.1)``, and read by the table of
+tepui's classes; code of your own is given again when an estimator is loaded.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import torch
@@ -16,11 +22,15 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
+from tepui.core.spec import read_argument, written
+from tepui.core.storage import read_document, reading, tensors_digest, write_document
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
+from tepui.ensembles.ensemble import FILE as ENSEMBLE
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import DISTANCE, FeatureDetectors, RowDistance
+from tepui.ensembles.loading import load
 from tepui.losses import Loss
 from tepui.methods import DeepEnsemble
 from tepui.methods.base import Method
@@ -28,8 +38,6 @@ from tepui.metrics import HeldOutScores
 from tepui.metrics.held_out_scores import LEVEL, unfamiliar_at
 from tepui.models import MLP
 from tepui.modules.state import weights_digest
-from tepui.sklearn.stored import read_estimator, write_estimator
-from tepui.sklearn.words import words_named
 from tepui.training import SGD, Cosine, EarlyStopping, fit
 from tepui.training.optimizer import Optimizer
 from tepui.training.schedule import Schedule
@@ -39,6 +47,15 @@ ModelFactory = Callable[[int, int], nn.Module]
 
 # In both, X is computed in as it comes; other types become the first.
 FLOATS = (np.float64, np.float32)
+FILE = "estimator.json"
+KIND = "estimator"
+# What fit learns beside the ensemble, where there is some.
+LEARNED = ("classes_", "feature_names_in_", "target_mean_", "target_scale_")
+HINT = (
+    "words become numbers in a Pipeline before the estimator, by OneHotEncoder, or by "
+    "OrdinalEncoder where they have an order (make_column_transformer for columns of "
+    "words alone); tepui.data.Table reads a file with both"
+)
 
 
 class EnsembleEstimator(BaseEstimator, ABC):
@@ -300,3 +317,116 @@ def as_array(values: Tensor) -> Array:
     """Return numbers of a prediction as scikit-learn has them."""
     array: Array = values.cpu().numpy()
     return array
+
+
+Estimator = TypeVar("Estimator", bound=EnsembleEstimator)
+
+
+def write_estimator(estimator: EnsembleEstimator, folder: Path) -> Path:
+    """Write what an estimator is beside its ensemble, which lies in the folder."""
+    parameters = estimator.get_params(deep=False)
+    learned = {name: getattr(estimator, name, None) for name in LEARNED}
+    digest = tensors_digest(folder / ENSEMBLE)
+    document = {
+        "estimator": type(estimator).__name__,
+        "parameters": {name: _text(value) for name, value in parameters.items()},
+        "ensemble": digest,
+        "wide": estimator.ensemble_.dtype == torch.float64,
+        "features": estimator.n_features_in_,
+        "flat": estimator._flat,
+        "learned": {
+            name: {"values": array.tolist(), "type": array.dtype.str}
+            for name, array in learned.items()
+            if array is not None
+        },
+    }
+    write_document(folder / FILE, KIND, document)
+    return folder
+
+
+def read_estimator(
+    kind: type[Estimator], folder: Path, given: Mapping[str, Any]
+) -> Estimator:
+    """Read an estimator and its ensemble; parameters that are given are not read."""
+    file = folder / FILE
+    if not file.exists():
+        raise FileNotFoundError(f"no estimator in {folder}")
+    document = read_document(file, KIND)
+    with reading(file, "an estimator"):
+        name = document["estimator"]
+        require(name == kind.__name__, str(file), f"hold {kind.__name__}", name)
+        stored = document["parameters"]
+        parameters = {
+            name: _value(name, text, file)
+            for name, text in stored.items()
+            if name not in given
+        }
+        estimator = kind(**parameters, **given)
+        estimator.n_features_in_ = int(document["features"])
+        estimator._flat = bool(document["flat"])
+        for name, array in document["learned"].items():
+            one_of(f"learned in {file}", name, LEARNED)
+            setattr(estimator, name, _array(array["values"], array["type"], file))
+        rule = "describe the ensemble beside it"
+        digest = tensors_digest(folder / ENSEMBLE)
+        require(document["ensemble"] == digest, str(file), rule, "another one's digest")
+        dtype = torch.float64 if document["wide"] else torch.float32
+    own = None if estimator.model is None else partial(estimator._member, dtype)
+    ensemble = load(folder, own)
+    estimator.ensemble_ = ensemble.to(estimator.device)
+    return estimator
+
+
+def _text(value: Any) -> str | None:
+    """Return the text of a parameter; None of what is not read back from it."""
+    plain = str(value) if isinstance(value, torch.device) else value
+    text = written(plain)
+    try:
+        found = read_argument(text, "parameter")
+    except ValueError:
+        return None
+    return text if isinstance(plain, str) or not isinstance(found, str) else None
+
+
+def _value(name: str, text: str | None, file: Path) -> Any:
+    rule = f"be given: {file} does not hold code of your own"
+    require(text is not None, name, rule, text)
+    return read_argument(str(text), f"{name} in {file}")
+
+
+def _array(values: list[Any], kind: str, file: Path) -> NDArray[Any]:
+    """Return an array of numbers or texts; objects must be texts."""
+    dtype = np.dtype(kind)
+    plain = dtype.kind in "biufU"
+    texts = dtype.kind == "O" and all(isinstance(value, str) for value in values)
+    require(plain or texts, f"learned in {file}", "be numbers or texts", kind)
+    return np.array(values, dtype)
+
+
+@contextmanager
+def words_named(X: Any) -> Iterator[None]:
+    """Say of features that are words what makes numbers of them.
+
+    Args:
+        X: What the block checks.
+
+    Example:
+        >>> with words_named([["red"]]):
+        ...     float("red")
+        Traceback (most recent call last):
+        ValueError: X must hold numbers, but could not convert string to float: 'red'; words become numbers in a Pipeline before the estimator, by OneHotEncoder, or by OrdinalEncoder where they have an order (make_column_transformer for columns of words alone); tepui.data.Table reads a file with both
+    """  # noqa: E501 - a doctest must show the whole message
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string" not in str(error) or not _holds_words(X):
+            raise
+        raise ValueError(f"X must hold numbers, but {error}; {HINT}") from error
+
+
+def _holds_words(X: Any) -> bool:
+    try:
+        np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        return True
+    return False

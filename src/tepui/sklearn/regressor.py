@@ -17,8 +17,8 @@ from tepui.sklearn.base import (
     EnsembleEstimator,
     as_array,
     weighted_rows,
+    words_named,
 )
-from tepui.sklearn.words import words_named
 from tepui.tasks import task_of
 
 CHECKED: dict[str, Any] = {"dtype": FLOATS, "y_numeric": True, "multi_output": True}

@@ -7,7 +7,6 @@ is there.
 
 from collections.abc import Iterator
 from contextlib import suppress
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,17 +30,17 @@ from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.ensemble import KIND as ENSEMBLE
 from tepui.ensembles.feature_detectors import DETECTORS, DETECTORS_KIND
 from tepui.ensembles.loading import DIVERGED
-from tepui.evaluation.examination import COST, COST_KIND, EVALUATION, EVALUATION_KIND
+from tepui.evaluation.cost import COST, COST_KIND
+from tepui.evaluation.evaluations import FOLDER as EVALUATIONS
+from tepui.evaluation.evaluations import KIND as EVALUATION_KIND
+from tepui.evaluation.gallery import FILE as GALLERY
+from tepui.evaluation.gallery import KIND as GALLERY_KIND
 from tepui.evaluation.shards import KIND as PREDICTIONS
 from tepui.evaluation.shards import PLAN
-from tepui.studies.comparison import FILE as COMPARISON
-from tepui.studies.comparison import KIND as COMPARISON_KIND
-from tepui.studies.comparison import read_comparison
-from tepui.studies.gallery import FILE as GALLERY
-from tepui.studies.gallery import KIND as GALLERY_KIND
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import KIND as RESULTS_KIND
-from tepui.studies.trained import SHARPNESS, SHARPNESS_KIND
+from tepui.studies.results import read_results
+from tepui.studies.store import INDEX, INDEX_KIND, SHARPNESS, SHARPNESS_KIND
 from tepui.training.run_folder import OPTIONS, OPTIONS_KIND, TRACKING, RunFolder
 
 # What lies under these names is tepui's, and must be sealed.
@@ -55,11 +54,11 @@ KINDS = {
     "left_out.json": "images left out",
     DIVERGED: "divergence",
     COST: COST_KIND,
-    EVALUATION: EVALUATION_KIND,
+    f"{EVALUATIONS}/*.json": EVALUATION_KIND,
     SHARPNESS: SHARPNESS_KIND,
     "measure-*.json": SHARPNESS_KIND,
     GALLERY: GALLERY_KIND,
-    COMPARISON: COMPARISON_KIND,
+    INDEX: INDEX_KIND,
     RESULTS: RESULTS_KIND,
     "sweep.json": "sweep",
     "claims.json": "claims",
@@ -139,7 +138,7 @@ def _folder(folder: Path) -> Iterator[Finding]:
 
 def _file(file: Path) -> Finding:
     """Return what is found in one file by its name and by what it says of itself."""
-    kind = next((k for name, k in KINDS.items() if fnmatch(file.name, name)), None)
+    kind = next((k for name, k in KINDS.items() if file.match(name)), None)
     try:
         if file == RunFolder(file.parent).metrics:
             kind = "log of epochs"
@@ -185,12 +184,11 @@ def _check_named(file: Path, kind: str) -> None:
     elif kind == "outcome":
         there = RunFolder(folder).ensemble.is_file()
         require(there, str(folder), "hold the ensemble of its ended run", "none")
-    elif kind == COMPARISON_KIND:
-        for trained in read_comparison(folder).ensembles():
-            there = (folder / trained.folder).is_dir()
-            require(
-                there, str(file), f"have the run {trained.folder} beside it", "none"
-            )
+    elif kind == RESULTS_KIND:
+        runs = read_results(folder).settings.get("runs", {})
+        for name in (name for names in runs.values() for name in names):
+            there = (folder / name).is_dir()
+            require(there, str(file), f"have the run {name} beside it", "none")
 
 
 def _is_lease(folder: Path) -> bool:

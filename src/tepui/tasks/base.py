@@ -183,6 +183,21 @@ class Task(ABC):
         owned = loss in cls.losses or isinstance(loss, cls.losses[:1])
         return cls() if owned else None
 
+    def owns(self, loss: Any) -> bool:
+        """Return whether a loss is the first of its losses, as a value or function."""
+        inner = getattr(loss, "func", loss)
+        return isinstance(loss, self.losses[:1]) or inner in self.losses[1:2]
+
+    def check_learned(self, outputs: Tensor, targets: Tensor, loss: Loss) -> None:
+        """Let its loss refuse outputs or targets of a shape that it cannot take."""
+        if isinstance(loss, self.losses[:1]):
+            loss(outputs, targets)
+
+    def check_targets(  # noqa: B027 - most tasks take any numbers
+        self, argument: str, targets: Tensor, *, scored: bool = False
+    ) -> None:
+        """Refuse values of targets that cannot be learned from, or not be scored."""
+
     def outputs(self, answers: int) -> int | None:
         """Return how many outputs a network has for so many answers, if known."""
         return answers

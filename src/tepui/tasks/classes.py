@@ -398,6 +398,11 @@ class Classes(ProbableTask):
     conformal = get_args(SetScore)
     promise = "sets"
 
+    def check_learned(self, outputs: Tensor, targets: Tensor, loss: Loss) -> None:
+        """Refuse targets that are no classes, nor probabilities of them."""
+        if self.owns(loss):
+            _check_classes(targets, outputs.ndim > 2)
+
     def answers_in(self, targets: Tensor | None, names: Sequence[str]) -> int | None:
         """Return how many classes there are."""
         if names:
@@ -536,3 +541,36 @@ def _labeled(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         return logits, labels
     kept = labels.flatten() != UNLABELED
     return logits[:, kept], labels.flatten()[kept]
+
+
+def _check_classes(targets: Tensor, pixels: bool) -> None:
+    """Refuse targets from which a cross-entropy cannot be taken, and say what could."""
+    floats = targets.is_floating_point()
+    fits = targets.ndim > 2 if pixels else targets.ndim == (2 if floats else 1)
+    got = f"{targets.dtype} of shape {tuple(targets.shape)}"
+    if fits and floats:
+        sums = targets.sum(1)
+        fits = bool((targets >= 0).all() and ((sums - 1).abs() < 1e-3).all())
+        if not pixels:
+            got = f"rows that sum to {float(sums.min()):g} to {float(sums.max()):g}"
+    rule = (
+        "be integers of shape (samples, height, width) for a cross-entropy of pixels"
+        if pixels
+        else "be integers of shape (samples,) or probabilities of shape (samples, "
+        f"classes) for a cross-entropy ({_remedy(targets)})"
+    )
+    require(fits, "labels", rule, got)
+
+
+def _remedy(targets: Tensor) -> str:
+    """Return which loss fits targets that a cross-entropy does not."""
+    if targets.ndim == 2 and targets.shape[1] > 1:
+        if bool(((targets == 0) | (targets == 1)).all()):
+            return "tepui.losses.BinaryCrossEntropy fits several labels of each sample"
+        return "tepui.losses.MSE fits numbers to predict"
+    if not targets.is_floating_point():
+        return "one class per sample, such as targets[:, 0]"
+    numbers = "tepui.losses.MSE, GaussianNLL or Quantiles fit numbers to predict"
+    if bool((targets == targets.round()).all()):
+        return f"classes are integers, such as targets.long(); {numbers}"
+    return numbers

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tepui import metrics
-from tepui.core.checks import require
+from tepui.core.checks import require, values_in
 from tepui.data.labels import answers_of
 from tepui.losses import BinaryCrossEntropy, Loss, binary_cross_entropy
 from tepui.losses.base import like_outputs
@@ -222,6 +222,17 @@ class Labels(ProbableTask):
     predicts = LabelPrediction
     scored = LabelScores
     calibrations = ("temperature", "vector")
+
+    def check_targets(
+        self, argument: str, targets: Tensor, *, scored: bool = False
+    ) -> None:
+        """Refuse labels outside [0, 1]; those to be scored must be 0 or 1."""
+        if scored:
+            fits, rule = (targets == 0) | (targets == 1), "be 0 or 1, to be scored"
+        else:
+            fits = (targets >= 0) & (targets <= 1)
+            rule = "be 0 or 1, or probabilities between them, for BinaryCrossEntropy"
+        require(bool(fits.all()), f"labels of {argument}", rule, values_in(targets))
 
     def stream(self, outputs: Tensor, rule: Rule) -> LabelStream:
         """Return what adds up the scores."""

@@ -9,7 +9,7 @@ from tepui.training.member import TrainingDiverged
 from tepui.training.optimizer import SGD, AdamW
 from tepui.training.presence import RankLost
 from tepui.training.ranks import Ranks, exchange_here
-from tepui.training.run import Run
+from tepui.training.run import Run, train
 from tepui.training.schedule import (
     Constant,
     Cosine,
@@ -18,7 +18,6 @@ from tepui.training.schedule import (
     Schedule,
 )
 from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.train import train
 
 __all__ = [
     "SGD",

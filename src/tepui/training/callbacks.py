@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from tepui.core.checks import require
 from tepui.training.history import EpochRecord
-from tepui.training.run import Run
+
+if TYPE_CHECKING:
+    from tepui.training.run import Run
 
 
 class Callback:
@@ -36,7 +38,7 @@ class Callback:
             True to end the run here, in every process; False or None to go on.
         """
 
-    def on_end(self, run: Run) -> None:
+    def on_end(self, run: "Run") -> None:
         """Be told that training is over and all of it saved.
 
         Args:
@@ -77,7 +79,7 @@ class Callbacks:
         names = [_name(each) for each in self._given if _stops(each, record)]
         return names[0] if names else None
 
-    def end(self, run: Run) -> None:
+    def end(self, run: "Run") -> None:
         """Tell all that training is over."""
         for callback in self._begun:
             callback.on_end(run)

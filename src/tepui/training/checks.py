@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import UNLABELED, class_indices, require
+from tepui.core.counted import counted
 from tepui.core.members import for_member
 from tepui.core.new_gradients import is_sharded
 from tepui.core.probabilities import warn_of_probabilities
@@ -55,14 +56,11 @@ from tepui.training.batches import steps_per_epoch
 from tepui.training.data_parallel import FEWEST_SAMPLES
 from tepui.training.exchange import Exchange
 from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.targets import check_loss, check_yes_or_no, classifies
 
 MOVING = (
     *(AugMix, AutoAugment, HorizontalFlip, RandAugment, RandomCrop),
     *(RandomResizedCrop, TrivialAugment),
 )
-# So many classes are named; of data with hundreds of classes more tell nothing.
-MOST = 10
 
 
 class RunData(NamedTuple):
@@ -208,33 +206,28 @@ def _balanced(loss: Loss, data: Dataset[Any], ensemble: Ensemble) -> Loss:
     require(not labels.is_floating_point(), name, rule, BALANCED)
     class_indices(labels, classes)
     if absent := absent_classes(labels, classes, class_names(data)):
-        rule = f"be numbers where no training sample has {in_words(absent)}"
+        rule = f"be numbers, since no training sample has {absent}"
         require(False, name, rule, BALANCED)
     return replace(loss, class_weights=balanced_weights(labels, classes))
 
 
-def absent_classes(labels: Tensor, classes: int, names: Sequence[str]) -> list[str]:
-    """Return the classes that no label has, by name where they have names.
+def absent_classes(labels: Tensor, classes: int, names: Sequence[str]) -> str:
+    """Return the first class that no label has, and how many more; "" without any.
 
     Example:
         >>> absent_classes(torch.tensor([0, 2]), 3, ("cat", "dog", "cow"))
-        ["1 ('dog')"]
+        "class 1 ('dog')"
+        >>> absent_classes(torch.tensor([0, 2]), 5, ())
+        'class 1 or 2 others'
     """
     present = {*labels[labels != UNLABELED].unique().tolist()}
     missing = [number for number in range(classes) if number not in present]
-    return [f"{n} ({names[n]!r})" if n < len(names) else f"{n}" for n in missing]
-
-
-def in_words(classes: Sequence[str]) -> str:
-    """Return classes in a list, of which only the first are named.
-
-    Example:
-        >>> in_words(["1", "3"]), in_words(["2 ('cow')"])
-        ('classes 1, 3', "class 2 ('cow')")
-    """
-    more = f" and {len(classes) - MOST} more" if classes[MOST:] else ""
-    word = "class" if len(classes) == 1 else "classes"
-    return f"{word} {', '.join(classes[:MOST])}{more}"
+    if not missing:
+        return ""
+    first, others = missing[0], len(missing) - 1
+    named = f" ({names[first]!r})" if first < len(names) else ""
+    more = f" or {counted(others, 'other')}" if others else ""
+    return f"class {first}{named}{more}"
 
 
 def absent_remark(
@@ -252,7 +245,7 @@ def absent_remark(
 
     Example:
         >>> absent_remark(torch.tensor([0, 2]), 3, ("cat", "dog", "cow"))
-        "no training sample has class 1 ('dog'): members cannot learn it"
+        "no training sample has class 1 ('dog'), which members cannot learn"
     """
     if targets is None or classes is None or targets.ndim != 1:
         return None
@@ -264,8 +257,7 @@ def absent_remark(
             "stands for nothing"
         )
     absent = absent_classes(targets, last + 1, names)
-    it = "it" if len(absent) == 1 else "them"
-    said = f"no training sample has {in_words(absent)}: members cannot learn {it}"
+    said = f"no training sample has {absent}, which members cannot learn"
     return said if absent else None
 
 
@@ -295,7 +287,7 @@ def _check_data(
     few = few_of(data.train, modules)
     _check_compared(spec, few.targets)
     own = output_sizes(modules, few, spec.loss)
-    check_yes_or_no("the training data", data.train, spec.loss)
+    check_targets("the training data", data.train, spec.loss)
     if isinstance(spec.augment, PerMember):
         spec.augment.of(0, len(ensemble))
     for steps in spec.policies:
@@ -306,12 +298,12 @@ def _check_data(
     require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
     classes = _check_classes(data.train, sizes, spec.loss)
     if data.held_out is not None:
-        check_yes_or_no("validation", data.held_out, spec.loss)
+        check_targets("validation", data.held_out, spec.loss)
         check_labels("validation", data.held_out, classes, data.train)
         with _of_members("validation"):
             few = few_of(data.held_out, modules)
             for outputs in _outputs(modules, few.inputs):
-                check_loss(outputs, few.targets, spec.loss)
+                task_of(spec.loss).check_learned(outputs, few.targets, spec.loss)
     if data.unlabeled is not None:
         with _of_members("unlabeled"):
             _outputs(modules, few_of(data.unlabeled, modules).inputs)
@@ -366,6 +358,20 @@ def _check_classes(data: Dataset[Any], sizes: Sequence[int], loss: Loss) -> int 
         several = bool((labels != only).any())
         require(several, "labels", "hold at least two classes", got)
     return min(sizes)
+
+
+def classifies(loss: Loss) -> bool:
+    """Return whether a loss is tepui's cross-entropy of classes."""
+    task = task_of(loss)
+    return bool(task.chooses) and task.owns(loss)
+
+
+def check_targets(
+    argument: str, data: Dataset[Any], loss: Loss, *, scored: bool = False
+) -> None:
+    """Refuse values of targets that a task has not."""
+    if (task := task_of(loss)).owns(loss):
+        task.check_targets(argument, checked_targets(data), scored=scored)
 
 
 @contextmanager
@@ -473,7 +479,7 @@ def output_sizes(modules: Sequence[nn.Module], few: Batch, loss: Loss) -> list[i
     """Return how many outputs each module has, of which the loss can be taken."""
     outputs = _outputs(modules, few.inputs)
     for item in outputs:
-        check_loss(item, few.targets, loss)
+        task_of(loss).check_learned(item, few.targets, loss)
     if classifies(loss) and outputs and outputs[0].ndim == 2:
         warn_of_probabilities(outputs[0])
     return [_width(item) for item in outputs]
@@ -483,7 +489,7 @@ def output_width(module: nn.Module, data: Dataset[Any], loss: Loss) -> int:
     """Return how many outputs a module has, whose targets fit the loss."""
     few = few_of(data, [module])
     (outputs,) = _outputs([module], few.inputs)
-    check_loss(outputs, few.targets, loss)
+    task_of(loss).check_learned(outputs, few.targets, loss)
     return _width(outputs)
 
 

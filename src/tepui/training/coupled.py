@@ -1,8 +1,9 @@
 """Steps of members that meet inside the loss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, Self, final
 
 import torch
@@ -17,7 +18,7 @@ from tepui.modules.running import evaluating
 from tepui.training.exchange import Exchange, LocalExchange
 from tepui.training.member import TrainingMember
 from tepui.training.passes import losses_on
-from tepui.training.runner import Runner
+from tepui.training.runner import Plan, Runner
 
 BatchPair = tuple[Batch, Batch | None]
 
@@ -97,39 +98,27 @@ class CoupledRunner(Runner):
 
     def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
         """Run what is left of an epoch; without members there is nothing to do."""
-        if not members:
-            return
-        seed = self.plan.coupled_seed
-        prepare_losses(members, epoch * self.plan.steps)
-        for member in members:
-            member.module.train()
-        for batches in self.plan.pairs(seed, members[0].step, epoch):
-            self._step(members, batches, seed)
-            self.plan.advance(len(members))
-            if self.plan.stopping():
-                break
-        for member in members:
-            member.set_time(*self.plan.time(max(member.step - 1, 0)))
+        if members:
+            turns = turns_left(self.plan, members, epoch)
+            run_steps(self.plan, members, epoch, turns, partial(self._step, members))
 
     def _step(
-        self, members: Sequence[TrainingMember], batches: BatchPair, seed: int
-    ) -> None:
+        self, members: Sequence[TrainingMember], turn: ActiveMembers, batches: BatchPair
+    ) -> JointLoss:
         method, step = coupled_method(members), members[0].step
-        party = self._party(method, members, seed)
+        party = self._party(method, members, turn)
         for member in party.active:
-            time = self.plan.factor_after(party.turn.progress), party.turn.progress
-            member.set_time(*time)
+            member.set_time(self.plan.factor_after(turn.progress), turn.progress)
             member.noise_seed = derive(member.seed, "noise", step)
-        loss = coupled_step(method, party, batches)
-        record_losses(members, party.turn, loss, step % self.plan.steps)
-        for member in members:
-            member.step += 1
+        return coupled_step(method, party, batches)
 
     def _party(
-        self, method: CoupledMethod, members: Sequence[TrainingMember], seed: int
+        self,
+        method: CoupledMethod,
+        members: Sequence[TrainingMember],
+        turn: ActiveMembers,
     ) -> Party:
         first, size = members[0], len(self.plan.seeds)
-        turn = self.plan.turn(method, size, seed, first.step)
         there = {*turn.active, *turn.observed}
         return Party(
             turn,
@@ -149,27 +138,48 @@ def coupled_method(members: Sequence[TrainingMember]) -> CoupledMethod:
     return method
 
 
-def prepare_losses(members: Sequence[TrainingMember], first_step: int) -> None:
-    """Clear the losses of the last epoch, unless this epoch has begun."""
-    if members[0].step == first_step:
-        for member in members:
-            member.step_losses.fill_(torch.nan)
+def turns_left(
+    plan: Plan, members: Sequence[TrainingMember], epoch: int
+) -> list[ActiveMembers]:
+    """Return who takes part in the steps that are left of an epoch."""
+    method, seed, size = coupled_method(members), plan.coupled_seed, len(plan.seeds)
+    steps = range(members[0].step, (epoch + 1) * plan.steps)
+    return [plan.turn(method, size, seed, step) for step in steps]
 
 
-def record_losses(
+def run_steps(
+    plan: Plan,
     members: Sequence[TrainingMember],
-    turn: ActiveMembers,
-    loss: JointLoss,
-    position: int,
+    epoch: int,
+    turns: Sequence[ActiveMembers],
+    take: Callable[[ActiveMembers, BatchPair], JointLoss],
 ) -> None:
-    """Note the losses of a step: that of each active member, and the joint one."""
-    joint = members[0].joint_losses
+    """Take the steps that are left of an epoch, and note their losses.
+
+    Those of each active member, and the joint one, of which there is one tensor.
+    """
+    first = members[0]
+    joint = first.joint_losses
     assert joint is not None, "coupled members share a tensor of joint losses"
-    joint[position] = loss.total
     here = {member.index: member for member in members}
-    for index, value in zip(turn.active, loss.members, strict=True):
-        if index in here:
-            here[index].step_losses[position] = value
+    for member in members:
+        member.module.train()
+        if first.step == epoch * plan.steps:
+            member.step_losses.fill_(torch.nan)
+    pairs = plan.pairs(plan.coupled_seed, first.step, epoch)
+    for turn, batches in zip(turns, pairs, strict=True):
+        loss, position = take(turn, batches), first.step % plan.steps
+        joint[position] = loss.total
+        for index, value in zip(turn.active, loss.members, strict=True):
+            if index in here:
+                here[index].step_losses[position] = value
+        for member in members:
+            member.step += 1
+        plan.advance(len(members))
+        if plan.stopping():
+            break
+    for member in members:
+        member.set_time(*plan.time(max(member.step - 1, 0)))
 
 
 def coupled_step(method: CoupledMethod, party: Party, batches: BatchPair) -> JointLoss:

@@ -8,10 +8,8 @@ from tepui.core.members import lists_of
 from tepui.core.storage import finite_or_none
 from tepui.data.loading import targets_of
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.loading import load_into
 from tepui.evaluation.answers import (
-    Answers,
-    answers_on,
+    information_on,
     silent_members,
     warn_of_silent,
 )
@@ -30,8 +28,6 @@ from tepui.training.checks import RunData, output_width
 from tepui.training.epochs import Training
 from tepui.training.history import History, Outcome
 from tepui.training.progress import Style, remark
-from tepui.training.run import Run
-from tepui.training.run_folder import RunFolder
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import in_words
 
@@ -43,13 +39,12 @@ ANSWERS = "answers"
 FEWEST_EPOCHS = 2
 
 
-def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Run:
+def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Outcome:
     """Save what came of the run, and return it; one that has not ended goes on."""
     folder, exchange, spec = training.folder, training.exchange, training.spec
-    path = None if folder is None else folder.path
     history, clock = History(training.history), training.clock
     if not training.ended:
-        return Run(path, ensemble, Outcome(history, timeline=clock.timeline))
+        return Outcome(history, timeline=clock.timeline)
     if folder is not None and exchange.writer:
         folder.check_there()
         # Before anything of the method's can fail: hours of training are in it.
@@ -68,13 +63,7 @@ def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Run:
     exchange.wait()  # a run is over for all or for none
     if training.interruption.requested:
         training.interruption.leave()
-    return Run(path, ensemble, outcome)
-
-
-def finished(ensemble: Ensemble, folder: RunFolder) -> Run:
-    """Return a run that ended before, its weights put into ``ensemble``."""
-    load_into(ensemble, folder.path)
-    return Run(folder.path, ensemble, folder.outcome())
+    return outcome
 
 
 def answers_on_unlabeled(
@@ -89,14 +78,13 @@ def answers_on_unlabeled(
     if data.unlabeled is None or not compared:
         return {}
     parts = {"labeled": data.train, "unlabeled": data.unlabeled}
-    said = {
-        name: answers_on(ensemble, part, spec.batch_size).document()
-        for name, part in parts.items()
-    }
-    return {ANSWERS: said}
+    found = {n: information_on(ensemble, p, spec.batch_size) for n, p in parts.items()}
+    return {ANSWERS: found}
 
 
-def say_of_members(run: Run, data: RunData, spec: TrainingSpec, style: Style) -> None:
+def say_of_members(
+    run: Outcome, ensemble: Ensemble, data: RunData, spec: TrainingSpec, style: Style
+) -> None:
     """Say which members did not learn, lie far behind the others, or say nothing.
 
     That none does more than guess is said of losses in training, which tell of learning
@@ -104,13 +92,13 @@ def say_of_members(run: Run, data: RunData, spec: TrainingSpec, style: Style) ->
     whose mean is mostly of weights that have hardly moved.
     """
     if (said := run.summary.get(ANSWERS)) is not None:
-        known = (Answers(**said[name]) for name in ("labeled", "unlabeled"))
-        warn_of_silent(silent_members(*known), type(spec.method).__name__)
+        silent = silent_members(said["labeled"], said["unlabeled"])
+        warn_of_silent(silent, type(spec.method).__name__)
     last = run.history[-1]
     trained = None
     if data.weights is None:
-        trained = _beside_guessing(last.trained, run, data, spec)
-    held_out = _beside_guessing(last.validation_loss, run, data, spec)
+        trained = _beside_guessing(last.trained, ensemble, data, spec)
+    held_out = _beside_guessing(last.validation_loss, ensemble, data, spec)
     if (losses := held_out or trained) is not None:
         tell = warn_of_all_dead if all_dead(losses) else warn_of_dead_members
         tell(losses, "the validation data" if held_out else "the training data")
@@ -122,10 +110,10 @@ def say_of_members(run: Run, data: RunData, spec: TrainingSpec, style: Style) ->
 
 
 def _beside_guessing(
-    losses: Sequence[float], run: Run, data: RunData, spec: TrainingSpec
+    losses: Sequence[float], ensemble: Ensemble, data: RunData, spec: TrainingSpec
 ) -> Losses | None:
     """Return all members' losses beside a guess's; None if they cannot be compared."""
-    loss, members = spec.loss, run.ensemble.members
+    loss, members = spec.loss, ensemble.members
     weighed = isinstance(loss, CrossEntropy) and (
         loss.class_weights is not None or bool(lists_of(loss))
     )

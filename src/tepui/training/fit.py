@@ -28,10 +28,9 @@ from tepui.training.numerics import CPUKernels, Precision
 from tepui.training.optimizer import SGD, AdamW, Optimizer
 from tepui.training.progress import Style, remark
 from tepui.training.ranks import exchange_here
-from tepui.training.run import Run
+from tepui.training.run import Run, train
 from tepui.training.schedule import Cosine, Schedule
 from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec
-from tepui.training.train import train
 
 PLAIN_LOSS, PLAIN_SGD, COSINE = CrossEntropy(), SGD(), Cosine()
 P = ParamSpec("P")
@@ -141,7 +140,8 @@ def fit(
             brought no gain for so many epochs.
         accumulate: Split each batch into this many parts to save memory, of two samples
             at least.
-        clip_norm: Bound on the norm of the gradient.
+        clip_norm: Bound on the norm of the gradient; by default 1 for ``GaussianNLL``,
+            none for other losses.
         prune: ``Prune(sparsity=0.9)`` removes the smallest weights of every member.
         average: Share of the run, at its end, over which each member's weights are
             averaged; the mean is what is validated, kept and predicted with. With

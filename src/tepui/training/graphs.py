@@ -152,14 +152,13 @@ def fixed_batch(batch: Batch) -> Batch:
 
 def refill(fixed: Batch, batch: Batch) -> None:
     """Queue the copies that give a graph another batch of the same shape."""
-    expected, given = _shape(fixed), _shape(batch)
-    rule = (
-        "have the shapes of the batch with which the step was captured "
-        f"({expected}); a method whose steps differ in shape must say so in "
-        "fixed_shapes"
-    )
-    require(expected == given, "batch", rule, given)
-    for old, new in zip(_tensors(fixed), _tensors(batch), strict=True):
+    pairs = [*zip(_tensors(fixed), _tensors(batch), strict=True)]
+    fits = all(old.shape == new.shape and old.dtype == new.dtype for old, new in pairs)
+    rule = "have the shapes of the batch with which the step was captured; a method "
+    got = f"{tuple(batch.targets.shape)} targets, divided by {batch.division}"
+    fits = fits and fixed.division == batch.division
+    require(fits, "batch", f"{rule}that varies them must say so in fixed_shapes", got)
+    for old, new in pairs:
         old.copy_(new, non_blocking=True)
 
 
@@ -172,16 +171,6 @@ def in_fastest_format(batch: Batch) -> Batch:
         for images in (batch.inputs, *batch.views)
     )
     return batch._replace(inputs=inputs, views=tuple(views))
-
-
-def _shape(batch: Batch) -> dict[str, object]:
-    inputs = batch.inputs
-    named = {"inputs": inputs} if isinstance(inputs, Tensor) else dict(inputs)
-    shapes: dict[str, object] = {
-        name: (tuple(tensor.shape), tensor.dtype)
-        for name, tensor in {**named, "targets": batch.targets}.items()
-    }
-    return {**shapes, "division": batch.division}
 
 
 def _tensors(batch: Batch) -> list[Tensor]:

@@ -10,7 +10,6 @@ from tepui.core.checks import require
 from tepui.modules.pruning import masks_in_state
 from tepui.modules.state import load_tensor_state, tensor_state
 from tepui.training.member import Best, TrainingMember
-from tepui.training.spec import TrainingSpec
 
 
 def tensors_of(member: TrainingMember) -> dict[str, Tensor]:
@@ -29,21 +28,6 @@ def tensors_of(member: TrainingMember) -> dict[str, Tensor]:
             if isinstance(value, Tensor)
         },
     }
-
-
-def checkpoint_bytes(member: TrainingMember, spec: TrainingSpec) -> int:
-    """Return how many bytes a member's part of a checkpoint takes, about.
-
-    Before the first step an optimizer has none of the state that it will have: room for
-    two numbers per weight is counted, as Adam needs.
-    """
-    state = sum(tensor.nbytes for tensor in tensors_of(member).values())
-    weights = sum(parameter.nbytes for parameter in member.module.parameters())
-    if not member.optimizer.state:
-        plain = isinstance(member.optimizer, torch.optim.SGD)
-        state += weights * (1 if plain else 2)
-    keeps_best = spec.keep == "best" and not member.best.weights
-    return state + (weights if keeps_best else 0)
 
 
 def document_of(member: TrainingMember) -> dict[str, Any]:

@@ -92,19 +92,22 @@ def members_of(
         rule, built = "build a torch optimizer", isinstance(optimizer, Optimizer)
         require(built, "optimizer", rule, type(optimizer).__name__)
         require_step_alone("optimizer", optimizer)
+        loss = spec.loss_of(index, len(ensemble))
+        bound = spec.clip_norm
+        bound = getattr(loss, "clip_norm", None) if bound is None else bound
         member = TrainingMember(
             module,
             index=index,
             seed=ensemble.seeds[index],
             method=for_member(spec.method, index, len(ensemble)),
             optimizer=optimizer,
-            loss=spec.loss_of(index, len(ensemble)),
+            loss=loss,
             samples=samples,
             steps=steps,
             numerics=numerics,
             compiled=compiled,
             accumulate=spec.accumulate,
-            clip_norm=spec.clip_norm,
+            clip_norm=bound,
             average=spec.average,
             ema=spec.ema,
             offload_device=torch.device("cpu") if execution.offload else None,

@@ -121,20 +121,14 @@ class Ranks(Exchange):
     def share(self, tensors: Sequence[Tensor], member: int) -> None:
         """Send a member's tensors from its rank to all others, as bytes."""
         rows = self._place.size // self._sharing
-        owner = member % rows * self._sharing
-        parts = [raw_bytes(tensor) for tensor in tensors]
-        message = torch.cat(parts)
+        owner = self._processes[member % rows * self._sharing]
         self._presence.wait_for_all()
-        with unbroken():
-            source = self._processes[owner]
-            distributed.broadcast(message, source, group=self._group)
-        if self._place.rank == owner:
-            return
-        received = message.split([len(part) for part in parts])
-        with torch.no_grad():
-            for tensor, values in zip(tensors, received, strict=True):
-                # Cloned, since a view needs an address that fits its type.
-                tensor.copy_(values.clone().view(tensor.dtype).view(tensor.shape))
+        for tensor in tensors:
+            message = raw_bytes(tensor)
+            with unbroken():
+                distributed.broadcast(message, owner, group=self._group)
+            with torch.no_grad():
+                tensor.copy_(message.view(tensor.dtype).view(tensor.shape))
 
     def meet(
         self,
@@ -230,10 +224,6 @@ def _ranks_of(group: ProcessGroup, sharing: int) -> Ranks:
 
 def _join() -> None:
     """Join the process group that the environment describes; leave it at exit."""
-    for name in ("MASTER_ADDR", "MASTER_PORT"):
-        given = os.environ.get(name)
-        rule = "be set where WORLD_SIZE is, as torchrun does"
-        require(given is not None, name, rule, given)
     if torch.cuda.is_available():
         torch.cuda.set_device(_local_device())
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"

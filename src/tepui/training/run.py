@@ -1,40 +1,39 @@
 """A run: what it learned from, with what, what came of it, and what is done with it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from shlex import quote
-from typing import TYPE_CHECKING, Any, Literal, Self, final
+from typing import Any, Literal, final
 
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.counted import counted
-from tepui.core.grammar import Call, parsed
 from tepui.core.listed import listed
-from tepui.core.names import PLACES
 from tepui.core.notebooks import ShownInNotebooks
-from tepui.core.precision import Precision
-from tepui.core.spec import from_document, read
-from tepui.core.storage import read_document, write_document
 from tepui.core.warning import warn
-from tepui.data import Digits, ImageFiles, Table, sources, split
-from tepui.data.identity import data_identity, fingerprint
-from tepui.data.labels import class_names, relabel, same_classes, unlabeled
-from tepui.data.loading import length, targets_of
-from tepui.data.preparation import Preparation
+from tepui.data import ImageFiles, Table, sources, split
+from tepui.data.identity import fingerprint
+from tepui.data.labels import unlabeled
+from tepui.data.loading import length
 from tepui.data.shifts import NATURAL
-from tepui.data.sources import Factory, Source, kind_of, named, options_given
-from tepui.ensembles.building import Factory as Maker
+from tepui.data.sources import Source, kind_of, named, options_given
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
-from tepui.ensembles.loading import RUN, check_ended, load, preparation_in, task_in
-from tepui.evaluation.adding import calibrated_since, without_applied
-from tepui.evaluation.custom_metrics import Metric
-from tepui.evaluation.ensemble_digest import calibration_digest
-from tepui.evaluation.examination import EVALUATION, EVALUATION_KIND, Examination
+from tepui.ensembles.loading import task_in
+from tepui.evaluation.cost import write_cost
+from tepui.evaluation.evaluate import evaluate
+from tepui.evaluation.evaluations import (
+    calibration_digest,
+    forget_applied,
+    is_evaluated,
+    read_evaluation,
+)
+from tepui.evaluation.gallery import FILE as GALLERY
+from tepui.evaluation.gallery import write_gallery
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.new_samples import (
     NewSamples,
@@ -46,28 +45,21 @@ from tepui.evaluation.new_samples import (
 from tepui.evaluation.prediction_file import check_new
 from tepui.evaluation.results import Evaluation
 from tepui.metrics.held_out_scores import LEVEL
-from tepui.modules.features import cached_features
 from tepui.modules.state import maker_of
 from tepui.tasks import Prediction
-from tepui.training.checks import divided
-from tepui.training.history import EpochRecord, History, Outcome
+from tepui.training.callbacks import Callbacks, Told
+from tepui.training.exchange import Exchange
+from tepui.training.history import EpochRecord
 from tepui.training.prepare import place_of, to_device
 from tepui.training.progress import Style
-from tepui.training.run_folder import (
-    RunFolder,
-    extractor_of_comparison,
-    recorded_options,
-)
+from tepui.training.ranks import exchange_here
+from tepui.training.recorded_run import HEADS, RecordedRun
 from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.timeline import Timeline
-
-if TYPE_CHECKING:
-    from tepui.training.callbacks import Told
+from tepui.training.train import trained
 
 Held = Literal["validation", "test"]
 Score = Literal["threshold", "aps", "raps", "residual", "normalized", "quantile"]
-# Where a run that trains heads alone keeps their run, and what they learn from.
-HEADS, FEATURES = "heads", "features"
+PLAIN_EXECUTION = ExecutionSpec()
 OTHER_CLASSES = "labels are left out: they number other classes than the run's"
 
 
@@ -91,7 +83,7 @@ class Calibrated:
 
 
 @final
-class Run(ShownInNotebooks):
+class Run(RecordedRun, ShownInNotebooks):
     """A run, in memory or in its folder; what lies there is read when it is asked for.
 
     The folder of an ensemble that was saved without a run is one too, which does not
@@ -104,269 +96,16 @@ class Run(ShownInNotebooks):
         loading: Makes the ensemble when it is asked for; by default :func:`tepui.load`.
     """
 
-    def __init__(
-        self,
-        path: str | Path | None,
-        ensemble: Ensemble | None = None,
-        outcome: Outcome | None = None,
-        *,
-        factory: Maker | Sequence[Maker] | None = None,
-        loading: Callable[[], Ensemble] | None = None,
-    ) -> None:
-        self.path = None if path is None else Path(path)
-        self._factory, self.loading = factory, loading
-        self._parts: dict[Any, Dataset[Any]] = {}
-        if ensemble is not None:
-            self.ensemble = ensemble
-        if outcome is not None:
-            self._outcome = outcome
-
-    @classmethod
-    def open(
-        cls,
-        path: str | Path,
-        factory: Maker | Sequence[Maker] | None = None,
-        extractor: Maker | None = None,
-    ) -> Self:
-        """Return the run in a folder.
-
-        Args:
-            path: The folder of a run, or of a saved ensemble.
-            factory: As that of :func:`tepui.load`.
-            extractor: As that of :func:`tepui.load`.
-
-        Raises:
-            FileNotFoundError: If there is none.
-
-        Example:
-            >>> import tempfile, tepui
-            >>> data = tepui.data.Arrays(torch.randn(64, 4), torch.arange(64) % 3)
-            >>> ensemble = Ensemble.build(lambda: tepui.models.MLP(4, (), 3), members=2)
-            >>> how = {"method": tepui.methods.SAM(), "epochs": 2, "progress": "none"}
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     _ = tepui.fit(ensemble, data, out=Path(folder, "run"), **how)
-            ...     run = Run.open(Path(folder, "run"))
-            ...     len(run.history), len(run.ensemble), run.spec.method.rho
-            (2, 2, 0.02)
-        """
-        folder = Path(path)
-        if not any((folder / name).is_file() for name in (FILE, RUN)):
-            check_ended(folder)
-        loading = partial(load, folder, factory, extractor)
-        return cls(folder, factory=factory, loading=loading)
-
-    def __fspath__(self) -> str:
-        return str(self._there)
-
-    @property
-    def _there(self) -> Path:
-        require(self.path is not None, "out", "be given to fit to keep a run", None)
-        assert self.path is not None
-        return self.path
-
-    @cached_property
-    def _folder(self) -> RunFolder:
-        """The folder that members, or heads on features, were trained in."""
-        heads = RunFolder(self._there / HEADS)
-        return heads if heads.started else RunFolder(self._there)
-
-    @cached_property
-    def config(self) -> dict[str, Any]:
-        """What was asked for, as the folder records it; empty without a run."""
-        started = self.path is not None and self._folder.started
-        return self._folder.recorded()["config"] if started else {}
-
-    @cached_property
-    def environment(self) -> dict[str, Any]:
-        """Versions, hardware and the command; empty without a run."""
-        return self._folder.recorded()["environment"] if self.config else {}
-
-    @cached_property
-    def spec(self) -> TrainingSpec:
-        """What members were trained with."""
-        names = [each.name for each in fields(TrainingSpec) if each.name in self.config]
-        rule = "hold a run, whose members say what they were trained with"
-        require(bool(names), str(self.path), rule, "an ensemble only")
-        return TrainingSpec(**{n: from_document(self.config[n]) for n in names})
-
-    @cached_property
-    def ensemble(self) -> Ensemble:
-        """The trained ensemble."""
-        return load(self._there) if self.loading is None else self.loading()
-
-    @cached_property
-    def _outcome(self) -> Outcome:
-        return self._folder.outcome()
-
-    @property
-    def history(self) -> History:
-        """One record per epoch."""
-        return self._outcome.history
-
-    @property
-    def best_epochs(self) -> tuple[int, ...]:
-        """Epoch of each member's best weights, empty if none were kept."""
-        return self._outcome.best_epochs
-
-    @property
-    def summary(self) -> Mapping[str, Any]:
-        """What the method reports of the run, such as SharpBalance's sets."""
-        return self._outcome.summary
-
-    @property
-    def timeline(self) -> Timeline:
-        """Where the time went: the seconds of each activity."""
-        return self._outcome.timeline
-
-    @property
-    def stopped_by(self) -> str | None:
-        """Who ended the run before all epochs were done; None if nobody did."""
-        return self._outcome.stopped_by
-
-    @property
-    def kept(self) -> tuple[int, ...]:
-        """After how many epochs members had the weights they kept; () if their last."""
-        return self._outcome.kept
-
     @property
     def evaluations(self) -> dict[str, Any]:
         """The scores that are kept, by the name of the data; empty without any."""
-        file = self._there / EVALUATION
-        if not file.exists():
+        if not is_evaluated(self._there):
             return {}
-        found = read_document(file, EVALUATION_KIND)
+        found = read_evaluation(self._there)
         scores = {"clean": found["clean"], "corrupted": found["shifted"]}
         cells = [cell for cell in found["cells"] if cell["severity"] == NATURAL]
         scores |= {cell["type"]: cell for cell in cells} | found["ood"]
         return {name: each for name, each in scores.items() if each}
-
-    @cached_property
-    def preparation(self) -> Preparation | None:
-        """How new samples are read; None if only the user's own code knows."""
-        if "ensemble" in vars(self):
-            return self.ensemble.preparation
-        there = (self._there / FILE).is_file()
-        return preparation_in(self._there) if there else None
-
-    @property
-    def exam_precision(self) -> Precision:
-        """What its ensemble is examined in: TF32, unless trained in float32."""
-        return RunFolder(self._there).exam_precision()
-
-    # What it learned from, and what it is tested on.
-
-    def data(self, source: Source | None = None) -> Dataset[Any]:
-        """Return what members learned from, without what was held out of it.
-
-        Args:
-            source: What the run was trained on.
-
-        Raises:
-            ValueError: If the folder does not say, or the data were changed since.
-        """
-        found = self._learned(self.part(source, train=True))
-        if source is None and self._folder.path == self.path:
-            self._check_same("data", found, self.config.get("data", {}))
-        return found
-
-    def _learned(self, whole: Dataset[Any]) -> Dataset[Any]:
-        held, count = self.config.get("validation"), length(whole)
-        if held is None or count != held["samples"] + self.config["data"]["samples"]:
-            return whole
-        return divided(whole, held["samples"] / count)[0]
-
-    def _check_same(
-        self, argument: str, data: Dataset[Any], expected: Mapping[str, Any]
-    ) -> None:
-        """Raise unless data are those that the run recorded."""
-        found = data_identity(data)
-        differ = [n for n in found if n in expected and found[n] != expected[n]]
-        differ = [name for name in differ if name != "class"]
-        rule = f"be what {self.path} learned from ({expected.get('samples')} samples)"
-        count = f"{found['samples']} samples"
-        require("samples" not in differ, argument, rule, count)
-        require(not differ, argument, rule, "others, or changed ones")
-
-    def held_out(self, source: Source | None = None) -> Dataset[Any]:
-        """Return what the run was validated on: other data, or a share of its own.
-
-        Args:
-            source: What the run was trained on.
-
-        Raises:
-            ValueError: If nothing was held out, or the data were changed since.
-        """
-        whole = self.part(source, train=True)
-        expected, path = self.config.get("validation"), self.path
-        rule = f"be test, since {path} has held out nothing (tepui train --validation"
-        require(expected is not None, "held_out", f"{rule} 0.2)", "validation")
-        assert expected is not None
-        if (other := self._named("validation")) is not None:
-            made_by = self._source(source)
-            unseen: Any = sources.validation_data(other, made_by, whole)
-            same = data_identity(self._seen(unseen)) == expected
-            rule = f"be test, since the data that {path} was validated on were changed"
-            require(same, "held_out", rule, "validation")
-            return self._applied(unseen)
-        count, held = length(whole), expected["samples"]
-        learned = self.config["data"]["samples"]
-        rule = (
-            f"be test, since {path} was validated on data that it does not name (give "
-            f"data with these {held} samples as its test part)"
-        )
-        require(count != learned, "held_out", rule, "validation")
-        rule = f"be the data set that {path} was trained on"
-        require(count == held + learned, "data", rule, f"{count} samples")
-        same = data_identity(divided(self._seen(whole), held / count)[1]) == expected
-        require(same, "data", rule, "others, or changed ones")
-        return divided(whole, held / count)[1]
-
-    def _seen(self, data: Dataset[Any]) -> Dataset[Any]:
-        """Return what members saw of some data: of heads the features."""
-        if self._folder.path == self.path or self.ensemble.extractor is None:
-            return data
-        return cached_features(self.ensemble.extractor, data, self._there / FEATURES)
-
-    def tested(self, source: Source | None = None) -> Dataset[Any]:
-        """Return the test part of some data, or all of them if asked for and unseen.
-
-        Args:
-            source: What to test on; of another table all rows are taken.
-
-        Raises:
-            ValueError: If all of the data that the run learned from are asked for, or
-                of data of which that is not known.
-        """
-        made_by: Any = None if source is None else named(source)
-        whole, told = options_given(made_by).get("part") == "all", self._says_its_data
-        rule = (
-            f"be left out, since {self.path} does not say what members learned from; "
-            "all of another folder is tested on as shifted data: --shifted "
-            "NAME=ImageFolder(path=PATH)"
-        )
-        require(not whole or told, "part", rule, "all")
-        every = whole or kind_of(made_by) is Table
-        if every and self._is_other(made_by):
-            found = sources.read_like(made_by, self.preparation, "data")
-            same_classes("data", class_names(found), self._classes, str(self.path))
-            return found
-        return self.part(source, train=False)
-
-    def part(self, source: Source | None, *, train: bool) -> Dataset[Any]:
-        """Return one part of a data set, as the run reads it.
-
-        Args:
-            source: What makes the data set.
-            train: The training part if true, else the test part.
-        """
-        key = source, train
-        if isinstance(source, str | None) and key in self._parts:
-            return self._parts[key]
-        found = self._applied(sources.part(self._source(source), train=train))
-        same_classes("data", class_names(found), self._classes, str(self.path))
-        if isinstance(source, str | None):  # which are named again and again
-            self._parts[key] = found
-        return found
 
     def samples(
         self,
@@ -402,70 +141,6 @@ class Run(ShownInNotebooks):
             return NewSamples(data, names, said)
         return NewSamples(unlabeled(data), names, [*said, OTHER_CLASSES])
 
-    def _applied(self, data: Dataset[Any]) -> Dataset[Any]:
-        known = self.preparation
-        return relabel(data, self._classes) if known is None else known.apply(data)
-
-    @property
-    def _classes(self) -> tuple[str, ...]:
-        known = self.config.get("data", {}).get("classes", ())
-        return tuple(known) or (self.preparation or Preparation()).classes
-
-    def _has_other_classes(self, data: Dataset[Any]) -> bool:
-        """Return whether labels number other classes, where both have names."""
-        names, targets, task = class_names(data), targets_of(data), task_in(self._there)
-        of_samples = targets is None or targets.ndim == 1
-        choice = (task is None or bool(task.chooses)) and of_samples
-        return choice and bool(names and self._classes) and names != self._classes
-
-    def _source(self, source: Source | None) -> Source:
-        """Return what makes the data: what is named, the run's own, or digits."""
-        if (front := extractor_of_comparison(self._there)) is not None:
-            raise ValueError(
-                f"RUN must be a whole ensemble, got {self.path}, whose members are "
-                "heads alone: train what to use by tepui train --extractor "
-                + quote(front)
-            )
-        if source is not None:
-            return source
-        if (own := self._named("data")) is not None:
-            return own
-        started = RunFolder(self._there).started
-        name = self.config["data"].get("class") if started else None
-        why = f"{self.path} was trained on {name}"
-        why = why if name else "nothing says what members were trained on"
-        require(name == Digits.__name__, "data", f"be given, since {why}", None)
-        return Digits
-
-    def _named(self, option: str) -> Factory | None:
-        """Return the data set that an option of the run's command named, if it did."""
-        text = recorded_options(self._there).get(option)
-        if text is None or isinstance(text, float | int):
-            return None
-        if not _is_known(text):
-            raise ValueError(
-                f"{option} must be given, since {self.path} belongs to a data set of "
-                f"your own: --{option} {quote(text)}"
-            )
-        made_by: Factory = read(text, "data")
-        return made_by
-
-    @property
-    def _says_its_data(self) -> bool:
-        """Whether the run says what it learned, and chose, by, in known classes."""
-        told = recorded_options(self._there)
-        named = [told[name] for name in ("data", "validation") if name in told]
-        return bool(named) and all(map(_is_known, named))
-
-    def _is_other(self, source: Source) -> bool:
-        """Return whether the run is known to have learned by other data."""
-        if not self._says_its_data:
-            return False
-        seen = [sources.training_part(self._named("data")), self._named("validation")]
-        return not any(
-            sources.same_source(source, each) for each in seen if each is not None
-        )
-
     # What one does with it.
 
     def _placed(self, device: str | torch.device | None) -> Ensemble:
@@ -473,7 +148,7 @@ class Run(ShownInNotebooks):
         to_device(self.ensemble, place_of(device))
         return self.ensemble
 
-    def examination(
+    def evaluate(
         self,
         data: Source | None = None,
         *,
@@ -481,63 +156,57 @@ class Run(ShownInNotebooks):
         ood: Mapping[str, Source] | None = None,
         corruptions: str | None = None,
         copies: str | None = None,
-        metrics: Mapping[str, Metric] | None = None,
-        overwrite: bool = False,
         device: str | torch.device | None = None,
         **how: Any,
-    ) -> Examination:
-        """Return an evaluation that is asked for, as :meth:`evaluate` carries it out.
-
-        Its ``before`` is what stays of the one that is there.
-        """
-        either = "be left out with copies"
-        require(not (corruptions and copies), "corruptions", either, corruptions)
-        folder = self._there
-        before = None
-        if (folder / EVALUATION).exists():
-            before = read_document(folder / EVALUATION, EVALUATION_KIND)
-        known = before.get("metrics", ()) if before and not overwrite else metrics or ()
-        new = {*(metrics or ())} - {*known}
-        test = self.tested(data)
-        more = shifted or copies or new or (before and ood)
-        strength = corruptions or ("none" if more else None)
-        root = options_given(None if data is None else named(data)).get("root")
-        copied = sources.corrupted_copies(test, strength, copies, root)
-        learned = self._named("data") if self._says_its_data else None
-        return Examination(
-            folder=folder,
-            shifts=sources.shifts_of(test, copied, shifted, learned),
-            sets=sources.unfamiliar(ood, test),
-            ensemble=self._placed(device),
-            test=test,
-            metrics=metrics or {},
-            how={**how, "precision": how.get("precision") or self.exam_precision},
-            overwrite=overwrite,
-        )
-
-    def evaluate(self, data: Source | None = None, **how: Any) -> Evaluation:
+    ) -> Evaluation:
         """Evaluate the ensemble, and keep the scores in the folder.
 
-        Evaluations add up: data sets that are not asked for stay as they were measured.
+        Each data set has a file of its own, in ``evaluations``: those that are not
+        asked for stay as they were measured. Clean data are measured every time.
 
         Args:
             data: What to test on, by default the test part of the run's data.
-            **how: ``shifted`` and ``ood``, data by name; ``corruptions``, whose
-                strengths corrupted copies have (``"none"``, ``"cifar"``,
-                ``"tiny_imagenet"``, ``"imagenet"``; CIFAR's of images by default at
-                first), or ``copies``, a folder or the name of a published set;
-                ``metrics``, ``classes``, ``rule``, ``batch_size``, ``workers``,
+            shifted: Labeled data that shifted by themselves, by name.
+            ood: Unfamiliar data by name.
+            corruptions: Whose strengths corrupted copies have (``"none"``, ``"cifar"``,
+                ``"tiny_imagenet"``, ``"imagenet"``); CIFAR's of images by default,
+                unless other data are asked for.
+            copies: A folder, or the name of a published set, instead.
+            device: A GPU by default, if there is one.
+            **how: ``metrics``, ``classes``, ``rule``, ``batch_size``, ``workers``,
                 ``precision``, ``logits_in``, ``exchange`` and ``overwrite`` as those of
-                :func:`tepui.evaluate`; ``device``, by default a GPU if there is one.
+                :func:`tepui.evaluate`.
 
         Returns:
             The scores.
 
         Raises:
-            FileExistsError: If there are scores of something else.
+            FileExistsError: If there are scores on these data, or of something else.
             ValueError: If data have other classes, columns or labels than the run's.
         """
-        return self.examination(data, **how).evaluate()
+        either, folder = "be left out with copies", self._there
+        require(not (corruptions and copies), "corruptions", either, corruptions)
+        test = self.tested(data)
+        more = shifted or copies or (ood and is_evaluated(folder))
+        strength = corruptions or ("none" if more else None)
+        root = options_given(None if data is None else named(data)).get("root")
+        copied = sources.corrupted_copies(test, strength, copies, root)
+        learned = self._named("data") if self._says_its_data else None
+        shifts = sources.shifts_of(test, copied, shifted, learned)
+        for name, each in shifts.natural.items():
+            for words in each.remarks if isinstance(each, Table) else ():
+                warn(f"shifted {name}: {words}")
+        sets = sources.unfamiliar(ood, test)
+        ensemble, exchange = self._placed(device), how.get("exchange")
+        how["precision"] = how.get("precision") or self.exam_precision
+        found = evaluate(ensemble, test, shifted=shifts, ood=sets, out=folder, **how)
+        if exchange is None or exchange.writer:
+            write_cost(ensemble, test, folder)
+            if how.get("logits_in") == "none":
+                (folder / GALLERY).unlink(missing_ok=True)
+            else:
+                write_gallery(folder, test, sets)
+        return found
 
     def calibrate(
         self,
@@ -549,7 +218,7 @@ class Run(ShownInNotebooks):
         score: Score | None = None,
         detectors: bool = False,
         rule: Literal["probability", "logit"] = "probability",
-        batch_size: int = 256,
+        batch_size: int = 1024,
         workers: int = 0,
         device: str | torch.device | None = None,
     ) -> Calibrated:
@@ -612,30 +281,17 @@ class Run(ShownInNotebooks):
             None if coverage is None else promised,
             trained,
             tuple(name for name in before if name not in _said_of(ensemble)),
-            self._mark_outdated(),
+            forget_applied(self._there, calibration_digest(self.ensemble)),
         )
 
     def uncalibrate(self) -> list[str]:
         """Take back what held-out data said; return what there was."""
-        ensemble, file = self.ensemble, self._there / EVALUATION
+        ensemble = self.ensemble
         kept = _said_of(ensemble)
-        if file.exists():
-            document = read_document(file, EVALUATION_KIND)
-            write_document(file, EVALUATION_KIND, without_applied(document))
+        forget_applied(self._there, None)
         ensemble.calibration = ensemble.conformity = ensemble.detectors = None
         ensemble.save(self._there, overwrite=True)
         return kept
-
-    def _mark_outdated(self) -> bool:
-        """Let the evaluation say that what the ensemble gives has changed, if so."""
-        file = self._there / EVALUATION
-        document = read_document(file, EVALUATION_KIND) if file.exists() else {}
-        if "of" not in document:  # that of a comparison is not made again by evaluate
-            return False
-        now = calibration_digest(self.ensemble)
-        changed: bool = document["of"].get("calibration") != now
-        write_document(file, EVALUATION_KIND, calibrated_since(document, changed))
-        return changed
 
     def predict(
         self,
@@ -728,7 +384,7 @@ class Run(ShownInNotebooks):
         *,
         validation: Dataset[Any] | float | None = None,
         unlabeled: Dataset[Any] | None = None,
-        callbacks: "Sequence[Told]" = (),
+        callbacks: Sequence[Told] = (),
         progress: Style = "auto",
         **execution: Any,
     ) -> "Run":
@@ -749,8 +405,6 @@ class Run(ShownInNotebooks):
         Raises:
             ValueError: If data or models are others than those it began with.
         """
-        from tepui.training.train import train
-
         alone = self._folder.path == self.path
         rule = "train members, not heads, which tepui train --resume goes on with"
         require(alone, str(self.path), rule, HEADS)
@@ -828,6 +482,69 @@ class Run(ShownInNotebooks):
         return facts
 
 
+def train(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    spec: TrainingSpec,
+    execution: ExecutionSpec = PLAIN_EXECUTION,
+    *,
+    validation: Dataset[Any] | float | None = None,
+    unlabeled: Dataset[Any] | None = None,
+    sample_weights: Tensor | None = None,
+    callbacks: Sequence[Told] = (),
+    out: str | Path | None = None,
+    resume: bool = False,
+    branch_from: str | Path | None = None,
+    exchange: Exchange | None = None,
+) -> Run:
+    """Train an ensemble in place, as :func:`tepui.fit` does, from values.
+
+    Args:
+        ensemble: What to train; its members move to the device.
+        dataset: A map-style data set of ``(x, y)``.
+        spec: What the weights depend on.
+        execution: How and where.
+        validation: A data set, or the share of ``dataset`` to hold out for it.
+        unlabeled: Data for members to disagree on, for methods that need them.
+        sample_weights: Factors on the losses of ``dataset``, one per sample.
+        callbacks: Told how the run goes, and asked after every epoch whether to stop.
+        out: A run folder.
+        resume: Continue the run in ``out``, to the same bits; start it if new.
+        branch_from: The folder of a run that began like this one; go on from there.
+        exchange: Which members this process trains, and how others are reached; by
+            default torchrun's ranks, if there are any.
+
+    Returns:
+        The run: trained ensemble, history and folder, the same in every process. One
+            that was told to stop after some epochs has its history and weights so far.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
+        FileExistsError: If ``out`` holds something and ``resume`` is false.
+        TrainingDiverged: If a loss becomes infinite or NaN.
+        RankLost: If another process of the run is gone.
+    """
+    if exchange is None:
+        exchange = exchange_here(execution.data_parallel)
+    told = Callbacks(callbacks)
+    outcome = trained(
+        *(ensemble, dataset, spec, execution),
+        exchange=exchange,
+        callbacks=told,
+        validation=validation,
+        unlabeled=unlabeled,
+        sample_weights=sample_weights,
+        out=out,
+        resume=resume,
+        branch_from=branch_from,
+    )
+    run = Run(out, ensemble, outcome)
+    if exchange.writer:
+        with told.told_of_errors():
+            told.end(run)
+    return run
+
+
 def _said_of(ensemble: Ensemble) -> list[str]:
     """Return what held-out data said of an ensemble."""
     said = {
@@ -836,14 +553,6 @@ def _said_of(ensemble: Ensemble) -> list[str]:
         "detectors": ensemble.detectors,
     }
     return [name for name, each in said.items() if each is not None]
-
-
-def _is_known(text: Any) -> bool:
-    """Return whether the text of a run is of tepui's own data, or is a share."""
-    if text is None or isinstance(text, float | int):
-        return text is not None
-    tree = parsed(text, "data", own=True)
-    return (tree.name if isinstance(tree, Call) else str(tree)) in PLACES["data"]
 
 
 def _per_member(losses: Sequence[float | None]) -> str:

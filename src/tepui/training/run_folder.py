@@ -1,8 +1,6 @@
 """The folder of a training run: what was asked, what happened, where it stands."""
 
-import errno
 import json
-import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields
@@ -11,6 +9,7 @@ from typing import Any
 
 import torch
 
+from tepui.core.checks import require
 from tepui.core.free_folder import is_free
 from tepui.core.lease import LEASE, Lease, LeaseLostError, leased
 from tepui.core.precision import Precision
@@ -35,7 +34,7 @@ from tepui.training.settings import check_settings
 TRACKING = "tracking.json"
 # By which data, model and extractor a command trained the run, and by which options.
 OPTIONS, OPTIONS_KIND = "options.json", "options"
-COMPARISON = "comparison.json"
+COMPARISON = "index.json"
 
 
 class RunFolder:
@@ -157,20 +156,6 @@ class RunFolder:
                 "again in a new folder"
             )
 
-    def check_space(self, members: Sequence[int]) -> None:
-        """Raise unless checkpoints find room beside each other, given their bytes."""
-        kept = self.checkpoint.exists()  # a new one is written beside the old one
-        needed = sum(members) * (1 if kept else 2)
-        free = shutil.disk_usage(self.path).free
-        if needed > free:
-            error = OSError(
-                f"{self.path} needs {needed / 1e6:,.1f} MB for checkpoints, each "
-                f"written beside the one before it, but its disk has {free / 1e6:,.1f} "
-                "MB left; free some, or choose another folder"
-            )
-            error.errno = errno.ENOSPC
-            raise error
-
     def begin(
         self,
         config: dict[str, Any],
@@ -223,6 +208,7 @@ class RunFolder:
         """Append the record of the epoch just ended."""
         self.check_there()
         log = self.metrics
+        require(not log.is_symlink(), str(log), "be a file of the run", "a link")
         with writing(log), log.open("a", encoding="utf-8") as file:
             file.write(_line(record))
 

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any, final
 
@@ -28,10 +29,10 @@ from tepui.training.coupled import (
     Party,
     coupled_method,
     coupled_step,
-    prepare_losses,
-    record_losses,
+    run_steps,
+    turns_left,
 )
-from tepui.training.graphs import fixed_batch, refill, warn_of_eager_steps
+from tepui.training.graphs import fixed_batch, refill, taken_back, warn_of_eager_steps
 from tepui.training.member import TrainingMember
 from tepui.training.recording import WARM_UP_STEPS, NotCapturable, Recording, record
 from tepui.training.runner import Plan, Runner
@@ -72,63 +73,49 @@ class Slots:
     """Places that members take for one step, which updates those that are active."""
 
     def __init__(self, members: Sequence[TrainingMember], turn: ActiveMembers) -> None:
+        for member in members:
+            _begin_optimizer(member)
         count = len(turn.active) + len(turn.observed)
         clones = [members[0].clone() for _ in range(count)]
         self.active = clones[: len(turn.active)]
         self.observed = clones[len(turn.active) :]
         # Which members take the slots: every step reads this tensor.
         self.index = torch.zeros(count, dtype=torch.int64, device=members[0].device)
-        self._module = self._stack_modules(len(members))
-        self._kept = self._stack_kept(len(members))
-        self._optimizer = self._stack_optimizers(len(members))
+        self._module = stacked([*map(_module_tensors, clones)], len(members))
+        self._kept = stacked([*map(_kept_tensors, self.active)], len(members))
 
     def load(self, members: Sequence[TrainingMember]) -> None:
         """Take over what the members hold."""
-        targets: list[Tensor] = []
-        sources: list[Tensor] = []
-        with torch.no_grad():
-            for row, member in enumerate(members):
-                tensors = [*_module_tensors(member), *_kept_tensors(member)]
-                stacks = [*self._module, *self._kept]
-                for stack, tensor in zip(stacks, tensors, strict=True):
-                    targets.append(stack.members[row])
-                    sources.append(tensor)
-                for (number, name), stack in self._optimizer.items():
-                    state = member.optimizer.state.get(member.parameters[number], {})
-                    if name in state:
-                        targets.append(stack.members[row])
-                        sources.append(state[name])
-                    else:
-                        stack.members[row].zero_()
-        foreach.copy_(targets, sources)
+        pairs = [pair for row, m in enumerate(members) for pair in self._pairs(row, m)]
+        foreach.copy_([stack for stack, _ in pairs], [tensor for _, tensor in pairs])
 
     def store(self, members: Sequence[TrainingMember], rows: set[int]) -> None:
         """Give the members in some rows what the steps made of them."""
-        targets: list[Tensor] = []
-        sources: list[Tensor] = []
-        for row in sorted(rows):
-            member = members[row]
-            targets += [*_module_tensors(member), *_kept_tensors(member)]
-            sources += [s.members[row] for s in (*self._module, *self._kept)]
-            for (number, name), stack in self._optimizer.items():
-                state = member.optimizer.state[member.parameters[number]]
-                state[name] = torch.empty_like(stack.members[row])
-                targets.append(state[name])
-                sources.append(stack.members[row])
-        foreach.copy_(targets, sources)
+        pairs = [
+            pair for row in sorted(rows) for pair in self._pairs(row, members[row])
+        ]
+        foreach.copy_([tensor for _, tensor in pairs], [stack for stack, _ in pairs])
+
+    def _pairs(
+        self, row: int, member: TrainingMember
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Return rows of the stacks, each with the member's tensor."""
+        tensors = [*_module_tensors(member), *_kept_tensors(member)]
+        rows = [stack.members[row] for stack in (*self._module, *self._kept)]
+        return zip(rows, tensors, strict=True)
 
     def step(self, method: CoupledMethod, batches: BatchPair) -> JointLoss:
         """Do one step of the members that ``index`` names; return their losses."""
         updated = self.index[: len(self.active)]
         for stack in self._module:
             stack.gather(self.index)
-        for stack in (*self._kept, *self._optimizer.values()):
+        for stack in self._kept:
             stack.gather(updated)
         base = method.base
         moved = base is not None and base.perturbs(self.active[0])
         party = Party.here(self.active, self.observed, perturbed=moved)
         loss = coupled_step(method, party, batches)
-        for stack in (*self._module, *self._kept, *self._optimizer.values()):
+        for stack in (*self._module, *self._kept):
             stack.scatter(updated)
         return loss
 
@@ -152,42 +139,23 @@ class Slots:
         for slot, seed in zip(self.active, seeds, strict=True):
             slot.noise_seed = seed
 
-    def _stack_modules(self, members: int) -> list[Stack]:
-        slots = [*self.active, *self.observed]
-        stacks = []
-        for same in zip(*(_module_tensors(slot) for slot in slots), strict=True):
-            stack = Stack.of(same[0], members, len(slots))
-            for tensor, view in zip(same, stack.slots, strict=True):
-                tensor.data = view
-            stacks.append(stack)
-        return stacks
 
-    def _stack_kept(self, members: int) -> list[Stack]:
-        """Stack what the method and the averaging keep of every member."""
-        count, first = len(self.active), self.active[0]
-        state, average = (
-            {name: Stack.of(tensor, members, count) for name, tensor in kept.items()}
-            for kept in (first.state, first.average)
-        )
-        for row, slot in enumerate(self.active):
-            slot.adopt_state({name: stack.slots[row] for name, stack in state.items()})
-            slot.average = {name: stack.slots[row] for name, stack in average.items()}
-        return [*state.values(), *average.values()]
+def stacked(slots: Sequence[Sequence[Tensor]], members: int) -> list[Stack]:
+    """Return stacks of zeros, of which the slots' tensors become views."""
+    stacks = []
+    for same in zip(*slots, strict=True):
+        stack = Stack.of(same[0], members, len(slots))
+        for tensor, view in zip(same, stack.slots, strict=True):
+            tensor.data = view
+        stacks.append(stack)
+    return stacks
 
-    def _stack_optimizers(self, members: int) -> dict[tuple[int, str], Stack]:
-        """Let every optimizer make its state by a step, then stack it as zeros."""
-        for slot in self.active:
-            slot.update([torch.zeros_like(p) for p in slot.parameters])
-        stacks = {}
-        for number, name in _state_names(self.active[0]):
-            states = [
-                slot.optimizer.state[slot.parameters[number]] for slot in self.active
-            ]
-            stack = Stack.of(states[0][name], members, len(states))
-            for state, view in zip(states, stack.slots, strict=True):
-                state[name] = view
-            stacks[number, name] = stack
-        return stacks
+
+def _begin_optimizer(member: TrainingMember) -> None:
+    """Let an optimizer without state make it by a step, and begin it at zero."""
+    if not member.optimizer.state:
+        with taken_back(member):
+            member.update([torch.zeros_like(p) for p in member.parameters])
 
 
 def have_same_structure(members: Sequence[TrainingMember]) -> bool:
@@ -231,17 +199,11 @@ def _module_tensors(member: TrainingMember) -> list[Tensor]:
 
 
 def _kept_tensors(member: TrainingMember) -> list[Tensor]:
-    return [*member.state.values(), *member.average.values()]
-
-
-def _state_names(member: TrainingMember) -> list[tuple[int, str]]:
-    """Return the optimizer's tensors as (number of the parameter, name)."""
-    return [
-        (number, name)
-        for number, parameter in enumerate(member.parameters)
-        for name, value in member.optimizer.state.get(parameter, {}).items()
-        if isinstance(value, Tensor)
-    ]
+    """Return what the method, the averaging, and the optimizer keep of a member."""
+    states = [member.optimizer.state[p] for p in member.parameters]
+    entries = [value for state in states for _, value in sorted(state.items())]
+    tensors = [value for value in entries if isinstance(value, Tensor)]
+    return [*member.state.values(), *member.average.values(), *tensors]
 
 
 @dataclass(frozen=True)
@@ -282,71 +244,54 @@ class SlotRunner(Runner):
         first, last = members[0].step, (epoch + 1) * self.plan.steps
         if first == last:
             return
-        method, seed = coupled_method(members), self.plan.coupled_seed
-        turns = [
-            self.plan.turn(method, len(members), seed, step)
-            for step in range(first, last)
-        ]
+        turns = turns_left(self.plan, members, epoch)
         for member in members:
             member.module.train()
         if self._eager is None and self._phase != members[0].phase:
             self._phase, self._slots = members[0].phase, None
-            batches = next(self.plan.pairs(seed, first, epoch))
+            batches = next(self.plan.pairs(self.plan.coupled_seed, first, epoch))
             with self.plan.clock.during("capturing"):
-                self._prepare(members, method, turns[0], batches)
+                self._prepare(members, turns[0], batches)
         if self._slots is None:
             assert self._eager is not None
             self._eager.run_epoch(members, epoch)
             return
         self._slots.check_turns(turns)
-        prepare_losses(members, epoch * self.plan.steps)
-        pairs = self.plan.pairs(seed, first, epoch)
         self._slots.load(members)
-        updated = self._run(self._slots, members, turns, pairs)
+        chosen = torch.tensor([[*turn.active, *turn.observed] for turn in turns])
+        indices = iter(chosen.to(members[0].device))
+        take = partial(self._take, self._slots, members, indices)
+        run_steps(self.plan, members, epoch, turns, take)
+        updated = {i for turn in turns[: members[0].step - first] for i in turn.active}
         self._slots.store(members, updated)
-        for member in members:
-            member.set_time(*self.plan.time(member.step - 1))
 
-    def _run(
+    def _take(
         self,
         slots: Slots,
         members: Sequence[TrainingMember],
-        turns: Sequence[ActiveMembers],
-        pairs: Iterator[BatchPair],
-    ) -> set[int]:
-        """Run the steps of some turns; return the members they updated."""
-        method = coupled_method(members)
-        updated: set[int] = set()
-        chosen = torch.tensor([[*turn.active, *turn.observed] for turn in turns])
-        on_device = chosen.to(members[0].device)
-        for turn, index, batches in zip(turns, on_device, pairs, strict=True):
-            step = members[0].step
-            slots.index.copy_(index)
-            slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
-            active = [members[row] for row in turn.active]
-            if self._captured is None:
-                slots.set_noise([derive(m.seed, "noise", step) for m in active])
-                loss = slots.step(method, batches)
-            else:
-                loss = self._captured.replay(batches, active, step)
-            record_losses(members, turn, loss, step % self.plan.steps)
-            updated.update(turn.active)
-            for member in members:
-                member.step += 1
-            self.plan.advance(len(members))
-            if self.plan.stopping():
-                break
-        return updated
+        indices: Iterator[Tensor],
+        turn: ActiveMembers,
+        batches: BatchPair,
+    ) -> JointLoss:
+        """Take the next step."""
+        step = members[0].step
+        slots.index.copy_(next(indices))
+        slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
+        active = [members[row] for row in turn.active]
+        if self._captured is not None:
+            return self._captured.replay(batches, active, step)
+        slots.set_noise([derive(m.seed, "noise", step) for m in active])
+        return slots.step(coupled_method(members), batches)
 
     def _prepare(
         self,
         members: Sequence[TrainingMember],
-        method: CoupledMethod,
         turn: ActiveMembers,
         batches: BatchPair,
     ) -> None:
         """Make the slots and capture their step; elsewhere only warm up for it."""
-        slots, device = Slots(members, turn), members[0].device
+        method, device = coupled_method(members), members[0].device
+        slots = Slots(members, turn)
         slots.load(members)
         slots.index.copy_(torch.tensor([*turn.active, *turn.observed]))
         slots.set_time(self.plan.factor_after(turn.progress), turn.progress)
@@ -361,7 +306,8 @@ class SlotRunner(Runner):
             log.info("captured one step for all %d members", len(members))
         else:
             slots.set_noise([0] * len(slots.active))
-            warm_up(slots, method, batches)
+            for _ in range(WARM_UP_STEPS):
+                slots.step(method, batches)
         self._slots = slots
 
 
@@ -374,9 +320,3 @@ def captured(slots: Slots, method: CoupledMethod, batches: BatchPair) -> Capture
         lambda: slots.step(method, fixed), slots.active, fixed[0], nullcontext(), stream
     )
     return CapturedStep(recording, fixed)
-
-
-def warm_up(slots: Slots, method: CoupledMethod, batches: BatchPair) -> None:
-    """Run a few steps on one batch; loading the slots again takes them back."""
-    for _ in range(WARM_UP_STEPS):
-        slots.step(method, batches)

@@ -52,7 +52,8 @@ class TrainingSpec:
         keep: Each member's last weights, or its best by validation loss.
         accumulate: Split each batch into this many parts to save memory, of two samples
             at least.
-        clip_norm: Bound on the norm of the gradient.
+        clip_norm: Bound on the norm of the gradient; by default 1 for GaussianNLL,
+            none for other losses.
         prune: Remove each member's smallest weights, such as Prune with sparsity 0.9.
         average: Share of the run, at its end, over which each member's weights are
             averaged.

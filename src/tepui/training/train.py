@@ -21,26 +21,25 @@ from tepui.data.loading import in_order, targets_of
 from tepui.data.mixing import Mixing
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.loading import load_into
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
 from tepui.tasks import task_of
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.branching import branch_point
-from tepui.training.callbacks import Callbacks, Told
+from tepui.training.callbacks import Callbacks
 from tepui.training.checkpoint import Checkpoint
 from tepui.training.checks import RunData, absent_remark, asked_for, check_run
-from tepui.training.end import concluded, finished, say_of_members
+from tepui.training.end import concluded, say_of_members
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
+from tepui.training.history import Outcome
 from tepui.training.interrupt import Interruption, Stopping
 from tepui.training.member import TrainingMember
-from tepui.training.member_state import checkpoint_bytes
 from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import members_of, runner_of, to_device
 from tepui.training.progress import remark, showing
-from tepui.training.ranks import exchange_here
-from tepui.training.run import Run
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Plan
 from tepui.training.settings import check_agreement, run_config
@@ -49,55 +48,27 @@ from tepui.training.timeline import Clock
 
 log = logging.getLogger(__name__)
 
-PLAIN_EXECUTION = ExecutionSpec()
 Validating = Callable[[], Iterator[Batch]]
 
 
-def train(
+def trained(
     ensemble: Ensemble,
     dataset: Dataset[Any],
     spec: TrainingSpec,
-    execution: ExecutionSpec = PLAIN_EXECUTION,
+    execution: ExecutionSpec,
     *,
+    exchange: Exchange,
+    callbacks: Callbacks,
     validation: Dataset[Any] | float | None = None,
     unlabeled: Dataset[Any] | None = None,
     sample_weights: Tensor | None = None,
-    callbacks: Sequence[Told] = (),
     out: str | Path | None = None,
     resume: bool = False,
     branch_from: str | Path | None = None,
-    exchange: Exchange | None = None,
-) -> Run:
-    """Train an ensemble in place, as :func:`tepui.fit` does, from values.
-
-    Args:
-        ensemble: What to train; its members move to the device.
-        dataset: A map-style data set of ``(x, y)``.
-        spec: What the weights depend on.
-        execution: How and where.
-        validation: A data set, or the share of ``dataset`` to hold out for it.
-        unlabeled: Data for members to disagree on, for methods that need them.
-        sample_weights: Factors on the losses of ``dataset``, one per sample.
-        callbacks: Told how the run goes, and asked after every epoch whether to stop.
-        out: A run folder.
-        resume: Continue the run in ``out``, to the same bits; start it if new.
-        branch_from: The folder of a run that began like this one; go on from there.
-        exchange: Which members this process trains, and how others are reached; by
-            default torchrun's ranks, if there are any.
-
-    Returns:
-        The run: trained ensemble, history and folder, the same in every process. One
-            that was told to stop after some epochs has its history and weights so far.
-
-    Raises:
-        ValueError: If an argument breaks its rule.
-        FileExistsError: If ``out`` holds something and ``resume`` is false.
-        TrainingDiverged: If a loss becomes infinite or NaN.
-        RankLost: If another process of the run is gone.
-    """
+) -> Outcome:
+    """Train an ensemble in place, as :func:`tepui.training.train` does."""
     clock = Clock()
     ranks = execution.data_parallel
-    exchange = exchange_here(ranks) if exchange is None else exchange
     data, spec = asked_for(
         *(ensemble, dataset, spec, execution),
         validation=validation,
@@ -115,8 +86,7 @@ def train(
     numerics = numerics_of(*how)
     config: dict[str, Any] = {}
     alone = isinstance(exchange, LocalExchange)
-    told = Callbacks(callbacks)
-    if folder is not None or branch_from is not None or not alone or len(told):
+    if folder is not None or branch_from is not None or not alone or len(callbacks):
         config = run_config(ensemble, dataset, data, spec, execution, numerics)
     if folder is not None:
         folder.check(config, resume=resume)
@@ -136,7 +106,8 @@ def train(
     if folder is not None and folder.finished:
         log.info("the run in %s is already finished", folder.path)
         order.place(range(len(ensemble)))
-        return finished(ensemble, folder)
+        load_into(ensemble, folder.path)
+        return folder.outcome()
     with exchange.attending():
         if not alone:
             asked = {
@@ -145,13 +116,10 @@ def train(
                 **order.agreed_on,
             }
             check_agreement(exchange, config | asked, ensemble, data.train)
-        run = _carried_out(order, config, told, clock)
-        if exchange.writer:
-            with told.told_of_errors():
-                told.end(run)
-    if exchange.writer and run.history:
-        say_of_members(run, data, spec, execution.progress)
-    return run
+        outcome = _carried_out(order, config, callbacks, clock)
+    if exchange.writer and outcome.history:
+        say_of_members(outcome, ensemble, data, spec, execution.progress)
+    return outcome
 
 
 def _threads_of(folder: RunFolder | None, branch_from: str | Path | None) -> int | None:
@@ -205,7 +173,7 @@ def _carried_out(
     config: dict[str, Any],
     callbacks: Callbacks,
     clock: Clock,
-) -> Run:
+) -> Outcome:
     """Train from where the run stands to its end, and conclude it."""
     with ExitStack() as claim, callbacks.told_of_errors():
         training = _trained(order, config, callbacks, clock, claim)
@@ -272,7 +240,6 @@ def _trained(
             claim.enter_context(folder.claimed(config, resume=order.resume))
             folder.begin(config, order.first_weights, order.origin)
         exchange.wait()  # nothing lies in a folder before what says what it is
-        _check_space(training)
         with clock.during("restoring"):
             training.restore()
         shown.advance(training.steps_done())
@@ -356,12 +323,3 @@ def _say_how(training: Training, numerics: Numerics) -> None:
     how = runner.plan.steps, numerics.device, numerics.precision, type(runner).__name__
     text = "%s: %d members, %d epochs of %d steps on %s in %s, by %s"
     log.info(text, *what, *how)
-
-
-def _check_space(training: Training) -> None:
-    """Refuse a disk that would be full at the first checkpoint, not after an epoch."""
-    if training.folder is not None:
-        sizes = {m.index: checkpoint_bytes(m, training.spec) for m in training.members}
-        everywhere = training.exchange.collect(sizes)
-        if training.exchange.writer:
-            training.folder.check_space(everywhere)

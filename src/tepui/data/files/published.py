@@ -7,25 +7,15 @@ hashed and unpacked; a failure leaves the data folder as it was. A record of the
 each file comes with the set, so that it can be verified later.
 """
 
-import errno
-import lzma
 import os
-import re
 import shutil
-import stat
 import sys
 import tarfile
-import tempfile
-import time
 import zipfile
-import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from glob import escape
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy.typing as npt
@@ -34,8 +24,8 @@ from torch import Tensor
 
 from tepui.core.checks import require
 from tepui.core.limits import limits_here
-from tepui.core.processes import is_over, mark
-from tepui.core.replacing import ABANDONED, check_writable, writing
+from tepui.core.processes import mark
+from tepui.core.replacing import check_writable, writing
 from tepui.data.arrays import Arrays, Normalize
 from tepui.data.files.record import file_digest, write_record
 
@@ -45,23 +35,11 @@ MOST = 20  # names of files that a message shows
 
 @dataclass(frozen=True)
 class Download:
-    """One file to download: its address, hash, the hash's publisher, rough bytes.
-
-    Beside the published hash, often an md5 that no longer keeps forgers out, stands the
-    SHA-256 that other libraries check the same file by, where one does.
-    """
+    """One file to download: its address, its hash, rough bytes."""
 
     url: str
     known_hash: str  # algorithm:digits
-    published_by: str
     size: int
-    sha256: str = ""
-
-    @property
-    def hashes(self) -> dict[str, str]:
-        """What the file must have, by algorithm."""
-        algorithm, _, digits = self.known_hash.partition(":")
-        return {algorithm: digits} | ({"sha256": self.sha256} if self.sha256 else {})
 
     @property
     def file(self) -> str:
@@ -121,39 +99,6 @@ def require_file(path: Path) -> None:
         raise FileNotFoundError(f"{path} must {rule}{beside}")
 
 
-def require_folder(path: Path) -> None:
-    """Raise a ``FileNotFoundError`` that says what a path must be, with folders near.
-
-    Example:
-        >>> require_folder(Path("no such place/photos"))
-        Traceback (most recent call last):
-        FileNotFoundError: path must be a folder of images, got no such place/photos
-    """
-    if not path.is_dir():
-        beside = [item.name for item in path.parent.glob("*") if item.is_dir()]
-        near = [
-            str(path.parent / name) for name in get_close_matches(path.name, beside)
-        ]
-        meant = f" (did you mean {' or '.join(near)}?)" if near else ""
-        raise FileNotFoundError(f"path must be a folder of images, got {path}{meant}")
-
-
-_OF_THE_DISK = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES),
-    *(errno.EPERM, errno.EIO, errno.ENOENT),
-)
-_DAMAGE = (
-    tarfile.TarError,
-    zipfile.BadZipFile,
-    EOFError,
-    zlib.error,
-    lzma.LZMAError,
-    OSError,
-    UnicodeDecodeError,  # a name that is no text
-    RuntimeError,  # a password is needed, or the compression is unknown
-)
-
-
 def is_archive(path: Path) -> bool:
     """Return whether a file's name is that of an archive with files in it."""
     name = path.name.lower()
@@ -161,14 +106,17 @@ def is_archive(path: Path) -> bool:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar or zip archive into a folder; an error leaves part of it there."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Unpack a tar or zip archive into a folder; an error leaves part of it there.
+
+    Nothing comes to lie outside the folder.
+    """
     try:
-        (_unzip if archive.suffix.lower() == ".zip" else _untar)(archive, folder)
-    except _DAMAGE as error:
-        if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
-            with writing(folder):
-                raise
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            (_unzip if archive.suffix.lower() == ".zip" else _untar)(archive, folder)
+    except OSError:
+        raise
+    except Exception as error:  # a damaged archive can fail in any way
         raise ValueError(
             f"{archive} must be a valid archive: {error or type(error).__name__}"
         ) from error
@@ -181,9 +129,6 @@ def _untar(archive: Path, folder: Path) -> None:
             unpacked += member.size
             limits.check("archive_members", number, archive)
             limits.check("unpacked_bytes", unpacked, archive)
-            _check_name(archive, member.name)
-            if not (member.isreg() or member.isdir()):
-                _refuse(archive, member.name, "a link or a device")
             tar.extract(member, folder, filter="data")
 
 
@@ -193,30 +138,7 @@ def _unzip(archive: Path, folder: Path) -> None:
         sizes = [member.file_size for member in zipped.infolist()]
         limits.check("archive_members", len(sizes), archive)
         limits.check("unpacked_bytes", sum(sizes), archive)
-        for member in zipped.infolist():
-            _check_name(archive, member.filename)
-            kind = stat.S_IFMT(member.external_attr >> 16)
-            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-                _refuse(archive, member.filename, "a link or a device")
-            zipped.extract(member, folder)
-
-
-def _check_name(archive: Path, name: str) -> None:
-    path = PureWindowsPath(name)  # knows both kinds of slash, and drives
-    if path.anchor or ".." in path.parts:
-        _refuse(archive, name, "a path that leads out of the folder")
-
-
-def _refuse(archive: Path, name: str, what: str) -> None:
-    raise ValueError(
-        f"{archive} must contain only files and folders inside itself, "
-        f"got {name!r}: {what}"
-    )
-
-
-_CHUNK = 1 << 20
-_TIMEOUT = 30  # seconds without an answer
-_MARK = re.compile(r"\.([0-9a-f]{8}-\d+-\w+)\.partial$")
+        zipped.extractall(folder)  # which leaves out what leads out of the folder
 
 
 def located(
@@ -254,9 +176,8 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
     """Download a data set and put it in its folder, whole or not at all.
 
     An archive that is already in the data folder is used if it has the known hash, and
-    stays there; a downloaded one is removed after unpacking. So are the remains of a
-    killed download of the same set; those of another host once nothing was written
-    there for a day.
+    stays there; a downloaded one is removed after unpacking. So are the remains of
+    killed downloads.
     """
     require(len(origin.downloads) > 0, "origin", "have downloads", origin.by_hand)
     base = data_folder() if root is None else Path(root)
@@ -265,7 +186,9 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
     target = base / origin.folders[0]
     if target.exists():
         raise FileExistsError(f"{target} exists; remove it to fetch the set again")
-    with _staging(base, target.name) as stage:
+    stage = base / f".{target.name}.{mark()}.tmp"
+    stage.mkdir()
+    try:
         ready = stage / target.name
         for download in origin.downloads:
             _add(download, base, stage, ready)
@@ -274,37 +197,9 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
         require(ready.is_dir(), origin.downloads[0].file, rule, unpacked)
         write_record(ready, {item.url: item.known_hash for item in origin.downloads})
         ready.rename(target)
-    return target
-
-
-@contextmanager
-def _staging(base: Path, name: str) -> Iterator[Path]:
-    """Yield a temporary folder beside the set's; remove abandoned ones first."""
-    for partial in base.glob(f".{escape(name)}.*.partial"):
-        if _is_abandoned(partial):
-            shutil.rmtree(partial, ignore_errors=True)
-    suffix = f".{mark()}.partial"
-    stage = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=suffix, dir=base))
-    try:
-        yield stage
     finally:
         shutil.rmtree(stage)
-
-
-def _is_abandoned(partial: Path) -> bool:
-    marked = _MARK.search(partial.name)
-    over = None if marked is None else is_over(marked[1])
-    if over is not None:
-        return over
-    return _last_written(partial) < time.time() - ABANDONED
-
-
-def _last_written(folder: Path) -> float:
-    """Return the latest modification time in a folder, in seconds since the epoch."""
-    try:
-        return max(path.lstat().st_mtime for path in (folder, *folder.rglob("*")))
-    except FileNotFoundError:  # removed meanwhile, by a process that is still running
-        return time.time()
+    return target
 
 
 def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
@@ -315,10 +210,9 @@ def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
         hint, name, archive = " (remove it to download the file)", str(placed), placed
     else:
         _retrieve(download, archive)
-    for algorithm, expected in download.hashes.items():
-        digest = file_digest(archive, algorithm)
-        rule = f"have {algorithm} {expected}{hint}"
-        require(digest == expected, name, rule, digest)
+    algorithm, _, expected = download.known_hash.partition(":")
+    digest = file_digest(archive, algorithm)
+    require(digest == expected, name, f"have {algorithm} {expected}{hint}", digest)
     if is_archive(archive):
         unpack(archive, stage)
         (stage / download.file).unlink(missing_ok=True)
@@ -340,12 +234,12 @@ def _retrieve(download: Download, file: Path) -> None:
     hidden = not sys.stderr.isatty()
     bar = Progress(*columns, console=Console(stderr=True), disable=hidden)
     try:
-        with requests.get(download.url, stream=True, timeout=_TIMEOUT) as response:
+        with requests.get(download.url, stream=True, timeout=30) as response:
             response.raise_for_status()
             size = int(response.headers.get("Content-Length", 0)) or None
             with bar, file.open("wb") as stream:
                 task = bar.add_task(download.file, total=size)
-                for chunk in response.iter_content(_CHUNK):
+                for chunk in response.iter_content(2**20):
                     with writing(file):
                         stream.write(chunk)
                     bar.advance(task, len(chunk))

@@ -136,11 +136,9 @@ _PIXELS = 3 * 32 * 32
 Rows = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 
 
-def _origin(
-    folders: tuple[str, str], archive: str, md5: str, sha256: str, size: int
-) -> Origin:
+def _origin(folders: tuple[str, str], archive: str, sha256: str, size: int) -> Origin:
     url = f"https://www.cs.toronto.edu/~kriz/{archive}.tar.gz"
-    file = Download(url, f"md5:{md5}", "the authors' page", size, sha256)
+    file = Download(url, f"sha256:{sha256}", size)
     return Origin(folders, (file,))
 
 
@@ -190,7 +188,6 @@ class CIFAR10(_CIFAR):
     origin = _origin(
         ("cifar-10-batches-py", "cifar-10-batches-bin"),
         "cifar-10-python",
-        "c58f30108f718f92721af3b95e74349a",
         "6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
         170_000_000,
     )
@@ -214,7 +211,6 @@ class CIFAR100(_CIFAR):
     origin = _origin(
         ("cifar-100-python", "cifar-100-binary"),
         "cifar-100-python",
-        "eb9058c3a382ffc7106e4002c42a8d85",
         "85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
         169_000_000,
     )

@@ -196,10 +196,8 @@ class TinyImageNet(PublishedArrays):
         (
             Download(
                 "https://cs231n.stanford.edu/tiny-imagenet-200.zip",
-                "md5:90528d7ca1a48142e341f4ef8d21d0de",
-                "loaders of other libraries; the authors publish none",
+                "sha256:6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
                 248_000_000,
-                "6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821",
             ),
         ),
     )

@@ -18,7 +18,7 @@ import gzip
 import math
 import zlib
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -80,10 +80,9 @@ def _test_mask(labels: Tensor) -> Tensor:
     return mask
 
 
-def _download(part: str, md5: str, sha256: str, size: int) -> Download:
+def _download(part: str, sha256: str, size: int) -> Download:
     url = f"https://ufldl.stanford.edu/housenumbers/{part}_32x32.mat"
-    publisher = "torchvision; the authors publish none"
-    return Download(url, f"md5:{md5}", publisher, size, sha256)
+    return Download(url, f"sha256:{sha256}", size)
 
 
 @final
@@ -99,13 +98,11 @@ class SVHN(PublishedArrays):
         (
             _download(
                 "train",
-                "e26dedcc434d2e4c54c9b2d4a06d8373",
                 "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
                 182_000_000,
             ),
             _download(
                 "test",
-                "eb5a983be6a315427106f1b164d9cef3",
                 "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
                 64_000_000,
             ),
@@ -140,13 +137,12 @@ _CLASSES = (
     *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
     *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
 )
-_AT_ONCE = 2**20  # bytes
 _SITE = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/"
 
 
-def _file(name: str, md5: str, size: int, sha256: str) -> Download:
+def _file(name: str, size: int, sha256: str) -> Download:
     url = f"{_SITE}fashion/{name}-ubyte.gz"
-    return Download(url, f"md5:{md5}", "the authors' page", size, sha256)
+    return Download(url, f"sha256:{sha256}", size)
 
 
 @final
@@ -163,25 +159,21 @@ class FashionMNIST(PublishedArrays):
         (
             _file(
                 "train-images-idx3",
-                "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
                 26_422_000,
                 "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
             ),
             _file(
                 "train-labels-idx1",
-                "25c81989df183df01b3e8a0aad5dffbe",
                 29_500,
                 "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
             ),
             _file(
                 "t10k-images-idx3",
-                "bef4ecab320f06d8554ea6380940ec79",
                 4_422_000,
                 "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
             ),
             _file(
                 "t10k-labels-idx1",
-                "bb300cfdad3c16e7a12a480ee83cd310",
                 5_100,
                 "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
             ),
@@ -204,25 +196,19 @@ def read_idx(path: Path, axes: int) -> npt.NDArray[np.uint8]:
     """Read an array of bytes from an idx file, plain or compressed."""
     file = path if path.is_file() else path.with_name(f"{path.name}.gz")
     require_file(file)
+    start = 4 + 4 * axes
     try:
         with file.open("rb") if file is path else gzip.open(file) as stream:
-            return _read_idx(stream, file, axes)
+            head = stream.read(start)
+            fits = head[:4] == bytes([0, 0, 8, axes]) and len(head) == start
+            rule = f"be an idx file of bytes with {axes} axes"
+            require(fits, str(file), rule, head)
+            shape = tuple(np.frombuffer(head[4:], dtype=">u4").tolist())
+            size = math.prod(shape)
+            limits_here().check("unpacked_bytes", size, file)
+            content = bytearray(stream.read(size + 1))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{file} must be a valid gzip file: {error}") from error
-
-
-def _read_idx(stream: Any, file: Path, axes: int) -> npt.NDArray[np.uint8]:
-    start = 4 + 4 * axes
-    head = stream.read(start)
-    fits = head[:4] == bytes([0, 0, 8, axes]) and len(head) == start
-    rule = f"be an idx file of bytes with {axes} axes"
-    require(fits, str(file), rule, head)
-    shape = tuple(np.frombuffer(head[4:], dtype=">u4").tolist())
-    size = math.prod(shape)
-    limits_here().check("unpacked_bytes", size, file)
-    content = bytearray()
-    while len(content) <= size and (part := stream.read(_AT_ONCE)):
-        content += part
     rule = f"hold {size} values of shape {shape}"
     require(len(content) == size, str(file), rule, len(content))
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)

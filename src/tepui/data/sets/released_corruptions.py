@@ -21,9 +21,9 @@ from tepui.data.sets import imagenet
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
 
 
-def _origin(name: str, record: int, md5: str, size: int, sha256: str = "") -> Origin:
+def _origin(name: str, record: int, known_hash: str, size: int) -> Origin:
     url = f"https://zenodo.org/records/{record}/files/{name}.tar"
-    return Origin((name,), (Download(url, f"md5:{md5}", "Zenodo", size, sha256),))
+    return Origin((name,), (Download(url, known_hash, size),))
 
 
 class _ReleasedArrays(CorruptedArrays):
@@ -71,9 +71,8 @@ class CIFAR10C(_ReleasedArrays):
     origin = _origin(
         "CIFAR-10-C",
         2535967,
-        "56bf5dcef84df0e2308c6dcbcbbd8499",
+        "sha256:c72763e101c723b7c507b96205f7e938912a5d587376173b825850cf3cb876a7",
         2_918_000_000,
-        "c72763e101c723b7c507b96205f7e938912a5d587376173b825850cf3cb876a7",
     )
     normalization = CIFAR10.normalization
 
@@ -85,9 +84,8 @@ class CIFAR100C(_ReleasedArrays):
     origin = _origin(
         "CIFAR-100-C",
         3555552,
-        "11f0ed0f1191edbf9fa23466ae6021d3",
+        "sha256:30ee6543a1bfd049fa33834b7c1ada301e7064b7fbe8fc38340eb8b62ced4b33",
         2_918_000_000,
-        "30ee6543a1bfd049fa33834b7c1ada301e7064b7fbe8fc38340eb8b62ced4b33",
     )
     normalization = CIFAR100.normalization
 
@@ -97,7 +95,10 @@ class TinyImageNetC(_ReleasedFolders):
     """Tiny-ImageNet-C, TinyImageNet's test images under 15 corruptions."""
 
     origin = _origin(
-        "Tiny-ImageNet-C", 8206060, "f9c9a9dbdc11469f0b850190f7ad8be1", 1_795_000_000
+        "Tiny-ImageNet-C",
+        8206060,
+        "md5:f9c9a9dbdc11469f0b850190f7ad8be1",
+        1_795_000_000,
     )
     normalization = imagenet.TinyImageNet.normalization
     num_classes = imagenet.TINY_CLASSES

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.evaluation.gallery import class_name, images_at
 from tepui.metrics import ensemble_predictions, pds, predictions
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sed import protocol
@@ -21,7 +22,6 @@ from tepui.papers.sed.protocol import Quantity, Tested, per_sample
 from tepui.papers.sed.scales import STUDIES
 from tepui.report.drawing import grid
 from tepui.studies import Results, Store
-from tepui.studies.gallery import class_name, images_at
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

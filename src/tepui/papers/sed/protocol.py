@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tepui.core.hyperparameters import hyperparameter_grid
 from tepui.data.loading import targets_of
-from tepui.evaluation.logit_runs import LogitRuns
+from tepui.evaluation.stored_logits import LogitRuns
 from tepui.losses import CrossEntropy
 from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Method
 from tepui.metrics import Collection, Score, auroc, ood_scores, restrict_classes

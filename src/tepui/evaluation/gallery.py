@@ -1,7 +1,7 @@
 """The samples that look most and least familiar to an ensemble, as small pictures."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from io import BytesIO
@@ -17,8 +17,8 @@ from tepui.data import Arrays
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
 from tepui.data.stored import StoredData, whole
-from tepui.evaluation.logit_runs import LogitRuns
-from tepui.evaluation.stored_logits import chooses_classes
+from tepui.evaluation.evaluations import LOGITS, names_in
+from tepui.evaluation.stored_logits import LogitRuns, chooses_classes
 from tepui.metrics import pds
 
 FILE = "gallery.json"
@@ -56,16 +56,16 @@ def write_gallery(
     folder: Path,
     test: Dataset[Any],
     ood: Mapping[str, Dataset[Any]],
-    kept: Sequence[str] = (),
 ) -> None:
     """Write the galleries of the data sets whose logits lie in a folder.
 
-    Those of the unfamiliar sets that are ``kept`` stay as they are. There are none
-    where members do not choose one class for each sample.
+    Those of the unfamiliar sets that have logits from before stay as they are. There
+    are none where members do not choose one class for each sample.
     """
     if not chooses_classes(folder):
         write_document(folder / FILE, KIND, {"galleries": []})
         return
+    kept = {*names_in(folder, LOGITS)} - {*ood}
     stay = [asdict(gallery) for gallery in read_gallery(folder) if gallery.data in kept]
     sets: list[tuple[str | None, Dataset[Any]]] = [(None, test), *ood.items()]
     galleries = [

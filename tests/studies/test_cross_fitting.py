@@ -5,8 +5,8 @@ import torch
 
 from tepui import tasks
 from tepui.ensembles.meaning import HeldOut
-from tepui.evaluation.cross_fitting import FOLDS, loss_changes
 from tepui.metrics import TemperatureScaling, nll
+from tepui.studies.calibration_gain import FOLDS, loss_changes
 
 
 def held(samples, scale, seed=0):

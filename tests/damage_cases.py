@@ -24,10 +24,9 @@ from data_layouts import idx, images_and_labels, python2_pickle
 from study_cases import write_compared
 from tepui.core.storage import raw_bytes, write_document
 from tepui.data import ArrayFile, Arrays, StoredArray, corrupted
-from tepui.data.files.corrupted_files import corrupted_files, write_corrupted
-from tepui.data.files.published import unpack
-from tepui.data.files.record import RECORD, check_record, write_record
+from tepui.data.corruptions.files import corrupted_files, write_corrupted
 from tepui.data.image_files import decode, listed_classes
+from tepui.data.published import RECORD, check_record, unpack, write_record
 from tepui.data.sets.cifar import read_cifar_pickle
 from tepui.data.sets.images import SVHN, read_idx
 from tepui.ensembles.foreign_weights import read_checkpoint

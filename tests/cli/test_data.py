@@ -17,8 +17,7 @@ from data_layouts import (
 from refusals import refused
 from tepui.cli.main import main
 from tepui.data import CIFAR10, Digits, FashionMNIST, TinyImageNet
-from tepui.data.files.published import Download, Origin
-from tepui.data.files.record import RECORD
+from tepui.data.published import RECORD, Download, Origin
 from tepui.evaluation import read_evaluation
 
 SMALL = ["--epochs", "1", "--members", "2", "--set", "batch_size=8", "progress=none"]

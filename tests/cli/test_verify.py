@@ -12,7 +12,7 @@ from damage_cases import comparison, evaluated, run
 from refusals import refused
 from tepui.cli.main import main
 from tepui.data import Digits
-from tepui.data.files.record import RECORD
+from tepui.data.published import RECORD
 
 TWO = ["--members", "2", "--set", "progress=none", "device=cpu"]
 FAST = ["--epochs", "1", "--model", "MLP(hidden=[4])", *TWO]

@@ -17,8 +17,8 @@ from data_layouts import python2_pickle
 from tepui.core.limits import Limits, limits_here
 from tepui.core.storage import read_json, read_tensors, write_tensors
 from tepui.data import ArrayFile
-from tepui.data.files.published import unpack
 from tepui.data.image_files import decode
+from tepui.data.published import unpack
 from tepui.data.sets.cifar import read_cifar_pickle
 from tepui.data.sets.images import read_idx
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tepui.data.files.published import unpack
+from tepui.data.published import unpack
 
 VARIABLE = "TEPUI_SHARED_DATA"
 

@@ -27,7 +27,7 @@ from tepui.cli.main import main
 from tepui.core.lease import LEASE
 from tepui.core.storage import raw_bytes
 from tepui.data import corrupted
-from tepui.data.files.corrupted_files import write_corrupted
+from tepui.data.corruptions.files import write_corrupted
 from tepui.evaluation.shards import predict_shards
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.modules.features import cached_features

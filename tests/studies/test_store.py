@@ -19,7 +19,7 @@ from tepui.data import (
     write_corrupted,
 )
 from tepui.data.corruptions import copies
-from tepui.data.files.corrupted_files import CorruptedArrays
+from tepui.data.corruptions.files import CorruptedArrays
 from tepui.evaluation.dataset_logits import dataset_logits
 from tepui.models import MLP
 from tepui.sharpness import worst_case

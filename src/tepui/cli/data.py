@@ -9,7 +9,7 @@ from tepui.core.checks import one_of, require
 from tepui.core.names import PLACES, known
 
 if TYPE_CHECKING:
-    from tepui.data.files.published import Origin
+    from tepui.data.published import Origin
 
 
 def data(
@@ -32,7 +32,7 @@ def data(
         name: Which one to fetch.
         root: The data folder; the one TEPUI_DATA names by default.
     """
-    from tepui.data.files.published import data_folder, install
+    from tepui.data.published import data_folder, install
 
     sets = in_files()
     one_of("action", action, ["list", "fetch"])
@@ -65,7 +65,7 @@ def in_files() -> dict[str, Any]:
 
 def _presence(origin: "Origin", root: Path | None) -> tuple[str, str]:
     """Return where a data set lies, and how to get it."""
-    from tepui.data.files.published import data_folder
+    from tepui.data.published import data_folder
 
     folder, base = origin.find(root), root or data_folder()
     if folder is not None and folder.is_relative_to(base):

@@ -42,7 +42,7 @@ def facts() -> dict[str, str]:
     """Return what there is, by name."""
     import torch
 
-    from tepui.data.files.published import data_folder
+    from tepui.data.published import data_folder
 
     return {
         "tepui": __version__,

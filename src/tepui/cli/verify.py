@@ -30,8 +30,7 @@ def verify(path: str, /, *, root: Path | None = None) -> None:
             default.
     """
     from tepui.cli.folders import check_there
-    from tepui.data.files.published import located
-    from tepui.data.files.record import RECORD
+    from tepui.data.published import RECORD, located
     from tepui.studies.verifying import verify as findings_in
 
     sets = in_files()

@@ -1,7 +1,7 @@
 """Data sets in tensors and in files, splits, augmentation and corruptions."""
 
 from tepui.data.arrays import Arrays, Batch, Division, Normalize, Partners
-from tepui.data.arrays_on_disk import ArraysOnDisk, StoredArray
+from tepui.data.arrays_on_disk import ArrayFile, ArraysOnDisk, StoredArray
 from tepui.data.augment import (
     Augmentation,
     HorizontalFlip,
@@ -28,14 +28,13 @@ from tepui.data.corruptions.apply import (
 )
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.corruptions.draws import Draws
-from tepui.data.corruptions.weather import load_frost
-from tepui.data.files.array_file import ArrayFile
-from tepui.data.files.corrupted_files import (
+from tepui.data.corruptions.files import (
     CorruptedArrays,
     CorruptedFolders,
     corrupted_files,
     write_corrupted,
 )
+from tepui.data.corruptions.weather import load_frost
 from tepui.data.hugging_face import HuggingFace
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.image_folders import ImageFolder, UnlabeledFolder

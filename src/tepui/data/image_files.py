@@ -24,7 +24,7 @@ from tepui.core.listed import listed
 from tepui.core.storage import raw_bytes, read_text
 from tepui.core.types import check_fields
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.files.published import require_file
+from tepui.data.published import require_file
 from tepui.data.stored import StoredData
 
 if TYPE_CHECKING:

@@ -20,13 +20,13 @@ from tepui.data.arrays import (
     are_images_of_bytes,
     prepared,
 )
+from tepui.data.arrays_on_disk import ArrayFile, rows_in
 from tepui.data.columns import Column, DataFrame
-from tepui.data.files.array_file import ArrayFile, rows_in
-from tepui.data.files.published import require_file
 from tepui.data.image_files import Frame, ImageFiles, files_at
 from tepui.data.labels import NO_LABEL, class_names, relabel
 from tepui.data.loading import as_arrays
 from tepui.data.prepared_like import image_shape, images_in_form, in_form
+from tepui.data.published import require_file
 from tepui.data.stored import StoredData, whole
 from tepui.data.table import Table, is_frame, read_frame, rows_as
 from tepui.data.texts import HuggingFaceTokenizer, Tokenizer

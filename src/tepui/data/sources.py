@@ -18,13 +18,13 @@ from tepui.core.checks import one_of, require
 from tepui.core.spec import read
 from tepui.data import ImageFolder, Table, to_arrays
 from tepui.data.corruptions.copies import Corrupted
-from tepui.data.files.corrupted_files import CorruptedFiles
-from tepui.data.files.published import Origin, located
+from tepui.data.corruptions.files import CorruptedFiles
 from tepui.data.identity import data_identity
 from tepui.data.image_files import ImageFiles
 from tepui.data.image_folders import part_folders
 from tepui.data.preparation import Preparation, preparation_of
 from tepui.data.prepared_like import image_shape
+from tepui.data.published import Origin, located
 from tepui.data.shifts import Cell, Shifts
 
 Factory = Callable[..., Dataset[Any]]

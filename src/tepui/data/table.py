@@ -35,9 +35,9 @@ from tepui.data.columns import (
     standardized,
     words_in,
 )
-from tepui.data.files.published import require_file
 from tepui.data.image_folders import TEST_SHARE
 from tepui.data.labels import NO_LABEL
+from tepui.data.published import require_file
 
 DELIMITERS = (",", ";", "\t")
 ENDINGS = (".csv", ".parquet", ".xlsx")

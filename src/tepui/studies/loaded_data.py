@@ -8,7 +8,7 @@ from torch.utils.data import Dataset
 
 from tepui.data import Arrays, Corrupted, corrupted, prepared_like
 from tepui.data.corruptions.copies import KEPT_BYTES
-from tepui.data.files.corrupted_files import CorruptedFiles
+from tepui.data.corruptions.files import CorruptedFiles
 from tepui.data.image_files import ImageFiles
 from tepui.studies.given import Copies, GivenTest
 from tepui.studies.specifications import DataSource, DataStore, EvaluationSpec

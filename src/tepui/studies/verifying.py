@@ -22,10 +22,10 @@ from tepui.core.storage import (
     tensors_kind,
 )
 from tepui.core.tensor_format import opened
-from tepui.data.files.corrupted_files import KIND as CORRUPTIONS
-from tepui.data.files.corrupted_files import MANIFEST
-from tepui.data.files.record import KIND as DATA_SET
-from tepui.data.files.record import RECORD, check_record
+from tepui.data.corruptions.files import KIND as CORRUPTIONS
+from tepui.data.corruptions.files import MANIFEST
+from tepui.data.published import KIND as DATA_SET
+from tepui.data.published import RECORD, check_record
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.ensemble import KIND as ENSEMBLE
 from tepui.ensembles.feature_detectors import DETECTORS, DETECTORS_KIND

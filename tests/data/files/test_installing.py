@@ -17,15 +17,16 @@ import pytest
 from data_layouts import cifar10_python, images_and_labels
 from tepui.core.processes import mark
 from tepui.data import CIFAR10
-from tepui.data.files.published import (
+from tepui.data.published import (
+    RECORD,
     Download,
     Origin,
+    check_record,
     data_folder,
     install,
     located,
     require_file,
 )
-from tepui.data.files.record import RECORD, check_record
 
 FILES = {"things/a.txt": b"a" * 4000, "things/below/b.txt": b"b" * 3000}
 

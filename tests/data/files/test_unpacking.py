@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from data_layouts import encrypted
-from tepui.data.files.published import is_archive, unpack
+from tepui.data.published import is_archive, unpack
 
 FILES = {"set/a.txt": b"a" * 5000, "set/below/b.bin": bytes(range(256)) * 20}
 

@@ -18,7 +18,7 @@ from tepui.data import (
     to_arrays,
     write_corrupted,
 )
-from tepui.data.files.record import RECORD
+from tepui.data.published import RECORD
 
 TYPES = ("fog", "contrast")
 CELLS = [(name, severity) for name in TYPES for severity in range(1, 6)]

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from tepui.core.checks import require
 from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
-from tepui.data.files.published import (
+from tepui.data.published import (
     Contents,
     Download,
     Origin,
@@ -182,7 +182,7 @@ class CIFAR10(_CIFAR):
     """CIFAR-10, 60 000 images of 32 px in 10 classes.
 
     Images are bytes of shape ``(samples, 3, 32, 32)``, labels int64. Arguments as in
-    :class:`tepui.data.files.published.PublishedArrays`.
+    :class:`tepui.data.published.PublishedArrays`.
     """
 
     origin = _origin(
@@ -205,7 +205,7 @@ class CIFAR100(_CIFAR):
     """CIFAR-100, 60 000 images of 32 px in 100 classes.
 
     Images are bytes of shape ``(samples, 3, 32, 32)``; labels are the fine ones, int64.
-    Arguments as in :class:`tepui.data.files.published.PublishedArrays`.
+    Arguments as in :class:`tepui.data.published.PublishedArrays`.
     """
 
     origin = _origin(

@@ -27,13 +27,6 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
-from tepui.data.files.published import (
-    Contents,
-    Download,
-    Origin,
-    PublishedArrays,
-    located,
-)
 from tepui.data.image_files import (
     Frame,
     ImageFiles,
@@ -41,6 +34,13 @@ from tepui.data.image_files import (
     decode_all,
     labeled,
     listed_classes,
+)
+from tepui.data.published import (
+    Contents,
+    Download,
+    Origin,
+    PublishedArrays,
+    located,
 )
 
 CLASSES = 1000
@@ -77,7 +77,7 @@ class ImageNet(_ClassFolders):
     It has 1 281 167 training images; the 50 000 validation images are the test part.
 
     Args:
-        root: The data folder, or the set's own; see :mod:`tepui.data.files.published`.
+        root: The data folder, or the set's own; see :mod:`tepui.data.published`.
         train: The folder ``train`` if true, else ``val``.
         download: Has no effect: the set must be placed by hand.
         size: Side of the images in pixels, cut from the center of images whose shorter
@@ -188,7 +188,7 @@ class TinyImageNet(PublishedArrays):
 
     Images are bytes of shape ``(samples, 3, 64, 64)``, labels the position of their
     class in the sorted list of WordNet identifiers, int64. Arguments as in
-    :class:`tepui.data.files.published.PublishedArrays`.
+    :class:`tepui.data.published.PublishedArrays`.
     """
 
     origin = Origin(

@@ -30,14 +30,14 @@ from tepui.core.limits import limits_here
 from tepui.core.seeding import generator
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.files.published import (
+from tepui.data.labels import NO_LABEL
+from tepui.data.published import (
     Contents,
     Download,
     Origin,
     PublishedArrays,
     require_file,
 )
-from tepui.data.labels import NO_LABEL
 
 TEST_SAMPLES = 360
 MEAN, STD = 0.3053, 0.3761
@@ -90,7 +90,7 @@ class SVHN(PublishedArrays):
     """SVHN, 99 289 images of 32 px in 10 classes.
 
     Images are bytes of shape ``(samples, 3, 32, 32)``, labels the digits, int64.
-    Arguments as in :class:`tepui.data.files.published.PublishedArrays`.
+    Arguments as in :class:`tepui.data.published.PublishedArrays`.
     """
 
     origin = Origin(
@@ -151,7 +151,7 @@ class FashionMNIST(PublishedArrays):
 
     Images are bytes of shape ``(samples, 1, 28, 28)``, labels int64; the training
     images' mean and standard deviation normalize them. Arguments as in
-    :class:`tepui.data.files.published.PublishedArrays`.
+    :class:`tepui.data.published.PublishedArrays`.
     """
 
     origin = Origin(

@@ -18,7 +18,7 @@ from tepui.core.checks import one_of, require
 from tepui.core.seeding import generator
 from tepui.core.storage import read_text
 from tepui.data.arrays import MadeArrays
-from tepui.data.files.published import Origin, located, require_file
+from tepui.data.published import Origin, located, require_file
 from tepui.data.texts import HuggingFaceTokenizer, Tokenizer
 
 Test = Literal["validation", "official"]
@@ -45,7 +45,7 @@ class MRPC(MadeArrays):
     from the 3668 training pairs, whichever part is asked for.
 
     Args:
-        root: The data folder, or the set's own; see :mod:`tepui.data.files.published`.
+        root: The data folder, or the set's own; see :mod:`tepui.data.published`.
         train: The 3668 training pairs if true or not given, else the test part.
         download: Has no effect: the set must be placed by hand, since nobody publishes
             a hash.

@@ -1,7 +1,7 @@
 """The released corrupted test sets of CIFAR, TinyImageNet and ImageNet.
 
 All take ``root``, the data folder or the set's own (see
-:mod:`tepui.data.files.published`); ``download``, whether to download a missing set;
+:mod:`tepui.data.published`); ``download``, whether to download a missing set;
 ``types``, names of corruptions (all that are there by default); and ``severities``,
 which of 1 to 5. A missing set raises a ``FileNotFoundError`` that says how to get it; a
 file that is truncated, foreign or of the wrong size, a ``ValueError``.
@@ -14,9 +14,9 @@ from typing import ClassVar, final
 from tepui.core.checks import require
 from tepui.data.arrays import Normalize
 from tepui.data.corruptions.copies import SEVERITIES
-from tepui.data.files.corrupted_files import CorruptedArrays, CorruptedFolders
-from tepui.data.files.published import Download, Origin, located
+from tepui.data.corruptions.files import CorruptedArrays, CorruptedFolders
 from tepui.data.image_files import IMAGENET, Frame, class_folders
+from tepui.data.published import Download, Origin, located
 from tepui.data.sets import imagenet
 from tepui.data.sets.cifar import CIFAR10, CIFAR100
 

@@ -34,7 +34,7 @@ from tepui.data import (
     TinyImageNet,
     TinyImageNetC,
 )
-from tepui.data.files.published import is_installed
+from tepui.data.published import is_installed
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, from_timm
 from tepui.papers.recipe import REASONS, Order, Size

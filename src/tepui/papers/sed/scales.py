@@ -41,7 +41,7 @@ from tepui.data import (
     ImageNetR,
     UnlabeledFolder,
 )
-from tepui.data.files.published import ENVIRONMENT, data_folder
+from tepui.data.published import ENVIRONMENT, data_folder
 from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP, ConvNet, from_timm, split_last_layers

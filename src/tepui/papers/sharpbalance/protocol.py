@@ -28,7 +28,7 @@ from tepui.data import (
     TinyImageNet,
     TinyImageNetC,
 )
-from tepui.data.files.published import is_installed
+from tepui.data.published import is_installed
 from tepui.methods import GSAM, SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet, ResNet18
 from tepui.papers.recipe import Order, Size

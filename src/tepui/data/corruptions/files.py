@@ -39,13 +39,12 @@ from tepui.core.replacing import (
 from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
+from tepui.data.arrays_on_disk import opened_array
 from tepui.data.corruptions.apply import CORRUPTIONS
 from tepui.data.corruptions.copies import SEVERITIES, Copies, Corrupted
-from tepui.data.files.array_file import opened_array
-from tepui.data.files.published import require_file
-from tepui.data.files.record import write_record
 from tepui.data.identity import samples_hash, tensors_hash
 from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
+from tepui.data.published import require_file, write_record
 
 Layout = Literal["arrays", "folders"]
 Done = Callable[[tuple[str, int]], None]
@@ -132,10 +131,11 @@ def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
 
 def _write_arrays(copies: Corrupted, folder: Path, done: Done) -> None:
     assert isinstance(copies.dataset.inputs, Tensor)
-    labels = copies.dataset.targets.cpu().numpy()
-    buffer = io.BytesIO()
-    np.save(buffer, np.tile(labels, len(SEVERITIES)))
-    write_bytes(folder / LABELS, buffer.getbuffer())
+    if not (folder / LABELS).exists():
+        labels = copies.dataset.targets.cpu().numpy()
+        buffer = io.BytesIO()
+        np.save(buffer, np.tile(labels, len(SEVERITIES)))
+        write_bytes(folder / LABELS, buffer.getbuffer())
     samples, channels, height, width = copies.dataset.inputs.shape
     shape = (len(SEVERITIES) * samples, height, width, channels)
     about = {"descr": "|u1", "fortran_order": False, "shape": shape}

@@ -7,16 +7,18 @@ hashed and unpacked; a failure leaves the data folder as it was. A record of the
 each file comes with the set, so that it can be verified later.
 """
 
+import hashlib
 import os
 import shutil
 import sys
 import tarfile
 import zipfile
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy.typing as npt
 import torch
@@ -25,9 +27,9 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.limits import limits_here
 from tepui.core.processes import mark
-from tepui.core.replacing import check_writable, writing
+from tepui.core.replacing import check_writable, is_unfinished, writing
+from tepui.core.storage import read_document, write_document
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.files.record import file_digest, write_record
 
 ENVIRONMENT = "TEPUI_DATA"
 MOST = 20  # names of files that a message shows
@@ -256,7 +258,7 @@ class PublishedArrays(Arrays, ABC):
     """A published data set held in tensors.
 
     Args:
-        root: The data folder, or the set's own; see :mod:`tepui.data.files.published`.
+        root: The data folder, or the set's own; see :mod:`tepui.data.published`.
         train: The training part if true, else the test part.
         download: Download the set if it is missing.
 
@@ -294,3 +296,61 @@ class PublishedArrays(Arrays, ABC):
     @abstractmethod
     def _read(self, folder: Path, train: bool) -> Contents:
         """Return the images, labels and class names of one part."""
+
+
+RECORD = ".tepui.json"
+KIND = "data set"
+
+
+class Checked(NamedTuple):
+    """A file of a data set, and what is wrong with it."""
+
+    file: Path
+    damage: str | None
+
+
+def write_record(folder: Path, origin: Mapping[str, Any]) -> None:
+    """Write down the hashes of all files of a folder; those known are kept.
+
+    What a writer has not finished is no file of the folder.
+    """
+    known: dict[str, str] = {}
+    if (folder / RECORD).exists():
+        known = _hashes(folder)
+    names = sorted(path.as_posix() for path in _files(folder) if path.name != RECORD)
+    hashes = {name: known.get(name) or file_digest(folder / name) for name in names}
+    write_document(folder / RECORD, KIND, {"from": dict(origin), "files": hashes})
+
+
+def check_record(folder: Path) -> Iterator[Checked]:
+    """Compare the files of a data set with the hashes in its record."""
+    for name, expected in _hashes(folder).items():
+        path = folder / name
+        if not path.is_file():
+            yield Checked(path, "is missing, though it was put there")
+            continue
+        found = file_digest(path)
+        damage = f"must have sha256 {expected}, got {found}"
+        yield Checked(path, None if found == expected else damage)
+
+
+def file_digest(path: Path, algorithm: str = "sha256") -> str:
+    """Return the hash of a file's contents."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files below a folder, relative to it."""
+    for path in folder.rglob("*"):
+        below = path.relative_to(folder)
+        whole = not any(is_unfinished(part) for part in (below, *below.parents))
+        if whole and path.is_file():
+            yield below
+
+
+def _hashes(folder: Path) -> dict[str, str]:
+    hashes = read_document(folder / RECORD, KIND).get("files")
+    if not isinstance(hashes, dict):
+        raise ValueError(f"{folder / RECORD} must be a record of hashes, got {hashes}")
+    return hashes

@@ -1,1 +1,0 @@
-"""Data sets in files, and where files lie and come from."""

@@ -10,7 +10,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from scipy.io import savemat
 
 import tepui
 from data_layouts import idx, images_and_labels, python2_pickle
+from study_cases import write_compared
 from tepui.core.storage import raw_bytes, write_document
 from tepui.data import ArrayFile, Arrays, StoredArray, corrupted
 from tepui.data.files.corrupted_files import corrupted_files, write_corrupted
@@ -36,10 +37,11 @@ from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP
 from tepui.modules.features import cached_features
-from tepui.studies.comparison import Comparison, read_comparison
-from tepui.studies.method_result import MethodResult
+from tepui.report.comparison import (
+    read_trained,
+)
 from tepui.studies.results import Record, read_results, results, write_results
-from tepui.studies.trained import Trained, read_trained
+from tepui.studies.store import Store, read_index
 from tepui.training.run_folder import RunFolder
 
 X = torch.rand(12, 1, 4, 4, generator=torch.Generator().manual_seed(0))
@@ -101,11 +103,13 @@ def sharpness(folder):
 
 
 def comparison(folder):
-    scores = {"rule": "vote", "clean": {"accuracy": 0.5}}
-    trained = Trained("SAM/0", (1, 2), 1.5, scores, {}, None)
-    made = Comparison("t", {"epochs": 2}, {}, (MethodResult("SAM", {}, (trained,)),))
-    write_document(folder / "comparison.json", "comparison", asdict(made))
-    return folder / "comparison.json"
+    write_compared(folder, {"SAM": ["SAM/0"]}, {"epochs": 2})
+    return folder / "results.json"
+
+
+def index(folder):
+    Store(folder, names={"digest": "SAM/0"}).write_index()
+    return folder / "index.json"
 
 
 def study(folder):
@@ -283,7 +287,7 @@ CASES = {
         lambda f: evaluated(f) / "gallery.json", lambda f: read_gallery(f.parent)
     ),
     "sharpness.json": Case(sharpness, lambda f: read_trained(f.parent)),
-    "comparison.json": Case(comparison, lambda f: read_comparison(f.parent)),
+    "index.json": Case(index, lambda f: read_index(f.parent)),
     "results.json": Case(study, lambda f: read_results(f.parent)),
     "cached features": Case(
         features, lambda f: cached_features(torch.nn.Flatten(), DATA, f.parent)

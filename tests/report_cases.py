@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from tepui.report.comparison import Comparison, MethodResult, Trained
+from tepui.report.loading import Entry, Group, LoadedReports, ReportSource
 from tepui.report.page import opening_of, render, sections_of
-from tepui.studies import Comparison, MethodResult, Trained
-from tepui.studies.load_reports import Entry, Group, LoadedReports, ReportSource
 from tepui.training.history import Outcome
 
 

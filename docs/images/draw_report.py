@@ -13,7 +13,7 @@ from PIL import Image
 
 from browser import browser
 from tepui.report import write_report
-from tepui.studies import load_reports
+from tepui.report.loading import load_reports
 
 HERE = Path(__file__).parent
 WIDTH, SCALE, MARGIN, COLORS = 1000, 2, 8, 256

@@ -173,7 +173,7 @@ def test_a_run_comes_into_the_group_of_a_comparison(tmp_path, capsys):
     words = ["--methods", "SAM", "--ensembles", "1", *NOISE]
     words += ["--set", "corruptions=none", "sharpness=0", "progress=none"]
     main(["compare", *words, *train, str(tmp_path / "all")])
-    loaded = tepui.studies.load_reports([tmp_path / "all", tmp_path / "gsam"])
+    loaded = tepui.report.loading.load_reports([tmp_path / "all", tmp_path / "gsam"])
     (group,) = loaded.groups
     assert [entry.result.label for entry in group.entries] == ["SAM", "GSAM"]
 

@@ -121,11 +121,8 @@ def test_a_comparison_goes_on_with_all_of_its_methods(tmp_path):
     main(["compare", *words, "--methods", "DeepEnsemble"])
     main(["compare", "--resume", "--methods", "SAM", "--out", str(out), *QUIET])
     assert asked_in(out)["methods"] == ["DeepEnsemble", "SAM"]
-    document = json.loads((out / "comparison.json").read_text())
-    assert [method["label"] for method in document["methods"]] == [
-        "DeepEnsemble",
-        "SAM",
-    ]
+    document = json.loads((out / "results.json").read_text())
+    assert [*document["settings"]["runs"]] == ["DeepEnsemble", "SAM"]
 
 
 def test_secrets_are_not_kept(tmp_path, capsys):

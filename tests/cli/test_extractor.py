@@ -16,6 +16,7 @@ from tepui.evaluation import read_evaluation
 from tepui.methods import DeepEnsemble
 from tepui.models import split_last_layers
 from tepui.modules.features import features_of
+from tepui.report.comparison import read_comparison
 
 SHORT = ["--epochs", "2", "--set", "progress=none", "device=cpu"]
 NOISE = ["--set", "unlabeled=UniformNoise(shape=[1, 8, 8], num_samples=60)"]
@@ -110,13 +111,13 @@ def compared(body, out, *options):
 def test_methods_are_compared_on_one_extractor(body, tmp_path):
     out = tmp_path / "run"
     compared(body, out, "--ood", FEW)
-    document = json.loads((out / "comparison.json").read_text())
+    document = json.loads((out / "results.json").read_text())
     assert document["settings"]["extractor"]["part"] == "extractor"
     heads = tepui.load(out / "DeepEnsemble" / "0")
     front = split_last_layers(tepui.load(body).members[0]).extractor
     whole = tepui.evaluate(heads, features_of(front, Digits(train=False)))
-    (row, _) = document["methods"]
-    found = row["ensembles"][0]["evaluation"]
+    (row, _) = read_comparison(out).methods
+    found = row.ensembles[0].evaluation
     assert found["clean"]["accuracy"] == whole.clean.accuracy
     assert found["ood"]["few"]["pds"]["samples"] == 40
     # Training, unlabeled, test and unfamiliar data, each once.
@@ -241,12 +242,10 @@ def test_all_ensembles_of_a_comparison_share_features_of_every_set(guest, tmp_pa
     main(["compare", *words, "--out", str(out)])
     # Training, test (which is also the shifted set) and unfamiliar data.
     assert len(list((out / "features").iterdir())) == 3
-    document = json.loads((out / "comparison.json").read_text())
-    for row in document["methods"]:
-        for ensemble in row["ensembles"]:
-            (cell,) = ensemble["evaluation"]["cells"]
-            assert (cell["type"], cell["severity"]) == ("again", 0)
-            assert cell["accuracy"] == ensemble["evaluation"]["clean"]["accuracy"]
+    for ensemble in read_comparison(out).ensembles():
+        (cell,) = ensemble.evaluation["cells"]
+        assert (cell["type"], cell["severity"]) == ("again", 0)
+        assert cell["accuracy"] == ensemble.evaluation["clean"]["accuracy"]
 
 
 def test_a_file_of_options_names_no_factory(guest, tmp_path, monkeypatch, capsys):

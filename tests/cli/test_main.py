@@ -23,8 +23,9 @@ from refusals import refused
 from tepui.cli.main import GROUPS, main
 from tepui.core.spec import document
 from tepui.evaluation import read_evaluation
-from tepui.report.story import told
-from tepui.studies import load_reports
+from tepui.report.comparison import read_comparison
+from tepui.report.contrast_rows import claim
+from tepui.report.loading import load_reports
 
 COMMANDS = " ".join(GROUPS.values()).split()
 QUIET = ["--set", "progress=none"]
@@ -230,7 +231,7 @@ def test_compare_prints_the_table_and_writes_the_page(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "Ensembles on Digits" in shown
     (group,) = load_reports([out]).groups
-    assert told(group).claim in " ".join(shown.split())
+    assert claim(group) in " ".join(shown.split())
     assert (out / "report.html").exists()
     assert {p.name for p in out.iterdir() if p.is_dir()} == {
         "DeepEnsemble",
@@ -241,10 +242,9 @@ def test_compare_prints_the_table_and_writes_the_page(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_default_comparison_has_corrupted_data(compared):
-    document = json.loads((compared / "comparison.json").read_text())
-    assert len(document["settings"]["cells"]) == 15 * 5
-    for method in document["methods"]:
-        assert method["ensembles"][0]["evaluation"]["shifted"] is not None
+    found = read_comparison(compared)
+    assert len(found.settings["cells"]) == 15 * 5
+    assert found.has_shift
 
 
 @pytest.mark.slow
@@ -342,7 +342,7 @@ def test_compare_gives_unlabeled_data_to_the_methods_that_need_them(tmp_path, ca
     out, methods = tmp_path / "run", ["--methods", "SED", "DivDis", "DeepEnsemble"]
     options = ["--epochs", "1", "--ensembles", "1", *CLEAN]
     main(["compare", *SMALL, *methods, *options, *NOISE, "--out", str(out)])
-    comparison = json.loads((out / "comparison.json").read_text())
+    comparison = json.loads((out / "results.json").read_text())
     assert comparison["settings"]["unlabeled"]["samples"] == 70
     for name in ("SED", "DivDis", "DeepEnsemble"):
         config = config_of(out / name / "0")
@@ -421,9 +421,8 @@ def test_seeds_say_how_many_ensembles_there_are(tmp_path):
     options = ["--methods", "SAM", "--epochs", "1", *CLEAN]
     seeds = ["--seeds", "13", "17", "27", "113"]
     main(["compare", *SMALL, *options, *seeds, "--out", str(tmp_path / "run")])
-    comparison = json.loads((tmp_path / "run" / "comparison.json").read_text())
-    found = [e["seeds"] for e in comparison["methods"][0]["ensembles"]]
-    assert found == [[13, 17], [27, 113]]
+    (method,) = read_comparison(tmp_path / "run").methods
+    assert [e.seeds for e in method.ensembles] == [(13, 17), (27, 113)]
 
 
 @pytest.mark.slow
@@ -432,8 +431,8 @@ def test_one_class_twice_with_other_values(tmp_path):
     out = tmp_path / "run"
     methods = ["--methods", "SAM", "SAM(rho=1.0)"]
     main(["compare", *SMALL, *methods, *options, "--out", str(out)])
-    comparison = json.loads((out / "comparison.json").read_text())
-    found = [method["hyperparameters"]["rho"] for method in comparison["methods"]]
+    methods = read_comparison(out).methods
+    found = [method.hyperparameters["rho"] for method in methods]
     assert found == [0.02, 1.0]
 
 
@@ -492,7 +491,7 @@ def test_every_run_of_a_comparison_is_tracked(tmp_path):
     found = {file.parents[2].name for file in tmp_path.rglob("events.out.tfevents*")}
     assert found == {"SAM", "GSAM"}
     assert len([*tmp_path.rglob("events.out.tfevents*")]) == 4
-    comparison = json.loads((tmp_path / "run" / "comparison.json").read_text())
+    comparison = json.loads((tmp_path / "run" / "results.json").read_text())
     assert "callbacks" not in comparison["settings"]
 
 

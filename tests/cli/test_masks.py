@@ -59,7 +59,7 @@ def test_masks_go_all_the_way(tmp_path, capsys):
 def test_methods_are_compared_on_pixels_without_sharpness(tmp_path):
     words = ["--ensembles", "1", "--methods", "SAM", "--set", "corruptions=none"]
     main(["compare", *DATA, *MODEL, *HOW, *words, "--out", "both"])
-    found = json.loads((tmp_path / "both" / "comparison.json").read_text())
+    found = json.loads((tmp_path / "both" / "results.json").read_text())
     assert found["settings"]["sharpness"] is None
 
 

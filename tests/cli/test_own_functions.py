@@ -13,7 +13,7 @@ from tepui.core.spec import read
 from tepui.data import Digits
 from tepui.evaluation import read_evaluation
 from tepui.models import MLP
-from tepui.studies import read_comparison
+from tepui.report.comparison import read_comparison
 
 MINE = """
 print("imported")

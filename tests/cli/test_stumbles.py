@@ -18,9 +18,8 @@ from tepui.cli.main import main
 from tepui.core.spec import document
 from tepui.methods import SAM, SharpBalance
 from tepui.report import printed_table
+from tepui.report.comparison import Comparison, MethodResult, differing
 from tepui.studies import Record, Results
-from tepui.studies.comparison import Comparison
-from tepui.studies.method_result import MethodResult, differing
 
 QUIET = ["--set", "progress=none"]
 TWO = ["--model", "MLP(hidden=[8])", "--members", "2", *QUIET]
@@ -241,8 +240,8 @@ def test_a_resumed_comparison_keeps_its_methods(tmp_path, capsys):
     words += ["sharpness=0", "--resume", "--out", str(out), "--methods"]
     main([*words, "SAM"])
     main([*words, "GSAM"])
-    document = json.loads((out / "comparison.json").read_text())
-    assert [method["label"] for method in document["methods"]] == ["SAM", "GSAM"]
+    document = json.loads((out / "results.json").read_text())
+    assert [*document["settings"]["runs"]] == ["SAM", "GSAM"]
     capsys.readouterr()
     said = refused([*words, "DeepEnsemble", "--set", "batch_size=32"], capsys)
     assert "methods must hold those of" in said
@@ -377,5 +376,5 @@ def test_a_corrected_command_runs_in_the_folder_of_the_refused_one(
         [*words, "--loss", "CrossEntropy(class_weights=[1, 2])"], capsys
     )
     main(words)
-    made = {"train": "heads/ensemble.safetensors", "compare": "comparison.json"}
+    made = {"train": "heads/ensemble.safetensors", "compare": "results.json"}
     assert (tmp_path / "out" / made[command]).is_file()

@@ -152,8 +152,8 @@ def test_a_full_disk_ends_in_a_sentence_and_a_run_that_can_go_on(tmp_path):
 
 def test_a_comparison_cannot_lead_a_report_out_of_its_folder(tmp_path, capsys):
     comparison(tmp_path)
-    text = (tmp_path / "comparison.json").read_text()
-    (tmp_path / "comparison.json").write_text(text.replace("SAM/0", "../.."))
+    text = (tmp_path / "results.json").read_text()
+    (tmp_path / "results.json").write_text(text.replace("SAM/0", "../.."))
     assert "digest differs" in refused(["report", str(tmp_path)], capsys)
 
 

@@ -57,27 +57,26 @@ def test_subset_of_other_data_sets_reads_only_its_items():
     assert to_arrays(Subset(broken, [0, 2])).targets.tolist() == [0, 1]
 
 
-def test_shapes_that_differ_are_named():
-    items = Items(*[(torch.zeros(1, 8, 8), 0)] * 2, (torch.zeros(1, 9, 8), 1))
-    match = r"got \(float32\(1, 8, 8\), int\) at item 0 and .*\(1, 9, 8\).* at item 2"
-    with pytest.raises(ValueError, match=match):
-        to_arrays(items)
-
-
 @pytest.mark.parametrize(
-    ("item", "match"),
+    "other",
     [
-        ((object(), 1), r"got \(object, int\) at item 0"),
-        (torch.zeros(3), r"got float32\(3,\) at item 0"),
-        ((torch.zeros(1), 1, 2), r"got \(float32\(1,\), int, int\) at item 0"),
-        (({"x": "text"}, 1), r"got \(\{x: str\}, int\) at item 0$"),
-        ((torch.zeros(1), "text"), r"got \(float32\(1,\), str\) at item 0$"),
-        (([torch.zeros(1)], 1), r"got \(\(float32\(1,\)\), int\) at item 0$"),
+        (torch.zeros(1, 9, 8), 1),
+        (object(), 1),
+        (torch.zeros(1, 8, 8), 1, 2),
+        ({"x": "text"}, 1),
+        (torch.zeros(1, 8, 8), "text"),
+        ([torch.zeros(1)], 1),
     ],
 )
-def test_items_that_are_not_pairs_of_tensors_are_refused(item, match):
-    with pytest.raises(ValueError, match=match):
-        to_arrays(Items(item, item, item))
+@pytest.mark.parametrize("first", [True, False])
+def test_items_that_are_not_pairs_of_tensors_are_refused(other, first):
+    items = [other] * 3 if first else [(torch.zeros(1, 8, 8), 0), other]
+    if first and isinstance(other[0], torch.Tensor) and other[1] == 1:
+        items = [*items, (torch.zeros(2), 0)]
+    with pytest.raises(
+        ValueError, match=r"must hold pairs \(x, y\) of tensors that st"
+    ):
+        to_arrays(Items(*items))
 
 
 def test_empty_and_endless_are_refused():

@@ -64,11 +64,11 @@ def test_a_table_says_what_predict_says(ending, tmp_path):
 
 
 def test_names_are_shown_and_not_executed_by_spreadsheets(tmp_path):
-    classes = ("=1+1", "-1", "@SUM(1)\x1b[2J")
-    _, found = shards(tmp_path / "parts", logits_in="float32")
+    known = {"classes": ("=1+1", "-1", "@SUM(1)\x1b[2J")}
+    _, found = shards(tmp_path / "parts", known=known, probabilities=True)
     names = ["+cmd|' /C calc'!A0", " =x", "+1.5", *["a\rb"] * 17]
     out = tmp_path / "out.csv"
-    table = read(write_predictions(found, out, names=names, classes=classes))
+    table = read(write_predictions(found, out, named={"name": names}))
     assert table["name"][:4] == [f"'{names[0]}", "' =x", "+1.5", "a b"]
     assert {*table["class"]} <= {"'=1+1", "-1", "'@SUM(1) [2J"}
     assert "\x1b" not in out.read_text()

@@ -53,7 +53,7 @@ _PLACES = {
     "tepui.modules": "sparsity_of",
     "tepui.optim": "SAM",
     "tepui.papers": "Order look_up reproduce",
-    "tepui.report": "printed_table write_report",
+    "tepui.report": "load_reports printed_table write_report",
     "tepui.sharpness": """
         average_case cka fisher_rao fisher_trace hessian_eigenvalues hessian_trace
         input_curvature ntk_logdet pairwise_cka relative_flatness sam_sharpness
@@ -63,8 +63,8 @@ _PLACES = {
     "tepui.sklearn": "EnsembleClassifier EnsembleRegressor",
     "tepui.studies": """
         EvaluationSpec Job Processes Samples Store Trial carry_out compare estimate
-        estimate_pairs holm load_reports paired_difference read_comparison read_results
-        searches seeds sweep tradeoff_slope verify
+        estimate_pairs holm paired_difference read_results searches
+        seeds sweep tradeoff_slope verify
     """,
     "tepui.testing": """
         check_corruption check_dataset check_measure check_method check_metric

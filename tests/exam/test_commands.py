@@ -123,7 +123,7 @@ COMMANDS = {
     "compare methods": Intent(
         f"compare {TABLE} --model 'MLP(hidden=[7])' --members 2 --epochs 5"
         " --methods DeepEnsemble 'SAM(rho=0.9)' --ensembles 2 --seeds 5"
-        " --set sharpness=35 progress=none --out runs/compared"
+        " --set sharpness=35 progress=none equal=none --out runs/compared"
     ),
     "sweep a radius": Intent(
         f"sweep {TABLE} --model 'MLP(hidden=[7])' --members 2 --epochs 3"

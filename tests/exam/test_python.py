@@ -1581,34 +1581,35 @@ def comparison(got, folder):
         progress="none",
         out=folder / "compared",
     )
-    assert (found.title, len(found.methods)) == ("three kinds", 2)
-    one, two = found.methods
-    assert [len(method.ensembles) for method in found.methods] == [2, 2]
-    assert two.hyperparameters["rho"] == 0.3
-    assert [e.seeds for e in one.ensembles] == [e.seeds for e in two.ensembles]
-    assert one.ensembles[0].seeds != one.ensembles[1].seeds
-    values = [each.evaluation["clean"]["nll"] for each in two.ensembles]
-    score = two.score("clean", "nll")
-    assert score.mean == pytest.approx(np.mean(values))
-    assert score.error == pytest.approx(np.std(values, ddof=1) / math.sqrt(2))
+    assert found.title == "three kinds"
+    nll = {"dataset": "clean", "metric": "nll"}
+    one, two = (found.one(method=name, **nll) for name in ("DeepEnsemble", "SAM"))
+    assert found.settings["methods"]["SAM"]["rho"] == 0.3
+    assert one.seeds == two.seeds
+    assert len({*one.seeds}) == 4
+    values = two.values
+    assert len(values) == 2
+    assert two.value == pytest.approx(np.mean(values))
+    assert two.sem == pytest.approx(np.std(values, ddof=1) / math.sqrt(2))
     warm = replace(got.test, inputs=got.test.inputs + 0.5)
     clean, shifted = [], []
-    for each in two.ensembles:
-        built = public("Ensemble").build(network, 2, seed=each.seeds)
+    for seeds in (two.seeds[:2], two.seeds[2:]):
+        built = public("Ensemble").build(network, 2, seed=seeds)
         how = {"epochs": 2, "batch_size": 24, "progress": "none"}
         public("fit")(built, got.train, method=SAM(rho=0.3), **how)
         scores = public("evaluate")(built, got.test, shifted={"warm": warm})
         clean.append(scores.clean.nll)
         shifted.append(scores.natural["warm"].nll)
     assert clean == pytest.approx(values)
-    assert two.score("warm", "nll").mean == pytest.approx(np.mean(shifted))
-    read = public("studies.read_comparison")(folder / "compared")
-    assert read.methods[1].score("clean", "nll").mean == score.mean
-    reports = public("studies.load_reports")([folder / "compared"])
+    warm = found.one(method="SAM", dataset="warm", metric="nll")
+    assert warm.value == pytest.approx(np.mean(shifted))
+    assert public("studies.read_results")(folder / "compared").records == found.records
+    reports = public("report.load_reports")([folder / "compared"])
     page = public("report.write_report")(reports, folder / "compared")
     text = page.read_text()
     assert "three kinds" in text
-    assert f"{100 * one.score('clean', 'accuracy').mean:.2f}" in text
+    accuracy = found.one(method="DeepEnsemble", dataset="clean", metric="accuracy")
+    assert f"{100 * accuracy.value:.2f}" in text
     assert "http://" not in re.sub(r"http://www\.w3\.org\S*", "", text)
 
 
@@ -1864,8 +1865,7 @@ CASES = {
     "evaluation.predict_shards": shards,
     "evaluation.ShardedPredictions": shards,
     "studies.compare": comparison,
-    "studies.load_reports": comparison,
-    "studies.read_comparison": comparison,
+    "report.load_reports": comparison,
     "report.write_report": comparison,
     "studies.paired_difference": paired_difference,
     "studies.holm": paired_difference,

@@ -25,7 +25,7 @@ import tepui
 from damage_cases import DATA, ensemble
 from tepui.methods import SharpBalance
 from tepui.report import write_report
-from tepui.studies import load_reports
+from tepui.report.loading import load_reports
 
 
 class Cycle(NamedTuple):

@@ -121,7 +121,7 @@ def test_tepui_evaluate_writes_what_a_prediction_costs(tmp_path):
     main(
         ["evaluate", str(tmp_path / "run"), "--data", "Digits", "--corruptions", "none"]
     )
-    found = tepui.studies.load_reports([tmp_path / "run"])
+    found = tepui.report.loading.load_reports([tmp_path / "run"])
     cost = found.groups[0].entries[0].result.ensembles[0].cost
     weights = sum(p.numel() for p in ensemble.parameters())
     assert cost["parameters"] == weights

@@ -18,11 +18,11 @@ from tepui.models import MLP
 from tepui.report import write_report
 from tepui.report.drawing import COLORS as HUES
 from tepui.report.drawing import as_svg
+from tepui.report.loading import load_reports
 from tepui.report.markup import part
 from tepui.report.page import POLICY
 from tepui.report.shapes import look
 from tepui.studies import compare
-from tepui.studies.load_reports import load_reports
 from tepui.studies.results import Record, Results, write_results
 
 pytestmark = pytest.mark.skipif(

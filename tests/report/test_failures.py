@@ -3,9 +3,9 @@
 import pytest
 
 from report_cases import comparison, evaluation, shown, text
+from tepui.report.comparison import Comparison, MethodResult, Trained
+from tepui.report.contrast_rows import claim
 from tepui.report.failures import failures
-from tepui.report.story import told
-from tepui.studies import Comparison, MethodResult, Trained
 
 
 def method(label, accuracy, losses=(0.2, 0.3, 0.2), majority=0.25, shifts=None):
@@ -60,7 +60,7 @@ def test_shifts_on_which_a_guess_does_better_are_named(first, second, beginning)
     methods = method("first", 0.9, shifts=first), method("second", 0.9, shifts=second)
     assert said(*methods).startswith(beginning)
     made = Comparison("two", {"epochs": 4}, {}, methods)
-    assert told(shown(made).groups[0]).claim.startswith(beginning)
+    assert claim(shown(made).groups[0]).startswith(beginning)
 
 
 def test_shifts_that_differ_between_methods_have_a_sentence_each():
@@ -91,7 +91,7 @@ def test_a_number_of_the_claim_stays_with_its_unit():
 
 def test_a_dead_member_is_named_in_the_first_paragraph():
     made = Comparison("one", {"epochs": 4}, {}, (method("A", 0.6, (0.2, 1.38, 0.3)),))
-    assert told(shown(made).groups[0]).claim.startswith(
+    assert claim(shown(made).groups[0]).startswith(
         "Member 1 of A's ensemble 1 may not have learned: the loss on clean data lies "
         "far above that of the other members. A's ensemble accuracy"
     )

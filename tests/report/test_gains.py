@@ -6,9 +6,9 @@ import pytest
 from scipy import stats
 
 from report_cases import evaluation
+from tepui.report.comparison import Comparison, MethodResult, Trained
 from tepui.report.measures import ACCURACY, RMSE
 from tepui.report.scores import gain_in_words, scores_lead
-from tepui.studies import Comparison, MethodResult, Trained
 
 MINUS = chr(0x2212)
 

@@ -5,10 +5,17 @@ import torch
 from torch import nn
 
 import tepui
-from report_cases import comparison
 from tepui.report.notebooks import html
-from tepui.studies import Comparison, MethodResult
+from tepui.studies import Results, averaged
 from tepui.tasks import ClassPrediction
+
+
+def named(method):
+    names = {"item": "a", "dataset": "clean", "architecture": "m", "unit": "none"}
+    names |= {"method": method, "metric": "accuracy"}
+    row = averaged([0.5, 0.625, 0.875], [], **names)
+    return Results("a", method, "", {}, {}, (row,))
+
 
 BAD = "<script>alert('$x$')</script>"
 
@@ -61,21 +68,20 @@ def test_runs_predictions_and_evaluations_of_every_task_show_themselves(name):
 
 def test_names_are_escaped():
     prediction = ClassPrediction(torch.randn(2, 3, 2), classes=(BAD, f"other {BAD}"))
-    methods = comparison().methods
-    first = MethodResult(BAD, {}, methods[0].ensembles)
-    compared = Comparison(BAD, {}, {}, (first, *methods[1:]))
-    for shown in (prediction, compared):
+    for shown in (prediction, named(BAD)):
         piece = shown._repr_html_()
         assert "<script" not in piece
         assert "&lt;script&gt;alert(&#39;$x$&#39;)" in piece
 
 
-def test_comparisons_begin_with_the_claim_of_their_page():
-    assert '<p class="claim">' in comparison()._repr_html_()
+def test_results_are_a_table_with_intervals():
+    piece = named("SAM")._repr_html_()
+    assert "0.667" in piece
+    assert "0.192 to 1.141" in piece
 
 
 def test_style_stays_within_the_piece():
-    piece = comparison()._repr_html_()
+    piece = named("SAM")._repr_html_()
     style = piece.partition("<style>")[2].partition("</style>")[0].strip()
     assert style.startswith("@scope (.tepui) {")
     assert style.endswith("}")

@@ -4,16 +4,17 @@ import io
 
 from rich.console import Console
 
+from study_cases import compared
 from tepui.data import Digits
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import MLP
 from tepui.report import printed_table, write_report
-from tepui.studies import compare, load_reports
+from tepui.report.loading import load_reports
 
 
 def test_they_are_printed_and_on_the_page(tmp_path):
     test = Digits(train=False).subset(range(40))
-    comparison = compare(
+    comparison = compared(
         [DeepEnsemble(), SAM(rho=0.1)],
         lambda: MLP(hidden=(8,)),
         Digits().subset(range(64)),

@@ -9,10 +9,10 @@ import pytest
 from report_cases import comparison, shown, text
 from tepui.report.cost import peak_memory, scoring_share, seconds_per_epoch
 from tepui.report.heat_map import differences, heat_maps, levels
+from tepui.report.loading import LoadedReports, ReportSource, Study
 from tepui.report.measures import ACCURACY
 from tepui.report.page import opening_of, render, sections_of
 from tepui.report.sections import cost
-from tepui.studies.load_reports import LoadedReports, ReportSource, Study
 from tepui.studies.results import Record, Results
 from tepui.training.history import EpochRecord, Outcome
 
@@ -142,7 +142,7 @@ def test_the_contents_tell_groups_apart():
 
 
 def test_methods_without_shared_seeds_are_named():
-    assert "at least two ensembles with A; B does not" in text(shown(comparison()))
+    assert "No two methods share the seeds of two" in text(shown(comparison()))
 
 
 def test_a_study_shows_the_papers_number_beside_ours():

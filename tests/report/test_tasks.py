@@ -13,8 +13,8 @@ from tepui.losses import MSE, BinaryCrossEntropy, GaussianNLL, Quantiles
 from tepui.methods import DeepEnsemble
 from tepui.report import write_report
 from tepui.report.coverage import interval_coverage, promise_of
+from tepui.report.loading import load_reports
 from tepui.report.reliability import distance
-from tepui.studies.load_reports import load_reports
 
 X = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
 NUMBERS = Arrays(X, X.sum(1))

@@ -7,6 +7,7 @@ from report_cases import shown
 from tepui.core.storage import write_document
 from tepui.metrics import Score
 from tepui.report import write_report
+from tepui.report.comparison import Comparison, MethodResult, Trained
 from tepui.report.gallery import gallery_figure
 from tepui.report.measures import shown_name
 from tepui.report.unfamiliar import (
@@ -16,7 +17,6 @@ from tepui.report.unfamiliar import (
     selective_lead,
     unfamiliar_sentence,
 )
-from tepui.studies import Comparison, MethodResult, Trained
 
 SCORES = get_args(Score)
 EVIL = "<script>alert('x')</script>"

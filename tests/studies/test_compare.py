@@ -9,14 +9,16 @@ from torch import nn
 from torch.utils.data import Dataset
 
 import tepui
+from study_cases import compared
 from tepui.core.seeding import member_seeds
 from tepui.data import Arrays, Digits, UniformNoise, corrupt, corrupted
 from tepui.data.corruptions import copies
 from tepui.evaluation import read_evaluation
 from tepui.methods import SAM, SED, DeepEnsemble
 from tepui.models import MLP
+from tepui.report.comparison import read_comparison
 from tepui.sharpness import worst_case
-from tepui.studies import compare, extracted, read_comparison
+from tepui.studies import compare, extracted
 from tepui.studies.comparison_plan import labels
 
 METHODS = [DeepEnsemble(), SAM(rho=0.1)]
@@ -34,11 +36,12 @@ def small(out, **changes):
         "batch_size": 32,
         "progress": "none",
         "title": "small",
+        "equal": None,
         **changes,
     }
     methods = settings.pop("methods", METHODS)
     factory = settings.pop("factory", lambda: MLP(hidden=(8,)))
-    return compare(methods, factory, train, test, out=out, **settings)
+    return compared(methods, factory, train, test, out=out, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +144,10 @@ def test_resuming_trains_only_what_is_missing(finished, tmp_path):
 
 def test_a_folder_with_something_in_it_is_not_touched(finished):
     _, out = finished
-    before = (out / "comparison.json").read_bytes()
+    before = (out / "results.json").read_bytes()
     with pytest.raises(FileExistsError, match=r"is not empty; pass resume=True"):
         small(out)
-    assert (out / "comparison.json").read_bytes() == before
+    assert (out / "results.json").read_bytes() == before
 
 
 def test_resuming_with_another_setting_names_it(finished):
@@ -295,7 +298,7 @@ def test_heads_choose_between_the_classes_that_the_raw_data_hold(tmp_path):
     train, factory = Digits().subset(range(96)), lambda: nn.Linear(32, 10)
     options = {"members": 2, "epochs": 1, "progress": "none", "extractor": Counting()}
     options["ensembles"] = 1
-    found = compare(METHODS[:1], factory, train, Subset(), out=tmp_path, **options)
+    found = compared(METHODS[:1], factory, train, Subset(), out=tmp_path, **options)
     assert found.methods[0].ensembles[0].evaluation["classes"] == 5
 
 
@@ -343,12 +346,12 @@ def test_bad_arguments_are_named(tmp_path):
 def test_reading_nothing_or_something_foreign_says_what_to_do(tmp_path):
     with pytest.raises(FileNotFoundError, match="holds no finished comparison"):
         read_comparison(tmp_path)
-    (tmp_path / "comparison.json").write_text('{"format": 99}')
+    (tmp_path / "results.json").write_text('{"format": 99}')
     with pytest.raises(
-        ValueError, match=r"comparison.json must be of format 2.*got format 99"
+        ValueError, match=r"results.json must be of format 2.*got format 99"
     ):
         read_comparison(tmp_path)
-    (tmp_path / "comparison.json").write_text("not json")
+    (tmp_path / "results.json").write_text("not json")
     with pytest.raises(ValueError, match="must be a JSON document"):
         read_comparison(tmp_path)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from study_cases import EXAM, MEASURE, TRIAL
+from study_cases import EXAM, MEASURE, TRIAL, compared
 from tepui.core.storage import read_tensors, same_bits
 from tepui.data import Digits
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
@@ -376,9 +376,9 @@ def test_a_comparison_is_the_same_by_every_executor(library, executor, tmp_path)
     options["ensembles"] = 1
     methods = [SAM(rho=0.1), SharpBalance(rho=0.1, before="sam")]
     arguments = methods, TRIAL.model, train, test
-    here = compare(*arguments, out=tmp_path / "here", **options)
+    here = compared(*arguments, out=tmp_path / "here", **options)
     how = {"executor": executor, "at_once": 2}
-    elsewhere = compare(*arguments, out=tmp_path / "elsewhere", **how, **options)
+    elsewhere = compared(*arguments, out=tmp_path / "elsewhere", **how, **options)
     assert elsewhere.settings == here.settings
     for mine, other in zip(here.methods, elsewhere.methods, strict=True):
         (one,), (two,) = mine.ensembles, other.ensembles

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+import study_cases
 import tepui
 from study_cases import EXAM, TRIAL
 from tepui.data import Arrays
@@ -12,7 +13,7 @@ from tepui.evaluation.gallery import FILE as GALLERY
 from tepui.methods import DeepEnsemble
 from tepui.papers.sed.protocol import evaluation_spec
 from tepui.papers.sed.scales import STUDIES
-from tepui.studies import Job, Store, carry_out, compare
+from tepui.studies import Job, Store, carry_out
 from tepui.studies.jobs import merged
 
 HALF = replace(EXAM, logits_in="float16", logits_read=True)
@@ -96,7 +97,7 @@ IMAGES = Arrays(torch.rand(24, 1, 8, 8), torch.arange(24) % 3)
 
 
 def compared(out, **options):
-    return compare(
+    return study_cases.compared(
         [DeepEnsemble()],
         lambda: tepui.models.ConvNet(3, in_channels=1, width=2),
         IMAGES,

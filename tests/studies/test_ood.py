@@ -11,13 +11,14 @@ from PIL import Image
 from torch.utils.data import Dataset
 
 import tepui
+from study_cases import compared
 from tepui import metrics
 from tepui.data import Digits, UniformNoise, prepared_like
 from tepui.data.arrays import Arrays
 from tepui.evaluation.gallery import FILE, read_gallery, write_gallery
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import MLP
-from tepui.studies import compare, read_comparison
+from tepui.report.comparison import read_comparison
 
 TEST = Digits(train=False).subset(range(40))
 COLORED = UniformNoise(num_samples=30, shape=(3, 16, 16))
@@ -29,7 +30,7 @@ def small(out, **changes):
     settings |= {"batch_size": 32, "progress": "none", **changes}
     train, factory = Digits().subset(range(96)), lambda: MLP(hidden=(8,))
     methods = [DeepEnsemble(), SAM(rho=0.1)]
-    return compare(methods, factory, train, TEST, out=out, **settings)
+    return compared(methods, factory, train, TEST, out=out, **settings)
 
 
 @pytest.fixture(scope="module")

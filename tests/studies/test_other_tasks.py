@@ -4,12 +4,14 @@ import pytest
 import torch
 from torch import nn
 
+from study_cases import compared
 from tepui.data import Arrays
 from tepui.evaluation.gallery import FILE, read_gallery
 from tepui.losses import MSE, BinaryCrossEntropy
 from tepui.methods import A2D, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.report import write_report
-from tepui.studies import compare, load_reports
+from tepui.report.loading import load_reports
+from tepui.studies import compare
 
 X = torch.rand(24, 1, 8, 8, generator=torch.Generator().manual_seed(0))
 PIXELS = Arrays(X, (X[:, 0] > 0.5).long())
@@ -48,7 +50,7 @@ def test_a_comparison_ends_with_its_page_and_without_pictures(tmp_path, kind):
     settings = {"members": 2, "ensembles": 1, "epochs": 1, "batch_size": 8}
     settings |= {"ood": {"far": far}, "metrics": {"mean_logit": mean_logit}}
     settings |= {"progress": "none", "out": out, **how}
-    comparison = compare(methods, factory, data, data, **settings)
+    comparison = compared(methods, factory, data, data, **settings)
     for method in comparison.methods:
         scores = method.ensembles[0].evaluation["clean"]
         assert {score, "mean_logit"} <= {*scores}
@@ -58,7 +60,7 @@ def test_a_comparison_ends_with_its_page_and_without_pictures(tmp_path, kind):
     page = write_report(load_reports([out]), out).read_text()
     assert "Where members agree and differ" not in page
     assert "mean logit" in page
-    again = compare(methods, factory, data, data, **settings, resume=True)
+    again = compared(methods, factory, data, data, **settings, resume=True)
     for method, before in zip(again.methods, comparison.methods, strict=True):
         assert method.ensembles[0].evaluation == before.ensembles[0].evaluation
 

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -173,3 +174,23 @@ def test_no_cell_is_taken_for_a_formula(tmp_path):
         expected = name if name in ("plain", "a=b") else f"'{name}"
         assert row["method"] == row["note"] == expected
         assert (row["value"], row["width"]) == ("-0.5", "-3")
+
+
+def test_the_long_table_has_a_line_for_every_value(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    trials = [replace(TRIAL, seeds=(7 * n, 7 * n + 1)) for n in range(3)]
+    names = {**NAMES, "method": "sam", "metric": "accuracy"}
+    values, members = (0.5, None, 0.75), (0.5, 0.25, None, None, 0.625, 1.0)
+    both = averaged(values, trials, members=members, at={"severity": 5}, **names)
+    fit = Record(value=2.0, n=9, **{**names, "metric": "beta"})
+    write_results(tmp_path, results("x", "y", "small", {}, [both, fit], CPU))
+    table = pandas.read_csv(tmp_path / "records.csv")
+    assert len(table) == 3 + 6 + 1
+    for of, expected in (("ensemble", values), ("member", members), ("fit", (2.0,))):
+        found = table[table["of"] == of]["value"]
+        assert found.astype(object).where(found.notna(), None).to_list() == [*expected]
+    seeds = table[table["of"] == "member"]["seed"].to_list()
+    assert seeds == [0, 1, 7, 8, 14, 15]
+    assert table[table["of"] == "ensemble"]["seed"].to_list() == [0, 7, 14]
+    assert {*table["config_hash"].dropna()} == {config_hash(trials)}
+    assert read_results(tmp_path).records == (both, fit)

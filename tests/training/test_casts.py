@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tepui.models import MLP, ConvNet, ResNet18
-from tepui.training.casts import CastModule, weights_to_cast
+from tepui.training.passes import CastModule, weights_to_cast
 
 
 def gradients(run, module, x):

@@ -79,10 +79,10 @@ def compare(
     from tepui.core.replacing import check_writable
     from tepui.data import sources
     from tepui.report import printed_table, write_report
-    from tepui.report.story import told
+    from tepui.report.contrast_rows import claim
+    from tepui.report.loading import load_reports
     from tepui.report.unfamiliar import unfamiliar_sentence
     from tepui.studies import compare as compare_methods
-    from tepui.studies import load_reports
     from tepui.studies.executors import Processes
     from tepui.training import exchange_here
 
@@ -91,6 +91,7 @@ def compare(
     front, beside = further.pop("extractor", None), further.pop("unlabeled", None)
     asked_for, samples = further.pop("corruptions", None), further.pop("sharpness", 100)
     executor = further.pop("executor", None) or Processes()
+    equal = further.pop("equal", "gradients")
     alone = isinstance(executor, Processes)
     at_once = further.pop("at_once", 1 if alone else None)
     progress = further.pop("progress", "auto")
@@ -110,7 +111,7 @@ def compare(
     asked = Asked("compare", options)
     kept = Keeping(folder, methods_with_earlier(asked, folder))
     with resumable(folder, "compare"):
-        comparison = compare_methods(
+        found = compare_methods(
             [text.read() for text in methods],
             given.factory,
             given.data,
@@ -131,6 +132,7 @@ def compare(
             title=f"Ensembles on {type(given.data).__name__}",
             resume=resume,
             at_once=at_once,
+            equal=None if equal == "none" else equal,
             executor=executor,
             announce=(lambda line: None) if progress == "none" else terminal.print,
             progress=progress,
@@ -139,12 +141,15 @@ def compare(
         )
     if not exchange_here().writer:
         return
+    if further.get("dry_run"):
+        terminal.print(found)
+        return
     kept.keep()  # which may have changed if nothing was left to train
     loaded = load_reports([folder])
-    terminal.print(printed_table(comparison))
-    if said := unfamiliar_sentence(comparison):
-        terminal.print(said)
     for group in loaded.groups:
-        terminal.print(told(group).claim)
+        terminal.print(printed_table(group.comparison))
+        if said := unfamiliar_sentence(group.comparison):
+            terminal.print(said)
+        terminal.print(claim(group))
     terminal.print(f"report: {write_report(loaded, folder)}")
     terminal.print(f"next: tepui report {folder} --open")

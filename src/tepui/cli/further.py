@@ -96,6 +96,10 @@ class OfCompare(OfStudies):
     """Of ``tepui compare``.
 
     Attributes:
+        equal: What all methods pay: gradients (by default) gives each as many epochs as
+            cost at most what the costliest one costs, seconds measures that first, none
+            trains all for --epochs.
+        dry_run: Only show the epochs and passes of each method.
         corruptions: The benchmark whose corruption strengths to test under, or none;
             CIFAR's by default for images.
         metrics: Metrics of your own, functions of logits and labels, by path.
@@ -109,6 +113,8 @@ class OfCompare(OfStudies):
             default one if several are trained at once, else as many as there are.
     """
 
+    equal: Literal["gradients", "seconds", "none"] = "gradients"
+    dry_run: bool = False
     corruptions: Literal["none", "cifar", "tiny_imagenet", "imagenet"] | None = None
     metrics: Any = None
     sharpness: int = 100

@@ -39,9 +39,9 @@ def report(
     from tepui.cli.folders import check_there, folder_for
     from tepui.core.replacing import check_writable
     from tepui.report import printed_table, write_report
+    from tepui.report.contrast_rows import claim
+    from tepui.report.loading import load_reports
     from tepui.report.page import PAGE
-    from tepui.report.story import told
-    from tepui.studies import load_reports
 
     for run in runs:
         check_there(run)
@@ -56,7 +56,7 @@ def report(
     terminal.print(loaded.title)
     for group in loaded.groups:
         terminal.print(printed_table(group.comparison))
-        terminal.print(told(group).claim)
+        terminal.print(claim(group))
     for study in loaded.studies:
         terminal.print(f"{study.results.name}: {study.results.title}")
     page = write_report(loaded, folder, _numbers, whole_paths=whole_paths)

@@ -13,7 +13,6 @@ from typing import Literal, final, get_args
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import derive
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.files.published import require_folder
 from tepui.data.image_files import (
     IMAGENET,
     Frame,
@@ -96,7 +95,8 @@ def part_folders(folder: Path) -> tuple[Path, ...]:
 
     Of a test part alone its folder is returned.
     """
-    require_folder(folder)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"path must be a folder of images, got {folder}")
     if (alone := tests_alone(folder)) is not None:
         return (alone,)
     train = folder / "train"
@@ -156,7 +156,8 @@ class UnlabeledFolder(ImageFiles):
         like: Arrays | ImageFiles | None = None,
     ) -> None:
         folder = Path(path)
-        require_folder(folder)
+        if not folder.is_dir():
+            raise FileNotFoundError(f"path must be a folder of images, got {folder}")
         files = images_in(folder)
         require(len(files) > 0, str(folder), "hold images", "none")
         if like is not None:

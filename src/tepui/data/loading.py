@@ -374,33 +374,14 @@ def _is_held(dataset: Dataset[Any]) -> bool:
 
 
 def _stacked(dataset: Dataset[Any]) -> Arrays:
+    rule = "dataset must hold pairs (x, y) of tensors that stack"
     items = [dataset[index] for index in range(length(dataset))]
     try:
         inputs, targets = default_collate(items)
     except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(_refusal(items)) from error
+        raise ValueError(f"{rule}: {error}") from error
     parts = [*inputs.values()] if isinstance(inputs, Mapping) else [inputs]
-    if not all(isinstance(part, Tensor) for part in [*parts, targets]):
-        raise ValueError(_refusal(items))
+    for part in (*parts, targets):
+        if not isinstance(part, Tensor):
+            raise ValueError(f"{rule}, got {type(part).__name__}")
     return Arrays(inputs, targets)
-
-
-def _refusal(items: list[Any]) -> str:
-    """Name the first item, and the first that differs from it."""
-    described = [_describe(item) for item in items]
-    got = f"{described[0]} at item 0"
-    others = (n for n, text in enumerate(described) if text != described[0])
-    if (index := next(others, None)) is not None:
-        got += f" and {described[index]} at item {index}"
-    return f"dataset must hold pairs (x, y) of tensors that stack, got {got}"
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"{str(value.dtype).removeprefix('torch.')}{tuple(value.shape)}"
-    if isinstance(value, Mapping):
-        parts = (f"{name}: {_describe(part)}" for name, part in value.items())
-        return "{" + ", ".join(parts) + "}"
-    if isinstance(value, tuple | list):
-        return "(" + ", ".join(_describe(part) for part in value) + ")"
-    return type(value).__name__

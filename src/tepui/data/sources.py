@@ -33,9 +33,6 @@ Source = Dataset[Any] | Factory | str
 # Arguments that name places, which are found from anywhere once they are absolute.
 PLACES = ("path", "root")
 NOISE = (datasets.UniformNoise, datasets.GaussianNoise)
-# MRPC's choice between two test parts, of which none holds rows of the other, with
-# what it means where nothing is said.
-CHOICES = {"test": "validation"}
 # What commands choose, of classes whose other options may all choose samples.
 CHOSEN = ("train", "part")
 
@@ -285,32 +282,25 @@ def same_source(first: Any, second: Any) -> bool:
         >>> same_source(small, partial(ImageFolder, path="other"))
         False
     """
-    (kind, one), (of, other) = _identity(first), _identity(second)
-    if kind is of is ImageFolder:
+    if is_made(first) or is_made(second):  # of which only its samples are known
+        both = is_made(first) and is_made(second)
+        return both and data_identity(first) == data_identity(second)
+    if kind_of(first) != kind_of(second):
+        return False
+    one, other = _which(first), _which(second)
+    if kind_of(first) is ImageFolder:
         return bool(_folders(one["path"]) & _folders(other["path"]))
-    return bool(kind == of and one == other)
+    return one == other
 
 
-def _identity(source: Any) -> tuple[Any, dict[str, Any]]:
-    """Return the class, and the options that say which data are meant."""
-    if is_made(source):  # of which only its samples are known
-        return Dataset, data_identity(source)
-    kind, options = kind_of(source), options_given(source)
-    if kind.__module__.partition(".")[0] == "tepui":
-        usual = dict.fromkeys(PLACES) | CHOICES
-        options = {key: options.get(key) or usual[key] for key in usual}
-    origin: Origin | None = getattr(kind, "origin", None)
-    return kind, {
-        key: _resolved(value, origin) if key in PLACES else value
-        for key, value in options.items()
-        if key not in CHOSEN
+def _which(source: Any) -> dict[str, Any]:
+    """Return the options that say which data are meant: a place, or any of others."""
+    own = kind_of(source).__module__.partition(".")[0] != "tepui"
+    return {
+        key: Path(value).resolve() if key == "path" else value
+        for key, value in options_given(source).items()
+        if key == "path" or (own and key not in CHOSEN)
     }
-
-
-def _resolved(place: str | None, origin: Origin | None) -> Path | None:
-    """Return where data lie; published ones are also found where none is named."""
-    found = (None if origin is None else origin.find(place)) or place
-    return None if found is None else Path(found).resolve()
 
 
 def _folders(path: Path) -> set[Path]:

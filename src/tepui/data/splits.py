@@ -147,20 +147,16 @@ def joined(datasets: Sequence[Dataset[Any]]) -> Held:
     rule = "hold at least one data set"
     require(len(datasets) > 0, "datasets", rule, list(datasets))
     parts = [_held(number, dataset) for number, dataset in enumerate(datasets)]
-    for number, part in enumerate(parts):
-        rule = f"be normalized as datasets[0] ({parts[0].normalize})"
-        same = part.normalize == parts[0].normalize
-        require(same, f"datasets[{number}]", rule, part.normalize)
-        rule = "be standardized by the same rows as datasets[0]"
-        same = _read_as(datasets[number]) == _read_as(datasets[0])
-        require(same, f"datasets[{number}]", rule, "another table")
     classes = _classes(parts)
     renumbered = [_targets(n, part, classes) for n, part in enumerate(parts)]
-    for number, labels in enumerate(renumbered):
-        shape = tuple(renumbered[0].shape[1:])
-        rule = f"have targets of shape {shape} per sample, as datasets[0]"
-        same = tuple(labels.shape[1:]) == shape
-        require(same, f"datasets[{number}]", rule, tuple(labels.shape[1:]))
+    read = [
+        (part.normalize, _read_as(dataset), tuple(labels.shape[1:]))
+        for part, dataset, labels in zip(parts, datasets, renumbered, strict=True)
+    ]
+    rule = "be normalized and standardized as datasets[0], with targets of its shape"
+    for number, (normalize, _, shape) in enumerate(read):
+        same = read[number] == read[0]
+        require(same, f"datasets[{number}]", rule, (normalize, shape))
     targets = torch.cat(renumbered)
     files = [part for part in parts if isinstance(part, ImageFiles)]
     if files:
@@ -214,19 +210,16 @@ def _targets(number: int, part: Held, classes: tuple[str, ...]) -> Tensor:
     """
     if classes[: len(part.classes)] == part.classes:
         return part.targets
-    rule = f"hold labels below {len(part.classes)}, the number of classes it names"
-    labels = part.targets
-    floats = labels.is_floating_point()
-    got = labels.dtype if floats else int(labels.max())
-    fits = not floats and int(labels.max()) < len(part.classes)
-    require(fits, f"datasets[{number}]", rule, got)
-    one_per_class = labels.ndim == 2 and labels.shape[1] == len(part.classes)
+    labels, count = part.targets, len(part.classes)
+    whole = not labels.is_floating_point() and int(labels.max()) < count
+    rule = f"hold labels below {count}, the number of classes it names"
+    require(whole, f"datasets[{number}]", rule, labels)
+    row = labels.ndim == 2 and labels.shape[1] == count
+    several = row and bool(((labels == 0) | (labels == 1)).all())
     rule = (
-        f"name all classes in one order ({', '.join(classes)}), with a column for each "
-        "in its targets: rows of 0 and 1 for several labels cannot be told from "
-        "numbers of classes, and are not renumbered"
+        f"name all classes in one order ({', '.join(classes)}): rows of 0 and 1 for "
+        "several labels cannot be told from numbers of classes"
     )
-    several = one_per_class and bool(((labels == 0) | (labels == 1)).all())
     require(not several, f"datasets[{number}]", rule, part.classes)
     numbers = torch.tensor([classes.index(name) for name in part.classes])
     return numbers[labels.clamp(min=0)].where(labels >= 0, labels)

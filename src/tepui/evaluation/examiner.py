@@ -17,7 +17,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.data.loading import length
 from tepui.ensembles.feature_detectors import joined_scores
-from tepui.evaluation.applied import Applied, AppliedScores, AppliedStream
+from tepui.evaluation.applied import Applied, AppliedScores
 from tepui.evaluation.by_class import ByClass, Confusion, by_class, confusions, names_of
 from tepui.evaluation.dataset_logits import (
     Batches,
@@ -29,7 +29,7 @@ from tepui.evaluation.dataset_logits import (
 from tepui.evaluation.majority import majority_share
 from tepui.evaluation.ood import Detection, Selective, found_mistakes, selective
 from tepui.evaluation.stored_logits import LogitStore
-from tepui.metrics import ClassRates, Reliability, Rule, restrict_classes
+from tepui.metrics import Reliability, Rule, restrict_classes
 from tepui.tasks.base import Losses, Stream, Task
 from tepui.tasks.scores import TaskScores
 
@@ -114,11 +114,12 @@ class Examiner:
         by_sample = joined_scores(ranked) | (scores_of(self.watched) if ranked else {})
         names = names_of(data, outs, self._mask(data)) if rows else ()
         rates = stream.rates() if rows else None
+        sets = () if applied is None else (applied.rates(), applied.set_sums)
         found = Labeled(
             *((len(outputs), start, outs), measured.in_unit(self.unit), bins),
             *(by_sample, stream.losses()),
             applied=None if applied is None else applied.result(),
-            by_class=None if rates is None else rows_of(rates, names, applied),
+            by_class=None if rates is None else by_class(rates, names, *sets),
         )
         if not answered:
             return found
@@ -177,15 +178,6 @@ class Examiner:
         return metric_values(
             self.metrics, torch.cat(outputs, dim=1), torch.cat(targets)
         )
-
-
-def rows_of(
-    rates: ClassRates, names: tuple[str, ...], applied: AppliedStream | None
-) -> ByClass:
-    """Return the scores of each class, by the outputs that the ensemble answers by."""
-    if applied is None:
-        return by_class(rates, names)
-    return by_class(rates, names, applied.rates(), applied.set_sums)
 
 
 def check_metrics(metrics: object, taken: tuple[str, ...]) -> None:

@@ -28,7 +28,7 @@ from tepui.studies.derived_data import Features
 from tepui.studies.executors import Executor
 from tepui.studies.jobs import IN_PROCESSES
 from tepui.studies.results import FILE as RESULTS
-from tepui.studies.results import as_csv, results, write_results
+from tepui.studies.results import results, write_results
 from tepui.studies.specifications import any_draw, digest, made_from, sources_in
 
 if TYPE_CHECKING:
@@ -144,10 +144,7 @@ def write(
     out: str | Path, made: Results, draw: "Callable[[Results], Figure] | None"
 ) -> None:
     """Write results, their table and their picture over what is there."""
-    contents = {
-        "results.csv": as_csv(made).encode(),
-        "table.md": table(made).encode(),
-    }
+    contents = {"table.md": table(made).encode()}
     if draw is not None:
         figure = draw(made)
         contents |= {

@@ -10,12 +10,12 @@ from tepui.evaluation.applied import broken_promise
 from tepui.evaluation.evaluations import FITTED_ON_TEST
 from tepui.evaluation.results import of_fitted_samples
 from tepui.report.coverage import Covered, coverage_figure, coverage_lead
+from tepui.report.loading import Entry, Group
 from tepui.report.markup import TableCell, lead, note, table
 from tepui.report.measures import RMSE
 from tepui.report.tables import mean_cell
 from tepui.report.wording import listed, number, opening, word
 from tepui.studies import estimate
-from tepui.studies.load_reports import Entry, Group
 
 # Names, headings, scales and digits.
 SCORES = (

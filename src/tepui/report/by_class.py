@@ -11,10 +11,10 @@ from markupsafe import Markup
 from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
 from tepui.report.applied import was_fitted_on_test
 from tepui.report.confusions import confusion_tables
+from tepui.report.loading import Group
 from tepui.report.markup import TableCell, folded, grouped_table, lead, note, table
 from tepui.report.tables import mean_cell
 from tepui.report.wording import listed, number, opening, word
-from tepui.studies.load_reports import Group
 from tepui.tasks.base import Nouns
 from tepui.tasks.named import read_task
 

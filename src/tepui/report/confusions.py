@@ -5,9 +5,9 @@ from collections import Counter
 from markupsafe import Markup
 
 from tepui.evaluation.by_class import ByClass
+from tepui.report.loading import Entry, Group
 from tepui.report.markup import TableCell, folded, table
 from tepui.report.wording import DASH
-from tepui.studies.load_reports import Entry, Group
 
 MOST = 12  # classes of a whole table, and confusions of a list
 

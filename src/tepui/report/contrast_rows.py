@@ -1,11 +1,24 @@
 """Paired differences to the first method, with their intervals about one zero line."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from tepui.report.chance import firm
+from tepui.report.comparison import Comparison, MethodResult
+from tepui.report.contrasts import gaps
+from tepui.report.failures import failures
+from tepui.report.loading import Group
 from tepui.report.markup import blocks, figure, row_panels
-from tepui.report.measures import Measure, data_name, data_title
+from tepui.report.measures import (
+    Measure,
+    data_name,
+    data_title,
+    kinds,
+    leading_measure,
+    measures_of,
+)
 from tepui.report.shapes import (
     Axis,
     Line,
@@ -17,13 +30,85 @@ from tepui.report.shapes import (
     Words,
     look,
 )
-from tepui.report.story import Contrast
-from tepui.report.wording import ends, number, opening
-from tepui.studies import Comparison
-from tepui.studies.contrasts import gaps
+from tepui.report.wording import ends, number, opening, some
+from tepui.studies import Difference
 
 HEIGHT = 28
+MOST = 3  # differences of a sentence; more stand below it
 LONG = 60  # rows past which only the first data stand open
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One method less the first, by one measure on some data."""
+
+    method: MethodResult
+    base: MethodResult
+    measure: Measure
+    data: str
+    found: Difference
+
+    @property
+    def size(self) -> str:
+        """How far apart the means are."""
+        digits = 1 if self.measure.percent else self.measure.digits
+        unit = f" {self.measure.unit}" if self.measure.unit else ""
+        return number(self.found.mean, digits, sign=True) + unit
+
+    @property
+    def interval(self) -> str:
+        """Both ends of the interval."""
+        digits = 1 if self.measure.percent else self.measure.digits
+        return ends(self.found.low, self.found.high, digits, sign=True)
+
+
+def contrasts_of(
+    comparison: Comparison, measures: Iterable[Measure], data: Iterable[str]
+) -> list[Contrast]:
+    """Return all differences to the first method that are known."""
+    base, *others = comparison.methods
+    wanted = [(kind, m, method) for kind in data for m in measures for method in others]
+    found = [(*each, each[1].less(each[2], base, each[0])) for each in wanted]
+    return [
+        Contrast(method, base, measure, kind, difference)
+        for kind, measure, method, difference in found
+        if difference is not None
+    ]
+
+
+def claim(group: Group) -> str:
+    """Return the differences in the leading measure, with their intervals."""
+    comparison = group.comparison
+    data, main = kinds(comparison), leading_measure(comparison)
+    every = contrasts_of(comparison, measures_of(comparison), data)
+    sure = firm([each.found for each in every])
+    said = [
+        f"{each.method.label} {each.size} on {data_name(each.data)} data "
+        f"({each.interval}{_standing(each, clear)})"
+        for each, clear in zip(every, sure, strict=True)
+        if each.measure.score == main.score
+    ]
+    base, *others = comparison.methods
+    if not said and not others:
+        means = [
+            f"{number(main.of(base, kind).mean, main.digits)}"
+            f"{' %' if main.percent else ''} on {data_name(kind)} data"
+            for kind in data
+        ]
+        said = [f"{base.label}'s {main.name} is {some(means, MOST)}."]
+    elif not said:
+        said = [
+            "No two methods share the seeds of two ensembles: no interval is known."
+        ]
+    else:
+        said = [f"{opening(main.name)} less {base.label}'s: {some(said, MOST)}."]
+    return " ".join([*filter(None, [failures(comparison)]), *said])
+
+
+def _standing(each: Contrast, sure: bool) -> str:
+    if not each.found.apart:
+        return "; not apart"
+    return "" if sure else "; a hint"
 
 
 def summary_figure(comparison: Comparison, leading: Sequence[Contrast]) -> Markup:

@@ -6,6 +6,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tepui.report.comparison import Trained
+from tepui.report.contrasts import seed_pairs
+from tepui.report.loading import Entry, Group
 from tepui.report.markup import TableCell, figure, row_panels, table
 from tepui.report.measures import measures_of
 from tepui.report.shapes import (
@@ -22,9 +25,7 @@ from tepui.report.shapes import (
 )
 from tepui.report.tables import interval_cell
 from tepui.report.wording import DASH, TIMES, number, role
-from tepui.studies import Interval, Trained, estimate, mean_interval
-from tepui.studies.contrasts import seed_pairs
-from tepui.studies.load_reports import Entry, Group
+from tepui.studies import Interval, estimate, mean_interval
 from tepui.training.history import History
 
 # Those of them that a task has stand beside what a prediction costs.

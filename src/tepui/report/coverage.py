@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from tepui.report.comparison import Comparison, Trained, scores_on
 from tepui.report.markup import Multiple, figure, multiples
 from tepui.report.measures import COVERAGE, data_name, kinds
 from tepui.report.shapes import Axis, Line, Mark, Plot, Shape, Words, look, trend
 from tepui.report.wording import number, span
-from tepui.studies import Comparison, Trained, estimate
-from tepui.studies.method_result import scores_on
+from tepui.studies import estimate
 
 HEIGHT, TOP, BOTTOM = 190, 24, 156
 

@@ -5,8 +5,8 @@ from math import log
 
 from tepui.evaluation.dead_members import dead_members
 from tepui.evaluation.majority import guess_on
+from tepui.report.comparison import Comparison, MethodResult
 from tepui.report.wording import listed, number, opening, some, word
-from tepui.studies import Comparison, MethodResult
 from tepui.tasks.base import Losses
 
 MOST = 3  # members, or shifts, of a sentence

@@ -5,9 +5,9 @@ from pathlib import Path
 from markupsafe import Markup
 
 from tepui.evaluation.gallery import read_gallery
+from tepui.report.comparison import Comparison
 from tepui.report.markup import figure, part
 from tepui.report.shapes import look
-from tepui.studies import Comparison
 
 
 def gallery_figure(comparison: Comparison) -> Markup | None:

@@ -8,12 +8,13 @@ from markupsafe import Markup
 from tepui.data.shifts import NATURAL
 from tepui.evaluation.results import SEEN, SEEN_IN_TRAINING
 from tepui.report.chance import count_apart
+from tepui.report.comparison import Comparison, MethodResult, Trained
+from tepui.report.contrasts import Reading, contrast
 from tepui.report.markup import TableCell, figure, heat_table, part
 from tepui.report.measures import Measure
 from tepui.report.shapes import look
 from tepui.report.wording import listed, number
-from tepui.studies import Comparison, Difference, MethodResult, Trained, estimate
-from tepui.studies.contrasts import Reading, contrast
+from tepui.studies import Difference, estimate
 
 Place = tuple[str, int]
 

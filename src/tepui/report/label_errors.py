@@ -4,6 +4,7 @@ import math
 
 from markupsafe import Markup
 
+from tepui.report.comparison import Comparison, MethodResult
 from tepui.report.markup import figure, row_panels
 from tepui.report.shapes import (
     Axis,
@@ -17,7 +18,7 @@ from tepui.report.shapes import (
     look,
 )
 from tepui.report.wording import number
-from tepui.studies import Comparison, MethodResult, estimate
+from tepui.studies import estimate
 
 SCORE = "label_eces"
 

@@ -4,10 +4,9 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from tepui.report.comparison import Comparison, MethodResult, Trained, scores_on
+from tepui.report.contrasts import Better, contrast, interval_of, one_prediction
 from tepui.report.wording import opening
-from tepui.studies import Comparison, MethodResult, Trained
-from tepui.studies.contrasts import Better, contrast, interval_of, one_prediction
-from tepui.studies.method_result import scores_on
 from tepui.studies.significance import Difference
 from tepui.studies.statistics import Interval
 

@@ -5,6 +5,8 @@ from statistics import median
 
 from markupsafe import Markup
 
+from tepui.report.comparison import MethodResult
+from tepui.report.loading import Group
 from tepui.report.markup import figure, folded, lead, row_panels, table
 from tepui.report.shapes import (
     Axis,
@@ -18,8 +20,6 @@ from tepui.report.shapes import (
     look,
 )
 from tepui.report.wording import DASH, number
-from tepui.studies import MethodResult
-from tepui.studies.load_reports import Group
 
 # What there is of each member, and how its column is headed.
 TITLES = {

@@ -4,6 +4,7 @@ Each is a piece of the page: its templates, which escape every name, and its sty
 which is kept to the piece. There is no script in it.
 """
 
+import math
 import re
 from functools import singledispatch
 from pathlib import Path
@@ -12,20 +13,30 @@ from markupsafe import Markup
 
 from tepui.evaluation.results import Evaluation
 from tepui.report.by_class import class_parts
+from tepui.report.comparison import Comparison, MethodResult, Trained
 from tepui.report.label_errors import has_labels, label_figure
-from tepui.report.markup import definitions, paragraph, table, templates
+from tepui.report.loading import Entry, Group
+from tepui.report.markup import (
+    TableCell,
+    definitions,
+    grouped_table,
+    paragraph,
+    table,
+    templates,
+)
 from tepui.report.reliability import has_reliability, reliability_figure
-from tepui.report.sections import summary
-from tepui.report.tables import score_table
+from tepui.report.tables import interval_cell, score_table
 from tepui.report.timeline import activity_figure
 from tepui.report.unfamiliar import auroc_table, histogram_figure
-from tepui.studies import Comparison, MethodResult, Trained
-from tepui.studies.load_reports import Entry, Group
+from tepui.report.wording import DASH
+from tepui.studies import Interval, Results
+from tepui.studies.results import SHOWN
 from tepui.tasks import Prediction
 from tepui.training import Run
 from tepui.training.history import Outcome
 
-SHOWN = 5  # samples of a prediction
+MOST = 5  # samples of a prediction
+NONE = (math.nan, math.nan)  # an interval that is not known
 NOWHERE = Path()  # what is in memory comes from no folder
 
 
@@ -52,9 +63,24 @@ def _evaluation(shown: Evaluation) -> str:
 
 
 @html.register
-def _comparison(shown: Comparison) -> str:
+def _results(shown: Results) -> str:
+    whole = [r for r in shown.records if not r.at and r.values]
+    names = [name for name in SHOWN if any(r.metric == name for r in whole)]
+    names += shown.settings.get("metrics", ())
+    groups: dict[str, list[list[str | TableCell]]] = {}
+    for data, method in dict.fromkeys((r.dataset, r.method) for r in whole):
+        here = {
+            r.metric: interval_cell(Interval(r.value, *r.interval or NONE, r.n), 3)
+            for r in whole
+            if (r.dataset, r.method) == (data, method) and r.value is not None
+        }
+        if not here.keys().isdisjoint(names):
+            cells = [here.get(name, TableCell(DASH)) for name in names]
+            groups.setdefault(f"{data} data", []).append([method, *cells])
     title = paragraph(shown.title, "facts")
-    return _piece(title, *summary(_group(shown)), score_table(shown))
+    headings = ["method", *(name.replace("_", " ") for name in names)]
+    caption = "Mean and 95 % interval over ensembles"
+    return _piece(title, grouped_table(caption, headings, groups))
 
 
 @html.register
@@ -92,7 +118,7 @@ def _group(comparison: Comparison) -> Group:
 def _contradicted(shown: Prediction) -> Markup:
     """Return the samples on which members contradict each other most."""
     names, sure, apart = shown.label_names, shown.confidence, shown.epistemic
-    places = apart.topk(min(SHOWN, len(shown))).indices.tolist()
+    places = apart.topk(min(MOST, len(shown))).indices.tolist()
     rows = [
         [str(at), names[at], f"{float(sure[at]):.3f}", f"{float(apart[at]):.3f}"]
         for at in places

@@ -15,6 +15,8 @@ from markupsafe import Markup
 from tepui.core.provenance import short_path, with_short_paths
 from tepui.core.replacing import write_bytes
 from tepui.core.storage import reading
+from tepui.report.contrast_rows import claim
+from tepui.report.loading import Group, LoadedReports, ReportSource
 from tepui.report.markup import note, paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
 from tepui.report.run_ends import epochs_of, kept_fact
@@ -26,10 +28,7 @@ from tepui.report.sections import (
     SECTIONS,
     Parts,
 )
-from tepui.report.story import told
 from tepui.report.wording import TIMES, with_unit
-from tepui.studies.commands import facts_of
-from tepui.studies.load_reports import Group, LoadedReports, ReportSource
 
 PAGE = "report.html"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -73,7 +72,7 @@ def write_report(
     """Write ``report.html``, a page that needs no other file.
 
     Args:
-        reports: What to show, from :func:`tepui.studies.load_reports`.
+        reports: What to show, from :func:`tepui.report.load_reports`.
         folder: Where.
         numbers: Writes a study's record as the paper's number and ours.
         whole_paths: Show commands and folders with absolute paths, as they were given.
@@ -92,7 +91,7 @@ def opening_of(reports: LoadedReports, whole_paths: bool = False) -> Opening:
     environments = [source.environment for source in reports.sources]
     command = ""
     if len(reports.sources) == 1:
-        command, *_ = _commands(reports.sources[0], whole_paths) or [""]
+        command = _command(reports.sources[0], whole_paths)
     versions = {str(e["tepui"]) for e in environments if "tepui" in e}
     version = ", ".join(sorted(versions))
     facts = _facts(reports.groups[0]) if len(reports.groups) == 1 else []
@@ -131,7 +130,7 @@ def _of_groups(groups: Sequence[Group]) -> list[Section]:
         return []
     names = [f"group-{number}" for number in range(1, len(groups) + 1)]
     titles = [f"Group {number}" for number in range(1, len(groups) + 1)]
-    claims = [_read(group, lambda g: told(g).claim) for group in groups]
+    claims = [_read(group, claim) for group in groups]
     tested = [f"{t}: {g.title}." for t, g in zip(titles, groups, strict=True)]
     items = list(zip(names, tested, claims, strict=True))
     parts = [paragraph(_why_apart(len(groups)), "lead"), part("claims", items)]
@@ -207,8 +206,12 @@ def _facts(group: Group) -> list[str]:
 
 
 def _environment(source: ReportSource, number: int, whole_paths: bool) -> Section:
-    command = "\n".join(_commands(source, whole_paths)) or "not recorded"
-    facts = {k: _text(v, whole_paths) for k, v in facts_of(source.environment).items()}
+    command = _command(source, whole_paths) or "not recorded"
+    facts = {
+        name: _text(value, whole_paths)
+        for name, value in source.environment.items()
+        if name != "command"
+    }
     settings = {
         name: _text(value, whole_paths) for name, value in source.settings.items()
     }
@@ -218,11 +221,9 @@ def _environment(source: ReportSource, number: int, whole_paths: bool) -> Sectio
     return Section(str(path), name, parts, source.title, within="reproduce")
 
 
-def _commands(source: ReportSource, whole_paths: bool) -> list[str]:
-    """Return the commands that made what lies in a folder, in order."""
-    last = source.environment.get("command")
-    found = source.commands or ([] if last is None else [last])
-    return [_text(command, whole_paths) for command in found]
+def _command(source: ReportSource, whole_paths: bool) -> str:
+    """Return the command that made what lies in a folder."""
+    return _text(source.environment.get("command", ""), whole_paths)
 
 
 def _text(value: object, whole_paths: bool) -> str:

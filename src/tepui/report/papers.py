@@ -7,9 +7,9 @@ from markupsafe import Markup
 
 from tepui.core.provenance import short_path
 from tepui.report.foreign_svg import inlined
+from tepui.report.loading import Study
 from tepui.report.markup import definitions, folded, note, paragraph, picture, table
 from tepui.studies.departures import departures
-from tepui.studies.load_reports import Study
 from tepui.studies.real_data import stand_ins
 from tepui.studies.results import Record
 

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from markupsafe import Markup
 
+from tepui.report.comparison import Comparison, MethodResult
 from tepui.report.label_errors import has_labels
 from tepui.report.markup import Multiple, figure, multiples
 from tepui.report.measures import ECE, data_name
@@ -23,7 +24,6 @@ from tepui.report.shapes import (
     trend,
 )
 from tepui.report.wording import number, span
-from tepui.studies import Comparison, MethodResult
 
 FEWEST = 10  # predictions without which a bin is not drawn
 ACROSS = Axis(-0.14, 1)  # room for the vertical axis

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from tepui.report.loading import Entry
 from tepui.report.wording import DASH, listed, with_unit
-from tepui.studies.load_reports import Entry
 
 
 def epochs_of(entries: Sequence[Entry], unit: str = "") -> str:

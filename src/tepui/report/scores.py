@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from tepui.data.shifts import NATURAL
+from tepui.report.comparison import Comparison, MethodResult, Trained
+from tepui.report.contrasts import interval_of
 from tepui.report.markup import figure, row_panels
 from tepui.report.measures import (
     ACCURACY,
@@ -33,8 +35,7 @@ from tepui.report.shapes import (
     look,
 )
 from tepui.report.wording import DASH, ends, listed, number, opening, role, span, word
-from tepui.studies import Comparison, Interval, MethodResult, Trained
-from tepui.studies.contrasts import interval_of
+from tepui.studies import Interval
 
 LEAST_SPAN = 4  # points that an axis of accuracies shows
 ALONE = {ACCURACY.score: OWN_ACCURACY, RMSE.score: OWN_RMSE}

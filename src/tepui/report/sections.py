@@ -13,7 +13,13 @@ from tepui.core.provenance import short_path
 from tepui.report.applied import applied_parts
 from tepui.report.by_class import by_class_parts, by_label_parts
 from tepui.report.chance import count_apart
-from tepui.report.contrast_rows import contrast_figure, summary_figure
+from tepui.report.comparison import Comparison
+from tepui.report.contrast_rows import (
+    claim,
+    contrast_figure,
+    contrasts_of,
+    summary_figure,
+)
 from tepui.report.cost import cost_table, prediction_table, seconds_figure
 from tepui.report.coverage import (
     coverage_figure,
@@ -24,10 +30,10 @@ from tepui.report.coverage import (
 from tepui.report.gallery import gallery_figure
 from tepui.report.heat_map import heat_maps
 from tepui.report.label_errors import has_labels, label_figure, label_lead
+from tepui.report.loading import Entry, Group
 from tepui.report.markup import definitions, folded, lead, note, part, table
 from tepui.report.measures import COVERAGE, DER, kinds, leading_measure, measures_of
 from tepui.report.members import members_parts
-from tepui.report.prices import prices
 from tepui.report.reliability import (
     has_reliability,
     reliability_figure,
@@ -39,7 +45,6 @@ from tepui.report.sets import sets_parts
 from tepui.report.severity import severity_figure, severity_lead
 from tepui.report.shapes import look
 from tepui.report.sharpness_map import sharpness_figure, sharpness_lead
-from tepui.report.story import contrasts_of, told
 from tepui.report.tables import score_table
 from tepui.report.taken_measures import taken_parts
 from tepui.report.timeline import timeline_parts
@@ -50,8 +55,6 @@ from tepui.report.unfamiliar import (
     unfamiliar_lead,
 )
 from tepui.report.wording import DASH, role
-from tepui.studies import Comparison
-from tepui.studies.load_reports import Entry, Group
 
 Parts = Sequence[Markup]
 
@@ -83,7 +86,7 @@ def summary(group: Group) -> Parts:
     ]
     main = leading_measure(comparison)
     leading = contrasts_of(comparison, [main], kinds(comparison))
-    parts = [part("keys", names), part("told", *told(group))]
+    parts = [part("keys", names), part("told", claim(group))]
     return [*parts, summary_figure(comparison, leading)] if leading else parts
 
 
@@ -238,9 +241,12 @@ def _training_cost(group: Group) -> Parts:
         "its beginning to its end. Memory is recorded on GPUs. A dash marks what was "
         "not recorded."
     )
-    said = prices(group)
-    shown = [*([lead(said)] if said else []), *([] if bars is None else [bars])]
-    return [*shown, costs, note(about), *timeline_parts(group)]
+    return [
+        *([] if bars is None else [bars]),
+        costs,
+        note(about),
+        *timeline_parts(group),
+    ]
 
 
 SECTIONS: dict[str, Callable[[Group], Parts]] = {

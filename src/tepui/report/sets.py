@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
+from tepui.report.loading import Group
 from tepui.report.markup import figure, lead, row_panels, table
 from tepui.report.shapes import Box, Panel, Plot, Row, look
 from tepui.report.wording import span
-from tepui.studies.load_reports import Group
 
 
 class MemberSet(NamedTuple):

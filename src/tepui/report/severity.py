@@ -4,11 +4,12 @@ import math
 
 from markupsafe import Markup
 
+from tepui.report.comparison import Comparison, MethodResult
 from tepui.report.markup import Multiple, figure, multiples
 from tepui.report.measures import Measure
 from tepui.report.shapes import Axis, Line, Mark, Plot, Shape, Words, look, trend
 from tepui.report.wording import number, opening, span
-from tepui.studies import Comparison, MethodResult, estimate
+from tepui.studies import estimate
 
 HEIGHT, TOP, BOTTOM = 210, 28, 182
 CROWDED = 6  # methods past which others are not drawn behind each

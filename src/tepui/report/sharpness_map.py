@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup
 
+from tepui.report.comparison import Comparison, MethodResult, Trained
+from tepui.report.contrasts import seed_pairs
 from tepui.report.markup import Multiple, figure, multiples, part
 from tepui.report.measures import DER, SHARPNESS, data_name, kinds
 from tepui.report.shapes import Anchor, Axis, Line, Mark, Plot, Shape, Words, look
 from tepui.report.wording import number, opening, some
-from tepui.studies import Comparison, MethodResult, Trained, estimate
-from tepui.studies.contrasts import seed_pairs
+from tepui.studies import estimate
 
 HEIGHT, TOP, BOTTOM = 260, 18, 218
 MOST_NAMES, LONGEST_NAME = 5, 14

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from tepui.report.comparison import Comparison, MethodResult, differing
+from tepui.report.contrasts import leads
 from tepui.report.markup import TableCell, grouped_table
 from tepui.report.measures import Measure, data_name, kinds, measures_of
 from tepui.report.wording import DASH, ends, number, opening
-from tepui.studies import Comparison, Interval, MethodResult, mean_interval
-from tepui.studies.contrasts import leads
-from tepui.studies.method_result import differing
+from tepui.studies import Interval, mean_interval
 
 if TYPE_CHECKING:
     from rich.table import Table

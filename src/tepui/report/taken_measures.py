@@ -6,6 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from tepui.report.loading import Group
 from tepui.report.markup import (
     TableCell,
     definitions,
@@ -16,7 +17,6 @@ from tepui.report.markup import (
 )
 from tepui.report.measures import shown_name
 from tepui.report.wording import DASH, opening
-from tepui.studies.load_reports import Group
 from tepui.studies.stored_measures import stored_measures
 
 ERRORS = (

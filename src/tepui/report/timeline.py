@@ -5,6 +5,7 @@ from statistics import fmean
 
 from markupsafe import Markup
 
+from tepui.report.loading import Group
 from tepui.report.markup import (
     TableCell,
     figure,
@@ -26,7 +27,6 @@ from tepui.report.shapes import (
 from tepui.report.tables import interval_cell
 from tepui.report.wording import number
 from tepui.studies import estimate, mean_interval
-from tepui.studies.load_reports import Group
 from tepui.training.timeline import ACTIVITIES, Activity, Timeline, in_words
 
 Timelines = Mapping[str, Timeline]

@@ -8,6 +8,8 @@ from typing import Any
 from markupsafe import Markup
 
 from tepui.evaluation.ood import SUREST
+from tepui.report.comparison import Comparison, MethodResult, Trained
+from tepui.report.contrasts import Reading, interval_of, leads
 from tepui.report.markup import (
     Multiple,
     TableCell,
@@ -20,8 +22,6 @@ from tepui.report.measures import SHARE, shown_name
 from tepui.report.shapes import Axis, Line, Plot, Shape, Trace, Words, look
 from tepui.report.tables import interval_cell, with_means
 from tepui.report.wording import ends, number, opening, some
-from tepui.studies import Comparison, MethodResult, Trained
-from tepui.studies.contrasts import Reading, interval_of, leads
 
 MISTAKES = "mistakes on clean data"
 AXES = {

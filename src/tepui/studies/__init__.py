@@ -1,14 +1,11 @@
 """Studies made of several runs: what to train, and what came of it."""
 
 from tepui.studies.compare import compare
-from tepui.studies.comparison import Comparison, read_comparison
 from tepui.studies.departures import Departure
 from tepui.studies.executors import Executor, Processes, Ray, Slurm
 from tepui.studies.jackknife import estimate_pairs, pair_pseudo_values
 from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out
-from tepui.studies.load_reports import LoadedReports, load_reports
-from tepui.studies.method_result import MethodResult
 from tepui.studies.results import Record, Results, averaged, read_results
 from tepui.studies.significance import (
     Difference,
@@ -36,11 +33,9 @@ from tepui.studies.statistics import (
 )
 from tepui.studies.store import Store
 from tepui.studies.sweep import Outcome, Search, searches, sweep
-from tepui.studies.trained import Trained
 from tepui.studies.verifying import Finding, verify
 
 __all__ = [
-    "Comparison",
     "DataSource",
     "Departure",
     "Difference",
@@ -50,8 +45,6 @@ __all__ = [
     "Finding",
     "Interval",
     "Job",
-    "LoadedReports",
-    "MethodResult",
     "Outcome",
     "Processes",
     "Ray",
@@ -63,7 +56,6 @@ __all__ = [
     "Slope",
     "Slurm",
     "Store",
-    "Trained",
     "Trial",
     "averaged",
     "bootstrap_interval",
@@ -74,11 +66,9 @@ __all__ = [
     "estimate",
     "estimate_pairs",
     "holm",
-    "load_reports",
     "mean_interval",
     "pair_pseudo_values",
     "paired_difference",
-    "read_comparison",
     "read_results",
     "searches",
     "seeds",

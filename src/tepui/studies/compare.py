@@ -1,26 +1,25 @@
 """Training several methods on one data set and evaluating them side by side.
 
-A comparison is a plan over a store in its folder: one job per method and repetition,
-with a name that a reader knows, so that an interrupted comparison continues where it
-stopped. All methods share seeds: ensemble ``r`` starts from the same weights and sees
-the same data order under each of them.
+A comparison is a list of jobs over a store in its folder: one per method and
+repetition, with a name that a reader knows, so that an interrupted comparison continues
+where it stopped. All methods share seeds: ensemble ``r`` starts from the same weights
+and sees the same data order under each of them. What came of it are records.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
 from tepui.core.free_folder import is_free
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.spec import document
-from tepui.core.storage import write_document
 from tepui.data import Corrupted
 from tepui.data.identity import data_identity
 from tepui.data.shifts import Cell, Shifts
@@ -32,13 +31,6 @@ from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import Method
 from tepui.models.split import frozen
 from tepui.modules.state import description
-from tepui.studies.commands import commands_before, with_commands
-from tepui.studies.comparison import (
-    FILE,
-    KIND,
-    Comparison,
-    earlier_methods,
-)
 from tepui.studies.comparison_checks import check_comparison
 from tepui.studies.comparison_plan import (
     check_arguments,
@@ -46,18 +38,25 @@ from tepui.studies.comparison_plan import (
     given_test,
     jobs_of,
     labels,
+    run_name,
     store_of,
+    trainings_of,
 )
+from tepui.studies.comparison_records import (
+    earlier_results,
+    found_in,
+    prices_of,
+    records_of,
+)
+from tepui.studies.equal_price import Equal, at_equal_price, says_its_price, stretched
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import FeatureCache, on_features
 from tepui.studies.given import Given, GivenTest
 from tepui.studies.job import Job, cost_left
 from tepui.studies.jobs import IN_PROCESSES, carry_out
-from tepui.studies.method_result import MethodResult
-from tepui.studies.named_store import NamedStore
+from tepui.studies.results import Record, Results, write_results
 from tepui.studies.store import Store, device_named
-from tepui.studies.trained import Trained, read_trained
-from tepui.training import LocalExchange, exchange_here
+from tepui.training import LocalExchange, TrainingSpec, exchange_here
 from tepui.training.environment import environment_of
 from tepui.training.progress import Style, counting, in_words
 from tepui.training.run_folder import RunFolder
@@ -89,9 +88,11 @@ def compare(
     threads: int | None = None,
     retries: int = RETRIES,
     executor: Executor = IN_PROCESSES,
+    equal: Equal | None = "gradients",
+    dry_run: bool = False,
     announce: Callable[[str], None] = lambda line: None,
     **training: Any,
-) -> Comparison:
+) -> Results:
     """Train and evaluate several methods, each with the same seeds.
 
     Under torchrun the members of each ensemble are dealt to its ranks, which share the
@@ -137,11 +138,16 @@ def compare(
         retries: How often an ensemble is taken up again after its worker died.
         executor: Who trains them, see :mod:`tepui.studies.executors`; one at a time is
             trained in this process unless another executor is given.
+        equal: What all methods pay: each has as many epochs as cost at most what the
+            costliest one costs in ``epochs``, in ``"gradients"`` or in ``"seconds"``
+            that are measured first, and its schedule is stretched with them. None
+            trains all for ``epochs``.
+        dry_run: Train nothing: return what training would cost, in epochs and passes.
         announce: Told what begins.
         training: Further arguments of :func:`tepui.fit`.
 
     Returns:
-        The comparison, also written to ``out``.
+        Its records, also written to ``out``.
 
     Raises:
         FileExistsError: If ``out`` holds something and ``resume`` is false.
@@ -152,12 +158,18 @@ def compare(
     folder, place = Path(out), device_named(device)
     ensembles = ensembles_for(seed, members) if ensembles is None else ensembles
     check_arguments(methods, members, ensembles, unlabeled)
-    _require_free(folder, resume)
+    if not resume and not is_free(folder, kept=(FEATURES,)):
+        raise FileExistsError(
+            f"{folder} is not empty; pass resume=True (--resume) to continue it, or "
+            "choose another folder"
+        )
     exchange.wait()  # from now on the folder is ours
     seeds = member_seeds(seed, members * ensembles)
     shifts = Shifts.of(shifted)
-    if extractor is None:
-        shifts = _kept(shifts, place)
+    if extractor is None and isinstance(shifts.copies, Corrupted):  # made once
+        shifts = replace(
+            shifts, copies=replace(shifts.copies, keep=True).made_on(place)
+        )
     on_images = spec = given_test(test, shifts, ood, metrics)
     learned, beside = train, unlabeled
     if extractor is not None:
@@ -174,9 +186,23 @@ def compare(
             if isinstance(validation := training.get("validation"), Dataset):
                 training |= {"validation": cache.read(validation)}
     data = Given.of(learned), None if beside is None else Given.of(beside)
-    plan = jobs_of(methods, factory, data, spec, sharpness, seeds, members, training)
+    asked = factory, data, spec, sharpness, seeds, members
+    trainings = trainings_of(methods, training)
+    plan = jobs_of(trainings, *asked)
     store = store_of(folder, place, plan, training, logits_in)
     model = check_comparison(plan, learned, on_images, spec, store)
+    if equal is not None:
+        one_of("equal", equal, get_args(Equal))
+
+        def seconds_of(plain: TrainingSpec) -> float:
+            (short, *_) = jobs_of({"": stretched(plain, 2)}, *asked).values()
+            return exchange.told(store.seconds_per_pass(short.trial))
+
+        writes = exchange.writer and not dry_run
+        price = members, equal, folder, seconds_of
+        trainings = at_equal_price(trainings, *price, write=writes)
+        plan = jobs_of(trainings, *asked)
+        store = store_of(folder, place, plan, training, logits_in)
     settings = {
         "members": members,
         "ensembles": ensembles,
@@ -187,69 +213,66 @@ def compare(
         **spec.tested,
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
+        "metrics": [*(metrics or ())],
+        "equal": equal,
         "threads": None,  # which the first run of the comparison decides
         **{n: _shown(item) for n, item in training.items() if n != "callbacks"},
     }
-    results = earlier_methods(folder, labels(methods), settings)
-    commands = commands_before(folder)
-    for job in plan.values() if exchange.writer else ():
-        if metrics and store.has(job.trial, on_images):
-            store.forget(job.trial)  # names do not identify metrics
-        if not store.has(job.trial, on_images):
-            (store.folder(job.trial) / GALLERY).unlink(missing_ok=True)
-    exchange.wait()
     if exchange.writer:
-        for line in _remarks(methods, members):
+        for line in _remarks(trainings, members, equal):
             announce(line)
+    if dry_run:
+        names = {"item": title, "architecture": model, "unit": "count"}
+        priced = prices_of(trainings, members, names)
+        return Results("comparison", title, "", settings, {}, tuple(priced))
+    earlier = earlier_results(folder, labels(methods), settings)
+    if exchange.writer:
+        store.write_index()
     jobs = [*plan.values()]
-    costs = costs_left(jobs, store)
-    if exchange.writer and (there := costs.count(0)):
-        announce(f"{there} of {len(jobs)} ensembles are trained and tested already")
     if at_once != 1 or not isinstance(executor, Processes):
         rule = "be 1, by processes, where ranks train an ensemble together"
         require(isinstance(exchange, LocalExchange), "at_once", rule, at_once)
-        if left := len(jobs) - costs.count(0):
-            announce(f"{left} ensembles by {type(executor).__name__.lower()}")
-        how = {"workers": at_once, "retries": retries, "executor": executor}
-        style = training.get("progress", "auto")
-        _carry_out_all(jobs, store, style, threads=threads, **how)
-        costs = costs_left(jobs, store)
-    trained: dict[str, list[Trained]] = {}
-    took: dict[int, float] = {}
-    for place_in_plan, ((label, number), job) in enumerate(plan.items()):
-        is_tested = exchange.told(store.has(job.trial, spec))
-        begun = time.monotonic()
-        if exchange.writer:
-            if costs[place_in_plan]:
-                stands = where_it_stands(costs, place_in_plan, took)
-                announce(f"{label}, ensemble {number + 1} of {ensembles} ({stands})")
-            _carry_out(job, store, on_images, threads)
-        else:
-            store.run(job.trial)
-            if not is_tested:
-                store.evaluation(job.trial, spec)
-        exchange.wait()  # the writer measures
-        if not is_tested:
-            took[place_in_plan] = time.monotonic() - begun
-        trained.setdefault(label, []).append(_read(job, store))
-    for (label, rows), method in zip(trained.items(), methods, strict=True):
-        results[label] = MethodResult(label, document(method), tuple(rows))
-    first = next(iter(results.values())).ensembles[0].folder
-    settings["threads"] = RunFolder(folder / first).threads()
-    found = tuple(results.values())
-    comparison = Comparison(title, settings, environment_of(place), found)
-    recorded = with_commands(comparison, folder, commands)
-    comparison = replace(comparison, environment=recorded)
-    if exchange.writer:
-        write_document(folder / FILE, KIND, asdict(comparison))
-    return comparison
-
-
-def _remarks(methods: Sequence[Method], members: int) -> Iterator[str]:
-    """Yield what to know before the methods' runs, with their labels."""
+    how = {"workers": at_once, "retries": retries, "executor": executor}
+    style = training.get("progress", "auto")
+    _carry_out(plan, store, on_images, announce, threads, style, how)
+    settings["threads"] = RunFolder(store.folder(jobs[0].trial)).threads()
+    records: list[Record] = []
+    methods_told: dict[str, Any] = {}
+    runs: dict[str, list[str]] = {}
     for label, method in zip(labels(methods), methods, strict=True):
-        if (text := method.remark(members)) is not None:
+        mine = [job for (name, _), job in plan.items() if name == label]
+        methods_told[label] = document(method)
+        runs[label] = [run_name(label, number) for number in range(ensembles)]
+        records += records_of(
+            [found_in(store, job) for job in mine],
+            [job.trial for job in mine],
+            names={"item": title, "architecture": model, "method": label},
+        )
+    if earlier is not None:
+        records = [r for r in earlier.records if r.method not in runs] + records
+        methods_told = {**earlier.settings["methods"], **methods_told}
+        runs = {**earlier.settings["runs"], **runs}
+    settings |= {"methods": methods_told, "runs": runs}
+    found = Results(
+        "comparison", title, "", settings, environment_of(place), tuple(records)
+    )
+    if exchange.writer:
+        write_results(folder, found)
+    return found
+
+
+def _remarks(
+    trainings: Mapping[str, TrainingSpec], members: int, equal: Equal | None
+) -> Iterator[str]:
+    """Yield what to know before the methods' runs, with their labels."""
+    for label, training in trainings.items():
+        if (text := training.method.remark(members)) is not None:
             yield f"{label}: {text}"
+        if equal == "gradients" and not says_its_price(training.method):
+            yield f"{label}: counts as one gradient a sample (define relative_cost)"
+    if equal is not None and len({t.epochs for t in trainings.values()}) > 1:
+        epochs = ", ".join(f"{label} {t.epochs}" for label, t in trainings.items())
+        yield f"epochs at equal {equal} (equal=None: the same for all): {epochs}"
 
 
 def _shown(argument: Any) -> Any:
@@ -258,49 +281,56 @@ def _shown(argument: Any) -> Any:
     return data_identity(argument) if data else document(argument)
 
 
-def _require_free(folder: Path, resume: bool) -> None:
-    if not resume and not is_free(folder, kept=(FEATURES,)):
-        raise FileExistsError(
-            f"{folder} is not empty; pass resume=True (--resume) to continue it, or "
-            "choose another folder"
-        )
-
-
-def _kept(shifts: Shifts, device: torch.device) -> Shifts:
-    """Return shifts whose corrupted copies are made once, where there is room."""
-    if not isinstance(shifts.copies, Corrupted):
-        return shifts
-    return replace(shifts, copies=replace(shifts.copies, keep=True).made_on(device))
-
-
-def _carry_out_all(
-    jobs: Sequence[Job], store: NamedStore, style: Style, **how: Any
-) -> None:
-    """Do all jobs, several at a time, and show how far they have come."""
-    steps = sum(job.steps_left(store) for job in jobs)
-    with counting(style, "all", steps) as advance:
-        carry_out(jobs, store, advance=advance, **how)
-
-
 def _carry_out(
-    job: Job,
-    store: NamedStore,
-    spec: GivenTest,
+    plan: Mapping[tuple[str, int], Job],
+    store: Store,
+    test: GivenTest,
+    announce: Callable[[str], None],
     threads: int | None,
+    style: Style,
+    how: Mapping[str, Any],
 ) -> None:
-    """Do what is left of a job."""
-    folder = store.folder(job.trial)
-    carry_out([job], store, threads=threads)
-    store.run(job.trial)  # refuses what was trained in another way
-    if file_of(folder, CLEAN, LOGITS).exists() and not (folder / GALLERY).exists():
-        write_gallery(folder, spec.test, spec.ood)
-
-
-def _read(job: Job, store: NamedStore) -> Trained:
-    """Return what came of a job."""
-    folder = store.folder(job.trial)
-    trained = replace(read_trained(folder), folder=str(folder.relative_to(store.path)))
-    return trained if job.measures else replace(trained, sharpness=None)
+    """Do what is left of all jobs: several at a time, or one after the other here."""
+    exchange, jobs = exchange_here(), [*plan.values()]
+    for job in jobs if exchange.writer else ():
+        if test.metrics and store.has(job.trial, test):
+            store.forget(job.trial)  # names do not identify metrics
+        if not store.has(job.trial, test):
+            (store.folder(job.trial) / GALLERY).unlink(missing_ok=True)
+    exchange.wait()
+    costs = costs_left(jobs, store)
+    if exchange.writer and (there := costs.count(0)):
+        announce(f"{there} of {len(jobs)} ensembles are trained and tested already")
+    if how["workers"] != 1 or not isinstance(how["executor"], Processes):
+        if left := len(jobs) - costs.count(0):
+            announce(f"{left} ensembles by {type(how['executor']).__name__.lower()}")
+        steps = sum(job.steps_left(store) for job in jobs)
+        with counting(style, "all", steps) as advance:
+            carry_out(jobs, store, advance=advance, threads=threads, **how)
+        costs = costs_left(jobs, store)
+    took: dict[int, float] = {}
+    for place, ((label, number), job) in enumerate(plan.items()):
+        (spec,) = job.evaluations
+        is_tested = exchange.told(store.has(job.trial, spec))
+        begun = time.monotonic()
+        if exchange.writer:
+            if costs[place]:
+                stands = where_it_stands(costs, place, took)
+                count = sum(name == label for name, _ in plan)
+                announce(f"{label}, ensemble {number + 1} of {count} ({stands})")
+            carry_out([job], store, threads=threads)
+            store.run(job.trial)  # refuses what was trained in another way
+            folder = store.folder(job.trial)
+            kept = file_of(folder, CLEAN, LOGITS).exists()
+            if kept and not (folder / GALLERY).exists():
+                write_gallery(folder, test.test, test.ood)
+        else:
+            store.run(job.trial)
+            if not is_tested:
+                store.evaluation(job.trial, spec)
+        exchange.wait()  # the writer measures
+        if not is_tested:
+            took[place] = time.monotonic() - begun
 
 
 def costs_left(jobs: Sequence[Job], store: Store) -> list[int]:

@@ -1,12 +1,13 @@
 """What a comparison cannot train or test, found before it trains anything."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.data import Dataset
 
+from tepui.core.listed import listed
 from tepui.data.labels import checked_targets, class_names, relabel
 from tepui.data.shifts import Shifts
 from tepui.ensembles.ensemble import Ensemble
@@ -15,9 +16,8 @@ from tepui.losses import Loss
 from tepui.modules.running import evaluating, forward, refusal_named
 from tepui.studies.given import GivenTest
 from tepui.studies.job import Job
-from tepui.studies.refused_methods import check_methods, check_trial
 from tepui.studies.specifications import Trial
-from tepui.studies.store import Store
+from tepui.studies.store import Store, check_trial
 from tepui.tasks import task_of
 from tepui.tasks.scores import taken_names
 from tepui.training.checks import (
@@ -103,3 +103,29 @@ def _check_inputs(member: nn.Module, test: GivenTest) -> None:
 def _by_argument(test: GivenTest) -> dict[str, Dataset[Any]]:
     """Return the labeled data of a test by the words of their arguments."""
     return {"test": test.test, **Shifts.of(test.shifted).given}
+
+
+def check_methods(trials: Mapping[str, Trial], check: Callable[[Trial], None]) -> None:
+    """Refuse what training would refuse at a method's turn, with all such methods.
+
+    Args:
+        trials: One ensemble of each method, by its label.
+        check: Refuses a trial that cannot be trained, see :func:`check_trial`.
+
+    Raises:
+        ValueError: What training would say, if it says the same of all methods, and
+            else what it would say of each that it refuses.
+    """
+    refused: dict[str, ValueError] = {}
+    for label, trial in trials.items():
+        try:
+            check(trial)
+        except ValueError as error:
+            refused[label] = error
+    if not refused:
+        return
+    if len(refused) == len(trials) and len({*map(str, refused.values())}) == 1:
+        raise next(iter(refused.values()))
+    said = listed([f"{label}: {error}" for label, error in refused.items()])
+    rule = f"be such as can be trained on these data, got {len(refused)} that cannot"
+    raise ValueError(f"methods must {rule}:{said}")

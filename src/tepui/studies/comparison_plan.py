@@ -27,8 +27,8 @@ from tepui.methods import Method
 from tepui.sharpness import worst_case
 from tepui.studies.given import Given, GivenTest, Named
 from tepui.studies.job import Job
-from tepui.studies.named_store import NamedStore
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
+from tepui.studies.store import Store
 from tepui.training import ExecutionSpec, TrainingSpec
 
 
@@ -111,42 +111,36 @@ def _measures(
     return (SharpnessSpec(partial(worst_case, **options), data),)
 
 
+def trainings_of(
+    methods: Sequence[Method], training: Mapping[str, Any]
+) -> dict[str, TrainingSpec]:
+    """Return how each method is trained, by its label."""
+    options = _of(TrainingSpec, training)
+    return {
+        label: TrainingSpec(method=method, **options)
+        for label, method in zip(labels(methods), methods, strict=True)
+    }
+
+
 def jobs_of(
-    methods: Sequence[Method],
+    trainings: Mapping[str, TrainingSpec],
     factory: Callable[[], nn.Module],
     data: tuple[Given, Given | None],
     spec: GivenTest,
     sharpness: Mapping[str, Any] | None,
     seeds: Sequence[int],
     members: int,
-    training: Mapping[str, Any],
 ) -> dict[tuple[str, int], Job]:
     """Return a job for each method and repetition."""
-    return {
-        (label, number): Job(trial, (spec,), _measures(sharpness, trial.data))
-        for label, method in zip(labels(methods), methods, strict=True)
-        for number, trial in enumerate(
-            _trials(method, factory, *data, seeds, members, training)
-        )
-    }
-
-
-def _trials(
-    method: Method,
-    factory: Callable[[], nn.Module],
-    data: Given,
-    unlabeled: Given | None,
-    seeds: Sequence[int],
-    members: int,
-    training: Mapping[str, Any],
-) -> list[Trial]:
-    """Return the ensembles of one method."""
-    spec = TrainingSpec(method=method, **_of(TrainingSpec, training))
-    beside = unlabeled if method.needs_unlabeled else None
-    return [
-        Trial(data, factory, spec, tuple(seeds[first : first + members]), beside)
-        for first in range(0, len(seeds), members)
-    ]
+    learned, unlabeled = data
+    jobs = {}
+    for label, training in trainings.items():
+        beside = unlabeled if training.method.needs_unlabeled else None
+        for number in range(len(seeds) // members):
+            own = tuple(seeds[number * members : (number + 1) * members])
+            trial = Trial(learned, factory, training, own, beside)
+            jobs[label, number] = Job(trial, (spec,), _measures(sharpness, learned))
+    return jobs
 
 
 def _of(spec: type, training: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,13 +155,13 @@ def store_of(
     plan: Mapping[tuple[str, int], Job],
     training: Mapping[str, Any],
     logits_in: LogitType,
-) -> NamedStore:
+) -> Store:
     """Return where the jobs are done: a folder per method, one in it per ensemble."""
     execution = _of(ExecutionSpec, training)
     others = training.keys() - execution.keys() - _of(TrainingSpec, training).keys()
-    return NamedStore(
+    return Store(
         folder,
-        {job.trial.digest: f"{_slug(label)}/{n}" for (label, n), job in plan.items()},
+        names={j.trial.digest: run_name(*place) for place, j in plan.items()},
         device=device,
         execution=ExecutionSpec(**execution),
         shared={name: training[name] for name in others},
@@ -175,5 +169,11 @@ def store_of(
     )
 
 
-def _slug(label: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.=]+", "-", label).strip("-")
+def run_name(label: str, number: int) -> str:
+    """Return the folder of an ensemble.
+
+    Example:
+        >>> run_name("SAM(rho=0.1)", 2)
+        'SAM-rho=0.1/2'
+    """
+    return f"{re.sub(r'[^A-Za-z0-9.=]+', '-', label).strip('-')}/{number}"

@@ -1,13 +1,15 @@
-"""The numbers of a study: records that join those of a paper by their names.
+"""The one result of every study: records that join those of a paper by their names.
 
-A record says what was measured of which method on which data of the paper, the value of
-every repetition, and what follows from them. Where a stand-in was used for the paper's
-data or model, the results' settings and the record's note say so.
+A record says what was measured of which method on which data, the value of every
+repetition and of every member, and what follows from them. They are written as JSON,
+sealed, and as two tables: ``results.csv`` has a line per record, ``records.csv`` a line
+per value, which ``pandas.read_csv`` reads. Where a stand-in was used for a paper's data
+or model, the results' settings and the record's note say so.
 """
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +17,9 @@ from typing import Any, Self
 import torch
 
 from tepui.core.checks import require
+from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.provenance import with_short_paths
+from tepui.core.replacing import write_bytes
 from tepui.core.storage import read_document, write_document
 from tepui.studies.real_data import real_data
 from tepui.studies.specifications import Trial, digest
@@ -24,6 +28,7 @@ from tepui.training.environment import environment_of
 
 FILE = "results.json"
 KIND = "results"
+TABLE, LONG_TABLE = "results.csv", "records.csv"
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how cells that spreadsheets run begin
 
 
@@ -46,6 +51,7 @@ class Record:
         values: One per repetition, in the order of their seeds.
         members: One per member of all repetitions, where members do not depend on each
             other; their mean is the mean over all groups of members. Empty elsewhere.
+        seeds: One per member of all repetitions, in their order.
         at: Where else the number stands: severity, ensemble size, width and so on.
         config_hash: Name of all trials it rests on together.
         note: What differs from the paper, or how to read the number.
@@ -63,6 +69,7 @@ class Record:
     interval: tuple[float, float] | None = None
     values: tuple[float | None, ...] = ()
     members: tuple[float | None, ...] = ()
+    seeds: tuple[int, ...] = ()
     at: Mapping[str, Any] = field(default_factory=dict)
     config_hash: str = ""
     note: str = ""
@@ -76,17 +83,33 @@ class Record:
     def document(self) -> dict[str, Any]:
         """Return the record ready for JSON, with coordinates among its names."""
         named = {name: getattr(self, name) for name in FIELDS if name != "at"}
-        if not self.members:
-            del named["members"]
-        return {**named, **self.at}
+        empty = [name for name in ("members", "seeds") if not named[name]]
+        return {n: v for n, v in named.items() if n not in empty} | {**self.at}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield a line for each value, of an ensemble or of a member, with its seed.
+
+        An ensemble has the seed of its first member, a fit none.
+        """
+        always = {**self.names, "unit": self.unit, "config_hash": self.config_hash}
+        told = {"ensemble": self.values, "member": self.members}
+        if not any(told.values()):
+            told = {"fit": (self.value,)}
+        for of, values in told.items():
+            step, rest = divmod(len(self.seeds), len(values) or 1)
+            for number, value in enumerate(values):
+                seed = self.seeds[number * step] if step and not rest else None
+                about = {"of": of, "number": number, "seed": seed, "value": value}
+                yield {**always, **about}
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
         """Rebuild a record from its JSON form."""
-        always = {*FIELDS} - {"at", "members"}
+        always = {*FIELDS} - {"at", "members", "seeds"}
         named = {name: document[name] for name in FIELDS if name in always}
         named["values"] = tuple(named["values"])
-        named["members"] = tuple(document.get("members", ()))
+        for name in ("members", "seeds"):
+            named[name] = tuple(document.get(name, ()))
         named["interval"] = (
             None if named["interval"] is None else tuple(named["interval"])
         )
@@ -120,6 +143,8 @@ def averaged(
     """
     kept = tuple(values)
     mean = estimate(kept)
+    if len(trials) == len(kept):
+        names.setdefault("seeds", tuple(s for trial in trials for s in trial.seeds))
     defined = [value for value in kept if value is not None]
     return Record(
         value=mean.mean if mean.count else None,
@@ -137,12 +162,20 @@ def config_hash(trials: Sequence[Trial]) -> str:
     return digest(sorted(trial.digest for trial in trials)) if trials else ""
 
 
+# The scores that a printed table has, of whatever task they are.
+SHOWN = (
+    *("individual_accuracy", "accuracy", "mean_iou", "mean_average_precision"),
+    *("mean_auroc", "rmse", "crps", "quantile_loss", "nll", "ece"),
+    *("epochs", "passes", "seconds", "parameters"),  # what it cost
+)
+
+
 @dataclass(frozen=True)
-class Results:
-    """All numbers of a figure or table.
+class Results(ShownInNotebooks):
+    """All numbers of a comparison, a figure, or a table.
 
     Attributes:
-        item: Its name, such as ``"sharpbalance/figure7"``.
+        item: Its name, ``"comparison"`` or such as ``"sharpbalance/figure7"``.
         title: What it shows.
         size: ``"paper"``, ``"small"`` or ``"smoke"``, and what was overridden, such as
             ``"paper+epochs=80"``.
@@ -158,6 +191,26 @@ class Results:
     settings: Mapping[str, Any]
     environment: Mapping[str, Any]
     records: tuple[Record, ...]
+
+    def __str__(self) -> str:
+        """Return the means of the most telling scores, data by data."""
+        lines, names = [self.title], [*SHOWN, *self.settings.get("metrics", ())]
+        whole = [r for r in self.records if not r.at and r.metric in names]
+        first = max([9, *(len(record.method) for record in whole)])
+        for data in dict.fromkeys(record.dataset for record in whole):
+            here = [record for record in whole if record.dataset == data]
+            there = [name for name in names if any(r.metric == name for r in here)]
+            heads = "".join(f"  {name.replace('_', ' '):>8}" for name in there)
+            lines.append(f"  {data:{first}}{heads}")
+            for method in dict.fromkeys(record.method for record in here):
+                means = {r.metric: r.value for r in here if r.method == method}
+                found = [means.get(name) for name in there]
+                shown = ["-" if v is None else f"{v:.4g}" for v in found]
+                pairs = zip(there, shown, strict=True)
+                cells = "".join(f"  {text:>{max(8, len(n))}}" for n, text in pairs)
+                lines.append(f"  {method:{first}}{cells}")
+        counts = " or ".join(str(n) for n in sorted({record.n for record in whole}))
+        return "\n".join([*lines, f"  means over ensembles ({counts} per method)"])
 
     @property
     def name(self) -> str:
@@ -246,7 +299,9 @@ def _place(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_results(folder: str | Path, numbers: Results) -> None:
-    """Write results as JSON."""
+    """Write results as two tables and, last, as JSON."""
+    write_bytes(Path(folder) / TABLE, as_csv(numbers).encode())
+    write_bytes(Path(folder) / LONG_TABLE, as_long_csv(numbers).encode())
     document = {
         "source": "ours",
         "item": numbers.item,
@@ -272,7 +327,10 @@ def read_results(folder: str | Path) -> Results:
         ValueError: If the file is damaged or of another format.
     """
     file = Path(folder) / FILE
-    again = "make them again with: tepui reproduce ITEM --overwrite"
+    again = (
+        "make them again with: tepui reproduce ITEM --overwrite, or tepui compare "
+        "--resume"
+    )
     try:
         document = read_document(file, KIND)
     except ValueError as error:
@@ -298,15 +356,30 @@ def as_csv(numbers: Results) -> str:
     axes = sorted({name for record in numbers.records for name in record.at})
     fixed = ["item", "dataset", "data", "architecture", "method", "metric", "unit"]
     fixed += ["value", "n", "sem", "low", "high", "config_hash", "note"]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*fixed, *axes], lineterminator="\n")
-    writer.writeheader()
+    rows = []
     for record in numbers.records:
         low, high = record.interval or (None, None)
         row = {name: getattr(record, name, None) for name in fixed}
         data = real_data(numbers.settings, record.dataset)
-        cells = {**row, "data": data, "low": low, "high": high, **record.at}
-        writer.writerow({name: _as_text(cell) for name, cell in cells.items()})
+        rows.append({**row, "data": data, "low": low, "high": high, **record.at})
+    return _csv([*fixed, *axes], rows)
+
+
+def as_long_csv(numbers: Results) -> str:
+    """Return one line per value, of an ensemble or of a member."""
+    axes = sorted({name for record in numbers.records for name in record.at})
+    fixed = ["item", "dataset", "architecture", "method", "of", "number", "metric"]
+    fixed += ["value", "unit", "seed", "config_hash"]
+    rows = (row for record in numbers.records for row in record.rows())
+    return _csv([*fixed, *axes], rows)
+
+
+def _csv(headings: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, headings, lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _as_text(cell) for name, cell in row.items()})
     return text.getvalue()
 
 

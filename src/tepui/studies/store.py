@@ -1,10 +1,11 @@
 """Trained ensembles with their logits, scores and measurements, on disk.
 
-Every trial has its own run folder, named by its digest, which holds its evaluations and
-measurements as well. Whatever is requested is made if it is missing, under a lease, so
-that several processes, also of several machines, can share a store and an interrupted
-one loses no finished epoch.
-What a digest cannot identify, such as a lambda, is refused.
+Every trial has its own run folder, named by its digest or, where ``index.json`` has one
+for it, by a name that people read. It holds evaluations and measurements as well.
+Whatever is requested is made if it is missing, under a lease, so that several
+processes, also of several machines, can share a store and an interrupted one loses no
+finished epoch. What a digest cannot identify, such as a lambda, is refused unless the
+caller holds the data: then the run folder checks that it holds the same trial.
 """
 
 import re
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
+from warnings import catch_warnings
 
 import torch
 from torch.utils.data import Dataset
@@ -26,6 +28,7 @@ from tepui.core.types import check_types
 from tepui.data import Arrays
 from tepui.data.shifts import Cell
 from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.cost import write_cost
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.evaluations import (
     CLEAN,
@@ -45,21 +48,22 @@ from tepui.evaluation.stored_logits import (
     read_logits,
 )
 from tepui.studies.beginnings import beginning
-from tepui.studies.given import EvaluationRequest, GivenTest, Request
+from tepui.studies.given import EvaluationRequest, Given, GivenTest, Request
 from tepui.studies.loaded_data import LoadedData, LoadedTests
-from tepui.studies.refused_methods import check_trial
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
     SharpnessSpec,
     Trial,
 )
-from tepui.studies.trained import SHARPNESS_KIND
 from tepui.training import ExecutionSpec, LocalExchange, Run, exchange_here, train
+from tepui.training.checks import asked_for, check_run
 from tepui.training.history import EpochRecord
 from tepui.training.run_folder import RunFolder
 
 BEGINNINGS = "beginnings"
+INDEX, INDEX_KIND = "index.json", "index"
+SHARPNESS, SHARPNESS_KIND = "sharpness.json", "measurement"
 Callbacks = Sequence[Callable[[EpochRecord], None]]
 IN_SILENCE = ExecutionSpec(progress="none")
 
@@ -75,6 +79,7 @@ class Store:
         logits_in: What the logits of evaluations are kept in that nothing reads.
         stale_after: Seconds after which the work of a process that gives no sign of
             life is taken over; the same for all that share the folder.
+        names: Folders of trials by their digests, where those of the index are kept.
     """
 
     def __init__(
@@ -86,9 +91,11 @@ class Store:
         shared: Mapping[str, Any] | None = None,
         logits_in: LogitType = "float32",
         stale_after: float = STALE_AFTER,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         check_types(Store.__init__, locals())
         self.path = Path(path)
+        self.names = {**(names or {}), **read_index(self.path)}
         self.device = device_named(device)
         self.execution = replace(execution, device=self.device)
         self.shared = dict(shared or {})
@@ -113,7 +120,14 @@ class Store:
         Returns:
             The folder, whether or not it exists.
         """
-        return self.path / trial.digest
+        return self.path / self.names.get(trial.digest, trial.digest)
+
+    def write_index(self) -> None:
+        """Write down which trials have folders with names, those before stay."""
+        with leased(self.path / f".{INDEX}{LEASE}", self.stale_after):
+            before = read_index(self.path)
+            new = {d: n for d, n in self.names.items() if n not in before.values()}
+            write_document(self.path / INDEX, INDEX_KIND, {"names": new | before})
 
     def is_trained(self, trial: Trial) -> bool:
         """Return whether the training of a trial has finished.
@@ -174,12 +188,16 @@ class Store:
             Whether nothing is left to compute.
         """
         if isinstance(request, SharpnessSpec):
-            return self._file(trial, request).exists()
+            file = self._file(trial, request)
+            if not file.exists() or file.name != SHARPNESS:
+                return file.exists()
+            return request.is_answered_by(read_document(file, SHARPNESS_KIND))
         folder = self._answers(trial, request)
-        there = is_evaluated(folder)
-        if there and isinstance(request, EvaluationSpec) and request.logits_read:
-            return has_logits(folder, request)
-        return there
+        if not is_evaluated(folder):
+            return False
+        if isinstance(request, GivenTest):
+            return request.is_answered_by(read_evaluation(folder))
+        return not request.logits_read or has_logits(folder, request)
 
     def dataset(self, source: DataSource) -> Dataset[Any]:
         """Return the data of a source, which stay loaded while others are few.
@@ -213,7 +231,7 @@ class Store:
         Raises:
             ValueError: If a digest cannot identify the trial.
         """
-        self._check_importable(trial=trial)
+        check_importable(trial)
         callbacks = [*self.shared.get("callbacks", ())]
         callbacks += [] if on_epoch is None else [on_epoch]
         origin = None
@@ -273,6 +291,22 @@ class Store:
         self._evaluate(trial, spec)
         return read_evaluation(self._answers(trial, spec))
 
+    def seconds_per_pass(self, trial: Trial) -> float:
+        """Return how long a pass of a member's data takes, in a trial's last epoch.
+
+        The trial is trained for that, and forgotten.
+        """
+        unlabeled = None if trial.unlabeled is None else self.dataset(trial.unlabeled)
+        run = train(
+            Ensemble.build(trial.model, len(trial.seeds), trial.seeds),
+            self.dataset(trial.data),
+            trial.training,
+            replace(self.execution, progress="none"),
+            unlabeled=unlabeled,
+        )
+        last = trial.training.costs(len(trial.seeds))[-1]
+        return run.history[-1].seconds / last
+
     def measured(self, trial: Trial, spec: SharpnessSpec) -> dict[str, Any]:
         """Return a sharpness measure of all members, computed if it is missing.
 
@@ -283,7 +317,7 @@ class Store:
         Returns:
             Documents by the names that :func:`tepui.measure` gives.
         """
-        self._check_importable(trial=trial, measure=spec)
+        check_importable(trial, measure=spec)
         file = self._file(trial, spec)
         if not self.has(trial, spec):
             ensemble = self.run(trial).ensemble
@@ -331,7 +365,7 @@ class Store:
         )
 
     def _evaluate(self, trial: Trial, spec: EvaluationRequest) -> None:
-        self._check_importable(trial=trial, evaluation=spec)
+        check_importable(trial, evaluation=spec)
         if self.has(trial, spec):
             return
         ensemble = self.run(trial).ensemble
@@ -357,25 +391,31 @@ class Store:
                 exchange=None if isinstance(exchange, LocalExchange) else exchange,
             )
             if exchange.writer:
-                self._note_cost(ensemble, given.test, folder)
+                if given is spec:  # what else is stored does not depend on the machine
+                    write_cost(ensemble, given.test, folder)
                 write_about(folder, spec.about)
         exchange.wait()  # for the files
 
-    def _note_cost(self, ensemble: Ensemble, test: Dataset[Any], folder: Path) -> None:
-        """Write nothing: what is stored here must not depend on the machine."""
-
-    def _check_importable(self, **described: Trial | Request) -> None:
-        """Raise if a digest could identify something else as well."""
-        for argument, value in described.items():
-            check_importable(argument, value)
+    def forget(self, trial: Trial) -> None:
+        """Let a trial be evaluated anew on data at hand."""
+        with self._lease(self.folder(trial)):
+            forget(self.folder(trial))
 
     def _file(self, trial: Trial, request: SharpnessSpec) -> Path:
-        """Return where a measurement is written."""
-        return self.folder(trial) / f"measure-{request.digest}.json"
+        """Return where a measurement is written; of data at hand there is one place."""
+        given = isinstance(request.data or trial.data, Given)
+        name = SHARPNESS if given else f"measure-{request.digest}.json"
+        return self.folder(trial) / name
 
     def _answers(self, trial: Trial, request: EvaluationRequest) -> Path:
-        """Return the folder that an evaluation is written into."""
-        return self.folder(trial) / f"evaluation-{request.digest}"
+        """Return the folder that an evaluation is written into.
+
+        What is asked with data at hand has one place, where other commands find it;
+        another such request replaces it.
+        """
+        folder = self.folder(trial)
+        given = isinstance(request, GivenTest)
+        return folder if given else folder / f"evaluation-{request.digest}"
 
     @contextmanager
     def _lease(self, folder: Path) -> Iterator[Callbacks]:
@@ -423,19 +463,55 @@ def has_logits(folder: Path, spec: EvaluationSpec) -> bool:
     return LogitRuns.open(folder).array.dtype == TYPES[spec.logits_in]
 
 
-def check_importable(argument: str, value: object) -> None:
+def check_importable(trial: Trial, **requests: Request) -> None:
     """Raise if a description rests on what no module holds under its name.
 
-    Example:
-        >>> check_importable("model", lambda: None)
-        Traceback (most recent call last):
-        ValueError: model must be a class or function at the top of a module (or \
-functools.partial of one), since a store knows it by its path, got '<lambda>'
+    Of a trial with data at hand the run folder knows what it was.
     """
+    if isinstance(trial.data, Given):
+        return
     rule = (
         "be a class or function at the top of a module (or functools.partial of one), "
         "since a store knows it by its path"
     )
-    for place, leaf in leaves({argument: document(value)}):
+    described = {"trial": document(trial)}
+    described |= {name: document(request) for name, request in requests.items()}
+    for place, leaf in leaves(described):
         nameless = re.search(r"<(lambda|locals)>", str(leaf))
         require(nameless is None, place.removesuffix(".class"), rule, leaf)
+
+
+def read_index(folder: Path) -> dict[str, str]:
+    """Return the names of a store's folders, by the digests of their trials."""
+    file = folder / INDEX
+    return dict(read_document(file, INDEX_KIND)["names"]) if file.is_file() else {}
+
+
+def check_trial(
+    trial: Trial,
+    load: Callable[[DataSource], Dataset[Any]],
+    execution: ExecutionSpec,
+    shared: Mapping[str, Any],
+    ensemble: Ensemble | None = None,
+) -> None:
+    """Refuse what training would refuse before its first step.
+
+    Args:
+        trial: What will be trained.
+        load: Returns the data of a source.
+        execution: How it will be trained.
+        shared: Further arguments of :func:`tepui.training.train`.
+        ensemble: The members that it begins with; built if they are not given.
+
+    Raises:
+        ValueError: What training would say.
+    """
+    members = ensemble or Ensemble.build(trial.model, len(trial.seeds), trial.seeds)
+    given = {name: shared.get(name) for name in ("validation", "sample_weights")}
+    given["unlabeled"] = None if trial.unlabeled is None else load(trial.unlabeled)
+    with catch_warnings(action="ignore"):  # training says them at its turn
+        learned = load(trial.data)
+        asked = asked_for(
+            members, learned, trial.training, execution, out=trial.digest, **given
+        )
+        check_run(members, *asked, LocalExchange())

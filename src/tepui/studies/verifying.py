@@ -37,12 +37,10 @@ from tepui.evaluation.gallery import FILE as GALLERY
 from tepui.evaluation.gallery import KIND as GALLERY_KIND
 from tepui.evaluation.shards import KIND as PREDICTIONS
 from tepui.evaluation.shards import PLAN
-from tepui.studies.comparison import FILE as COMPARISON
-from tepui.studies.comparison import KIND as COMPARISON_KIND
-from tepui.studies.comparison import read_comparison
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import KIND as RESULTS_KIND
-from tepui.studies.trained import SHARPNESS, SHARPNESS_KIND
+from tepui.studies.results import read_results
+from tepui.studies.store import INDEX, INDEX_KIND, SHARPNESS, SHARPNESS_KIND
 from tepui.training.run_folder import OPTIONS, OPTIONS_KIND, TRACKING, RunFolder
 
 # What lies under these names is tepui's, and must be sealed.
@@ -60,7 +58,7 @@ KINDS = {
     SHARPNESS: SHARPNESS_KIND,
     "measure-*.json": SHARPNESS_KIND,
     GALLERY: GALLERY_KIND,
-    COMPARISON: COMPARISON_KIND,
+    INDEX: INDEX_KIND,
     RESULTS: RESULTS_KIND,
     "sweep.json": "sweep",
     "claims.json": "claims",
@@ -186,12 +184,11 @@ def _check_named(file: Path, kind: str) -> None:
     elif kind == "outcome":
         there = RunFolder(folder).ensemble.is_file()
         require(there, str(folder), "hold the ensemble of its ended run", "none")
-    elif kind == COMPARISON_KIND:
-        for trained in read_comparison(folder).ensembles():
-            there = (folder / trained.folder).is_dir()
-            require(
-                there, str(file), f"have the run {trained.folder} beside it", "none"
-            )
+    elif kind == RESULTS_KIND:
+        runs = read_results(folder).settings.get("runs", {})
+        for name in (name for names in runs.values() for name in names):
+            there = (folder / name).is_dir()
+            require(there, str(file), f"have the run {name} beside it", "none")
 
 
 def _is_lease(folder: Path) -> bool:

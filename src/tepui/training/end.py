@@ -9,8 +9,7 @@ from tepui.core.storage import finite_or_none
 from tepui.data.loading import targets_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.answers import (
-    Answers,
-    answers_on,
+    information_on,
     silent_members,
     warn_of_silent,
 )
@@ -79,11 +78,8 @@ def answers_on_unlabeled(
     if data.unlabeled is None or not compared:
         return {}
     parts = {"labeled": data.train, "unlabeled": data.unlabeled}
-    said = {
-        name: answers_on(ensemble, part, spec.batch_size).document()
-        for name, part in parts.items()
-    }
-    return {ANSWERS: said}
+    found = {n: information_on(ensemble, p, spec.batch_size) for n, p in parts.items()}
+    return {ANSWERS: found}
 
 
 def say_of_members(
@@ -96,8 +92,8 @@ def say_of_members(
     whose mean is mostly of weights that have hardly moved.
     """
     if (said := run.summary.get(ANSWERS)) is not None:
-        known = (Answers(**said[name]) for name in ("labeled", "unlabeled"))
-        warn_of_silent(silent_members(*known), type(spec.method).__name__)
+        silent = silent_members(said["labeled"], said["unlabeled"])
+        warn_of_silent(silent, type(spec.method).__name__)
     last = run.history[-1]
     trained = None
     if data.weights is None:

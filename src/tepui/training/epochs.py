@@ -291,7 +291,6 @@ class Training:
             size = self.spec.batch_size
             ranks = 1 if member.ranks is None else member.ranks.size
             member.split = None if mask is None else BatchSplit.of(mask, size, ranks)
-            member.check_split()
 
     def _record(self, epoch: int) -> EpochRecord:
         """Note what is known of an epoch, the same in every process."""

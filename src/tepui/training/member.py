@@ -23,7 +23,7 @@ from tepui.training.averaging import (
     update_moving_average,
 )
 from tepui.training.batches import BatchSplit
-from tepui.training.data_parallel import FEWEST_SAMPLES, StepRanks
+from tepui.training.data_parallel import StepRanks
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import clip
 from tepui.training.passes import MemberPasses
@@ -144,16 +144,6 @@ class TrainingMember(MemberPasses):
             "keep the tensors that start returned and change them in place",
             f"other tensors under {sorted(changed)}",
         )
-
-    def check_split(self) -> None:
-        """Raise if a rank that shares the batches would lack samples of one kind."""
-        split, ranks = self.split, self.ranks
-        if split is None or not split.is_proper or ranks is None:
-            return
-        fewest = min(len(split.first), len(split.second))
-        rule = f"leave two samples of each kind of member {self.index} to every rank"
-        fits = fewest >= FEWEST_SAMPLES * ranks.size
-        require(fits, "data_parallel", rule, f"{ranks.size} for {fewest} samples")
 
     def clone(self) -> Self:
         """Return a member with copies of all that this one changes in a step."""

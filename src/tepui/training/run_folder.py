@@ -34,7 +34,7 @@ from tepui.training.settings import check_settings
 TRACKING = "tracking.json"
 # By which data, model and extractor a command trained the run, and by which options.
 OPTIONS, OPTIONS_KIND = "options.json", "options"
-COMPARISON = "comparison.json"
+COMPARISON = "index.json"
 
 
 class RunFolder:

@@ -94,7 +94,8 @@ def write_corrupted(
         _write_arrays(copies, folder, done)
     else:
         _write_folders(copies, folder, classes, done)
-    _check_there(folder)
+    if not (folder / MANIFEST).is_file():
+        raise FileNotFoundError(f"{folder} was removed while copies were written to it")
     write_record(folder, {"manifest": MANIFEST})
 
 
@@ -118,60 +119,38 @@ def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
     if is_free(folder):
         write_document(manifest, KIND, about)
         return
-    if not resume:
+    if not (resume and manifest.is_file()):
         raise FileExistsError(
-            f"{folder} is not empty; pass resume=True (--resume) to add to it, or "
-            "choose another folder"
+            f"{folder} is not empty; pass resume=True (--resume) to add to its "
+            f"{MANIFEST}, or choose another folder"
         )
-    if not manifest.is_file():
-        raise FileExistsError(f"{folder} is not empty and has no {MANIFEST}")
     document = read_document(manifest, KIND)
     for name, value in about.items():
         recorded = document.get(name)
-        rule = f"be {recorded!r} to add to {folder}"
-        require(recorded == value, name, rule, value)
-
-
-def _check_there(folder: Path) -> None:
-    """Raise if the folder was removed since its manifest was written."""
-    if not (folder / MANIFEST).is_file():
-        raise FileNotFoundError(
-            f"{folder} was removed or emptied while copies were written to it; start "
-            "again in a new folder"
-        )
+        require(recorded == value, name, f"be {recorded!r} to add to {folder}", value)
 
 
 def _write_arrays(copies: Corrupted, folder: Path, done: Done) -> None:
-    if not (folder / LABELS).exists():
-        labels = np.tile(copies.dataset.targets.cpu().numpy(), len(SEVERITIES))
-        buffer = io.BytesIO()
-        np.save(buffer, labels)
-        write_bytes(folder / LABELS, buffer.getbuffer())
-    for name in copies.names:
-        if (folder / f"{name}.npy").exists():
-            for severity in SEVERITIES:
-                done((name, severity))
-            continue
-        _check_there(folder)
-        with replacing(folder / f"{name}.npy") as temporary:
-            _write_array(copies, name, folder / f"{name}.npy", temporary, done)
-
-
-def _write_array(
-    copies: Corrupted, name: str, file: Path, temporary: Path, done: Done
-) -> None:
     assert isinstance(copies.dataset.inputs, Tensor)
+    labels = copies.dataset.targets.cpu().numpy()
+    buffer = io.BytesIO()
+    np.save(buffer, np.tile(labels, len(SEVERITIES)))
+    write_bytes(folder / LABELS, buffer.getbuffer())
     samples, channels, height, width = copies.dataset.inputs.shape
     shape = (len(SEVERITIES) * samples, height, width, channels)
     about = {"descr": "|u1", "fortran_order": False, "shape": shape}
-    # Not mapped: a full disk would end the process instead of raising an error.
-    with writing(file), temporary.open("wb") as stream:
-        np.lib.format.write_array_header_1_0(stream, about)
-    for severity in SEVERITIES:
-        pictures = _pictures(copies[name, severity])
-        with writing(file), temporary.open("ab") as stream:
-            stream.write(pictures.data)
-        done((name, severity))
+    for name in copies.names:
+        file = folder / f"{name}.npy"
+        if file.exists():
+            for severity in SEVERITIES:
+                done((name, severity))
+            continue
+        # Not mapped: a full disk would end the process instead of raising an error.
+        with replacing(file) as part, writing(file), part.open("wb") as stream:
+            np.lib.format.write_array_header_1_0(stream, about)
+            for severity in SEVERITIES:
+                stream.write(_pictures(copies[name, severity]).data)
+                done((name, severity))
 
 
 def _write_folders(
@@ -181,7 +160,6 @@ def _write_folders(
         final = folder / name / str(severity)
         if not final.exists():
             copy = copies[name, severity]
-            _check_there(folder)
             temporary = final.with_name(f".{severity}.{mark()}.tmp")
             try:
                 with writing(final):
@@ -222,12 +200,8 @@ def _class_folders(dataset: Arrays) -> tuple[str, ...]:
     """Return one folder name per class."""
     assert isinstance(dataset.inputs, Tensor)
     channels = dataset.inputs.shape[1]
-    require(
-        channels in (1, 3),
-        "layout",
-        "be arrays unless images have 1 or 3 channels",
-        channels,
-    )
+    rule = "be arrays unless images have 1 or 3 channels"
+    require(channels in (1, 3), "layout", rule, channels)
     names = dataset.classes or numbered_classes(dataset.targets)
     for name in names:
         plain = name == Path(name).name and name not in ("", ".", "..")

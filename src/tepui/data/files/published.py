@@ -98,23 +98,6 @@ def require_file(path: Path) -> None:
         raise FileNotFoundError(f"{path} must exist{beside}")
 
 
-def require_folder(path: Path) -> None:
-    """Raise a ``FileNotFoundError`` that says what a path must be, with folders near.
-
-    Example:
-        >>> require_folder(Path("no such place/photos"))
-        Traceback (most recent call last):
-        FileNotFoundError: path must be a folder of images, got no such place/photos
-    """
-    if not path.is_dir():
-        beside = [item.name for item in path.parent.glob("*") if item.is_dir()]
-        near = [
-            str(path.parent / name) for name in get_close_matches(path.name, beside)
-        ]
-        meant = f" (did you mean {' or '.join(near)}?)" if near else ""
-        raise FileNotFoundError(f"path must be a folder of images, got {path}{meant}")
-
-
 def is_archive(path: Path) -> bool:
     """Return whether a file's name is that of an archive with files in it."""
     name = path.name.lower()

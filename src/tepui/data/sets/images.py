@@ -18,7 +18,7 @@ import gzip
 import math
 import zlib
 from pathlib import Path
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -137,7 +137,6 @@ _CLASSES = (
     *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
     *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
 )
-_AT_ONCE = 2**20  # bytes
 _SITE = "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/"
 
 
@@ -197,25 +196,19 @@ def read_idx(path: Path, axes: int) -> npt.NDArray[np.uint8]:
     """Read an array of bytes from an idx file, plain or compressed."""
     file = path if path.is_file() else path.with_name(f"{path.name}.gz")
     require_file(file)
+    start = 4 + 4 * axes
     try:
         with file.open("rb") if file is path else gzip.open(file) as stream:
-            return _read_idx(stream, file, axes)
+            head = stream.read(start)
+            fits = head[:4] == bytes([0, 0, 8, axes]) and len(head) == start
+            rule = f"be an idx file of bytes with {axes} axes"
+            require(fits, str(file), rule, head)
+            shape = tuple(np.frombuffer(head[4:], dtype=">u4").tolist())
+            size = math.prod(shape)
+            limits_here().check("unpacked_bytes", size, file)
+            content = bytearray(stream.read(size + 1))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{file} must be a valid gzip file: {error}") from error
-
-
-def _read_idx(stream: Any, file: Path, axes: int) -> npt.NDArray[np.uint8]:
-    start = 4 + 4 * axes
-    head = stream.read(start)
-    fits = head[:4] == bytes([0, 0, 8, axes]) and len(head) == start
-    rule = f"be an idx file of bytes with {axes} axes"
-    require(fits, str(file), rule, head)
-    shape = tuple(np.frombuffer(head[4:], dtype=">u4").tolist())
-    size = math.prod(shape)
-    limits_here().check("unpacked_bytes", size, file)
-    content = bytearray()
-    while len(content) <= size and (part := stream.read(_AT_ONCE)):
-        content += part
     rule = f"hold {size} values of shape {shape}"
     require(len(content) == size, str(file), rule, len(content))
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)

@@ -7,21 +7,17 @@ compared in one way, so that a page, its tables and its sentences cannot disagre
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from itertools import count
 from typing import Literal
 
-from tepui.core.checks import require
 from tepui.data.shifts import NATURAL
-from tepui.studies.method_result import MethodResult
+from tepui.report.comparison import MethodResult, Trained
 from tepui.studies.significance import Difference, differences, paired_difference
 from tepui.studies.statistics import Interval, mean_interval
-from tepui.studies.trained import Trained
 from tepui.tasks.named import read_task
 
 Better = Literal["higher", "lower", ""]  # which side of a measure
 Reading = Callable[[Trained], float | None]
 VOICES = ("accuracy", "individual_accuracy", "improvement")
-MOST = 10_000  # ensembles that anybody would ask for
 
 
 def interval_of(method: MethodResult, read: Reading, step: float = 0.0) -> Interval:
@@ -97,31 +93,6 @@ def leads(
 def gaps(method: MethodResult, base: MethodResult, read: Reading) -> list[float]:
     """Return the difference of every pair."""
     return differences(*_values(method, base, read))
-
-
-def reach_with(spread: float, ensembles: int) -> float:
-    """Return half the width of the 95 % interval of a mean over so many values.
-
-    Example:
-        >>> round(reach_with(1.0, 2), 2), round(reach_with(1.0, 10), 2)
-        (8.98, 0.72)
-    """
-    from scipy.special import stdtrit
-
-    return float(stdtrit(ensembles - 1, 0.975)) * spread / math.sqrt(ensembles)
-
-
-def ensembles_for(wanted: float, spread: float) -> int | None:
-    """Return how many ensembles bring an interval to ± wanted; None past 10,000.
-
-    Example:
-        >>> ensembles_for(1.0, 2.0)
-        18
-    """
-    require(wanted > 0, "wanted", "be positive", wanted)
-    if reach_with(spread, MOST) > wanted:
-        return None
-    return next(n for n in count(2) if reach_with(spread, n) <= wanted)
 
 
 def _values(

@@ -8,16 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as some
 from scipy import stats
 
-from tepui.studies import MethodResult, Trained, mean_interval, paired_difference
-from tepui.studies.contrasts import (
+from tepui.report.comparison import MethodResult, Trained
+from tepui.report.contrasts import (
     contrast,
-    ensembles_for,
     gaps,
     interval_of,
     leads,
-    reach_with,
     seed_pairs,
 )
+from tepui.studies import mean_interval, paired_difference
 
 NUMBERS = some.lists(some.floats(-10, 10), min_size=2, max_size=8)
 
@@ -93,14 +92,3 @@ def test_a_method_leads_only_if_it_is_apart_from_all_and_better():
     assert not leads(mid, [low, high], read)
     assert not leads(high, [low, method("far", [0.0], [9])], read)
     assert not leads(high, [], read)
-
-
-@given(some.floats(0.1, 5), some.floats(0.5, 5))
-def test_enough_ensembles_are_the_fewest(spread, wanted):
-    count = ensembles_for(wanted, spread)
-    assert reach_with(spread, count) <= wanted
-    assert count == 2 or reach_with(spread, count - 1) > wanted
-
-
-def test_more_ensembles_than_anybody_trains_are_not_named():
-    assert ensembles_for(0.001, 5.0) is None

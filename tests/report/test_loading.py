@@ -5,9 +5,9 @@ from dataclasses import asdict
 
 import pytest
 
+from study_cases import write_compared
 from tepui.core.storage import seal, write_document
-from tepui.studies import load_reports
-from tepui.studies.load_reports import LoadedReports
+from tepui.report.loading import LoadedReports, load_reports
 from tepui.studies.results import Record, Results, write_results
 
 TEST = {"class": "Digits", "samples": 100, "sha256": "a"}
@@ -46,20 +46,13 @@ def write_run(folder, seeds=(1, 2), method="SAM", rho=0.1, tested=None, **config
 
 
 def write_comparison(folder, labels=("Plain", "SAM"), sharpness=None):
-    folder.mkdir(parents=True)
-    trained = {"seeds": [1, 2], "seconds": 8.0, "evaluation": evaluation()}
-    trained |= {"summary": {}, "sharpness": sharpness}
-    methods = [
-        {
-            "label": label,
-            "hyperparameters": {"class": label},
-            "ensembles": [{"folder": f"{label}/0", **trained}],
-        }
-        for label in labels
-    ]
-    document = {"title": "compared", "settings": {"epochs": 4}}
-    document |= {"environment": ENVIRONMENT, "methods": methods}
-    write_document(folder / "comparison.json", "comparison", document)
+    for label in labels:
+        run = write_run(folder / label / "0", method=label, seeds=[1, 2])
+        if sharpness is not None:
+            found = {"about": sharpness["about"], "found": {"worst_case": sharpness}}
+            write_document(run / "sharpness.json", "measurement", found)
+    runs = {label: [f"{label}/0"] for label in labels}
+    write_compared(folder, runs, {"epochs": 4}, environment=ENVIRONMENT)
     return folder
 
 
@@ -96,7 +89,7 @@ def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
     both, one = found.groups[0].entries
     assert [trained.seeds for trained in both.result.ensembles] == [(1, 2), (3, 4)]
     assert both.sources == (tmp_path / "first", tmp_path / "second")
-    assert len(both.histories) == 2
+    assert len(both.outcomes) == 2
     assert len(one.result.ensembles) == 1
     assert found.title == "3 runs side by side"
 
@@ -229,9 +222,10 @@ def test_epochs_are_read_where_they_were_written(tmp_path):
     file = folder / "metrics.jsonl"
     sealed = [json.dumps(seal("epoch", line)) + "\n" for line in lines]
     file.write_text("".join(sealed))
-    (history,) = load_reports([folder]).groups[0].entries[0].histories
-    assert [json.loads(json.dumps(asdict(record))) for record in history] == [
-        {**row, **dict.fromkeys(more), **{name: [] for name in scores}},
+    (outcome,) = load_reports([folder]).groups[0].entries[0].outcomes
+    assert [json.loads(json.dumps(asdict(record))) for record in outcome.history] == [
+        {**row, **dict.fromkeys(more), **{name: [] for name in scores}}
+        | {"exchange_seconds": 0.0},
         lines[1],
     ]
     file.write_text('{"epoch": 0')

@@ -20,13 +20,14 @@ from tepui.core.storage import read_text
 from tepui.data.shifts import NATURAL
 from tepui.ensembles.loading import check_ended
 from tepui.evaluation.evaluations import CLEAN, file_of, is_evaluated
-from tepui.studies.commands import commands_of
-from tepui.studies.comparison import FILE as COMPARISON
-from tepui.studies.comparison import Comparison, read_comparison
-from tepui.studies.method_result import MethodResult
+from tepui.report.comparison import (
+    Comparison,
+    MethodResult,
+    comparison_of,
+    read_trained,
+)
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
-from tepui.studies.trained import read_trained
 from tepui.training.history import Outcome
 from tepui.training.run_folder import RunFolder, recorded_options
 
@@ -39,7 +40,6 @@ class ReportSource:
     title: str
     settings: Mapping[str, Any]  # how its ensembles were trained
     environment: Mapping[str, Any]  # versions, hardware and the command
-    commands: Sequence[str] = ()  # that made it, in order, where they are known
 
 
 @dataclass(frozen=True)
@@ -133,18 +133,17 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
     entries: list[tuple[str, Entry]] = []
     studies, sources = [], []
     for folder in folders:
-        if (folder / COMPARISON).is_file():
-            source, methods = _of_comparison(folder)
-            entries += methods
+        if (folder / RESULTS).is_file():
+            found = read_results(folder)
+            if "runs" in found.settings:
+                source, methods = _of_comparison(folder, found)
+                entries += methods
+            else:
+                source = ReportSource(folder, found.title, {}, found.environment)
+                studies.append(Study(folder, found, _picture(folder)))
         elif is_evaluated(folder):
             source, one = _of_run(folder)
             entries.append(one)
-        elif (folder / RESULTS).is_file():
-            study = _of_results(folder)
-            source = ReportSource(
-                folder, study.results.title, {}, study.results.environment
-            )
-            studies.append(study)
         else:
             raise FileNotFoundError(_remedy(folder))
         sources.append(source)
@@ -153,8 +152,10 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
     return LoadedReports(title, _groups(entries), tuple(studies), tuple(sources))
 
 
-def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]:
-    comparison, options = read_comparison(folder), recorded_options(folder)
+def _of_comparison(
+    folder: Path, found: Results
+) -> tuple[ReportSource, list[tuple[str, Entry]]]:
+    comparison, options = comparison_of(found, folder), recorded_options(folder)
     settings = comparison.settings
     training = {
         "model": settings.get("model"),
@@ -181,10 +182,7 @@ def _of_comparison(folder: Path) -> tuple[ReportSource, list[tuple[str, Entry]]]
         entries.append((f"{folder.resolve()}/{method.label}", entry))
     methods = {method.label: method.hyperparameters for method in comparison.methods}
     shown = {"methods": methods, **settings}
-    commands = commands_of(comparison, folder)
-    source = ReportSource(
-        folder, comparison.title, shown, comparison.environment, commands
-    )
+    source = ReportSource(folder, comparison.title, shown, comparison.environment)
     return source, entries
 
 
@@ -224,10 +222,9 @@ def _data_class(options: Mapping[str, Any], result: MethodResult) -> str | None:
     return given.rpartition(".")[2] or None
 
 
-def _of_results(folder: Path) -> Study:
+def _picture(folder: Path) -> str | None:
     file = folder / "figure.svg"
-    picture = read_text(file) if file.is_file() else None
-    return Study(folder, read_results(folder), picture)
+    return read_text(file) if file.is_file() else None
 
 
 def _groups(entries: Iterable[tuple[str, Entry]]) -> tuple[Group, ...]:
@@ -364,8 +361,8 @@ def _remedy(folder: Path) -> str:
             f"evaluate it with: tepui evaluate {folder}"
         )
     return (
-        f"{folder} holds nothing to report: no finished comparison ({COMPARISON}), no "
-        f"evaluated run ({file_of('', CLEAN)}) and no results of a study ({RESULTS})"
+        f"{folder} holds nothing to report: no finished comparison or results of a "
+        f"study ({RESULTS}) and no evaluated run ({file_of('', CLEAN)})"
     )
 
 

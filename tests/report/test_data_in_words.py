@@ -2,7 +2,7 @@
 
 import pytest
 
-from tepui.studies.load_reports import data_in_words
+from tepui.report.loading import data_in_words
 
 
 def said(*given):

@@ -48,7 +48,8 @@ def fields_of(prediction):
         fields = {name: getattr(prediction, name) for name in names}
         sets = {"sets": prediction.sets} if prediction.conformity else {}
         return {**fields, "ood_score": prediction.ood_score(), **sets}
-    fields = {name: getattr(prediction, name) for name in ("mean", "std", "epistemic")}
+    fields = {name: getattr(prediction, name) for name in ("mean", "std")}
+    fields["epistemic_variance"] = prediction.epistemic
     lower, upper = (
         prediction.conformal_interval
         if prediction.conformity

@@ -92,7 +92,7 @@ def prediction_cost(ensemble, path):
 
 def exported(ensemble, path):
     done = export_ensemble(ensemble, DATA, path / "numbers.pt2", to="torch")
-    assert set(done.differences) == {"mean", "std", "epistemic"}
+    assert set(done.differences) == {"mean", "std", "epistemic_variance"}
 
 
 def refused(function):

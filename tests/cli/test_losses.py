@@ -58,7 +58,7 @@ def test_the_task_follows_from_the_loss(loss, outputs, task, name, files):
     main(["export", run, *data, "--to", "torch"])
 
 
-@pytest.mark.filterwarnings("ignore:member 1 may not have learned")
+@pytest.mark.filterwarnings("ignore:member 0 may not have learned")
 def test_an_extreme_row_does_not_lose_the_other_predictions(files, monkeypatch):
     monkeypatch.chdir(files)
     data = ["--data", "ArrayFile(path=numbers.npz)"]

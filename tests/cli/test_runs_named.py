@@ -79,3 +79,12 @@ def test_beside_what_is_missing_only_folders_are_looked_at(runs, monkeypatch):
         check_there(Path("missing"))
     assert seen[0] == "."
     assert not any("elsewhere" in folder for folder in seen)
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "calibrate", "export"])
+def test_a_folder_of_other_files_is_no_run(command, tmp_path, capsys):
+    words = [command, str(tmp_path), *([str(tmp_path)] * (command == "predict"))]
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "RUN must be the folder of a run or of a saved ensemble, which" in said

@@ -321,6 +321,7 @@ def test_options_that_hold_something_else_are_told_what_to_write(tmp_path, capsy
     [
         ("photos", "ImageFolder(path=photos)"),
         ("t.csv", "Table(path=t.csv, target=COLUMN)"),
+        ("t.parquet", "Table(path=t.parquet, target=COLUMN)"),
         ("x.npz", "ArrayFile(path=x.npz)"),
     ],
 )

@@ -464,8 +464,8 @@ def no_permission(path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (a_fifo, "must exist"),
-        (a_folder, "must exist"),
+        (a_fifo, "must be a file"),
+        (a_folder, "must be a file"),
         (a_broken_link, "must exist"),
         (cut_parquet, "must be a table: "),
         (no_permission, "must be a table: .*ermission"),

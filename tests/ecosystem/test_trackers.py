@@ -54,7 +54,7 @@ def test_mlflow_holds_settings_and_figures(store, tmp_path):
     for name in ("loss", "validation_loss", "validation_accuracy"):
         for member in range(2):
             logged = client.get_metric_history(
-                found.info.run_id, f"{name}/member {member + 1}"
+                found.info.run_id, f"{name}/member {member}"
             )
             expected = [getattr(record, name)[member] for record in run.history]
             assert [point.step for point in logged] == [0, 1]
@@ -70,7 +70,7 @@ def test_a_resumed_run_goes_on_in_mlflow(store, tmp_path):
     run = fitted(images(), resume=True, callbacks=[MLflow()], **how)
     _, (found,) = runs_in(store)
     assert found.info.status == "FINISHED"
-    assert found.data.metrics["loss/member 1"] == pytest.approx(run.history[-1].loss[0])
+    assert found.data.metrics["loss/member 0"] == pytest.approx(run.history[-1].loss[0])
     assert_same_bits(run, fitted(images(), epochs=3))
 
 

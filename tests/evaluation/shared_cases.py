@@ -99,7 +99,7 @@ def fog(size):
 
 DIFFERENCES = {
     r"natural.sketch.\w+": (SKETCH, {"shifted": {"sketch": data(40, 1)}}),
-    r"cells.0.\w+": (SKETCH, {"shifted": {**SKETCH["shifted"], **fog(40)}}),
+    r"c\w+.0.\w+": (SKETCH, {"shifted": {**SKETCH["shifted"], **fog(40)}}),
     "rule": (SKETCH, {**SKETCH, "rule": "vote"}),
     r"copies.0.\w+": tuple({"shifted": fog(size)} for size in (40, 1031)),
 }

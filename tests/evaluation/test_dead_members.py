@@ -27,7 +27,7 @@ def member(scale: float) -> nn.Module:
 
 def test_scores_show_each_member():
     ensemble = Ensemble([member(5.0), member(4.0), member(-1.0)])
-    with pytest.warns(UserWarning, match="member 3 may not have learned"):
+    with pytest.warns(UserWarning, match="member 2 may not have learned"):
         result = tepui.evaluate(ensemble, DATA, shifted={("same", 1): DATA})
     logits = ensemble.logits(DATA.inputs)
     accuracies = metrics.individual_accuracy(logits, LABELS).tolist()
@@ -61,7 +61,7 @@ def test_a_warning_names_each_member_far_above_its_peers(scales, dead):
     assert dead_members(Losses(losses, math.log(3))) == dead
     assert len(log) == len(dead)
     for warning, index in zip(log, dead, strict=True):
-        assert f"member {index + 1} may not have learned" in str(warning.message)
+        assert f"member {index} may not have learned" in str(warning.message)
         assert "guessing without looking at the inputs gives 1.1" in str(
             warning.message
         )
@@ -72,7 +72,7 @@ def test_a_warning_names_each_member_far_above_its_peers(scales, dead):
     ("scales", "said"),
     [
         ((1.0, 2.0), "learned, nor any other member: losses on the training data are"),
-        ((1.0,), "member 1 may not have learned: its loss on the training data is"),
+        ((1.0,), "member 0 may not have learned: its loss on the training data is"),
     ],
 )
 def test_inputs_that_nobody_scaled_are_named_where_no_member_learned(scales, said):

@@ -72,5 +72,5 @@ def test_bad_measures_are_named():
 
 @pytest.mark.parametrize("measures", [["fisher_trace"], "worst_case", {"mine": "abc"}])
 def test_names_of_measures_are_refused(measures):
-    with pytest.raises(ValueError, match=r"measures must (be functions|take)"):
+    with pytest.raises(ValueError, match="measures must "):
         tepui.measure(ensemble(), classified(), measures)

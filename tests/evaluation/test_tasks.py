@@ -256,7 +256,7 @@ def test_a_member_that_predicts_the_mean_is_named():
     truth = X @ torch.tensor([1.0, 2, 0, 0])
     good, dead = fixed([1.0, 2, 0, 0.1]), fixed([0.0, 0, 0, 0])
     ensemble = Ensemble([good, dead, fixed([1.0, 2, 0.1, 0])], task=tasks.Numbers())
-    with pytest.warns(UserWarning, match="member 2 may not have learned"):
+    with pytest.warns(UserWarning, match="member 1 may not have learned"):
         tepui.evaluate(ensemble, Arrays(X, truth))
 
 

@@ -327,7 +327,6 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
         "first": numbers,
         "second": lambda: [0.3, 0.1, 0.5, 0.2, 0.9],
     },
-    "tepui.studies.bootstrap_interval": {"resamples": lambda: 99},
     "tepui.theory.theorem2": {"subsets": lambda: 2},
     "tepui.theory.agreement": {"n": lambda: 60, "d": lambda: 20},
     "tepui.theory.eta_at_sharpness": {"sharpness": lambda: 1.0, "rho": lambda: 0.1},

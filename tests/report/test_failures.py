@@ -92,6 +92,6 @@ def test_a_number_of_the_claim_stays_with_its_unit():
 def test_a_dead_member_is_named_in_the_first_paragraph():
     made = Comparison("one", {"epochs": 4}, {}, (method("A", 0.6, (0.2, 1.38, 0.3)),))
     assert claim(shown(made).groups[0]).startswith(
-        "Member 2 of A's ensemble 1 may not have learned: the loss on clean data lies "
+        "Member 1 of A's ensemble 1 may not have learned: the loss on clean data lies "
         "far above that of the other members. A's ensemble accuracy"
     )

@@ -142,7 +142,7 @@ def gallery_of(folder, data):
 
 
 # Of three samples an untrained member can get all wrong.
-@pytest.mark.filterwarnings("ignore:member 2 may not have learned")
+@pytest.mark.filterwarnings("ignore:member 1 may not have learned")
 def test_images_of_unknown_scale_are_stretched_and_large_ones_made_small(tmp_path):
     clean, _ = gallery_of(tmp_path, Stretched())
     shown = pixels(clean.lowest[0])

@@ -11,7 +11,6 @@ from scipy import stats
 
 from tepui.metrics import disagreement, pairwise_disagreement, pairwise_kl
 from tepui.studies import (
-    bootstrap_interval,
     differences,
     equivalence,
     estimate,
@@ -255,47 +254,7 @@ def test_equivalence_at_five_percent_is_a_ninety_percent_interval(values, margin
     assert (p < 0.05) == (-margin < low and high < margin)
 
 
-def test_bootstrap_is_scipys():
-    rng = np.random.default_rng(3)
-    for values in (rng.normal(size=12), rng.exponential(size=25)):
-        found = bootstrap_interval(values.tolist(), 0.9, resamples=20_000, seed=1)
-        expected = stats.bootstrap(
-            (values,), np.mean, confidence_level=0.9, n_resamples=20_000, rng=rng
-        ).confidence_interval
-        error = stats.sem(values)
-        assert abs(found[0] - expected.low) < 0.06 * error
-        assert abs(found[1] - expected.high) < 0.06 * error
-
-
 VARIED = st.lists(st.integers(-9, 9), min_size=3, max_size=8)
-
-
-@given(VARIED, st.integers(-20, 20), st.sampled_from([0.5, 2.0, 4.0]))
-def test_bootstrap_moves_with_its_values(values, shift, factor):
-    # Numbers that add without rounding: ties among resampled means stay ties.
-    assume(len(set(values)) > 1 and len(values) in (4, 8))
-    plain = np.array(bootstrap_interval(values, resamples=200))
-    moved = bootstrap_interval([factor * v + shift for v in values], resamples=200)
-    assert moved == pytest.approx(factor * plain + shift, abs=1e-6)
-    assert min(values) <= plain[0] <= plain[1] <= max(values)
-
-
-def test_bootstrap_is_seeded_and_has_no_width_without_spread():
-    values = [1.0, 2.0, 5.0, 7.0]
-    draws = [bootstrap_interval(values, resamples=99, seed=s) for s in (0, 0, 1)]
-    assert draws[0] == draws[1] != draws[2]
-    assert bootstrap_interval([2.0, 2.0]) == (2.0, 2.0)
-
-
-@pytest.mark.parametrize("resamples", [1, 2, 3, 10])
-def test_bootstrap_of_few_resamples_lies_within_the_values(resamples):
-    """Also where all of their means lie on one side of the mean."""
-    for seed in range(40):
-        how = {"resamples": resamples, "seed": seed}
-        low, high = bootstrap_interval([1.0, 3.0], **how)
-        assert 1 <= low <= high <= 3
-        low, high = bootstrap_interval([1.0, 2.0, 9.0], 0.5, **how)
-        assert 1 <= low <= high <= 9
 
 
 @pytest.mark.parametrize(
@@ -306,9 +265,6 @@ def test_bootstrap_of_few_resamples_lies_within_the_values(resamples):
         (lambda: paired_difference([1.0], [2.0]), "second must have at least two p"),
         (lambda: equivalence([1.0], 1.0), "values must hold at least two, got 1"),
         (lambda: equivalence([1.0, 2.0], 0.0), "margin must have its lower end below"),
-        (lambda: bootstrap_interval([1.0]), "values must hold at least two, got 1"),
-        (lambda: bootstrap_interval([1.0, 2.0], 1.0), "confidence must lie between"),
-        (lambda: bootstrap_interval([1.0, 2.0], resamples=0), "resamples must be"),
     ],
 )
 def test_bad_tests_are_named(call, message):

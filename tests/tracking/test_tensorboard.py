@@ -37,7 +37,7 @@ def test_a_run_writes_every_members_figures(tmp_path):
     scores = ("loss", "validation_loss", "validation_accuracy", "learning_rate")
     for name in scores:
         for member in range(2):
-            written = events.Scalars(f"{name}/member {member + 1}")
+            written = events.Scalars(f"{name}/member {member}")
             assert [event.step for event in written] == [0, 1]
             expected = [getattr(record, name)[member] for record in run.history]
             assert [event.value for event in written] == pytest.approx(expected)

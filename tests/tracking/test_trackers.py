@@ -98,9 +98,9 @@ def test_a_missing_library_is_named_with_its_remedy(kind, library, monkeypatch):
 def test_figures_leave_out_what_is_not_known():
     record = EpochRecord(0, (0.5, None), (0.1, 0.1), (), 1.0, 64.0, joint_loss=2.0)
     assert figures(record) == {
-        "loss/member 1": 0.5,
+        "loss/member 0": 0.5,
+        "learning_rate/member 0": 0.1,
         "learning_rate/member 1": 0.1,
-        "learning_rate/member 2": 0.1,
         "joint_loss": 2.0,
         "samples_per_second": 64.0,
     }

@@ -38,7 +38,7 @@ def fitted(factories, data=DATA, **options):
 
 def test_fit_names_a_member_that_learned_nothing():
     factories = [lambda: nn.Linear(3, 3), Dead, lambda: nn.Linear(3, 3)]
-    with pytest.warns(UserWarning, match="member 2 may not have learned") as log:
+    with pytest.warns(UserWarning, match="member 1 may not have learned") as log:
         fitted(factories)
     assert "the training data" in str(log[0].message)
     assert log[0].filename == __file__
@@ -102,7 +102,7 @@ def test_of_runs_that_do_not_tell_nothing_is_said(options, tmp_path, capsys):
 
 
 def test_one_member_that_learns_is_enough(capsys):
-    with pytest.warns(UserWarning, match="member 2 may not have learned"):
+    with pytest.warns(UserWarning, match="member 1 may not have learned"):
         fitted([lambda: nn.Linear(3, 3), Dead], progress="lines")
     assert ONLY_GUESS not in capsys.readouterr().err
 
@@ -158,7 +158,7 @@ def test_a_run_with_unlabeled_data_says_what_answers_tell():
 
 def test_members_that_answer_alike_everywhere_are_named():
     same = Arrays(torch.zeros(20, 3), torch.zeros(20).long())
-    with pytest.warns(UserWarning, match=r"members \[1, 2\] say nothing about the unl"):
+    with pytest.warns(UserWarning, match=r"members \[0, 1\] say nothing about the unl"):
         fitted([lambda: nn.Linear(3, 3)] * 2, method=A2D(weight=0.01), unlabeled=same)
 
 

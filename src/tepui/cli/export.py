@@ -77,9 +77,5 @@ def export(
         overwrite=overwrite,
     )
     console().print(str(exported))
-    known = source.preparation
-    if known is not None and known.units is not None:
-        (mean,), (std,) = known.units.mean, known.units.std
-        console().print(f"its numbers are standardized: times {std:g} plus {mean:g}")
     runs = "onnxruntime.InferenceSession" if chosen == "onnx" else "torch.export.load"
     console().print(f'next: {runs}("{file}") answers without tepui')

@@ -101,8 +101,13 @@ def check_there(place: Path) -> None:
     raise FileNotFoundError(f"no file or folder {place}{nearest(str(place), near)}")
 
 
-def check_run(place: Path) -> None:
-    """Raise unless a folder is that of one run; the message names those inside."""
+def check_run(place: Path, *, weights: bool = True) -> None:
+    """Raise unless a folder is that of one run; the message names those inside.
+
+    Args:
+        place: The folder, or a file.
+        weights: Whether a folder may hold weights instead.
+    """
     check_there(place)
     if not place.is_dir() or _is_run(place):
         return
@@ -110,6 +115,8 @@ def check_run(place: Path) -> None:
     if inside:
         some = ", ".join([*inside[:SHOWN], *(["…"] if len(inside) > SHOWN else [])])
         raise FileNotFoundError(f"{place} is not a run but holds some: {some}")
+    rule = "be the folder of a run or of a saved ensemble, which this one is not"
+    require(weights, "RUN", rule, str(place))
 
 
 def check_replaced(out: Path, written: str | None, overwrite: bool) -> None:

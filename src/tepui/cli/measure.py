@@ -175,7 +175,7 @@ def _by_radius(
 
 def _sharpness_table(sharpness: Mapping[str, "EnsembleMeasurement"]) -> Table:
     members = len(next(iter(sharpness.values())).members)
-    numbers = [f"member {number + 1}" for number in range(members)]
+    numbers = [f"member {number}" for number in range(members)]
     numbers.append("mean ± standard error")
     rows = []
     for name, measurement in sharpness.items():

@@ -187,7 +187,7 @@ def opened(
         out: The folder of one that is made of weights.
     """
     for place in places:
-        check_run(place)
+        check_run(place, weights=models is not None)
     if is_saved(places):
         check_ended(places[0])
     run = Run(places[0] if is_saved(places) or out is None else out)

@@ -18,6 +18,7 @@ from tepui.core.spec import PATH
 FORMS = {
     "/": "ImageFolder(path={0})",
     ".csv": "Table(path={0}, target=COLUMN)",
+    ".parquet": "Table(path={0}, target=COLUMN)",
     ".npz": "ArrayFile(path={0})",
 }
 Names = tuple[str, ...]

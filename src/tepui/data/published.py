@@ -98,7 +98,8 @@ def require_file(path: Path) -> None:
         alike = sorted(name for name in names if Path(name).suffix == path.suffix)
         near = (get_close_matches(path.name, alike) or alike)[:MOST]
         beside = f"; its folder holds {', '.join(near)}" if near else ""
-        raise FileNotFoundError(f"{path} must exist{beside}")
+        rule = "be a file" if path.exists() else "exist"
+        raise FileNotFoundError(f"{path} must {rule}{beside}")
 
 
 _OF_THE_DISK = (

@@ -70,9 +70,8 @@ def silent_members(labeled: Sequence[float], unlabeled: Sequence[float]) -> list
 def warn_of_silent(members: list[int], method: str) -> None:
     """Warn of members whose answers on unlabeled data depend on no input."""
     if members:
-        numbers = [member + 1 for member in members]
         warn(
-            f"members {numbers} say nothing about the unlabeled data: their answers "
+            f"members {members} say nothing about the unlabeled data: their answers "
             "are the same for every sample, though they tell labeled samples apart; "
             f"{method} may weigh their disagreement too much",
         )

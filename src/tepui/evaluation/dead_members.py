@@ -85,7 +85,7 @@ def warn_of_dead_members(losses: Losses, data: str) -> None:
     """Warn of each member whose loss is far above that of the others."""
     for member in dead_members(losses):
         warn(
-            f"member {member + 1} may not have learned: its loss on {data} is "
+            f"member {member} may not have learned: its loss on {data} is "
             f"{losses.members[member]:.3g}, the median of the other members' is "
             f"{_median_of_others(losses.members, member):.3g}, and guessing without "
             f"looking at the inputs gives {losses.guessing:.3g}",
@@ -100,7 +100,7 @@ def warn_of_all_dead(losses: Losses, data: str) -> None:
         others = ", nor any other member"
         values = f"losses on {data} are {min(members):.3g} to {max(members):.3g}"
     warn(
-        f"member 1 may not have learned{others}: {values}, and guessing without "
+        f"member 0 may not have learned{others}: {values}, and guessing without "
         f"looking at the inputs gives {losses.guessing:.3g}; frequent causes are "
         "inputs or targets in large units, which have to be scaled to about 1, and a "
         "learning rate that is too large",

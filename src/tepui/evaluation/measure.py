@@ -125,9 +125,6 @@ def _named(measures: Measures) -> dict[str, Measure]:
         named = dict(measures)
     else:
         several = [measures] if callable(measures) else list(measures)
-        passed = not isinstance(measures, str) and all(map(callable, several))
-        rule = "be functions, such as tepui.sharpness.worst_case, not names"
-        require(passed, "measures", rule, measures)
         names = [_name(function) for function in several]
         rule = "have different names (pass a mapping to name them)"
         require(len(set(names)) == len(names), "measures", rule, names)

@@ -106,4 +106,4 @@ def _dead_in(method: MethodResult) -> Iterator[str]:
             continue
         guess = log(trained.evaluation["classes"])
         for member in dead_members(Losses(losses, guess)):
-            yield f"member {member + 1} of {method.label}'s ensemble {place}"
+            yield f"member {member} of {method.label}'s ensemble {place}"

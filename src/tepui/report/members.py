@@ -95,7 +95,7 @@ def _lines(group: Group, names: list[str]) -> Iterator[list[str]]:
             columns = [clean[name] for name in names if name in clean]
             for member, values in enumerate(zip(*columns, strict=True)):
                 cells = [_cell(*pair) for pair in zip(names, values, strict=False)]
-                who = [f"ensemble {place + 1}", f"member {member + 1}"]
+                who = [f"ensemble {place + 1}", f"member {member}"]
                 yield [entry.result.label, *who, *cells]
 
 

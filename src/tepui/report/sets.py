@@ -101,7 +101,7 @@ def _of(
         chances = (_chance(size / total, sizes[other] / total) for other in others)
         overlaps = tuple(row[other] for other in others)
         yield MemberSet(
-            place, label, number, member + 1, size, total, overlaps, tuple(chances)
+            place, label, number, member, size, total, overlaps, tuple(chances)
         )
 
 

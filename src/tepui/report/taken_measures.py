@@ -55,7 +55,7 @@ def _parts(title: str, found: Mapping[str, Any]) -> Iterator[Markup]:
         "Scores and diversity, on test data": [*_diversity(diversity, members)],
         "Unfamiliar samples, AUROC": [*_unfamiliar(found.get("ood", {}), members)],
     }
-    headings = ["measure", *(f"member {n + 1}" for n in range(members))]
+    headings = ["measure", *(f"member {n}" for n in range(members))]
     known = {name: rows for name, rows in groups.items() if rows}
     yield grouped_table(title, [*headings, "mean or ensemble"], known)
     asked = opening(_words(found.get("settings", {"data": "not recorded"})))

@@ -26,7 +26,6 @@ from tepui.studies.specifications import (
 from tepui.studies.statistics import (
     Estimate,
     Interval,
-    bootstrap_interval,
     estimate,
     mean_interval,
     t_interval,
@@ -58,7 +57,6 @@ __all__ = [
     "Store",
     "Trial",
     "averaged",
-    "bootstrap_interval",
     "carry_out",
     "compare",
     "differences",

@@ -5,10 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
-import torch
-
 from tepui.core.checks import require
-from tepui.core.seeding import generator
 from tepui.core.types import check_types
 
 
@@ -154,62 +151,3 @@ def mean_interval(values: Iterable[float | None], step: float = 0.0) -> Interval
     if mean.count < 2 or math.isinf(mean.mean):
         return Interval(mean.mean, math.nan, math.nan, mean.count)
     return Interval(mean.mean, *t_interval(defined, step=step), mean.count)
-
-
-def bootstrap_interval(
-    values: Sequence[float],
-    confidence: float = 0.95,
-    *,
-    resamples: int = 9999,
-    seed: int = 0,
-) -> tuple[float, float]:
-    """Return the bootstrap interval of a mean, corrected for bias and skewness (BCa).
-
-    Assumes no shape, but with few values it is too short: ten or more are sensible.
-
-    Args:
-        values: Two or more.
-        confidence: Probability that the interval covers the mean.
-        resamples: How many samples to draw from the values; fewer than some hundreds
-            do not reach the interval's ends.
-        seed: What they derive from.
-
-    Returns:
-        Lower and upper end; the mean twice where all values are the same.
-
-    Raises:
-        ValueError: If there are fewer than two values, or an argument breaks its rule.
-
-    Example:
-        >>> low, high = bootstrap_interval([1.0, 2.0, 3.0, 4.0, 10.0])
-        >>> low < 4.0 < high
-        True
-
-    References:
-        Efron (1987), Better bootstrap confidence intervals.
-    """
-    check_types(bootstrap_interval, locals())
-    from scipy.special import ndtr, ndtri
-
-    require(0 < confidence < 1, "confidence", "lie between 0 and 1", confidence)
-    require(len(values) >= 2, "values", "hold at least two", len(values))
-    require(resamples >= 1, "resamples", "be at least 1", resamples)
-    sample = torch.tensor(values, dtype=torch.float64)
-    mean, count = sample.mean(), len(values)
-    away = sample - mean
-    if not away.any():
-        return float(mean), float(mean)
-    draws = generator(seed, "bootstrap")
-    chosen = torch.randint(count, (resamples, count), generator=draws)
-    means = sample[chosen].mean(1)
-    below = (means < mean).double().mean() + (means == mean).double().mean() / 2
-    # Where all lie on one side, half a resample is taken to lie on the other.
-    half = 0.5 / resamples
-    bias = ndtri(min(max(float(below), half), 1 - half))
-    skewness = float((away**3).sum() / (6 * (away**2).sum() ** 1.5))
-    ends = []
-    for probability in ((1 - confidence) / 2, (1 + confidence) / 2):
-        shifted = bias + ndtri(probability)
-        ends.append(float(ndtr(bias + shifted / (1 - skewness * shifted))))
-    low, high = means.quantile(torch.tensor(ends, dtype=torch.float64)).tolist()
-    return low, high

@@ -15,15 +15,15 @@ OF_ALL = ("joint_loss", "samples_per_second")
 
 
 def figures(record: EpochRecord) -> dict[str, float]:
-    """Return the figures of an epoch, those of members by their numbers from 1.
+    """Return the figures of an epoch, those of members by their numbers from 0.
 
     Example:
         >>> record = EpochRecord(0, (0.5, None), (0.1, 0.1), (), 1.0, 64.0)
-        >>> figures(record)["loss/member 1"], "loss/member 2" in figures(record)
+        >>> figures(record)["loss/member 0"], "loss/member 1" in figures(record)
         (0.5, False)
     """
     found = {
-        f"{name}/member {member + 1}": value
+        f"{name}/member {member}": value
         for name in PER_MEMBER
         for member, value in enumerate(getattr(record, name))
     }

@@ -1,6 +1,8 @@
 """Carrying out a run: check, prepare, run, finish."""
 
+import json
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,6 +16,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.provenance import masked
+from tepui.core.spec import document
 from tepui.data.arrays import Batch
 from tepui.data.identity import fingerprint
 from tepui.data.labels import class_names
@@ -27,7 +30,6 @@ from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
 from tepui.tasks import task_of
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
-from tepui.training.branching import branch_point
 from tepui.training.callbacks import Callbacks
 from tepui.training.checkpoint import Checkpoint
 from tepui.training.checks import RunData, absent_remark, asked_for, check_run
@@ -48,6 +50,8 @@ from tepui.training.timeline import Clock
 
 log = logging.getLogger(__name__)
 
+# Weights drawn with one seed on two kinds of machines differ by less.
+SAME_WEIGHTS = 1e-4
 Validating = Callable[[], Iterator[Batch]]
 
 
@@ -323,3 +327,80 @@ def _say_how(training: Training, numerics: Numerics) -> None:
     how = runner.plan.steps, numerics.device, numerics.precision, type(runner).__name__
     text = "%s: %d members, %d epochs of %d steps on %s in %s, by %s"
     log.info(text, *what, *how)
+
+
+def branch_point(
+    folder: str | Path,
+    config: dict[str, Any],
+    spec: TrainingSpec,
+    ensemble: Ensemble,
+) -> Checkpoint:
+    """Return the checkpoint of a run from which another one may go on.
+
+    Both runs must have begun with the same weights and been told the same but for
+    their methods, which must do the same up to the checkpoint, and for pruning, which
+    must come after it.
+    """
+    origin = RunFolder(folder)
+    checkpoint = origin.load_checkpoint()
+    if checkpoint is None:
+        raise ValueError(f"branch_from must hold a run with a checkpoint, got {folder}")
+    begun = origin.recorded()
+    recorded = begun["config"]
+    asked = json.loads(json.dumps(config))
+    later = {"method", "prune"} if recorded.get("prune") is None else {"method"}
+    for name in sorted((asked.keys() | recorded.keys()) - later):
+        value, there = asked.get(name), recorded.get(name)
+        rule = f"match the run being branched from ({there!r} in {folder})"
+        require(value == there, name, rule, value)
+    _check_first_weights(begun["first_weights"], ensemble, folder)
+    _check_whole_epochs(checkpoint, asked["data"]["samples"], spec, folder)
+    done = len(checkpoint.history)
+    if asked["method"] != recorded["method"]:
+        _check_prefix(recorded["method"], done, spec, folder)
+    if asked["prune"] != recorded.get("prune"):
+        assert spec.prune is not None
+        whole = spec.prune.epoch(spec.epochs)
+        rule = f"stand at epoch {whole} or before, where members are pruned"
+        found = f"{folder}, after {done} epochs"
+        require(done <= whole, "branch_from", rule, found)
+    return checkpoint
+
+
+def _check_first_weights(
+    recorded: list[float], ensemble: Ensemble, folder: str | Path
+) -> None:
+    """Refuse an ensemble that another run than this one would have trained."""
+    rule = f"begin with the weights that the run in {folder} began with"
+    pairs = zip(recorded, ensemble.members, strict=True)
+    for index, (length, member) in enumerate(pairs):
+        here = weights_norm(member)
+        same = math.isclose(here, length, rel_tol=SAME_WEIGHTS)
+        value = f"weights of length {here:.6g} instead of {length:.6g}"
+        require(same, f"member {index} of ensemble", rule, value)
+
+
+def _check_whole_epochs(
+    checkpoint: Checkpoint, samples: int, spec: TrainingSpec, folder: str | Path
+) -> None:
+    """Refuse a run that was stopped within an epoch, whose rest is its own method's."""
+    steps = len(checkpoint.history) * steps_per_epoch(samples, spec.batch_size)
+    members = range(len(checkpoint.digests))
+    # Members that have yet to begin, or have ended, have done fewer.
+    done = max(checkpoint.member(index)[1]["step"] for index in members)
+    rule = "stand at the end of an epoch (resume it until then)"
+    require(done == steps, "branch_from", rule, folder)
+
+
+def _check_prefix(
+    trained: dict[str, Any], epochs: int, spec: TrainingSpec, folder: str | Path
+) -> None:
+    method, alike = spec.method.prefix(spec.epochs)
+    begins = document(method)
+    rule = f"begin like the run in {folder} ({trained}), but it begins like {begins}"
+    require(begins == trained, "method", rule, spec.method)
+    rule = (
+        f"stand at epoch {alike} or before, where {type(spec.method).__name__} begins "
+        f"to differ from {type(method).__name__}"
+    )
+    require(epochs <= alike, "branch_from", rule, f"{folder}, after {epochs} epochs")

@@ -16,7 +16,6 @@ from tepui.report.measures import ACCURACY, measures_of
 from tepui.report.reliability import pooled_bins
 from tepui.report.scores import scores_figure
 from tepui.report.severity import levels_of, mean_curve
-from tepui.report.sharpness_map import points
 from tepui.report.tables import interval_cell, rows, score_cell
 from tepui.studies import Interval
 
@@ -194,12 +193,6 @@ def test_sharpness_stands_with_clean_data_where_it_was_measured():
     assert "sharpness" not in text_of(printed_table(comparison(sharp=False)))
 
 
-def test_every_ensemble_is_a_point_of_sharpness_and_diversity():
-    plain, flat = comparison().methods
-    assert points(plain, "clean") == [(0.5, 0.5), (0.6, 0.5)]
-    assert [round(x, 9) for x, _ in points(flat, "shifted")] == [0.3, 0.4]
-
-
 def test_severity_curve_starts_at_clean_accuracy():
     made = comparison()
     levels = levels_of(made)
@@ -275,7 +268,7 @@ def test_page_shows_only_what_was_measured(tmp_path):
     little = comparison(shift=False, sharp=False)
     page = write_report(shown(little), tmp_path).read_text()
     assert ">Corruptions</h2>" not in page
-    left_out = "corruptions; sharpness and diversity; mistakes and unfamiliar samples; "
+    left_out = "corruptions; mistakes and unfamiliar samples; "
     assert f"differ: {left_out}members; gallery; sharpness-aware sets.</p>" in page
 
 

@@ -14,7 +14,6 @@ from markupsafe import Markup
 from tepui.evaluation.results import Evaluation
 from tepui.report.by_class import class_parts
 from tepui.report.comparison import Comparison, MethodResult, Trained
-from tepui.report.label_errors import has_labels, label_figure
 from tepui.report.loading import Entry, Group
 from tepui.report.markup import (
     TableCell,
@@ -53,7 +52,6 @@ def _evaluation(shown: Evaluation) -> str:
     alone = Comparison("evaluation", {}, {}, (method,))
     parts = [paragraph(_first_line(shown), "facts"), score_table(alone)]
     parts += [reliability_figure(alone)] if has_reliability(alone) else []
-    parts += [label_figure(alone)] if has_labels(alone) else []
     parts += class_parts(_group(alone), "Evaluation.by_class")
     if shown.ood or shown.mistakes:
         parts.append(auroc_table(alone))

@@ -29,10 +29,9 @@ from tepui.report.coverage import (
 )
 from tepui.report.gallery import gallery_figure
 from tepui.report.heat_map import heat_maps
-from tepui.report.label_errors import has_labels, label_figure, label_lead
 from tepui.report.loading import Entry, Group
 from tepui.report.markup import definitions, folded, lead, note, part, table
-from tepui.report.measures import COVERAGE, DER, kinds, leading_measure, measures_of
+from tepui.report.measures import COVERAGE, kinds, leading_measure, measures_of
 from tepui.report.members import members_parts
 from tepui.report.reliability import (
     has_reliability,
@@ -44,7 +43,6 @@ from tepui.report.scores import scores_figure, scores_lead
 from tepui.report.sets import sets_parts
 from tepui.report.severity import severity_figure, severity_lead
 from tepui.report.shapes import look
-from tepui.report.sharpness_map import sharpness_figure, sharpness_lead
 from tepui.report.tables import score_table
 from tepui.report.taken_measures import taken_parts
 from tepui.report.timeline import timeline_parts
@@ -157,8 +155,6 @@ def calibration(group: Group) -> Parts:
     parts: list[Markup] = []
     if has_reliability(comparison):
         parts += [lead(reliability_lead(comparison)), reliability_figure(comparison)]
-    if has_labels(comparison):
-        parts += [lead(label_lead(comparison)), label_figure(comparison)]
     return [*parts, *_intervals(comparison), *applied_parts(group)]
 
 
@@ -176,14 +172,6 @@ def _intervals(comparison: Comparison) -> Parts:
         lead(f"Intervals. {coverage_lead(levels, found, promised)}"),
         coverage_figure(title, what, levels, found, promised),
     ]
-
-
-def sharpness(group: Group) -> Parts:
-    """Return the members' sharpness against their diversity."""
-    comparison = group.comparison
-    if not comparison.has_sharpness or DER.score not in comparison.score_names:
-        return []
-    return [lead(sharpness_lead(comparison)), sharpness_figure(comparison)]
 
 
 def unfamiliar(group: Group) -> Parts:
@@ -258,7 +246,6 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
     BY_LABEL: by_label_parts,
     "Corruptions": corruptions,
     "Calibration": calibration,
-    "Sharpness and diversity": sharpness,
     MEASURES: taken_parts,
     "Mistakes and unfamiliar samples": unfamiliar,
     "Members": members_parts,

@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from report_cases import comparison, shown, text
-from tepui.report.cost import peak_memory, scoring_share, seconds_per_epoch
+from tepui.report.cost import cost, peak_memory, scoring_share, seconds_per_epoch
 from tepui.report.heat_map import differences, heat_maps, levels
 from tepui.report.loading import LoadedReports, ReportSource, Study
 from tepui.report.measures import ACCURACY
 from tepui.report.page import opening_of, render, sections_of
-from tepui.report.sections import cost
 from tepui.studies.results import Record, Results
 from tepui.training.history import EpochRecord, Outcome
 

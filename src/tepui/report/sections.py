@@ -20,19 +20,18 @@ from tepui.report.contrast_rows import (
     contrasts_of,
     summary_figure,
 )
-from tepui.report.cost import cost_table, prediction_table, seconds_figure
+from tepui.report.cost import cost
 from tepui.report.coverage import (
     coverage_figure,
     coverage_lead,
     interval_coverage,
     promise_of,
 )
-from tepui.report.gallery import gallery_figure
 from tepui.report.heat_map import heat_maps
 from tepui.report.loading import Entry, Group
 from tepui.report.markup import definitions, folded, lead, note, part, table
 from tepui.report.measures import COVERAGE, kinds, leading_measure, measures_of
-from tepui.report.members import members_parts
+from tepui.report.members import gallery_figure, members_parts, sets_parts
 from tepui.report.reliability import (
     has_reliability,
     reliability_figure,
@@ -40,12 +39,10 @@ from tepui.report.reliability import (
 )
 from tepui.report.run_ends import epochs_of, kept_of
 from tepui.report.scores import scores_figure, scores_lead
-from tepui.report.sets import sets_parts
 from tepui.report.severity import severity_figure, severity_lead
 from tepui.report.shapes import look
 from tepui.report.tables import score_table
 from tepui.report.taken_measures import taken_parts
-from tepui.report.timeline import timeline_parts
 from tepui.report.unfamiliar import (
     auroc_table,
     histogram_figure,
@@ -199,42 +196,6 @@ def gallery(group: Group) -> Parts:
     """Return the samples on which members agree and differ most."""
     found = gallery_figure(group.comparison)
     return [] if found is None else [found]
-
-
-def cost(group: Group) -> Parts:
-    """Return what training cost, and what a prediction costs."""
-    return [*_training_cost(group), *_prediction_cost(group)]
-
-
-def _prediction_cost(group: Group) -> Parts:
-    costs = prediction_table(group)
-    if costs is None:
-        return []
-    about = (
-        "Parameters, operations and weights are those of all members together; what "
-        "members share counts once. Latency is the median time of one sample alone. "
-        "Peak memory is measured on GPUs."
-    )
-    return [costs, note(about)]
-
-
-def _training_cost(group: Group) -> Parts:
-    costs, bars = cost_table(group), seconds_figure(group)
-    if costs is None:
-        return []
-    about = (
-        "Seconds per epoch are those of the steps of all members together, mean over "
-        "epochs; scoring is what members take to score data for each other "
-        "(SharpBalance), as a share of it and the steps. Training is all of it, from "
-        "its beginning to its end. Memory is recorded on GPUs. A dash marks what was "
-        "not recorded."
-    )
-    return [
-        *([] if bars is None else [bars]),
-        costs,
-        note(about),
-        *timeline_parts(group),
-    ]
 
 
 SECTIONS: dict[str, Callable[[Group], Parts]] = {

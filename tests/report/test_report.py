@@ -12,10 +12,10 @@ import report_cases
 from report_cases import shown
 from tepui.report import printed_table, write_report
 from tepui.report.comparison import Comparison, MethodResult, Trained
+from tepui.report.levels import curves_of, levels_of
 from tepui.report.measures import ACCURACY, measures_of
 from tepui.report.reliability import pooled_bins
 from tepui.report.scores import scores_figure
-from tepui.report.severity import levels_of, mean_curve
 from tepui.report.tables import interval_cell, rows, score_cell
 from tepui.studies import Interval
 
@@ -195,10 +195,9 @@ def test_sharpness_stands_with_clean_data_where_it_was_measured():
 
 def test_severity_curve_starts_at_clean_accuracy():
     made = comparison()
-    levels = levels_of(made)
-    assert levels == ["clean", "1", "2"]
-    curve = mean_curve(made.methods[0], ACCURACY, levels)
-    assert curve == pytest.approx([90.5, 70.5, 70.5])
+    assert levels_of(made) == ["clean", "1", "2"]
+    curve = curves_of(made, ACCURACY)[0]
+    assert curve.means == pytest.approx([90.5, 70.5, 70.5])
 
 
 def test_reliability_pools_ensembles():

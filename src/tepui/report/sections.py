@@ -21,13 +21,8 @@ from tepui.report.contrast_rows import (
     summary_figure,
 )
 from tepui.report.cost import cost
-from tepui.report.coverage import (
-    coverage_figure,
-    coverage_lead,
-    interval_coverage,
-    promise_of,
-)
 from tepui.report.heat_map import heat_maps
+from tepui.report.levels import curves_of, level_figure, levels_of
 from tepui.report.loading import Entry, Group
 from tepui.report.markup import definitions, folded, lead, note, part, table
 from tepui.report.measures import COVERAGE, kinds, leading_measure, measures_of
@@ -39,7 +34,6 @@ from tepui.report.reliability import (
 )
 from tepui.report.run_ends import epochs_of, kept_of
 from tepui.report.scores import scores_figure, scores_lead
-from tepui.report.severity import severity_figure, severity_lead
 from tepui.report.shapes import look
 from tepui.report.tables import score_table
 from tepui.report.taken_measures import taken_parts
@@ -49,7 +43,7 @@ from tepui.report.unfamiliar import (
     selective_lead,
     unfamiliar_lead,
 )
-from tepui.report.wording import DASH, role
+from tepui.report.wording import DASH, opening, role
 
 Parts = Sequence[Markup]
 
@@ -138,12 +132,10 @@ def corruptions(group: Group) -> Parts:
     if not comparison.has_shift or measure.score not in comparison.score_names:
         return []
     text, maps = heat_maps(comparison, measure)
-    return [
-        lead(severity_lead(comparison, measure)),
-        severity_figure(comparison, measure),
-        lead(text),
-        maps,
-    ]
+    title = f"{opening(measure.name)} by severity"
+    levels, curves = levels_of(comparison), curves_of(comparison, measure)
+    drawn = level_figure(title, levels, curves, percent=measure.percent)
+    return [drawn, lead(text), maps]
 
 
 def calibration(group: Group) -> Parts:
@@ -157,18 +149,15 @@ def calibration(group: Group) -> Parts:
 
 def _intervals(comparison: Comparison) -> Parts:
     """Return how often intervals of predicted numbers hold, where there are any."""
-    promised = promise_of(comparison)
+    clean = comparison.methods[0].ensembles[0].evaluation["clean"]
+    promised = 100 * (clean.get("nominal_coverage") or math.nan)
     if math.isnan(promised) or COVERAGE.score not in comparison.score_names:
         return []
-    levels, found = interval_coverage(comparison)
-    if all(math.isnan(mean) for own in found for mean in own.means):
+    curves = curves_of(comparison, COVERAGE)
+    if all(math.isnan(mean) for own in curves for mean in own.means):
         return []
-    what = "predicted intervals hold the true number"
-    title = "Coverage of predicted intervals"
-    return [
-        lead(f"Intervals. {coverage_lead(levels, found, promised)}"),
-        coverage_figure(title, what, levels, found, promised),
-    ]
+    title, levels = "Coverage of predicted intervals", levels_of(comparison)
+    return [level_figure(title, levels, curves, percent=True, promised=promised)]
 
 
 def unfamiliar(group: Group) -> Parts:

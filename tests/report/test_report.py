@@ -152,7 +152,6 @@ def test_one_of_a_kind_is_told_in_the_singular():
     page = text(replace(made, settings=ones, methods=(method,)))
     assert "1 member × 1 ensemble" in page  # noqa: RUF001 - a sign of multiplication
     assert "1 epoch<" in page
-    assert "Averaging one member " in page
 
 
 def test_undefined_scores_are_a_dash():

@@ -12,14 +12,14 @@ from markupsafe import Markup
 from tepui.core.provenance import short_path
 from tepui.report.applied import applied_parts
 from tepui.report.by_class import by_class_parts, by_label_parts
-from tepui.report.chance import count_apart
 from tepui.report.comparison import Comparison
 from tepui.report.contrast_rows import (
     claim,
-    contrast_figure,
+    contrast_table,
     contrasts_of,
     summary_figure,
 )
+from tepui.report.contrasts import count_apart
 from tepui.report.cost import cost
 from tepui.report.heat_map import heat_maps
 from tepui.report.levels import curves_of, level_figure, levels_of
@@ -33,16 +33,11 @@ from tepui.report.reliability import (
     reliability_lead,
 )
 from tepui.report.run_ends import epochs_of, kept_of
-from tepui.report.scores import scores_figure, scores_lead
+from tepui.report.scores import scores_figure
 from tepui.report.shapes import look
 from tepui.report.tables import score_table
 from tepui.report.taken_measures import taken_parts
-from tepui.report.unfamiliar import (
-    auroc_table,
-    histogram_figure,
-    selective_lead,
-    unfamiliar_lead,
-)
+from tepui.report.unfamiliar import auroc_table, kept_table
 from tepui.report.wording import DASH, opening, role
 
 Parts = Sequence[Markup]
@@ -81,8 +76,7 @@ def summary(group: Group) -> Parts:
 
 def scores(group: Group) -> Parts:
     """Return members and ensembles in dots."""
-    comparison = group.comparison
-    return [lead(scores_lead(comparison)), scores_figure(comparison)]
+    return [scores_figure(group.comparison)]
 
 
 def differences(group: Group) -> Parts:
@@ -92,7 +86,7 @@ def differences(group: Group) -> Parts:
     if not found:
         return []
     said = count_apart([each.found for each in found])
-    return [lead(said), contrast_figure(comparison, found)]
+    return [lead(said), contrast_table(comparison, found)]
 
 
 def all_scores(group: Group) -> Parts:
@@ -131,11 +125,10 @@ def corruptions(group: Group) -> Parts:
     measure = leading_measure(comparison)
     if not comparison.has_shift or measure.score not in comparison.score_names:
         return []
-    text, maps = heat_maps(comparison, measure)
     title = f"{opening(measure.name)} by severity"
     levels, curves = levels_of(comparison), curves_of(comparison, measure)
     drawn = level_figure(title, levels, curves, percent=measure.percent)
-    return [drawn, lead(text), maps]
+    return [drawn, heat_maps(comparison, measure)]
 
 
 def calibration(group: Group) -> Parts:
@@ -163,22 +156,11 @@ def _intervals(comparison: Comparison) -> Parts:
 def unfamiliar(group: Group) -> Parts:
     """Return how well mistakes and unfamiliar samples are detected."""
     comparison = group.comparison
+    kept = kept_table(comparison)
+    parts = [] if kept is None else [kept]
     if not comparison.ood_sets and not comparison.has_mistakes:
-        return []
-    about = (
-        "How well each score tells mistakes from right answers, and samples of "
-        "unfamiliar sets from test samples. Confidence or entropy are meant to find "
-        "mistakes, mutual information or PDS what is unfamiliar; which of them does is "
-        "for the table to say. Each "
-        "ensemble's AUPR and FPR95 are in its evaluations."
-    )
-    drawn = comparison.ood_sets if "pds" in comparison.detecting_scores else ()
-    return [
-        lead(unfamiliar_lead(comparison)),
-        auroc_table(comparison),
-        note(f"{about} {selective_lead(comparison)}".rstrip()),
-        *(histogram_figure(comparison, data) for data in drawn),
-    ]
+        return parts
+    return [*parts, auroc_table(comparison)]
 
 
 def gallery(group: Group) -> Parts:

@@ -172,7 +172,7 @@ class AppliedStream:
 
     def result(self) -> AppliedScores:
         """Return the scores."""
-        values = {} if self.scores is None else self.scores.values()
+        values: dict[str, Any] = {} if self.scores is None else self.scores.values()
         if self.applied.conformity is not None:
             values["promised"] = self.applied.conformity.coverage
             values["coverage"] = self.held / self.count

@@ -291,7 +291,8 @@ def test_training_names_images_that_cannot_be_read(tmp_path, capsys):
     data = ["--data", f"ImageFolder(path={tmp_path / 'photos'})"]
     said = refused(["train", *data, *SMALL, "--out", str(tmp_path / "run")], capsys)
     named = {file for file in made if f"{file} must be a valid image: " in said}
-    assert named and named <= {*bad}
+    assert named
+    assert named <= {*bad}
 
 
 def test_options_that_hold_something_else_are_told_what_to_write(tmp_path, capsys):

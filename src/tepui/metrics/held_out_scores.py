@@ -25,7 +25,7 @@ from tepui.core.checks import require
 from tepui.core.counted import counted
 from tepui.core.evenly_spaced import evenly_spaced
 from tepui.metrics.chunks import wide
-from tepui.metrics.targets import check_numbers
+from tepui.metrics.streaming import check_numbers
 
 KEPT = 4000
 LEVEL = 0.99

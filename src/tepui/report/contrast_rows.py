@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from tepui.evaluation.by_class import guess_on
 from tepui.evaluation.dead_members import dead_members
-from tepui.evaluation.majority import guess_on
 from tepui.report.comparison import Comparison, MethodResult
 from tepui.report.contrasts import firm, gaps
 from tepui.report.loading import Group

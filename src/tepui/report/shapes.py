@@ -90,17 +90,7 @@ class Box:
     kind: str
 
 
-@dataclass(frozen=True)
-class Trace:
-    """A line through points, or the area that they surround."""
-
-    shape: ClassVar[str] = "trace"
-    points: Sequence[tuple[float, float]]
-    kind: str
-    closed: bool = False
-
-
-Shape = Line | Mark | Words | Box | Trace
+Shape = Line | Mark | Words | Box
 
 
 @dataclass(frozen=True)

@@ -83,13 +83,7 @@ def score_table(comparison: Comparison) -> Markup:
         title = f"{opening(row.data)} test data"
         groups.setdefault(title, []).append([row.method, *row.cells])
     headings = ["method", *(measure.heading for measure in measures_of(comparison))]
-    return grouped_table(with_means("By data and method", comparison), headings, groups)
-
-
-def with_means(caption: str, comparison: Comparison) -> str:
-    """Return a caption that says what stands in a cell where ensembles repeat."""
-    several = any(len(method.ensembles) > 1 for method in comparison.methods)
-    return f"{caption}, mean and 95 % interval" if several else caption
+    return grouped_table("By data and method, mean and 95 % interval", headings, groups)
 
 
 def printed_table(comparison: Comparison) -> "Table":

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import torch
 
 from tepui.core.checks import require
 from tepui.core.free_folder import is_free
-from tepui.core.lease import LEASE, Lease, LeaseLostError, leased
+from tepui.core.lease import LEASE, Lease, leased
 from tepui.core.precision import Precision
 from tepui.core.replacing import write_bytes, writing
 from tepui.core.storage import (
@@ -75,7 +75,7 @@ class RunFolder:
                     f"out must be a new or empty folder, got {self.path}"
                 )
             return
-        if not resume and self._is_bare:  # of a run that was killed at first
+        if self._is_bare:  # of a run that ended before anything came of it
             return
         if not resume:
             if diverged := divergence_in(self.path):
@@ -92,8 +92,7 @@ class RunFolder:
     def claimed(self, config: dict[str, Any], *, resume: bool) -> Iterator[None]:
         """Keep other processes out of the folder, from its first file to its last.
 
-        If the run diverges, its last file says so. If it fails before anything came of
-        it, the folder is free again for the next try.
+        If the run diverges, its last file says so. One of which nothing came gives way.
 
         Raises:
             LeaseHeldError: If one that lives is training in it.
@@ -101,9 +100,8 @@ class RunFolder:
         with leased(self.path / LEASE, wait=False) as lease:
             self.check(config, resume=resume)  # another may have begun meanwhile
             self._lease = lease
-            if not resume:
-                self._forget()
-            new = not self.started
+            for file in self._begun_files if self._is_bare else ():
+                file.unlink(missing_ok=True)
             self.divergence.unlink(missing_ok=True)
             try:
                 yield
@@ -112,23 +110,8 @@ class RunFolder:
                 document = {"reason": str(error), "remedy": error.remedy}
                 write_document(self.divergence, "divergence", document)
                 raise
-            except Exception:
-                if new:
-                    self._give_up()
-                raise
             finally:
                 self._lease = None
-
-    def _give_up(self) -> None:
-        """Remove what says that a run began, if it is this one and nothing came of it.
-
-        Where callbacks of others left something, the run stays, to be resumed. A folder
-        that another process has taken over, or that is gone, is left alone.
-        """
-        with suppress(LeaseLostError, OSError):
-            if self._is_bare:
-                self.check_there()
-                self._forget()
 
     @property
     def _begun_files(self) -> tuple[Path, ...]:
@@ -141,10 +124,6 @@ class RunFolder:
         """Whether nothing lies here but that a run began."""
         names = [file.name for file in self._begun_files]
         return self.epochs_done == 0 and is_free(self.path, names)
-
-    def _forget(self) -> None:
-        for file in self._begun_files:
-            file.unlink(missing_ok=True)
 
     def check_there(self) -> None:
         """Raise if the folder was removed or taken over since the run began in it."""

@@ -7,7 +7,6 @@ from typing import Any
 from tepui.core.members import lists_of
 from tepui.core.storage import finite_or_none
 from tepui.data.loading import targets_of
-from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.answers import (
     information_on,
     silent_members,
@@ -24,11 +23,11 @@ from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
 from tepui.tasks import task_of
 from tepui.tasks.base import Losses
-from tepui.training.checks import RunData, output_width
+from tepui.training.checks import output_width
 from tepui.training.epochs import Training
 from tepui.training.history import History, Outcome
-from tepui.training.progress import Style, remark
-from tepui.training.spec import TrainingSpec
+from tepui.training.prepare import Order
+from tepui.training.progress import remark
 from tepui.training.timeline import in_words
 
 log = logging.getLogger(__name__)
@@ -39,9 +38,10 @@ ANSWERS = "answers"
 FEWEST_EPOCHS = 2
 
 
-def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Outcome:
+def concluded(training: Training) -> Outcome:
     """Save what came of the run, and return it; one that has not ended goes on."""
     folder, exchange, spec = training.folder, training.exchange, training.spec
+    order, ensemble = training.order, training.order.ensemble
     history, clock = History(training.history), training.clock
     if not training.ended:
         return Outcome(history, timeline=clock.timeline)
@@ -53,7 +53,7 @@ def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Outcome:
     summary = finite_or_none(spec.method.summary(states))
     best = exchange.collect({m.index: m.best.epoch for m in training.members})
     best_epochs = tuple(best) if spec.keep == "best" else ()
-    summary |= answers_on_unlabeled(ensemble, data, spec)
+    summary |= _answers_on_unlabeled(order)
     timeline = clock.timeline
     log.info("the run took %s", in_words(timeline))
     outcome = Outcome(history, best_epochs, summary, timeline, training.stopped_by)
@@ -66,13 +66,12 @@ def concluded(ensemble: Ensemble, data: RunData, training: Training) -> Outcome:
     return outcome
 
 
-def answers_on_unlabeled(
-    ensemble: Ensemble, data: RunData, spec: TrainingSpec
-) -> dict[str, Any]:
+def _answers_on_unlabeled(order: Order) -> dict[str, Any]:
     """Return what members' answers still say about unlabeled data, for the summary.
 
     Beside it stands what they say about the labeled data.
     """
+    ensemble, data, spec = order.ensemble, order.data, order.spec
     method = spec.method
     compared = isinstance(method, CoupledMethod) and method.compares_classes
     if data.unlabeled is None or not compared:
@@ -82,23 +81,22 @@ def answers_on_unlabeled(
     return {ANSWERS: found}
 
 
-def say_of_members(
-    run: Outcome, ensemble: Ensemble, data: RunData, spec: TrainingSpec, style: Style
-) -> None:
+def say_of_members(run: Outcome, order: Order) -> None:
     """Say which members did not learn, lie far behind the others, or say nothing.
 
     That none does more than guess is said of losses in training, which tell of learning
     even where what was learned does not carry over; not of those in the first epoch,
     whose mean is mostly of weights that have hardly moved.
     """
+    spec = order.spec
     if (said := run.summary.get(ANSWERS)) is not None:
         silent = silent_members(said["labeled"], said["unlabeled"])
         warn_of_silent(silent, type(spec.method).__name__)
     last = run.history[-1]
     trained = None
-    if data.weights is None:
-        trained = _beside_guessing(last.trained, ensemble, data, spec)
-    held_out = _beside_guessing(last.validation_loss, ensemble, data, spec)
+    if order.data.weights is None:
+        trained = _beside_guessing(last.trained, order)
+    held_out = _beside_guessing(last.validation_loss, order)
     if (losses := held_out or trained) is not None:
         tell = warn_of_all_dead if all_dead(losses) else warn_of_dead_members
         tell(losses, "the validation data" if held_out else "the training data")
@@ -106,19 +104,17 @@ def say_of_members(
     if trained is None or not ended or len(run.history) < FEWEST_EPOCHS:
         return
     if only_guess(trained) and not all_dead(trained):
-        remark(style, only_guess_in_words(trained))
+        remark(order.execution.progress, only_guess_in_words(trained))
 
 
-def _beside_guessing(
-    losses: Sequence[float], ensemble: Ensemble, data: RunData, spec: TrainingSpec
-) -> Losses | None:
+def _beside_guessing(losses: Sequence[float], order: Order) -> Losses | None:
     """Return all members' losses beside a guess's; None if they cannot be compared."""
-    loss, members = spec.loss, ensemble.members
+    loss, members = order.spec.loss, order.ensemble.members
     weighed = isinstance(loss, CrossEntropy) and (
         loss.class_weights is not None or bool(lists_of(loss))
     )
     if weighed or len(losses) != len(members):
         return None
-    outputs = output_width(members[0], data.train, loss)
-    targets = targets_of(data.train)
+    outputs = output_width(members[0], order.data.train, loss)
+    targets = targets_of(order.data.train)
     return task_of(loss).beside_guessing([*losses], targets, outputs, loss)

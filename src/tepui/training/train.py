@@ -3,12 +3,12 @@
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +32,7 @@ from tepui.tasks import task_of
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.callbacks import Callbacks
 from tepui.training.checkpoint import Checkpoint
-from tepui.training.checks import RunData, absent_remark, asked_for, check_run
+from tepui.training.checks import absent_remark, asked_for, check_run
 from tepui.training.end import concluded, say_of_members
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
@@ -40,7 +40,7 @@ from tepui.training.history import Outcome
 from tepui.training.interrupt import Interruption, Stopping
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics, numerics_of
-from tepui.training.prepare import members_of, runner_of, to_device
+from tepui.training.prepare import Order, members_of, runner_of
 from tepui.training.progress import remark, showing
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Plan
@@ -100,7 +100,7 @@ def trained(
     first_weights = [weights_norm(member) for member in ensemble.members]
     order = Order(
         *(ensemble, data, spec, execution, numerics, exchange, folder, resume),
-        *(origin, first_weights),
+        *(origin, first_weights, config, callbacks, clock),
     )
     for module in ensemble.members if spec.prune is not None else ():
         add_masks(module)
@@ -120,9 +120,9 @@ def trained(
                 **order.agreed_on,
             }
             check_agreement(exchange, config | asked, ensemble, data.train)
-        outcome = _carried_out(order, config, callbacks, clock)
+        outcome = _carried_out(order)
     if exchange.writer and outcome.history:
-        say_of_members(outcome, ensemble, data, spec, execution.progress)
+        say_of_members(outcome, order)
     return outcome
 
 
@@ -134,65 +134,16 @@ def _threads_of(folder: RunFolder | None, branch_from: str | Path | None) -> int
     return begun
 
 
-class Order(NamedTuple):
-    """What was asked for, checked."""
-
-    ensemble: Ensemble
-    data: RunData
-    spec: TrainingSpec
-    execution: ExecutionSpec
-    numerics: Numerics
-    exchange: Exchange
-    folder: RunFolder | None
-    resume: bool
-    origin: Checkpoint | None
-    first_weights: list[float]  # their lengths, by which a branch knows its origin
-
-    @property
-    def owned(self) -> Sequence[int]:
-        """The members that this process trains."""
-        return self.exchange.owned(len(self.ensemble))
-
-    @property
-    def agreed_on(self) -> dict[str, Any]:
-        """What processes of one run must agree on, beside what is recorded of it."""
-        saved = None if self.folder is None else self.folder.load_checkpoint()
-        return {
-            "checkpoint": None if saved is None else saved.generation,
-            "checkpoint_every": self.execution.checkpoint_every,
-            "data_parallel": self.execution.data_parallel,
-            "stop_after": self.execution.stop_after,
-        }
-
-    def place(self, members: Iterable[int]) -> None:
-        """Bring members to where they wait or are trained."""
-        offload, device = self.execution.offload, self.numerics.device
-        for index in members:
-            place = torch.device("cpu") if offload else device
-            to_device(self.ensemble.members[index], place)
-
-
-def _carried_out(
-    order: Order,
-    config: dict[str, Any],
-    callbacks: Callbacks,
-    clock: Clock,
-) -> Outcome:
+def _carried_out(order: Order) -> Outcome:
     """Train from where the run stands to its end, and conclude it."""
-    with ExitStack() as claim, callbacks.told_of_errors():
-        training = _trained(order, config, callbacks, clock, claim)
-        with clock.during("finishing"):
+    with ExitStack() as claim, order.callbacks.told_of_errors():
+        training = _trained(order, claim)
+        with order.clock.during("finishing"):
             _reunite(order)
-            return concluded(order.ensemble, order.data, training)
+            return concluded(training)
 
 
-def _trained(
-    order: Order,
-    config: dict[str, Any],
-    callbacks: Callbacks,
-    clock: Clock,
-    claim: ExitStack,
-) -> Training:
+def _trained(order: Order, claim: ExitStack) -> Training:
     """Train until the run's end; its folder is claimed for as long as ``claim`` is."""
     ensemble, spec, execution = order.ensemble, order.spec, order.execution
     exchange, folder, numerics = order.exchange, order.folder, order.numerics
@@ -202,8 +153,8 @@ def _trained(
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
         stack.enter_context(torch.random.fork_rng())
-        epoch_steps = steps_per_epoch(source.samples, spec.batch_size)
-        steps = epoch_steps * spec.epochs * len(members)
+        steps = steps_per_epoch(source.samples, spec.batch_size)
+        steps *= spec.epochs * len(members)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
         costs = spec.costs(len(ensemble))
@@ -220,42 +171,34 @@ def _trained(
             exchange=exchange,
             advance=lambda steps: shown.advance(steps * training.standing_for),
             stopping=Stopping(interruption, together),
-            clock=clock,
+            clock=order.clock,
         )
         training = Training(
+            order=order,
             members=members,
-            seeds=ensemble.seeds,
             runner=runner_of(execution.runner, plan, members),
-            device=numerics.device,
-            dataset=order.data.train,
             validation=validation,
-            task=task_of(spec.loss, ensemble.task),
-            folder=folder,
-            origin=order.origin,
-            checkpoint_every=execution.checkpoint_every,
-            stop_after=execution.stop_after,
-            callbacks=callbacks,
             progress=shown,
             interruption=interruption,
         )
         stack.callback(training.runner.release)
         _say_how(training, numerics)
         if folder is not None and exchange.writer:
-            claim.enter_context(folder.claimed(config, resume=order.resume))
-            folder.begin(config, order.first_weights, order.origin)
+            claim.enter_context(folder.claimed(order.config, resume=order.resume))
+            folder.begin(order.config, order.first_weights, order.origin)
         exchange.wait()  # nothing lies in a folder before what says what it is
-        with clock.during("restoring"):
+        with order.clock.during("restoring"):
             training.restore()
         shown.advance(training.steps_done())
         if exchange.writer:
             out = None if folder is None else str(folder.path)
-            callbacks.start(masked({**config, "out": out}))
+            order.callbacks.start(masked({**order.config, "out": out}))
         exchange.wait()  # steps have a timeout, which callbacks may well exceed
         if folder is not None:
             stack.enter_context(interruption.listening())
         training.run()
         if training.ended:
-            with clock.during("finishing"):
+            with order.clock.during("finishing"):
                 for member in members:
                     training.finish(member)
     return training
@@ -298,10 +241,7 @@ def _prepared(
             workers=workers,
             num_classes=classes,
         )
-    members = members_of(
-        *(ensemble, order.exchange, spec, order.execution, order.numerics),
-        *(source.samples, data.weights),
-    )
+    members = members_of(order, source.samples)
     return members, source, unlabeled, validation
 
 

@@ -37,14 +37,19 @@ from tepui.training.member import (
     TrainingMember,
 )
 from tepui.training.member_state import document_of, restore, tensors_of
-from tepui.training.not_finite import not_finite, not_finite_in, scaling_advice
 from tepui.training.prepare import Order
 from tepui.training.progress import Progress
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Runner
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import Clock
-from tepui.training.validating import Validation, validated
+from tepui.training.validating import (
+    Validation,
+    not_finite,
+    not_finite_in,
+    scaling_advice,
+    validated,
+)
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from tepui.core.hyperparameters import hyperparameter_grid
+from tepui.core.members import hyperparameter_grid
 from tepui.core.seeding import generator, member_seeds
 from tepui.data import STANDARD, Arrays, Digits, FashionMNIST, UniformNoise
 from tepui.evaluation.stored_logits import StoredLogits

@@ -3,7 +3,7 @@
 import pytest
 
 import tepui
-from tepui.core.free_folder import is_free
+from tepui.core.lease import is_free
 from tepui.tracking.identity import remember
 from tepui.training.run_folder import RunFolder
 from training.cases import Plain, assert_same_runs, files, fitted, images, one_thread

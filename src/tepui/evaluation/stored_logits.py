@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.storage import read_tensors, reading
-from tepui.core.tensor_stream import TensorStream, writing_tensors
+from tepui.core.storage import TensorStream, read_tensors, reading, writing_tensors
 from tepui.data.arrays_on_disk import StoredArray
 from tepui.data.shifts import NATURAL, Cell, Shifts
 from tepui.evaluation.evaluations import CLEAN, CORRUPTED, LOGITS, file_of, names_in

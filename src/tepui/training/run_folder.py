@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from tepui.core.checks import require
-from tepui.core.free_folder import is_free
-from tepui.core.lease import LEASE, Lease, LeaseLostError, leased
+from tepui.core.lease import LEASE, Lease, LeaseLostError, is_free, leased
 from tepui.core.precision import Precision
 from tepui.core.replacing import write_bytes, writing
 from tepui.core.storage import (

@@ -14,8 +14,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.core.agreement import check_same, differences
-from tepui.core.spec import document
+from tepui.core.spec import check_same, differences, document
 from tepui.core.version import __version__
 from tepui.data.arrays import Arrays
 from tepui.data.identity import data_identity, tensors_hash

@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from tepui.core.late import late as _late
-from tepui.core.notebooks import ShownInNotebooks as _ShownInNotebooks
+from tepui.core.text import ShownInNotebooks as _ShownInNotebooks
 from tepui.core.version import __version__
 
 if _TYPE_CHECKING:
@@ -19,20 +19,22 @@ if _TYPE_CHECKING:
         tasks,
         theory,
     )
-    from tepui.core.hyperparameters import hyperparameter_grid
+    from tepui.core.members import hyperparameter_grid
     from tepui.ensembles.ensemble import Ensemble
     from tepui.ensembles.loading import load
     from tepui.evaluation.combining import (
         Aggregated,
+        GreedySoup,
         OracleSelection,
         aggregations,
+        greedy_soup,
         oracle_selection,
+        uniform_soup,
     )
     from tepui.evaluation.evaluate import evaluate
     from tepui.evaluation.measure import EnsembleMeasurement, measure
     from tepui.evaluation.ood import Detection
     from tepui.evaluation.results import Evaluation
-    from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
     from tepui.evaluation.stored_logits import StoredLogits, read_logits
     from tepui.modules.features import cached_features
     from tepui.modules.pruning import Prune
@@ -57,16 +59,15 @@ else:
         {
             "": "data export hub losses methods metrics models optim papers report "
             "sharpness sklearn studies tasks testing theory tracking",
-            "tepui.core.hyperparameters": "hyperparameter_grid",
+            "tepui.core.members": "hyperparameter_grid",
             "tepui.ensembles.ensemble": "Ensemble",
             "tepui.ensembles.loading": "load",
-            "tepui.evaluation.combining": "Aggregated OracleSelection aggregations "
-            "oracle_selection",
+            "tepui.evaluation.combining": "Aggregated GreedySoup OracleSelection "
+            "aggregations greedy_soup oracle_selection uniform_soup",
             "tepui.evaluation.evaluate": "evaluate",
             "tepui.evaluation.measure": "EnsembleMeasurement measure",
             "tepui.evaluation.ood": "Detection",
             "tepui.evaluation.results": "Evaluation",
-            "tepui.evaluation.soup": "GreedySoup greedy_soup uniform_soup",
             "tepui.evaluation.stored_logits": "StoredLogits read_logits",
             "tepui.modules.features": "cached_features",
             "tepui.modules.pruning": "Prune",

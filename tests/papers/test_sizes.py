@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tepui.core.hyperparameters import hyperparameter_grid
+from tepui.core.members import hyperparameter_grid
 from tepui.data import CIFAR10C, STANDARD
 from tepui.methods import SED, DeepEnsemble, SharpBalance
 from tepui.papers.recipe import Order, Recipe, load, names

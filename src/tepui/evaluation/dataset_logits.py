@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.agreement import check_same
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, computing_in
+from tepui.core.spec import check_same
 from tepui.data.labels import class_subset
 from tepui.data.loading import at_rows, in_order, inputs_to, length
 from tepui.ensembles.ensemble import Ensemble
@@ -165,14 +165,9 @@ class Watched:
 @contextmanager
 def watching(
     ensemble: Ensemble,
-    detectors: FeatureDetectors,
+    detectors: FeatureDetectors | None,
     batches: Callable[[Any], Batches],
 ) -> Iterator[Watched]:
-    """Score the features of all batches that go by inside the block."""
+    """Score the features of all batches inside the block; without detectors, none."""
     with scoring(ensemble, detectors) as score:
         yield Watched(score, batches)
-
-
-def scores_of(watched: Watched | None) -> dict[str, Tensor]:
-    """Return the scores of the last data set, none where nothing is watched."""
-    return {} if watched is None else watched.scores()

@@ -18,7 +18,7 @@ from tepui.core.checks import (
     one_of,
     require,
 )
-from tepui.core.probabilities import warn_of_probabilities
+from tepui.core.warning import warn_of_probabilities
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.metrics import (
     Calibration,

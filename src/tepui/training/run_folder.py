@@ -13,13 +13,11 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.core.agreement import check_same, differences
 from tepui.core.checks import require
-from tepui.core.free_folder import is_free
-from tepui.core.lease import LEASE, Lease, leased
+from tepui.core.lease import LEASE, Lease, is_free, leased
 from tepui.core.precision import Precision
 from tepui.core.replacing import write_bytes, writing
-from tepui.core.spec import document
+from tepui.core.spec import check_same, differences, document
 from tepui.core.storage import (
     is_sealed,
     read_document,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tepui.core.hyperparameters import hyperparameter_grid
+from tepui.core.members import hyperparameter_grid
 from tepui.data.loading import targets_of
 from tepui.evaluation.stored_logits import LogitRuns
 from tepui.losses import CrossEntropy

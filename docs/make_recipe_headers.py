@@ -63,7 +63,7 @@ def measured(name):
     about += [f"{each['hardware']}, torch {each['torch']}" for each in places]
     unit = "" if first.unit in ("none", "fraction", "ratio", "count") else first.unit
     what = f"{first.metric.replace('_', ' ')} on {first.dataset}"
-    stand_in = "" if name.startswith("ours/") else ", with stand-ins"
+    stand_in = ", with stand-ins"
     if first.dataset == "random_quadratic":
         stand_in = ""
     text = f"Measured at small size{stand_in} ({'; '.join(about)}): {what}: {numbers} "

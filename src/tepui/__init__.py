@@ -24,15 +24,17 @@ if _TYPE_CHECKING:
     from tepui.ensembles.loading import load
     from tepui.evaluation.combining import (
         Aggregated,
+        GreedySoup,
         OracleSelection,
         aggregations,
+        greedy_soup,
         oracle_selection,
+        uniform_soup,
     )
     from tepui.evaluation.evaluate import evaluate
     from tepui.evaluation.measure import EnsembleMeasurement, measure
     from tepui.evaluation.ood import Detection
     from tepui.evaluation.results import Evaluation
-    from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
     from tepui.evaluation.stored_logits import StoredLogits, read_logits
     from tepui.modules.features import cached_features
     from tepui.modules.pruning import Prune
@@ -60,13 +62,12 @@ else:
             "tepui.core.members": "hyperparameter_grid",
             "tepui.ensembles.ensemble": "Ensemble",
             "tepui.ensembles.loading": "load",
-            "tepui.evaluation.combining": "Aggregated OracleSelection aggregations "
-            "oracle_selection",
+            "tepui.evaluation.combining": "Aggregated GreedySoup OracleSelection "
+            "aggregations greedy_soup oracle_selection uniform_soup",
             "tepui.evaluation.evaluate": "evaluate",
             "tepui.evaluation.measure": "EnsembleMeasurement measure",
             "tepui.evaluation.ood": "Detection",
             "tepui.evaluation.results": "Evaluation",
-            "tepui.evaluation.soup": "GreedySoup greedy_soup uniform_soup",
             "tepui.evaluation.stored_logits": "StoredLogits read_logits",
             "tepui.modules.features": "cached_features",
             "tepui.modules.pruning": "Prune",

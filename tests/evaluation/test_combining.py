@@ -8,8 +8,8 @@ from torch import nn
 
 from tepui import Ensemble, aggregations, metrics, oracle_selection
 from tepui.data import Arrays
+from tepui.evaluation.combining import greedy_soup, uniform_soup
 from tepui.evaluation.dataset_logits import dataset_logits
-from tepui.evaluation.soup import greedy_soup, uniform_soup
 from training.cases import (
     CLASSES,
     assert_same_bits,

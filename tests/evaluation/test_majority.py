@@ -9,7 +9,7 @@ from torch import nn
 
 import tepui
 from tepui.data import Arrays
-from tepui.evaluation.majority import Guess, guess_on
+from tepui.evaluation.by_class import Guess, guess_on
 
 
 @given(st.integers(0, 60), st.floats(0.05, 0.95))

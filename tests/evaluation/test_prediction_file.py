@@ -12,7 +12,7 @@ from torch import nn
 
 import tepui
 from tepui import Ensemble, tasks
-from tepui.core.storage import read_tensors, write_tensors
+from tepui.core.storage import read_tensors
 from tepui.data import Arrays, Normalize
 from tepui.data.preparation import Preparation
 from tepui.evaluation import FeatureDetectors, predict_shards, write_predictions
@@ -153,21 +153,6 @@ def test_the_answer_of_a_yes_or_no_has_its_name_in_a_table(classes, tmp_path):
     no, yes = ("", *classes)[-2:] if classes else (None, None)
     expected = [yes if answer else no for answer in chosen] if classes else None
     assert table.get("class") == expected
-
-
-@pytest.mark.parametrize("ending", [".csv", ".parquet", ".safetensors"])
-@pytest.mark.parametrize(
-    "more", [{"more": torch.ones(8)}, {"pds": torch.ones(8, 2)}], ids=["name", "shape"]
-)
-def test_shards_with_other_columns_than_the_first_are_refused(ending, more, tmp_path):
-    _, found = shards(tmp_path / "parts")
-    tensors, document = read_tensors(found.file(1), KIND)
-    write_tensors(found.file(1), KIND, tensors | more, document)
-    (name,) = more
-    rule = rf"shard-000001.* must hold what the first shard holds, got .*{name}"
-    with pytest.raises(ValueError, match=rule):
-        write_predictions(found, tmp_path / f"out{ending}")
-    assert not (tmp_path / f"out{ending}").exists()
 
 
 def test_numbers_have_a_column_each(tmp_path):

@@ -139,6 +139,8 @@ def test_another_ensemble_data_or_option_is_refused_by_name(ensemble, tmp_path):
         predicted(ensemble, tmp_path, shard_size=9)
     with pytest.raises(ValueError, match=r"rule must be what .* begun with"):
         predicted(ensemble, tmp_path, rule="vote")
+    with pytest.raises(ValueError, match=r"probabilities must be what .* begun with"):
+        predicted(ensemble, tmp_path, probabilities=True)
     with pytest.raises(ValueError, match=r"data must be what .* begun with"):
         predicted(ensemble, tmp_path, data=Arrays(X + 1, Y))
     with torch.no_grad():

@@ -12,8 +12,8 @@ import tepui
 from strategies import modest
 from tepui import Ensemble, metrics
 from tepui.core.storage import same_bits
+from tepui.evaluation.combining import greedy_soup, mean_state, uniform_soup
 from tepui.evaluation.dataset_logits import dataset_logits
-from tepui.evaluation.soup import greedy_soup, mean_state, uniform_soup
 from tepui.methods import DeepEnsemble
 from tepui.modules.pruning import prune_
 from tepui.modules.running import reestimate_batchnorm

@@ -37,21 +37,6 @@ def test_logits_come_back(evaluated):
     assert cell == pytest.approx(evaluation.shifted["fog", 5].der)
 
 
-def test_a_matrix_of_pairs_for_each_type_and_severity(evaluated):
-    evaluation, folder, _ = evaluated
-    stored = tepui.read_logits(folder)
-    matrices = stored.pairwise()
-    assert list(matrices) == CELLS
-    for cell, matrix in matrices.items():
-        assert matrix.shape == (3, 3)
-        mean = matrix.sum().item() / 6
-        assert mean == pytest.approx(evaluation.shifted[cell].disagreement, rel=1e-6)
-    kl = stored.pairwise(metrics.pairwise_kl)["snow", 1]
-    assert kl.sum().item() / 6 == pytest.approx(
-        evaluation.shifted["snow", 1].mean_kl, 1e-5
-    )
-
-
 def test_missing_and_foreign_files_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no file .*clean\.safetensors"):
         tepui.read_logits(tmp_path)
@@ -63,10 +48,8 @@ def test_missing_and_foreign_files_are_refused(tmp_path):
     assert tepui.read_logits(tmp_path).clean[0].shape == (1, 2, 3)
     for tensors, document in (
         ({"weights": torch.zeros(2)}, {}),
-        (good, {**whole, "rule": "mean"}),
         (good, {**whole, "cells": [["fog", 1]]}),
         (good, {**whole, "cells": 3}),
-        ({**good, "labels/clean": torch.tensor([0, 9])}, whole),
     ):
         write_tensors(file, "logits", tensors, document)
         with pytest.raises(ValueError, match="must hold an evaluation's logits, but"):

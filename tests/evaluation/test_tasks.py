@@ -233,7 +233,7 @@ def test_mistakes_are_found_by_what_finds_them():
     assert found.mistakes["entropy"].auroc == 1.0
     assert found.mistakes["entropy"].samples == 10
     assert found.document()["mistakes"]["entropy"]["auroc"] == 1.0
-    left = {name: vars(item) for name, item in found.selective.items()}
+    left = {name: item._asdict() for name, item in found.selective.items()}
     assert left.keys() >= {"entropy", "pds"}
     assert found.document()["selective"] == left
     left = found.selective["max_mean_probability"]

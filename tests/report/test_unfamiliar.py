@@ -8,8 +8,8 @@ from tepui.core.storage import write_document
 from tepui.metrics import Score
 from tepui.report import write_report
 from tepui.report.comparison import Comparison, MethodResult, Trained
-from tepui.report.gallery import gallery_figure
 from tepui.report.measures import shown_name
+from tepui.report.members import gallery_figure
 from tepui.report.unfamiliar import (
     auroc_groups,
     histogram_figure,

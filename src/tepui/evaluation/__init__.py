@@ -5,9 +5,12 @@ from tepui.evaluation.applied import AppliedScores
 from tepui.evaluation.by_class import ByClass
 from tepui.evaluation.combining import (
     Aggregated,
+    GreedySoup,
     OracleSelection,
     aggregations,
+    greedy_soup,
     oracle_selection,
+    uniform_soup,
 )
 from tepui.evaluation.cost import PredictionCost, prediction_cost
 from tepui.evaluation.evaluate import evaluate
@@ -17,7 +20,6 @@ from tepui.evaluation.ood import Detection, Selective
 from tepui.evaluation.prediction_file import write_predictions
 from tepui.evaluation.results import Evaluation
 from tepui.evaluation.shards import ShardedPredictions, predict_shards
-from tepui.evaluation.soup import GreedySoup, greedy_soup, uniform_soup
 from tepui.evaluation.stored_logits import LogitRuns, StoredLogits, read_logits
 
 __all__ = [

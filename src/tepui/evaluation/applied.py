@@ -5,15 +5,14 @@ shifted data the coverage shows where the promise of the sets breaks.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from statistics import NormalDist, fmean
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from tepui.core.storage import finite_or_none
 from tepui.data.arrays import Normalize
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.meaning import HeldOut
@@ -27,10 +26,11 @@ from tepui.metrics import (
 )
 from tepui.tasks.base import Calibrated, Task
 from tepui.tasks.prediction import calibrated
+from tepui.tasks.scores import TaskScores
 
 
 @dataclass(frozen=True, kw_only=True)
-class AppliedScores:
+class AppliedScores(TaskScores):
     """What calibration and conformal sets give on one data set; NaN without them.
 
     Attributes:
@@ -54,16 +54,6 @@ class AppliedScores:
     coverage: float = math.nan
     size: float = math.nan
     samples: float = math.nan
-
-    def document(self) -> dict[str, Any]:
-        """Return all scores for JSON, with None for what is undefined."""
-        return dict(finite_or_none(asdict(self)))
-
-
-def mean_applied(several: Iterable[AppliedScores]) -> AppliedScores:
-    """Return scores over several data sets of one size."""
-    rows = [asdict(scores) for scores in several]
-    return AppliedScores(**{name: fmean(row[name] for row in rows) for name in rows[0]})
 
 
 def broken_promise(applied: Mapping[str, Any], what: str = "sets") -> str:
@@ -182,7 +172,7 @@ class AppliedStream:
 
     def result(self) -> AppliedScores:
         """Return the scores."""
-        values = {} if self.scores is None else self.scores.values()
+        values: dict[str, Any] = {} if self.scores is None else self.scores.values()
         if self.applied.conformity is not None:
             values["promised"] = self.applied.conformity.coverage
             values["coverage"] = self.held / self.count

@@ -1,4 +1,4 @@
-"""How well each class is found, and how often conformal sets hold it.
+"""How well each class is found, beside guessing, and how often sets hold it.
 
 One accuracy hides a rare class; here each has a row of its own. Labels that do not
 exclude each other, and classes of pixels, have the same numbers. Where a calibration is
@@ -17,6 +17,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.storage import finite_or_none
 from tepui.data.labels import answers_of, class_names
+from tepui.data.shifts import NATURAL
 from tepui.metrics import ClassRates
 
 RATES = ("recall", "precision", "f1")
@@ -25,6 +26,8 @@ SETS = ("coverage", "size")
 MOST = 132
 # Under which keys an evaluation holds scores of classes: of natural shifts by name.
 CLASSES, SHIFTED = "by_class", "by_class_shifted"
+# How likely so many right answers may be for a guess before they count for more.
+CHANCE = 0.05
 
 
 @final
@@ -212,3 +215,76 @@ def confusions(
         Confusion(names[pair // len(names)], names[pair % len(names)], count)
         for pair, count in places
     )
+
+
+def majority_share(labels: Tensor) -> float:
+    """Return the share of the most frequent class.
+
+    Example:
+        >>> majority_share(torch.tensor([0, 2, 2, 1]))
+        0.5
+    """
+    return float(torch.bincount(labels.long()).max()) / len(labels)
+
+
+class Guess(NamedTuple):
+    """An ensemble beside one that names the most frequent class each time.
+
+    The number of right answers of such a guess is binomial.
+
+    Attributes:
+        accuracy: The ensemble's.
+        share: That of the most frequent class.
+        samples: How many there are.
+
+    Example:
+        >>> Guess(0.12, 0.1, 200).ties, Guess(0.12, 0.1, 2000).ties
+        (True, False)
+        >>> Guess(0.4, 0.5, 20).wins, Guess(0.4, 0.5, 200).wins
+        (False, True)
+    """
+
+    accuracy: float
+    share: float
+    samples: int
+
+    @property
+    def ties(self) -> bool:
+        """Whether it could well be right as often."""
+        from scipy.stats import binom
+
+        right = round(self.accuracy * self.samples)
+        return bool(binom.sf(right - 1, self.samples, self.share) > CHANCE)
+
+    @property
+    def wins(self) -> bool:
+        """Whether it would clearly be right more often."""
+        from scipy.stats import binom
+
+        right = round(self.accuracy * self.samples)
+        return bool(binom.cdf(right, self.samples, self.share) <= CHANCE)
+
+
+def guess_on(evaluation: Mapping[str, Any], shift: str | None = None) -> Guess | None:
+    """Return a guess on clean data, or on a natural shift, of an evaluation for JSON.
+
+    There is none of tasks other than a choice between classes of samples.
+
+    Example:
+        >>> cell = {"type": "ward B", "severity": 0, "accuracy": 0.2}
+        >>> found = {"majority": 0.5, "cells": [cell]}
+        >>> found["by_class_shifted"] = {"ward B": {"samples": [30, 70]}}
+        >>> guess_on(found, "ward B")
+        Guess(accuracy=0.2, share=0.7, samples=100)
+    """
+    if evaluation.get("majority") is None:
+        return None
+    if shift is None:
+        accuracy, share = evaluation["clean"]["accuracy"], evaluation["majority"]
+        return Guess(accuracy, share, evaluation["samples"])
+    rows = evaluation.get(SHIFTED, {}).get(shift)
+    if rows is None:
+        return None
+    cells = {(c["type"], c["severity"]): c["accuracy"] for c in evaluation["cells"]}
+    count = sum(rows["samples"])
+    return Guess(cells[shift, NATURAL], max(rows["samples"]) / count, count)

@@ -165,14 +165,9 @@ class Watched:
 @contextmanager
 def watching(
     ensemble: Ensemble,
-    detectors: FeatureDetectors,
+    detectors: FeatureDetectors | None,
     batches: Callable[[Any], Batches],
 ) -> Iterator[Watched]:
-    """Score the features of all batches that go by inside the block."""
+    """Score the features of all batches inside the block; without detectors, none."""
     with scoring(ensemble, detectors) as score:
         yield Watched(score, batches)
-
-
-def scores_of(watched: Watched | None) -> dict[str, Tensor]:
-    """Return the scores of the last data set, none where nothing is watched."""
-    return {} if watched is None else watched.scores()

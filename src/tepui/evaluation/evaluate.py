@@ -5,7 +5,7 @@ test data beside them a few numbers per sample; how many samples there are does 
 matter for the memory.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -30,7 +30,6 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.evaluation.applied import applied_by
 from tepui.evaluation.dataset_logits import (
-    Batches,
     Classes,
     Processes,
     classes_left,
@@ -197,16 +196,14 @@ def evaluate(
             check_same(exchange.everywhere(of | about | how))
             outputs = partial(shared_logit_batches, exchange)
         how = {"batch_size": batch_size, "workers": workers, "precision": precision}
-        batches: Callable[[Dataset[Any]], Batches] = partial(outputs, ensemble, **how)
-        stored, watched = None, None
-        if detectors is not None:
-            watched = stack.enter_context(watching(ensemble, detectors, batches))
-            batches = watched
+        batches = partial(outputs, ensemble, **how)
+        watched = stack.enter_context(watching(ensemble, detectors, batches))
+        stored = None
         if out is not None and writes and logits_in != "none":
             storing = storing_logits(out, rule, cells, others, logits_in, task)
             stored = stack.enter_context(storing)
         left, applied = classes_left(classes, dataset), applied_by(ensemble, task, rule)
-        given = batches, task, shape, classes, left, rule, own, stored, applied, watched
+        given = watched, task, shape, classes, left, rule, own, stored, applied
         known = ensemble.preparation or Preparation()
         examiner = Examiner(*given, far=bool(others), unit=known.unit)
         clean = examiner.labeled(CLEAN, dataset, "dataset", familiar=True, rows=True)

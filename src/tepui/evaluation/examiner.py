@@ -18,15 +18,20 @@ from tepui.core.checks import require
 from tepui.data.loading import length
 from tepui.ensembles.feature_detectors import joined_scores
 from tepui.evaluation.applied import Applied, AppliedScores
-from tepui.evaluation.by_class import ByClass, Confusion, by_class, confusions, names_of
+from tepui.evaluation.by_class import (
+    ByClass,
+    Confusion,
+    by_class,
+    confusions,
+    majority_share,
+    names_of,
+)
 from tepui.evaluation.dataset_logits import (
     Batches,
     Classes,
     Watched,
     classes_left,
-    scores_of,
 )
-from tepui.evaluation.majority import majority_share
 from tepui.evaluation.ood import Detection, Selective, found_mistakes, selective
 from tepui.evaluation.stored_logits import LogitStore
 from tepui.metrics import Reliability, Rule, restrict_classes
@@ -58,7 +63,7 @@ class Labeled(NamedTuple):
 class Examiner:
     """Goes once through the outputs of each data set."""
 
-    batches: Callable[[Dataset[Any]], Batches]  # outputs and targets of a data set
+    batches: Watched  # outputs and targets of a data set, whose features are scored
     task: Task
     shape: tuple[int, ...]  # of the outputs of one sample
     classes: Classes | Tensor
@@ -67,7 +72,6 @@ class Examiner:
     metrics: Mapping[str, Metric]  # the caller's own, which need all outputs at once
     stored: LogitStore | None
     applied: Applied | None = None  # what the ensemble does to its outputs
-    watched: Watched | None = None  # the batches, where features are scored too
     far: bool = False  # whether unfamiliar data follow, to compare scores with
     unit: float = 1.0  # of the numbers, in which scores are given
 
@@ -111,7 +115,7 @@ class Examiner:
         assert stream is not None, "a data set holds at least one sample"
         measured, bins = stream.result(self._custom(whole))
         outs = outputs.shape[2] if outputs.ndim > 2 else 1
-        by_sample = joined_scores(ranked) | (scores_of(self.watched) if ranked else {})
+        by_sample = joined_scores(ranked) | (self.batches.scores() if ranked else {})
         names = names_of(data, outs, self._mask(data)) if rows else ()
         rates = stream.rates() if rows else None
         sets = () if applied is None else (applied.rates(), applied.set_sums)
@@ -138,7 +142,7 @@ class Examiner:
         scores = joined_scores(
             [self.task.unfamiliarity(outputs) for outputs, _ in runs]
         )
-        return scores | scores_of(self.watched)
+        return scores | self.batches.scores()
 
     def _runs(self, name: str, data: Dataset[Any], argument: str | None) -> Batches:
         """Yield runs of samples between the classes left, checked and stored.

@@ -12,14 +12,15 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.storage import read_document, write_document
+from tepui.core.storage import read_document, tensors_document, write_document
 from tepui.data import Arrays
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
 from tepui.data.stored import StoredData, whole
-from tepui.evaluation.evaluations import LOGITS, names_in
-from tepui.evaluation.stored_logits import LogitRuns, chooses_classes
+from tepui.evaluation.evaluations import CLEAN, LOGITS, file_of, names_in
+from tepui.evaluation.stored_logits import LogitRuns
 from tepui.metrics import pds
+from tepui.tasks.named import read_task
 
 FILE = "gallery.json"
 KIND = "gallery"
@@ -62,7 +63,9 @@ def write_gallery(
     Those of the unfamiliar sets that have logits from before stay as they are. There
     are none where members do not choose one class for each sample.
     """
-    if not chooses_classes(folder):
+    clean = file_of(folder, CLEAN, LOGITS)
+    task = read_task(tensors_document(clean)["task"])
+    if task.choices(LogitRuns.open(folder).array.shape) is None:
         write_document(folder / FILE, KIND, {"galleries": []})
         return
     kept = {*names_in(folder, LOGITS)} - {*ood}

@@ -6,8 +6,7 @@ false alarm where 95 % of the unfamiliar ones are found.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,8 +22,7 @@ BINS = 40
 MISTAKES = "mistakes"  # what tables call those on the test data
 
 
-@dataclass(frozen=True, kw_only=True)
-class Detection:
+class Detection(NamedTuple):
     """How well one score finds unfamiliar samples, or mistakes, which are positive.
 
     Attributes:
@@ -39,13 +37,8 @@ class Detection:
     aupr: float
     fpr95: float
 
-    def document(self) -> dict[str, float]:
-        """Return the numbers for JSON."""
-        return asdict(self)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Selective:
+class Selective(NamedTuple):
     """What is left of the error where samples of a high score are not answered.
 
     Attributes:
@@ -58,28 +51,18 @@ class Selective:
     error_at_90: float
     error_at_80: float
 
-    def document(self) -> dict[str, float]:
-        """Return the numbers for JSON."""
-        return asdict(self)
-
 
 # By which score samples are the surest.
 SUREST = "max_mean_probability"
 
 
-@dataclass(frozen=True)
-class Histogram:
+class Histogram(NamedTuple):
     """How a score is distributed, in equal bins from ``low`` to ``high``."""
 
     low: float
     high: float
-    clean: tuple[int, ...]
-    ood: Mapping[str, tuple[int, ...]]
-
-    def document(self) -> dict[str, Any]:
-        """Return the numbers for JSON."""
-        ood = {name: list(counts) for name, counts in self.ood.items()}
-        return {**vars(self), "clean": list(self.clean), "ood": ood}
+    clean: list[int]
+    ood: Mapping[str, list[int]]
 
 
 def detections(
@@ -165,7 +148,7 @@ def histograms(
         "max_mean_probability": (0.0, max(1, classes - 1) / classes),
     }
 
-    def counts(scores: Mapping[str, Tensor], name: str) -> tuple[int, ...]:
+    def counts(scores: Mapping[str, Tensor], name: str) -> list[int]:
         logarithm = name == "max_mean_probability"
         values = scores[name].exp() if logarithm else scores[name]
         return _counts(values, *ranges[name])
@@ -221,10 +204,10 @@ def check_ood(ood: object, dataset: Dataset[Any]) -> None:
                 )
 
 
-def _counts(scores: Tensor, low: float, high: float) -> tuple[int, ...]:
+def _counts(scores: Tensor, low: float, high: float) -> list[int]:
     place = ((scores.detach().cpu().double() - low) / (high - low) * BINS).long()
     counts = torch.bincount(place.clamp(0, BINS - 1), minlength=BINS)
-    return tuple(counts.tolist())
+    return [*map(int, counts.tolist())]
 
 
 def _form(dataset: Dataset[Any]) -> tuple[object, object]:

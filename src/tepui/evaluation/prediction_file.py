@@ -8,10 +8,8 @@ square.
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import partial
-from itertools import compress
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from tepui.core.checks import one_of, require
 from tepui.core.extras import extra
 from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
-from tepui.core.tensor_format import opened
 from tepui.core.text import printable
 from tepui.data.labels import NO_LABEL
 from tepui.evaluation.shards import DIGITS, KIND, ShardedPredictions
@@ -35,9 +32,7 @@ from tepui.metrics.held_out_scores import (
 from tepui.tasks.named import read_task
 
 # What comes first in a table; all else follows in the order of names.
-FIRST = dict.fromkeys(
-    ("target", "prediction", "confidence", "mean", "std", "lower", "upper")
-)
+FIRST = ("target", "prediction", "confidence", "mean", "std", "lower", "upper")
 # What a column is called that holds one of several levels.
 SINGULAR = {"quantiles": "quantile"}
 # What is left out where no sample has a target.
@@ -103,30 +98,20 @@ def write_predictions(
         fits = len(names) == predictions.samples
         rule = f"be one per sample ({predictions.samples})"
         require(fits, f"named {title}", rule, len(names))
-    about = _judged(predictions, level)
-    levels = _levels(predictions)
-    plain = partial(_plain, predictions, _any_target(predictions), level)
+    by, left_out = predictions.unfamiliarity_by, {"logits", "surprises"}
+    about = {"unfamiliarity_by": " ".join(by), "level": level} if by else {}
+    if not any(map(_has_target, predictions.shards())):
+        left_out |= {*OF_TARGETS}
+    shards = (_plain(predictions, left_out, level, s) for s in predictions.shards())
     if path.suffix == ".safetensors":
-        parts = [*map(plain, predictions.shards())]
-        return _write_tensors(predictions, path, called, parts, levels, about)
-    writing = _csv if path.suffix == ".csv" else partial(_parquet, about=about)
-    with replacing(path) as temporary, writing(temporary) as write:
-        for rows, shard in zip(_rows(predictions), predictions.shards(), strict=True):
-            table: Columns = {"sample": list(rows)}
-            found = plain(shard)
-            objecting = found.pop("objections", None)
-            own = _columns(found, predictions, levels)
-            twice = {*called} & {"sample", *own}
-            require(not twice, "named", "have names of its own", sorted(twice))
-            for title, names in called.items():
-                table[title] = [names[row] for row in rows]
-            table |= own
-            if objecting is not None:
-                by = predictions.unfamiliarity_by
-                table["objections"] = [
-                    " ".join(compress(by, row)) for row in objecting.tolist()
-                ]
-            write(table)
+        _write_tensors(predictions, path, called, [*shards], about)
+        return path
+    tables = _tables(predictions, called, shards)
+    with replacing(path) as temporary:
+        if path.suffix == ".csv":
+            _write_csv(temporary, tables)
+        else:
+            _write_parquet(temporary, tables, about)
     return path
 
 
@@ -140,14 +125,20 @@ def check_new(path: Path, level: float, overwrite: bool) -> None:
         raise FileExistsError(f"{path} exists; choose another file, or overwrite it")
 
 
-def _rows(predictions: ShardedPredictions) -> Iterator[range]:
-    yield from map(predictions.rows, range(predictions.num_shards))
-
-
-def _judged(predictions: ShardedPredictions, level: float) -> dict[str, Any]:
-    """Return by which scores samples are called unfamiliar, and at which level."""
-    by = " ".join(predictions.unfamiliarity_by)
-    return {"unfamiliarity_by": by, "level": level} if by else {}
+def _tables(
+    predictions: ShardedPredictions,
+    named: Mapping[str, Sequence[Any]],
+    shards: Iterable[Mapping[str, Tensor]],
+) -> Iterator[Columns]:
+    """Yield the columns of one shard after the other."""
+    levels = _levels(predictions)
+    for number, shard in enumerate(shards):
+        rows = predictions.rows(number)
+        own = _columns(shard, predictions, levels)
+        twice = {*named} & {"sample", *own}
+        require(not twice, "named", "have names of its own", sorted(twice))
+        called = {n: [each[row] for row in rows] for n, each in named.items()}
+        yield {"sample": [*rows], **called, **own}
 
 
 def _levels(predictions: ShardedPredictions) -> dict[str, Sequence[float]]:
@@ -168,6 +159,10 @@ def _columns(
     columns: Columns = {}
     task, classes = read_task(predictions.task), predictions.classes
     for name, tensor in found.items():
+        if name == "objections":
+            by, objecting = predictions.unfamiliarity_by, tensor.tolist()
+            columns[name] = [" ".join(compress(by, row)) for row in objecting]
+            continue
         rule = "be written to .safetensors where every pixel has an answer"
         require(tensor.ndim <= 2, "predictions", rule, tuple(tensor.shape))
         numbers = (tensor if tensor.ndim == 2 else tensor.unsqueeze(1)).T
@@ -219,40 +214,28 @@ def _values(tensor: Tensor, digits: int) -> list[Any]:
 
 def _plain(
     predictions: ShardedPredictions,
-    any_target: bool,
+    left_out: Container[str],
     level: float,
     shard: Mapping[str, Tensor],
 ) -> dict[str, Tensor]:
     """Return what a shard holds for a file, in the order of its columns."""
-    left_out = {"logits", "surprises", *(() if any_target else OF_TARGETS)}
     found = {name: part for name, part in shard.items() if name not in left_out}
+    if "quantiles" in found:
+        found["quantiles"] = found["quantiles"].flatten(1)
+    judged = {}
     if "surprises" in shard:
         called = unfamiliar_at(level, found["unfamiliarity"], predictions.held_out)
-        found |= {"unfamiliar": called}
-        found["objections"] = objections(level, shard["surprises"], called)
-    order = [
-        *(name for name in FIRST if name in found),
-        *sorted(found.keys() - FIRST.keys()),
-    ]
-    return {
-        name: found[name].flatten(1) if name == "quantiles" else found[name]
-        for name in order
-    }
+        found["unfamiliar"] = called
+        judged["objections"] = objections(level, shard["surprises"], called)
+    order = [name for name in FIRST if name in found]
+    order += sorted(found.keys() - {*FIRST})
+    return {name: found[name] for name in order} | judged
 
 
-def _any_target(predictions: ShardedPredictions) -> bool:
-    """Return whether any sample has a target, by reading those and nothing else."""
-    predictions.check_complete()
-    return any(map(_has_target, map(predictions.file, range(predictions.num_shards))))
-
-
-def _has_target(file: Path) -> bool:
-    """Return whether a shard has targets; what is wrong with it is found later."""
-    with opened(file) as shard:
-        if "target" not in [*shard.keys()]:
-            return False
-        targets = shard.get_tensor("target")
-        return targets.is_floating_point() or bool((targets != NO_LABEL).any())
+def _has_target(shard: Mapping[str, Tensor]) -> bool:
+    """Return whether any sample of a shard has a target."""
+    targets = shard.get("target", torch.tensor([NO_LABEL]))
+    return targets.is_floating_point() or bool((targets != NO_LABEL).any())
 
 
 def _write_tensors(
@@ -260,22 +243,19 @@ def _write_tensors(
     path: Path,
     named: Mapping[str, Sequence[Any]],
     parts: Sequence[Mapping[str, Tensor]],
-    levels: Mapping[str, Sequence[float]],
     about: Mapping[str, Any],
-) -> Path:
+) -> None:
     tensors = {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    levels = _levels(predictions).items()
     document = {
         "task": predictions.task,
         "members": predictions.members,
         "named": {title: list(names) for title, names in named.items()},
         "classes": list(predictions.classes),
-        "levels": {
-            name: list(each) for name, each in levels.items() if name in tensors
-        },
+        "levels": {name: list(each) for name, each in levels if name in tensors},
         **about,
     }
     write_tensors(path, KIND, tensors, document)
-    return path
 
 
 def _shown(cell: Any) -> Any:
@@ -291,42 +271,23 @@ def _shown(cell: Any) -> Any:
     return f"'{text}" if FORMULA.match(text) else text
 
 
-Write = Callable[[Columns], None]
-
-
-@contextmanager
-def _csv(path: Path) -> Iterator[Write]:
+def _write_csv(path: Path, tables: Iterable[Columns]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        begun = False
-
-        def write(table: Columns) -> None:
-            nonlocal begun
-            if not begun:
+        for number, table in enumerate(tables):
+            if number == 0:
                 writer.writerow(map(_shown, table))
-                begun = True
-            writer.writerows(
-                map(_shown, row) for row in zip(*table.values(), strict=True)
-            )
-
-        yield write
+            for row in zip(*table.values(), strict=True):
+                writer.writerow(map(_shown, row))
 
 
-@contextmanager
-def _parquet(path: Path, about: Mapping[str, Any]) -> Iterator[Write]:
+def _write_parquet(
+    path: Path, tables: Iterable[Columns], about: Mapping[str, Any]
+) -> None:
     arrow, parquet = extra("pyarrow", "tables"), extra("pyarrow.parquet", "tables")
     metadata = {name: str(value) for name, value in about.items()}
-    writer: Any = None
-
-    def write(table: Columns) -> None:
-        nonlocal writer
-        rows = arrow.table(table).replace_schema_metadata(metadata)
-        if writer is None:
-            writer = parquet.ParquetWriter(path, rows.schema)
-        writer.write_table(rows)
-
-    try:
-        yield write
-    finally:
-        if writer is not None:
-            writer.close()
+    parts = (arrow.table(each).replace_schema_metadata(metadata) for each in tables)
+    first = next(parts)
+    with parquet.ParquetWriter(path, first.schema) as writer:
+        for part in chain([first], parts):
+            writer.write_table(part)

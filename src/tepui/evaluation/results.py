@@ -1,7 +1,7 @@
 """The results of an evaluation, and their form in JSON."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +11,9 @@ from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
 from tepui.core.text import ShownInNotebooks, counted
 from tepui.data.shifts import NATURAL, Cell
-from tepui.evaluation.applied import AppliedScores, broken_promise, mean_applied
-from tepui.evaluation.by_class import CLASSES, SHIFTED, ByClass, Confusion
+from tepui.evaluation.applied import AppliedScores, broken_promise
+from tepui.evaluation.by_class import CLASSES, SHIFTED, ByClass, Confusion, guess_on
 from tepui.evaluation.evaluations import CLEAN, CORRUPTED, FITTED_ON_TEST, joined
-from tepui.evaluation.majority import guess_on
 from tepui.evaluation.ood import MISTAKES, SUREST, Detection, Histogram, Selective
 from tepui.metrics import Reliability, Rule
 from tepui.tasks.base import Task
@@ -103,13 +102,13 @@ class Evaluation(ShownInNotebooks):
 
     def by_severity(self) -> dict[int, Any]:
         """Return scores over all types, for each severity."""
-        return _by_severity(self.shifted, mean_scores)
+        return _by_severity(self.shifted)
 
     @property
     def applied_corrupted_mean(self) -> AppliedScores | None:
         """What calibration and sets give over corrupted copies; None without them."""
         copies = _copies(self.applied_shifted)
-        return mean_applied(copies) if copies else None
+        return mean_scores(copies) if copies else None
 
     @property
     def applied_natural(self) -> dict[str, AppliedScores]:
@@ -118,7 +117,7 @@ class Evaluation(ShownInNotebooks):
 
     def applied_by_severity(self) -> dict[int, AppliedScores]:
         """Return what calibration and sets give over all types, for each severity."""
-        return _by_severity(self.applied_shifted, mean_applied)
+        return _by_severity(self.applied_shifted)
 
     def document(self) -> dict[str, Any]:
         """Return everything for JSON."""
@@ -150,11 +149,11 @@ class Evaluation(ShownInNotebooks):
                 part |= {"applied": own}
             parts[name] = part
         for name, by_score in self.ood.items():
-            counts = ((k, each.document()) for k, each in self.histograms.items())
             parts[name] = {
-                "ood": {name: _documents(by_score)},
+                "ood": {name: _rows(by_score)},
                 "histograms": {
-                    k: {**each, "ood": {name: each["ood"][name]}} for k, each in counts
+                    k: {**each._asdict(), "ood": {name: each.ood[name]}}
+                    for k, each in self.histograms.items()
                 },
             }
         return parts
@@ -174,8 +173,8 @@ class Evaluation(ShownInNotebooks):
             "cells": [],
             "reliability": self._bins("clean"),
             "ood": {},
-            "mistakes": _documents(self.mistakes),
-            "selective": _documents(self.selective),
+            "mistakes": _rows(self.mistakes),
+            "selective": _rows(self.selective),
             "histograms": {},
         }
         if self.majority is not None:
@@ -216,15 +215,18 @@ def _natural(cells: Mapping[Cell, Any]) -> dict[str, Any]:
     return {kind: scores for (kind, hard), scores in cells.items() if hard == NATURAL}
 
 
-def _by_severity(
-    cells: Mapping[Cell, Any], mean: Callable[[Iterable[Any]], Any]
-) -> dict[int, Any]:
+def _by_severity(cells: Mapping[Cell, Any]) -> dict[int, Any]:
     levels = sorted({severity for _, severity in cells} - {NATURAL})
-    return {n: mean(s for (_, hard), s in cells.items() if hard == n) for n in levels}
+    by_level = {n: [s for (_, hard), s in cells.items() if hard == n] for n in levels}
+    return {level: mean_scores(scores) for level, scores in by_level.items()}
 
 
 def _documents(scores: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(name): each.document() for name, each in scores.items()}
+
+
+def _rows(scores: Mapping[str, Detection | Selective]) -> dict[str, Any]:
+    return {name: each._asdict() for name, each in scores.items()}
 
 
 def _applied_lines(evaluation: Evaluation, said: str) -> list[str]:
@@ -235,7 +237,7 @@ def _applied_lines(evaluation: Evaluation, said: str) -> list[str]:
     columns = {"clean": evaluation.applied}
     columns |= {f"severity {level}": scores for level, scores in severities}
     columns |= evaluation.applied_natural
-    known = {n: v for n, v in vars(evaluation.applied).items() if not math.isnan(v)}
+    known = {n: v for n, v in columns["clean"].values().items() if not math.isnan(v)}
     parts = {"nll": "calibrated", "promised": evaluation.task.promise}
     title = ", ".join(part for name, part in parts.items() if name in known)
     lines = [f"  {title:<24}" + "".join(f"{name:>12}" for name in columns)]

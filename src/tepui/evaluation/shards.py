@@ -8,7 +8,6 @@ share the shards by their numbers alone.
 
 import math
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -35,7 +34,7 @@ from tepui.data.loading import length
 from tepui.data.preparation import Preparation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors, joined_scores
-from tepui.evaluation.dataset_logits import logit_batches, scores_of, task_on, watching
+from tepui.evaluation.dataset_logits import logit_batches, task_on, watching
 from tepui.evaluation.evaluations import ensemble_digest
 from tepui.evaluation.stored_logits import TYPES, LogitType, within
 from tepui.metrics import Rule
@@ -64,6 +63,7 @@ class ShardedPredictions:
         rule: How they are combined.
         precision: What members compute in.
         logits: The type of the members' logits, None where they are not stored.
+        probabilities: Whether those of all classes are stored.
         ensemble: A hash of the weights.
         data: A hash of the data, as far as they are held or say what they are.
         task: What is predicted, see :class:`tepui.Task`.
@@ -84,6 +84,7 @@ class ShardedPredictions:
     rule: str
     precision: str
     logits: str | None
+    probabilities: bool
     ensemble: str
     data: str
     task: str
@@ -162,28 +163,18 @@ class ShardedPredictions:
             samples, classes)`` where they are stored.
 
         Raises:
-            ValueError: If shards are missing, one is damaged, or holds other numbers
-                than the first.
+            ValueError: If shards are missing, or one is damaged.
         """
-        self.check_complete()
-        first = None
+        missing = self.missing
+        rule = "hold all shards (predict_shards writes those that are missing)"
+        found = f"{self.num_shards - len(missing)} of {self.num_shards}"
+        require(not missing, str(self.path), rule, found)
         for number in range(self.num_shards):
             tensors, document = read_tensors(self.file(number), KIND)
             which: Any = document.get("shard")
             rule = f"be shard {number}"
             require(which == number, str(self.file(number)), rule, which)
-            found = _forms(tensors)
-            first = first or found
-            rule, unlike = "hold what the first shard holds", sorted(found ^ first)
-            require(not unlike, str(self.file(number)), rule, f"unlike it {unlike}")
             yield tensors
-
-    def check_complete(self) -> None:
-        """Raise a ``ValueError`` if shards are missing."""
-        missing = self.missing
-        rule = "hold all shards (predict_shards writes those that are missing)"
-        found = f"{self.num_shards - len(missing)} of {self.num_shards}"
-        require(not missing, str(self.path), rule, found)
 
     def statistics(self) -> dict[str, Tensor]:
         """Return the numbers of all samples, without logits.
@@ -278,6 +269,7 @@ def predict_shards(
         rule=rule,
         precision=precision_on(device_of(ensemble), precision),
         logits=None if logits_in == "none" else logits_in,
+        probabilities=probabilities,
         ensemble=ensemble_digest(ensemble),
         data=data_digest(dataset),
         task=task.written(),
@@ -290,23 +282,17 @@ def predict_shards(
     )
     check_writable(plan.path)
     _begin(plan)
-    with ExitStack() as stack:
-        batches = partial(
-            logit_batches, ensemble, dataset, batch_size, workers, precision
-        )
-        watched = None
-        if detectors is not None:
-            watched = stack.enter_context(watching(ensemble, detectors, batches))
+    batches = partial(logit_batches, ensemble, dataset, batch_size, workers, precision)
+    with watching(ensemble, detectors, batches) as watched:
         for number in range(rank, plan.num_shards, world):
             if plan.file(number).exists():
                 check_tensors(plan.file(number), KIND)
                 continue
             span = plan.rows(number)
             rows = torch.arange(span.start, span.stop).split(batch_size)
-            seen = (watched or batches)(rows)
             how = rule, logits_in, probabilities, held is not None
-            tensors, own = _shard(ensemble, task.runs(seen, shape), *how)
-            tensors |= scores_of(watched)
+            tensors, own = _shard(ensemble, task.runs(watched(rows), shape), *how)
+            tensors |= watched.scores()
             if held is not None:
                 found = tensors | own
                 tensors["surprises"] = held.surprises(found)
@@ -350,12 +336,6 @@ def _digits(units: Normalize | None) -> int:
         return DIGITS
     (mean,), (std,) = units.mean, units.std
     return DIGITS + max(0, math.ceil(math.log10(max(abs(mean) / std, 1.0))))
-
-
-def _forms(tensors: dict[str, Tensor]) -> set[str]:
-    """Return what every tensor holds of a sample; logits have members before it."""
-    first = {name: t[0] if name == "logits" else t for name, t in tensors.items()}
-    return {f"{name}: {t.dtype} {[*t.shape[1:]]}" for name, t in first.items()}
 
 
 def _begin(plan: ShardedPredictions) -> None:

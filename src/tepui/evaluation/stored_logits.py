@@ -1,25 +1,20 @@
 """Logits that an evaluation stored, for metrics that need no model."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, final, get_args
+from typing import Any, Literal, Self, final
 
 import torch
 from torch import Tensor
 
-from tepui.core.checks import labels_match, logits_shape, one_of, require
-from tepui.core.storage import (
-    TensorStream,
-    read_tensors,
-    tensors_document,
-    writing_tensors,
-)
+from tepui.core.checks import require
+from tepui.core.storage import TensorStream, read_tensors, reading, writing_tensors
 from tepui.data.arrays_on_disk import StoredArray
 from tepui.data.shifts import NATURAL, Cell, Shifts
 from tepui.evaluation.evaluations import CLEAN, CORRUPTED, LOGITS, file_of, names_in
-from tepui.metrics import Rule, pairwise_disagreement
+from tepui.metrics import Rule
 from tepui.metrics.chunks import samples_at_once
 from tepui.tasks.base import Task
 from tepui.tasks.named import read_task
@@ -49,20 +44,6 @@ class StoredLogits:
     ood: Mapping[str, Tensor]
     task: Task
 
-    def pairwise(
-        self, metric: Callable[[Tensor], Tensor] = pairwise_disagreement
-    ) -> dict[Cell, Tensor]:
-        """Return a matrix of pairs of members for each type and severity.
-
-        Args:
-            metric: ``pairwise_disagreement``, ``pairwise_kl`` or another function of
-                logits that returns a matrix.
-
-        Returns:
-            Matrices ``(members, members)`` by type and severity.
-        """
-        return {cell: metric(logits) for cell, (logits, _) in self.shifted.items()}
-
 
 def read_logits(folder: str | Path) -> StoredLogits:
     """Read the logits that ``tepui.evaluate(..., out=folder)`` wrote.
@@ -85,36 +66,24 @@ def read_logits(folder: str | Path) -> StoredLogits:
         ...     shifted = {("noise", 1): data}
         ...     _ = tepui.evaluate(ensemble, data, shifted=shifted, out=folder)
         ...     stored = read_logits(folder)
-        >>> stored.pairwise()["noise", 1].shape
-        torch.Size([2, 2])
+        >>> stored.shifted["noise", 1][0].shape
+        torch.Size([2, 30, 3])
     """
     shifted: dict[Cell, tuple[Tensor, Tensor]] = {}
     ood: dict[str, Tensor] = {}
     for name in dict.fromkeys([CLEAN, *names_in(folder, LOGITS)]):
         file = file_of(folder, name, LOGITS)
         tensors, document = read_tensors(file, "logits")
-        try:
-            rule, task = document["rule"], read_task(document["task"])
+        with reading(file, "an evaluation's logits"):
             if name == CLEAN:
-                clean = _checked(tensors, CLEAN, task)
+                rule, task = document["rule"], read_task(document["task"])
+                clean = tensors[f"logits/{CLEAN}"], tensors[f"labels/{CLEAN}"]
             for kind, severity in document["cells"]:
-                own = _checked(tensors, f"{kind}/{severity}", task)
-                shifted[str(kind), int(severity)] = own
-            for far in document["ood"]:
-                ood[str(far)] = _unlabeled(tensors[f"ood/{far}"], clean[0])
-            one_of("rule", rule, get_args(Rule))
-        except (KeyError, TypeError, ValueError) as error:
-            needed = f"{file} must hold an evaluation's logits"
-            raise ValueError(f"{needed}, but: {error!r}") from error
+                cell = f"{kind}/{severity}"
+                own = tensors[f"logits/{cell}"], tensors[f"labels/{cell}"]
+                shifted[kind, severity] = own
+            ood |= {far: tensors[f"ood/{far}"] for far in document["ood"]}
     return StoredLogits(rule, clean, shifted, ood, task)
-
-
-def chooses_classes(folder: str | Path) -> bool:
-    """Return whether the logits in a folder choose one class for each sample."""
-    file = file_of(folder, CLEAN, LOGITS)
-    clean = StoredArray.open(file, "logits/clean")
-    task = read_task(tensors_document(file)["task"])
-    return task.choices(tuple(clean.shape)) is not None
 
 
 def within(logits: Tensor, dtype: torch.dtype) -> Tensor:
@@ -283,24 +252,3 @@ class LogitRuns:
             logits = rows.read((firsts + index).flatten())
             labels = None if self.labels is None else self.labels[index]
             yield logits.view(self.members, len(index), classes), labels
-
-
-def _checked(
-    tensors: Mapping[str, Tensor], name: str, task: Task
-) -> tuple[Tensor, Tensor]:
-    logits, labels = tensors[f"logits/{name}"], tensors[f"labels/{name}"]
-    if task.choices(tuple(logits.shape)) is not None:
-        logits_shape(logits)
-        labels_match(labels, logits)
-    rule = f"be one per sample of shape {tuple(logits.shape)}"
-    fits = logits.ndim > 1 and len(labels) == logits.shape[1]
-    require(fits, "targets", rule, tuple(labels.shape))
-    return logits, labels
-
-
-def _unlabeled(logits: Tensor, clean: Tensor) -> Tensor:
-    members, outputs = len(clean), tuple(clean.shape[2:])
-    rule = f"hold {members} member(s) and {outputs} outputs"
-    same = (len(logits), tuple(logits.shape[2:])) == (members, outputs)
-    require(same, "logits", rule, tuple(logits.shape))
-    return logits

@@ -190,7 +190,8 @@ def _applied(evaluation: Evaluation) -> Iterator[str]:
         "corrupted": evaluation.applied_corrupted_mean,
     }
     columns |= evaluation.applied_natural
-    shown = {name: vars(found) for name, found in columns.items() if found is not None}
+    given = {name: found for name, found in columns.items() if found is not None}
+    shown = {name: found.values() for name, found in given.items()}
     if "clean" in shown:
         yield "After calibration, and of conformal sets or intervals:"
         rows = [

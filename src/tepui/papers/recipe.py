@@ -40,7 +40,6 @@ PAPERS = {
     "sed": "Scalable ensemble diversification for OOD generalization and detection",
     "rethinking": "Understanding deep learning requires rethinking sharpness",
 }
-COLLECTIONS = {**PAPERS, "ours": "Studies of our own"}
 
 
 class Order(NamedTuple):
@@ -255,17 +254,13 @@ class Diagram:
 
 
 def names() -> list[str]:
-    """Return the names of all recipes, those of the papers first."""
+    """Return the names of all recipes."""
     found = []
-    for collection in COLLECTIONS:
-        package = importlib.import_module(f"tepui.papers.{collection}")
+    for paper in PAPERS:
+        package = importlib.import_module(f"tepui.papers.{paper}")
         modules = [module.name for module in pkgutil.iter_modules(package.__path__)]
-        items = [
-            n for n in modules if collection not in PAPERS or _numbered(n) is not None
-        ]
-        found += [
-            f"{collection}/{n}" for n in sorted(items, key=lambda n: _numbered(n) or ())
-        ]
+        items = {n: key for n in modules if (key := _numbered(n)) is not None}
+        found += [f"{paper}/{n}" for n in sorted(items, key=items.__getitem__)]
     return found
 
 

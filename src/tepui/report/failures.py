@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from math import log
 
+from tepui.evaluation.by_class import guess_on
 from tepui.evaluation.dead_members import dead_members
-from tepui.evaluation.majority import guess_on
 from tepui.report.comparison import Comparison, MethodResult
 from tepui.report.wording import listed, number, opening, some, word
 from tepui.tasks.base import Losses

@@ -72,9 +72,9 @@ def blocks(title: str, panels: Sequence[Panel], shown: bool = True) -> Markup:
     return part("blocks", title, panels, shown)
 
 
-def multiples(items: Iterable[Multiple], kind: str = "multiples") -> Markup:
+def multiples(items: Iterable[Multiple]) -> Markup:
     """Return small pictures side by side; on a phone they lie below each other."""
-    return part("multiples", list(items), kind)
+    return part("multiples", list(items))
 
 
 def table(
@@ -136,9 +136,9 @@ def note(text: str) -> Markup:
     return paragraph(text, "note")
 
 
-def picture(drawn: Markup, caption: str) -> Markup:
-    """Return a drawing as a paper has it, on white."""
-    return part("picture", drawn, caption)
+def picture(encoded: str, said: str, caption: str) -> Markup:
+    """Return an SVG file in base64; as an image it runs and fetches nothing."""
+    return part("picture", encoded, said, caption)
 
 
 def _cells(row: Sequence[str | TableCell]) -> list[TableCell]:

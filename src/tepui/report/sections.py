@@ -20,20 +20,13 @@ from tepui.report.contrast_rows import (
     contrasts_of,
     summary_figure,
 )
-from tepui.report.cost import cost_table, prediction_table, seconds_figure
-from tepui.report.coverage import (
-    coverage_figure,
-    coverage_lead,
-    interval_coverage,
-    promise_of,
-)
-from tepui.report.gallery import gallery_figure
+from tepui.report.cost import cost
 from tepui.report.heat_map import heat_maps
-from tepui.report.label_errors import has_labels, label_figure, label_lead
+from tepui.report.levels import curves_of, level_figure, levels_of
 from tepui.report.loading import Entry, Group
 from tepui.report.markup import definitions, folded, lead, note, part, table
-from tepui.report.measures import COVERAGE, DER, kinds, leading_measure, measures_of
-from tepui.report.members import members_parts
+from tepui.report.measures import COVERAGE, kinds, leading_measure, measures_of
+from tepui.report.members import gallery_figure, members_parts, sets_parts
 from tepui.report.reliability import (
     has_reliability,
     reliability_figure,
@@ -41,20 +34,16 @@ from tepui.report.reliability import (
 )
 from tepui.report.run_ends import epochs_of, kept_of
 from tepui.report.scores import scores_figure, scores_lead
-from tepui.report.sets import sets_parts
-from tepui.report.severity import severity_figure, severity_lead
 from tepui.report.shapes import look
-from tepui.report.sharpness_map import sharpness_figure, sharpness_lead
 from tepui.report.tables import score_table
 from tepui.report.taken_measures import taken_parts
-from tepui.report.timeline import timeline_parts
 from tepui.report.unfamiliar import (
     auroc_table,
     histogram_figure,
     selective_lead,
     unfamiliar_lead,
 )
-from tepui.report.wording import DASH, role
+from tepui.report.wording import DASH, opening, role
 
 Parts = Sequence[Markup]
 
@@ -143,12 +132,10 @@ def corruptions(group: Group) -> Parts:
     if not comparison.has_shift or measure.score not in comparison.score_names:
         return []
     text, maps = heat_maps(comparison, measure)
-    return [
-        lead(severity_lead(comparison, measure)),
-        severity_figure(comparison, measure),
-        lead(text),
-        maps,
-    ]
+    title = f"{opening(measure.name)} by severity"
+    levels, curves = levels_of(comparison), curves_of(comparison, measure)
+    drawn = level_figure(title, levels, curves, percent=measure.percent)
+    return [drawn, lead(text), maps]
 
 
 def calibration(group: Group) -> Parts:
@@ -157,33 +144,20 @@ def calibration(group: Group) -> Parts:
     parts: list[Markup] = []
     if has_reliability(comparison):
         parts += [lead(reliability_lead(comparison)), reliability_figure(comparison)]
-    if has_labels(comparison):
-        parts += [lead(label_lead(comparison)), label_figure(comparison)]
     return [*parts, *_intervals(comparison), *applied_parts(group)]
 
 
 def _intervals(comparison: Comparison) -> Parts:
     """Return how often intervals of predicted numbers hold, where there are any."""
-    promised = promise_of(comparison)
+    clean = comparison.methods[0].ensembles[0].evaluation["clean"]
+    promised = 100 * (clean.get("nominal_coverage") or math.nan)
     if math.isnan(promised) or COVERAGE.score not in comparison.score_names:
         return []
-    levels, found = interval_coverage(comparison)
-    if all(math.isnan(mean) for own in found for mean in own.means):
+    curves = curves_of(comparison, COVERAGE)
+    if all(math.isnan(mean) for own in curves for mean in own.means):
         return []
-    what = "predicted intervals hold the true number"
-    title = "Coverage of predicted intervals"
-    return [
-        lead(f"Intervals. {coverage_lead(levels, found, promised)}"),
-        coverage_figure(title, what, levels, found, promised),
-    ]
-
-
-def sharpness(group: Group) -> Parts:
-    """Return the members' sharpness against their diversity."""
-    comparison = group.comparison
-    if not comparison.has_sharpness or DER.score not in comparison.score_names:
-        return []
-    return [lead(sharpness_lead(comparison)), sharpness_figure(comparison)]
+    title, levels = "Coverage of predicted intervals", levels_of(comparison)
+    return [level_figure(title, levels, curves, percent=True, promised=promised)]
 
 
 def unfamiliar(group: Group) -> Parts:
@@ -213,42 +187,6 @@ def gallery(group: Group) -> Parts:
     return [] if found is None else [found]
 
 
-def cost(group: Group) -> Parts:
-    """Return what training cost, and what a prediction costs."""
-    return [*_training_cost(group), *_prediction_cost(group)]
-
-
-def _prediction_cost(group: Group) -> Parts:
-    costs = prediction_table(group)
-    if costs is None:
-        return []
-    about = (
-        "Parameters, operations and weights are those of all members together; what "
-        "members share counts once. Latency is the median time of one sample alone. "
-        "Peak memory is measured on GPUs."
-    )
-    return [costs, note(about)]
-
-
-def _training_cost(group: Group) -> Parts:
-    costs, bars = cost_table(group), seconds_figure(group)
-    if costs is None:
-        return []
-    about = (
-        "Seconds per epoch are those of the steps of all members together, mean over "
-        "epochs; scoring is what members take to score data for each other "
-        "(SharpBalance), as a share of it and the steps. Training is all of it, from "
-        "its beginning to its end. Memory is recorded on GPUs. A dash marks what was "
-        "not recorded."
-    )
-    return [
-        *([] if bars is None else [bars]),
-        costs,
-        note(about),
-        *timeline_parts(group),
-    ]
-
-
 SECTIONS: dict[str, Callable[[Group], Parts]] = {
     "Summary": summary,
     "Scores": scores,
@@ -258,7 +196,6 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
     BY_LABEL: by_label_parts,
     "Corruptions": corruptions,
     "Calibration": calibration,
-    "Sharpness and diversity": sharpness,
     MEASURES: taken_parts,
     "Mistakes and unfamiliar samples": unfamiliar,
     "Members": members_parts,

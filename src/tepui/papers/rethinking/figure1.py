@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tepui.data import STANDARD, corrupt
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.report.corrupted_images import image_grid
+from tepui.report.drawing import image_grid
 from tepui.studies import Departure, Record, Results
 
 if TYPE_CHECKING:

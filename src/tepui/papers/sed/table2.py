@@ -12,8 +12,8 @@ from functools import partial
 from itertools import product
 
 from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.combining import uniform_soup
 from tepui.evaluation.dataset_logits import logit_batches
-from tepui.evaluation.soup import uniform_soup
 from tepui.metrics import Accuracy, Collection, IndividualAccuracy
 from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sed import protocol

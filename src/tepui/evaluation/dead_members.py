@@ -66,18 +66,19 @@ def only_guess(losses: Losses) -> bool:
     return _all_lose(losses, NOTHING)
 
 
-def only_guess_in_words(losses: Losses) -> str:
+def only_guess_in_words(losses: Losses, data: str) -> str:
     """Return the sentence on members of which none loses less than guessing would."""
     members, guessing = losses
-    who, values = "the member has not", f"its loss is {members[0]:.4g}"
+    others, values = "", f"its loss on {data} is {members[0]:.4g}"
     if len(members) > 1:
-        who = "no member has"
-        values = f"losses are {min(members):.4g} to {max(members):.4g}"
+        others = ", nor any other member"
+        values = f"losses on {data} are {min(members):.4g} to {max(members):.4g}"
     return (
-        f"{who} learned more than guessing: {values} over the last epoch of training, "
-        f"and guessing without looking at the inputs gives {guessing:.4g}; frequent "
-        "causes are a learning rate that is too large or too small, too few epochs and "
-        "inputs that do not tell the targets"
+        f"member 0 may not have learned{others}: {values}, and guessing without "
+        f"looking at the inputs gives {guessing:.4g}; frequent causes are inputs or "
+        "targets in large units, which have to be scaled to about 1, a learning rate "
+        "that is too large or too small, too few epochs and inputs that do not tell "
+        "the targets"
     )
 
 
@@ -90,21 +91,6 @@ def warn_of_dead_members(losses: Losses, data: str) -> None:
             f"{_median_of_others(losses.members, member):.3g}, and guessing without "
             f"looking at the inputs gives {losses.guessing:.3g}",
         )
-
-
-def warn_of_all_dead(losses: Losses, data: str) -> None:
-    """Warn that no member has learned, with what mostly is the reason."""
-    members = losses.members
-    others, values = "", f"its loss on {data} is {members[0]:.3g}"
-    if len(members) > 1:
-        others = ", nor any other member"
-        values = f"losses on {data} are {min(members):.3g} to {max(members):.3g}"
-    warn(
-        f"member 0 may not have learned{others}: {values}, and guessing without "
-        f"looking at the inputs gives {losses.guessing:.3g}; frequent causes are "
-        "inputs or targets in large units, which have to be scaled to about 1, and a "
-        "learning rate that is too large",
-    )
 
 
 def _all_lose(losses: Losses, share: float) -> bool:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.storage import read_document, tensors_document, write_document
+from tepui.core.storage import read_document, reading, tensors_document, write_document
 from tepui.data import Arrays
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
@@ -85,7 +85,7 @@ def read_gallery(folder: Path) -> tuple[Gallery, ...]:
     if not file.is_file():
         return ()
     document = read_document(file, KIND)
-    try:
+    with reading(file, "galleries"):
         return tuple(
             Gallery(
                 item["data"],
@@ -94,8 +94,6 @@ def read_gallery(folder: Path) -> tuple[Gallery, ...]:
             )
             for item in document["galleries"]
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file} must hold galleries, but: {error!r}") from error
 
 
 def _shows_pictures(dataset: Dataset[Any]) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from tepui.core.members import lists_of
 from tepui.core.storage import finite_or_none
+from tepui.core.warning import warn
 from tepui.data.loading import targets_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.answers import (
@@ -17,7 +18,6 @@ from tepui.evaluation.dead_members import (
     all_dead,
     only_guess,
     only_guess_in_words,
-    warn_of_all_dead,
     warn_of_dead_members,
 )
 from tepui.losses import CrossEntropy
@@ -100,13 +100,16 @@ def say_of_members(
         trained = _beside_guessing(last.trained, ensemble, data, spec)
     held_out = _beside_guessing(last.validation_loss, ensemble, data, spec)
     if (losses := held_out or trained) is not None:
-        tell = warn_of_all_dead if all_dead(losses) else warn_of_dead_members
-        tell(losses, "the validation data" if held_out else "the training data")
+        data_of = "the validation data" if held_out else "the training data"
+        if all_dead(losses):
+            warn(only_guess_in_words(losses, data_of))
+        else:
+            warn_of_dead_members(losses, data_of)
     ended = len(run.history) == spec.epochs or run.stopped_by is not None
     if trained is None or not ended or len(run.history) < FEWEST_EPOCHS:
         return
     if only_guess(trained) and not all_dead(trained):
-        remark(style, only_guess_in_words(trained))
+        remark(style, only_guess_in_words(trained, "the training data"))
 
 
 def _beside_guessing(

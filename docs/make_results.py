@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from shutil import copyfile
 
-from tepui.papers.recipe import COLLECTIONS, Diagram, load, names
+from tepui.papers.recipe import PAPERS, Diagram, load, names
 from tepui.studies.departures import departures
 from tepui.studies.results import FILE, read_results
 
@@ -26,21 +26,21 @@ LONGEST = 60  # rows of a table that a page shows
 def main():
     if len(sys.argv) > 1:
         copy(Path(sys.argv[1]))
-    for paper in COLLECTIONS:
+    for paper in PAPERS:
         (DOCS / "results" / f"{paper}.md").write_text(page(paper))
 
 
 def page(paper):
     """Return the page of a paper, from the results beside it."""
     sections = [section(name) for name in names() if name.startswith(f"{paper}/")]
-    about = OURS if paper == "ours" else f"{ABOUT}{NOTES.get(paper, '')}"
-    return f"# {COLLECTIONS[paper]}\n\n{about}\n" + "\n".join(sections)
+    about = f"{ABOUT}{NOTES.get(paper, '')}"
+    return f"# {PAPERS[paper]}\n\n{about}\n" + "\n".join(sections)
 
 
 def copy(results):
     for file in results.glob("*/*/*/results.json"):
         size, paper, item = file.parts[-4:-1]
-        if size.split("+")[0] in SIZES and paper in COLLECTIONS:
+        if size.split("+")[0] in SIZES and paper in PAPERS:
             target = DOCS / "results" / size / paper / item
             target.mkdir(parents=True, exist_ok=True)
             for name in COPIED:
@@ -102,10 +102,6 @@ ABOUT = (
     "stand-ins for the paper's data and networks, so that numbers show whether an "
     "effect is there, not how large the paper's is. [How recipes work](../studies.md); "
     "[what follows for the claims](../claims.md).\n"
-)
-OURS = (
-    "Made by `tepui reproduce ours`; [what is seen](../diversification_studies.md). "
-    "[How recipes work](../studies.md).\n"
 )
 NOTES = {
     "sharpbalance": "\n`sharpbalance` is the method as the paper describes it, "

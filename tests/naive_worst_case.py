@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch.func import functional_call
 
-from tepui.sharpness.apgd import checkpoints
+from tepui.sharpness.worst_case import checkpoints
 
 
 def naive_worst_case(model, batches, rho, steps=20):

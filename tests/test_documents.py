@@ -9,7 +9,7 @@ import pytest
 
 from elsewhere import check_elsewhere
 from pages import PAGES, ROOT, blocks, check_shown, name_of
-from tepui.papers.recipe import COLLECTIONS, Diagram, names
+from tepui.papers.recipe import PAPERS
 from tepui.papers.reproduce import table
 from tepui.studies.results import read_results
 
@@ -71,7 +71,7 @@ def test_links_lead_somewhere(page):
         assert (page.parent / target).exists(), target
 
 
-@pytest.mark.parametrize("paper", COLLECTIONS)
+@pytest.mark.parametrize("paper", PAPERS)
 def test_pages_of_the_papers_show_the_committed_results(paper):
     page = runpy.run_path(str(ROOT / "docs" / "make_results.py"))["page"]
     assert (ROOT / "docs" / "results" / f"{paper}.md").read_text() == page(paper)
@@ -85,24 +85,6 @@ def test_committed_results_have_the_notes_and_tables_of_their_recipes():
         found = read_results(file.parent)
         assert noted(found) == found, file.parent
         assert (file.parent / "table.md").read_text() == table(found), file.parent
-
-
-@pytest.mark.parametrize("name", names())
-def test_recipes_open_with_what_they_measured(name):
-    headers = runpy.run_path(str(ROOT / "docs" / "make_recipe_headers.py"))
-    module, expected = headers["module_of"](name), headers["measured"](name)
-    said = [p for p in module.__doc__.split("\n\n") if p.startswith("Measured")]
-    assert [part.strip() for part in said] == ([expected] if expected else [])
-    assert expected or isinstance(module.RECIPE, Diagram)
-
-
-def test_the_tables_of_our_own_studies_are_those_of_their_results():
-    tables = runpy.run_path(str(ROOT / "docs" / "make_diversification_tables.py"))
-    page = (ROOT / "docs" / "diversification_studies.md").read_text()
-    found = tables["tables"]()
-    assert len(found) == 4
-    for each in found:
-        assert each in page
 
 
 def test_the_page_of_reliability_shows_the_committed_totals(monkeypatch):

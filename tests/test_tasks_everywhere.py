@@ -103,6 +103,12 @@ def refused(function):
     return walk
 
 
+def detectors(ensemble, path):
+    found = evaluation.FeatureDetectors.fit(ensemble, DATA)
+    near, far = (found.scores((), X, s * X)["distance"] for s in (1, 9))
+    assert far.mean() > near.mean()
+
+
 def uniform_soup(ensemble, path):
     assert tepui.uniform_soup(ensemble).task == tasks.Numbers()
 
@@ -127,7 +133,7 @@ def push_to_hub(ensemble, path):
 
 
 WALKS = {
-    "FeatureDetectors": refused(evaluation.FeatureDetectors.fit),
+    "FeatureDetectors": detectors,
     "aggregations": refused(tepui.aggregations),
     "evaluate": evaluate,
     "export_ensemble": exported,

@@ -9,7 +9,7 @@ from tepui import sharpness
 from tepui.data import Arrays, Tokenizer
 from tepui.methods import SharpBalance
 from tepui.models import Albert
-from tepui.sharpness import whole_gradients
+from tepui.sharpness import recorder
 from training.cases import one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
@@ -83,7 +83,7 @@ def test_few_gradients_of_shared_layers_are_held_at_once(monkeypatch):
     expected = sharpness.sample_fisher_trace(member, samples)
     at_once = len(calls)
     limit = 2 * sum(p.numel() for p in member.parameters())
-    monkeypatch.setattr(whole_gradients, "WHOLE_GRADIENT_ELEMENTS", limit)
+    monkeypatch.setattr(recorder, "WHOLE_GRADIENT_ELEMENTS", limit)
     torch.testing.assert_close(sharpness.sample_fisher_trace(member, samples), expected)
     assert len(calls) > 2 * at_once
 

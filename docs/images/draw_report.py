@@ -23,7 +23,6 @@ FIGURES = {
     "report": ("summary", None),
     "accuracy": ("scores", 0),
     "severity": ("corruptions", 0),
-    "sharpness": ("sharpness-and-diversity", 0),
     "reliability": ("calibration", 0),
 }
 PLACE = """(() => {{

@@ -13,9 +13,8 @@ from tepui.data.preparation import Preparation
 from tepui.models import MLP
 
 ROWS = np.random.default_rng(0).integers(0, 2, (5, 3))
-WHOLE = "must hold [0-9-]+ bytes, as its header says, got [0-9]+: it was cut short"
+WHOLE = NO_FILE = "must be a valid .npy file: "
 NUMBERS = "must hold numbers, samples along the first axis, got"
-NO_FILE = "must be a .npy file, but"
 
 
 def saved(file, array):
@@ -43,7 +42,7 @@ REFUSED = {
     "dates": (lambda file: saved(file, np.array(["2020-01-01"], "M8[D]")), NUMBERS),
     "records": (lambda file: saved(file, np.zeros(3, [("a", "f4")])), NUMBERS),
     "complex": (lambda file: saved(file, ROWS.astype(np.complex64)), NUMBERS),
-    "objects": (lambda file: saved(file, np.array([{}])), "must hold numbers, got obj"),
+    "objects": (lambda file: saved(file, np.array([{}])), NO_FILE),
     "nothing": (lambda _: b"", NO_FILE),
     "another file": (lambda _: b"PK\3\4 no array at all", NO_FILE),
     "another version": (lambda file: header(file, b"Y\x01\x00", b"Y\x09\x00"), NO_FILE),

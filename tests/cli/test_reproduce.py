@@ -479,9 +479,7 @@ def test_sizes_are_those_of_recipes():
     assert get_args(Size) == get_args(SizeOfRecipes)
 
 
-def test_all_is_what_the_papers_print_and_ours_is_asked_for(tmp_path):
+def test_all_is_what_the_papers_print(tmp_path):
     order = Order("smoke")
     papers = {item.name.split("/")[0] for item in items_named(["all"], order, tmp_path)}
     assert papers == {*PAPERS}
-    ours = [item.name for item in items_named(["ours"], order, tmp_path)]
-    assert ours == ["ours/sed_controls", "ours/shortcut"]

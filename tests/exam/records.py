@@ -26,8 +26,6 @@ RECIPES = (
     *(f"sed/table{number}" for number in (1, 2, 3)),
     "rethinking/figure1",
     *(f"rethinking/table{number}" for number in range(1, 9)),
-    "ours/sed_controls",
-    "ours/shortcut",
 )
 NAMES = "item", "dataset", "architecture", "method", "metric"
 ABOUT = (*NAMES, "value", "unit", "n", "sem", "interval", "values", "config_hash")

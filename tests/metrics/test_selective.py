@@ -17,7 +17,7 @@ from tepui.metrics import (
     ensemble_probs,
     selective_curve,
 )
-from tepui.metrics.selective import _risk_coverage
+from tepui.metrics.ood import _risk_coverage
 
 
 def risks_naive(confidence: list[float], correct: list[bool]) -> list[float]:

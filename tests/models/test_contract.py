@@ -14,7 +14,7 @@ from tepui.models import Model
 from tepui.models.base import composed
 from tepui.modules.running import blocks, forward
 from tepui.sharpness import sample_fisher_trace
-from tepui.sharpness.whole_gradients import whole_gradient_norms
+from tepui.sharpness.recorder import whole_gradient_norms
 
 
 @pytest.fixture(params=NAMES)

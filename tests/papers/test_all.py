@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tepui.core.storage import read_json
-from tepui.papers.recipe import COLLECTIONS, Order, Recipe, load, look_up, names
+from tepui.papers.recipe import PAPERS, Order, Recipe, load, look_up, names
 from tepui.papers.reproduce import reproduce
 from tepui.studies.jobs import merged
 from tepui.studies.results import read_results
@@ -44,7 +44,7 @@ def test_runs_at_smoke(name, store, tmp_path):
     assert found.records
     for record in found.records:
         paper, number = record.item.split("/")
-        assert paper in COLLECTIONS
+        assert paper in PAPERS
         assert re.fullmatch(rf"{item.split('/')[1]}[a-z]?", number)
         assert record.unit in UNITS
         assert record.value is None or math.isfinite(record.value)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tepui.core.hyperparameters import hyperparameter_grid
+from tepui.core.members import hyperparameter_grid
 from tepui.data import CIFAR10C, STANDARD
 from tepui.methods import SED, DeepEnsemble, SharpBalance
 from tepui.papers.recipe import Order, Recipe, load, names
 from tepui.papers.sed import protocol as sed
-from tepui.papers.sharpbalance import settings as said
+from tepui.papers.sharpbalance import protocol as said
 from tepui.studies.departures import departures
 from tepui.studies.results import read_results
 from tepui.studies.specifications import digest

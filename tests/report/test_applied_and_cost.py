@@ -68,29 +68,6 @@ def test_calibrated_scores_and_coverage_over_severities():
     assert "size 1.500 1.500 2.500" in seen  # of which nothing was promised
 
 
-def calibrated(**clean):
-    given = comparison()
-    own = dict(given.methods[0].ensembles[0].evaluation)
-    own["applied"] = {"clean": {**SCORES, **clean}, "severities": {}}
-    (group,) = shown(changed(given, evaluation=own)).groups
-    return words("".join(applied_parts(group)))
-
-
-def test_a_calibration_that_hurts_is_told_with_both_numbers():
-    seen = calibrated(nll=0.45, ece=0.031)
-    told = (
-        "On clean test data calibration makes A's probabilities worse: it raises NLL "
-        "from 0.400 to 0.450 and ECE from 2.00 to 3.10 % (means over two ensembles)."
-    )
-    assert 0 <= seen.find(told) < seen.index("Before and after")
-
-
-def test_a_calibration_that_helps_or_changes_nothing_to_see_is_not_blamed():
-    assert "worse" not in calibrated()
-    assert "worse" not in calibrated(nll=0.40004, ece=0.02)
-    assert "worse" not in calibrated(nll=0.3, ece=0.031)
-
-
 def test_before_and_after_are_of_the_same_ensembles():
     given = comparison()
     first, *others = given.methods

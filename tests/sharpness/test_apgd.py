@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quadratic import largest_rise, random_quadratic
-from tepui.sharpness.apgd import (
+from tepui.sharpness.worst_case import (
     ascent,
     checkpoints,
     ellipsoid_projection,

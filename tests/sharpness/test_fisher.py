@@ -293,7 +293,7 @@ def test_parts_of_a_batch_add_up_to_the_whole(monkeypatch):
     model, data = built("resnet")
     expected = sample_fisher_trace(model, data)
     monkeypatch.setattr("tepui.sharpness.layers.WORKING_ELEMENTS", 1)
-    monkeypatch.setattr("tepui.sharpness.whole_gradients.WHOLE_GRADIENT_ELEMENTS", 1)
+    monkeypatch.setattr("tepui.sharpness.recorder.WHOLE_GRADIENT_ELEMENTS", 1)
     torch.testing.assert_close(sample_fisher_trace(model, data), expected)
 
 

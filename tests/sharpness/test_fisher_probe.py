@@ -125,7 +125,7 @@ def test_a_probe_that_fails_leaves_the_settings_as_they_were():
     ("elements", "passes", "block"), [(2**27, 2, 9), (100, 3, 5), (1, 10, 1)]
 )
 def test_the_other_way_says_what_it_costs(monkeypatch, elements, passes, block):
-    name = "tepui.sharpness.whole_gradients.WHOLE_GRADIENT_ELEMENTS"
+    name = "tepui.sharpness.recorder.WHOLE_GRADIENT_ELEMENTS"
     monkeypatch.setattr(name, elements)
     message = (
         rf"takes {passes} forward and backward passes for a batch of 9 where layers "

@@ -9,8 +9,8 @@ from quadratic import inputs_of, largest_rise, own_value, random_quadratic
 from tepui.data import Arrays
 from tepui.models import MLP, ConvNet
 from tepui.sharpness import worst_case
-from tepui.sharpness.apgd import ascent, released_ascent
 from tepui.sharpness.weights import normalized_logits
+from tepui.sharpness.worst_case import ascent, released_ascent
 
 
 def classified(samples=20, features=6, classes=3, dtype=torch.float64):

@@ -348,22 +348,6 @@ def test_soft_labels_are_probabilities():
         fitted(Arrays(numbers().inputs, soft - 0.1), mlp)
 
 
-@pytest.mark.parametrize(
-    ("keyword", "meant"),
-    [
-        ("lr", r": give optimizer=tepui\.SGD\(lr=\.\.\.\)"),
-        ("learning_rate", r": give optimizer=tepui\.SGD\(lr=\.\.\.\)"),
-        ("betas", r": give optimizer=tepui\.AdamW\(betas=\.\.\.\)"),
-        ("epoch", ": did you mean 'epochs'"),
-        ("colour", "$"),
-    ],
-)
-def test_an_unknown_keyword_is_told_where_it_belongs(keyword, meant):
-    expected = rf"fit\(\) takes no keyword '{keyword}'{meant}"
-    with pytest.raises(TypeError, match=expected):
-        tepui.fit(None, None, **{keyword: 1})
-
-
 def test_two_classes_of_one_name_get_columns_of_their_own(tmp_path):
     data = TensorDataset(torch.zeros(6, 4), torch.arange(6) % 3)
     data.classes = ["crane", "heron", "crane"]

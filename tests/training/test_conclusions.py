@@ -10,7 +10,7 @@ from torch import nn
 import tepui
 from tepui import tasks
 from tepui.data import Arrays
-from tepui.evaluation.answers import information, silent_members
+from tepui.evaluation.dead_members import information, silent_members
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
 from tepui.methods import A2D, DeepEnsemble
 

@@ -27,7 +27,7 @@ from tepui.studies.real_data import real_data, stand_ins
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Results, read_results
 
-SCREEN = 40  # rows of a table in the terminal; the files hold all of it
+SCREEN = 35  # rows of a table in the terminal; the files hold all of it
 NO_NUMBERS = (
     "size smoke shows only that the recipe runs: its numbers mean nothing beside the "
     "paper's"
@@ -140,7 +140,11 @@ def differing(chosen: Sequence[Item]) -> Table:
 
 def show(results: Results, asked: str, folder: Path) -> None:
     """Print results that were made, as far as they fit on a screen."""
-    console().print(_table(results))
+    shown, same = _table(results)
+    console().print(shown)
+    if same:
+        told = ", ".join(f"{name}: {cell or 'none'}" for name, cell in same)
+        console().print(f"in every row above: {told}")
     if any(record.sem is not None for record in results.records):
         console().print("±: standard error of the mean; n: how many it is the mean of")
     if (more := len(results.records) - SCREEN) > 0:
@@ -156,8 +160,8 @@ def show(results: Results, asked: str, folder: Path) -> None:
     console().print(f"next: tepui report {folder} --open, or tepui claims")
 
 
-def _table(results: Results) -> Table:
-    """Return the first rows of a table, with the data that were used, if others."""
+def _table(results: Results) -> tuple[Table, list[tuple[str, ...]]]:
+    """Return the first rows of a table, and what is the same in all of them."""
     headings, *numbers = rows(results)
     used = [real_data(results.settings, record.dataset) for record in results.records]
     if any(used):
@@ -165,7 +169,10 @@ def _table(results: Results) -> Table:
         for row, data in zip([headings, *numbers], ["data", *used], strict=True):
             row.insert(place, data)
     title = f"{results.name} ({results.size}): {results.title}"
-    lines = (row[1:] for row in numbers[:SCREEN])
-    shown = table(title, headings[1:], lines, numbers=("paper", "ours", "n"))
+    columns = [*zip(headings, *numbers[:SCREEN], strict=True)][1:]
+    kept = [each for each in columns if each[0] == "ours" or len({*each[1:]}) > 1]
+    same = [each[:2] for each in columns if each not in kept]
+    names, *lines = zip(*kept, strict=True)
+    shown = table(title, names, lines, numbers=("paper", "ours", "n"))
     shown.caption = NO_NUMBERS if results.size.startswith("smoke") else None
-    return shown
+    return shown, same

@@ -37,9 +37,9 @@ def reproduce(
 
     Args:
         items: Names such as sharpbalance/figure7, sharpbalance/figure7a for one panel,
-            sharpbalance for a whole paper, all for the three papers, ours for studies
-            of our own; mypackage.figure1 for a module with a recipe of your own,
-            figure1 for a file figure1.py in this folder.
+            sharpbalance for a whole paper, all for the three papers;
+            mypackage.figure1 for a module with a recipe of your own, figure1 for
+            a file figure1.py in this folder.
         list: Only show all names.
         size: paper as published, medium on the paper's data in an hour of a GPU (not
             all items have it), small in minutes, smoke to see it run.

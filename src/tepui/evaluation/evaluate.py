@@ -15,10 +15,10 @@ import torch  # noqa: F401 - the example uses it
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.agreement import check_same
 from tepui.core.checks import require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
+from tepui.core.spec import check_same
 from tepui.core.types import check_types
 from tepui.data.identity import fingerprint, same_data
 from tepui.data.labels import class_names, relabel, same_classes

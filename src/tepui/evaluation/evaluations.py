@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from tepui.core.agreement import differences
+from tepui.core.spec import differences
 from tepui.core.storage import read_document, write_document
 from tepui.data.identity import tensors_hash
 from tepui.ensembles.ensemble import Ensemble

@@ -187,9 +187,11 @@ class Examiner:
             }
 
 
-def check_metrics(metrics: Mapping[str, Metric], taken: tuple[str, ...]) -> None:
+def check_metrics(metrics: object, taken: tuple[str, ...]) -> None:
     """Check that metrics are functions whose names are not those of built-in scores."""
     rule = "map names to functions of logits and labels"
+    if not isinstance(metrics, Mapping):
+        raise ValueError(f"metrics must {rule}, got {type(metrics).__name__}")
     for name, metric in metrics.items():
         require(isinstance(name, str) and name != "", "metrics", rule, name)
         require(callable(metric), f"metrics[{name!r}]", "be a function", metric)

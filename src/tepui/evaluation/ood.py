@@ -177,9 +177,11 @@ def detections_and_histograms(
     return detected, counted
 
 
-def check_ood(ood: Mapping[str, Dataset[Any]], dataset: Dataset[Any]) -> None:
+def check_ood(ood: object, dataset: Dataset[Any]) -> None:
     """Check that unfamiliar data have the form of the test data."""
     rule = "map names to data sets"
+    if not isinstance(ood, Mapping):
+        raise ValueError(f"ood must {rule}, got {type(ood).__name__}")
     for name, data in ood.items():
         require(isinstance(name, str) and name != "", "ood", rule, name)
         free = "name no data as tables call the mistakes on test data"

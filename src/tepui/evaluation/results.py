@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from tepui.core.counted import counted
-from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.precision import Precision
 from tepui.core.storage import finite_or_none
+from tepui.core.text import ShownInNotebooks, counted
 from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, broken_promise
 from tepui.evaluation.by_class import (

@@ -87,6 +87,7 @@ from tepui.metrics.diversity import (
     PairwiseDisagreement,
     PairwiseKL,
     ProbabilityVariance,
+    SizeCurve,
     UniquePredictions,
     der,
     disagreement,
@@ -96,6 +97,8 @@ from tepui.metrics.diversity import (
     pairwise_disagreement,
     pairwise_kl,
     probability_variance,
+    size_curve,
+    sub_ensembles,
     unique_predictions,
 )
 from tepui.metrics.feature_detectors import (
@@ -135,15 +138,22 @@ from tepui.metrics.numbers import (
     sample_crps,
 )
 from tepui.metrics.ood import (
+    AUGRC,
     AUPR,
+    AURC,
     AUROC,
     FPR95,
     Positive,
+    RiskCoverage,
+    SelectiveCurve,
+    augrc,
     aupr,
+    aurc,
     auroc,
     fpr95,
     rank_correlation,
     ranks,
+    selective_curve,
 )
 from tepui.metrics.scaling import temperature
 from tepui.metrics.scoring import (
@@ -157,16 +167,6 @@ from tepui.metrics.scoring import (
     individual_nll,
     nll,
 )
-from tepui.metrics.selective import (
-    AUGRC,
-    AURC,
-    RiskCoverage,
-    SelectiveCurve,
-    augrc,
-    aurc,
-    selective_curve,
-)
-from tepui.metrics.sizes import SizeCurve, size_curve, sub_ensembles
 from tepui.metrics.streaming import (
     Collection,
     LogitsStreaming,

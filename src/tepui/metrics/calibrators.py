@@ -28,7 +28,7 @@ from torch import Tensor
 
 from tepui.core.checks import have_values, one_of, require
 from tepui.metrics import chunks
-from tepui.metrics.binning import sorted_rows
+from tepui.metrics.calibration import sorted_rows
 from tepui.metrics.chunks import (
     Rule,
     check_logits,

@@ -39,9 +39,9 @@ from tepui.core.checks import class_indices, have_values, one_of, require
 from tepui.core.seeding import derive
 from tepui.core.warning import warn
 from tepui.metrics import chunks
-from tepui.metrics.binning import sorted_rows
+from tepui.metrics.calibration import sorted_rows
 from tepui.metrics.chunks import Rule
-from tepui.metrics.targets import in_one_type, joint_tensors
+from tepui.metrics.streaming import in_one_type, joint_tensors
 
 
 def conformal_quantile(scores: Tensor, coverage: float) -> Tensor:

@@ -28,7 +28,7 @@ from torch import Tensor
 from tepui.core.checks import class_indices, require
 from tepui.metrics import chunks
 from tepui.metrics.chunks import wide
-from tepui.metrics.targets import check_numbers
+from tepui.metrics.streaming import check_numbers
 
 FeatureScore = Literal["mahalanobis", "nearest_neighbor", "vim"]
 """A score of how unfamiliar a sample's features are."""

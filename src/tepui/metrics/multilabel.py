@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require, values_in
-from tepui.metrics.binning import check_bins, label_width_bins
+from tepui.metrics.calibration import check_bins, label_width_bins
 from tepui.metrics.chunks import dtype_of, wide
 from tepui.metrics.ood import average_precision, halves_below
 from tepui.metrics.streaming import State, Streaming

@@ -27,8 +27,8 @@ from torch import Tensor
 
 from tepui.core.checks import have_values, require
 from tepui.metrics.chunks import wide
-from tepui.metrics.streaming import Streaming
-from tepui.metrics.targets import (
+from tepui.metrics.streaming import (
+    Streaming,
     TargetMean,
     check_levels,
     check_variances,

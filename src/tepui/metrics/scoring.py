@@ -4,7 +4,7 @@ from typing import NamedTuple, final
 
 from torch import Tensor
 
-from tepui.metrics.binning import check_bins, class_width_bins
+from tepui.metrics.calibration import check_bins, class_width_bins
 from tepui.metrics.chunks import Chunk, Rule, wide
 from tepui.metrics.streaming import LogitsStreaming, SampleMean, State, WithRule
 

@@ -1,4 +1,4 @@
-"""The papers' figures and tables, and studies of our own, as recipes.
+"""The papers' figures and tables as recipes.
 
 What is listed here and in :mod:`tepui.studies` is what a recipe in a package of one's
 own needs.

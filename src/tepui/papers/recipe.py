@@ -1,19 +1,20 @@
 """What a recipe is: a figure or table of a paper, as numbers and what they rest on.
 
-Every file ``papers/<paper>/<figure or table>.py`` holds one, named ``RECIPE``; its
-name on the command line is ``<paper>/<figure or table>``, with the letter of a panel
-after it where there are panels. A recipe of one's own is named by the dotted path of
-its module, or by the name of a file in the current folder.
+A file ``papers/<paper>/<figure or table>.py`` holds one, named ``RECIPE``; a file about
+several has them in ``RECIPES``, by their names. On the command line a recipe is
+``<paper>/<figure or table>``, with the letter of a panel after it if it has panels. A
+recipe of one's own is named by the dotted path of its module, or by the name of a file
+in the current folder.
 """
 
 import importlib
 import pkgutil
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from string import ascii_lowercase
+from string import ascii_lowercase, digits
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tepui.core.checks import one_of, require
@@ -40,7 +41,6 @@ PAPERS = {
     "sed": "Scalable ensemble diversification for OOD generalization and detection",
     "rethinking": "Understanding deep learning requires rethinking sharpness",
 }
-COLLECTIONS = {**PAPERS, "ours": "Studies of our own"}
 
 
 class Order(NamedTuple):
@@ -255,17 +255,23 @@ class Diagram:
 
 
 def names() -> list[str]:
-    """Return the names of all recipes, those of the papers first."""
-    found = []
-    for collection in COLLECTIONS:
-        package = importlib.import_module(f"tepui.papers.{collection}")
-        modules = [module.name for module in pkgutil.iter_modules(package.__path__)]
-        items = [
-            n for n in modules if collection not in PAPERS or _numbered(n) is not None
-        ]
-        found += [
-            f"{collection}/{n}" for n in sorted(items, key=lambda n: _numbered(n) or ())
-        ]
+    """Return the names of all recipes."""
+    return [*_recipes()]
+
+
+@cache
+def _recipes() -> dict[str, "Recipe | Diagram"]:
+    """Return all recipes of the papers, in the order of their numbers."""
+    found: dict[str, Recipe | Diagram] = {}
+    for paper in PAPERS:
+        package = importlib.import_module(f"tepui.papers.{paper}")
+        items: dict[str, Recipe | Diagram] = {}
+        for name in (module.name for module in pkgutil.iter_modules(package.__path__)):
+            module = importlib.import_module(f"tepui.papers.{paper}.{name}")
+            items |= getattr(module, "RECIPES", {})
+            if recipe := getattr(module, "RECIPE", None):
+                items[name] = recipe
+        found |= {f"{paper}/{n}": items[n] for n in sorted(items, key=_numbered)}
     return found
 
 
@@ -305,17 +311,18 @@ def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
 
 def load(name: str) -> Recipe | Diagram:
     """Return the recipe of a known name, or of a module by its path."""
-    path = name if is_module(name) else f"tepui.papers.{name.replace('/', '.')}"
+    if name in _recipes():
+        return _recipes()[name]
     try:
-        recipe = getattr(importlib.import_module(path), "RECIPE", None)
+        recipe = getattr(importlib.import_module(name), "RECIPE", None)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{path}.".startswith(f"{error.name}."):
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # the module is there; something that it imports is not
         raise ValueError(
             f"item must name a module with a recipe, got {name!r} ({error})"
         ) from error
     if not isinstance(recipe, Recipe | Diagram):
-        raise ValueError(f"{path} must hold a Recipe named RECIPE, got {recipe!r}")
+        raise ValueError(f"{name} must hold a Recipe named RECIPE, got {recipe!r}")
     return recipe
 
 
@@ -355,10 +362,10 @@ def _panels(name: str) -> list[str]:
     return [f"{name}{panel}" for panel in panels] or [name]
 
 
-def _numbered(name: str) -> tuple[str, int] | None:
-    """Return the kind and the number of a figure or table; None for other modules."""
-    match = re.fullmatch(r"(figure|table)(\d+)", name)
-    return None if match is None else (match[1], int(match[2]))
+def _numbered(name: str) -> tuple[str, int]:
+    """Return the kind and the number of a figure or table."""
+    kind = name.rstrip(digits)
+    return kind, int(name.removeprefix(kind))
 
 
 def replaced(

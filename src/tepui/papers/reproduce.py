@@ -9,7 +9,7 @@ from torch import nn
 
 from tepui.core.seeding import seeded
 from tepui.papers.published import printed
-from tepui.papers.recipe import COLLECTIONS, Order, Recipe
+from tepui.papers.recipe import PAPERS, Order, Recipe
 from tepui.papers.writing import as_markdown, free_paths, write_files
 from tepui.report.drawing import as_png, as_svg
 from tepui.studies import (
@@ -180,7 +180,7 @@ def rows(made: Results) -> list[list[str]]:
 def _shown(item: str) -> str:
     """Return an item's name as a table shows it, without its paper."""
     paper, _, name = item.partition("/")
-    return name if paper in COLLECTIONS else item
+    return name if paper in PAPERS else item
 
 
 def table(made: Results) -> str:

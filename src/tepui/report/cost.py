@@ -1,7 +1,6 @@
 """What training cost, and what a prediction costs: time, operations and memory."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -9,27 +8,53 @@ from markupsafe import Markup
 from tepui.report.comparison import Trained
 from tepui.report.contrasts import seed_pairs
 from tepui.report.loading import Entry, Group
-from tepui.report.markup import TableCell, figure, row_panels, table
+from tepui.report.markup import TableCell, note, table
 from tepui.report.measures import measures_of
-from tepui.report.shapes import (
-    Axis,
-    Box,
-    Line,
-    Panel,
-    Plot,
-    Row,
-    Shape,
-    axis_plot,
-    grid_lines,
-    look,
-)
 from tepui.report.tables import interval_cell
-from tepui.report.wording import DASH, TIMES, number, role
+from tepui.report.wording import DASH, TIMES, number
 from tepui.studies import Interval, estimate, mean_interval
 from tepui.training.history import History
+from tepui.training.timeline import ACTIVITIES, Timeline
 
 # Those of them that a task has stand beside what a prediction costs.
+OF_TRAINING = (
+    "An epoch's seconds are those of the steps of all members together, by its factor "
+    "over shared seeds on the same hardware; scoring is what members take to score "
+    "data for each other, as a share of it and the steps."
+)
+OF_PREDICTION = (
+    "All members together; what they share counts once. Latency is the median time of "
+    "one sample alone."
+)
 SHOWN_SCORES = ("accuracy", "rmse", "nll")
+
+
+def cost(group: Group) -> list[Markup]:
+    """Return what training cost, and what a prediction costs."""
+    training, prediction = cost_table(group), prediction_table(group)
+    found = {
+        entry.result.label: [each.timeline for each in entry.outcomes if each.timeline]
+        for entry in group.entries
+    }
+    parts: list[Markup] = []
+    if training is not None:
+        parts += [training, note(OF_TRAINING)]
+        parts += [seconds_table(found)] if any(found.values()) else []
+    return parts if prediction is None else [*parts, prediction, note(OF_PREDICTION)]
+
+
+def seconds_table(found: Mapping[str, Sequence[Timeline]]) -> Markup:
+    """Return the mean seconds of every activity of training."""
+    took_place = {name for spent in found.values() for line in spent for name in line}
+    shown = [activity for activity in ACTIVITIES if activity in took_place]
+    rows: list[list[str | TableCell]] = []
+    for label, spent in found.items():
+        parts = [[line.get(activity, 0.0) for line in spent] for activity in shown]
+        means = [number(estimate(part).mean, 3) for part in parts]
+        whole = mean_interval(sum(line.values()) for line in spent).within()
+        rows.append([label, *means, interval_cell(whole, 3)])
+    caption = "Seconds of training one ensemble, by activity"
+    return table(caption, ["method", *shown, "all"], rows)
 
 
 def cost_table(group: Group) -> Markup | None:
@@ -55,44 +80,6 @@ def cost_table(group: Group) -> Markup | None:
     headings += ["scoring %", "peak memory, GiB", "training, s", "hardware"]
     caption = "What training one ensemble cost, mean and 95 % interval"
     return table(caption, headings, rows)
-
-
-def seconds_figure(group: Group) -> Markup | None:
-    """Return seconds per epoch as bars from zero, with a tick per ensemble."""
-    every = [epoch_seconds(entry) for entry in group.entries]
-    top = max((s for own in every for s in own.values()), default=0.0)
-    if not top:
-        return None
-    axis = Axis(0, 1.04 * top)
-    base, rows, several = group.entries[0], [], len(group.entries) > 1
-    for place, (entry, own) in enumerate(zip(group.entries, every, strict=True)):
-        if not own:
-            continue
-        mean = estimate(own.values()).mean
-        price = price_of(entry, base).mean if several else math.nan
-        shapes: list[Shape] = [*grid_lines(axis, axis.ticks(), 36)]
-        shapes.append(Box(0, 8, axis(mean), 20, f"bar {look(place).kind}"))
-        shapes += [Line(axis(s), 4, axis(s), 32, "mark") for s in own.values()]
-        per_epoch = f"{number(mean, 2)} s per epoch"
-        times = per_epoch if math.isnan(price) else f"{TIMES} {number(price, 2)}"
-        said = f"{entry.result.label}: {number(mean, 2)} seconds per epoch, {times}."
-        notes = [] if math.isnan(price) else [per_epoch]
-        under = role(place, len(group.entries))
-        plot = Plot(36, shapes, said)
-        rows.append(
-            Row(look(place), entry.result.label, plot, times, notes, under=under)
-        )
-    factor = (
-        "The factor is the mean over ensembles of the same seeds, where the hardware "
-        "was the same. "
-    )
-    caption = (
-        "Bars start at zero: mean seconds per epoch for all members together. Ticks: "
-        f"single ensembles. {factor if several else ''}Times beside other work do not "
-        "compare."
-    )
-    panel = Panel("", rows, axis_plot(axis), "seconds")
-    return figure("Seconds per epoch", caption, row_panels([panel]))
 
 
 def prediction_table(group: Group) -> Markup | None:

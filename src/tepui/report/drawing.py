@@ -1,7 +1,7 @@
 """What all pictures share: colors and style, panels, legends, files."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO, StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from torch import Tensor
 
 # Okabe and Ito's palette: told apart by people with any color vision.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -90,3 +91,15 @@ def as_png(figure: "Figure") -> bytes:
     buffer = BytesIO()
     figure.savefig(buffer, format="png", dpi=150)
     return buffer.getvalue()
+
+
+def image_grid(images: Mapping[str, "Tensor"]) -> "Figure":
+    """Draw images side by side."""
+    figure, axes = grid(len(images), 4)
+    figure.set_size_inches(figure.get_figwidth() / 2, figure.get_figheight() / 1.6)
+    for axis, (title, image) in zip(axes, images.items(), strict=True):
+        pixels = image.permute(1, 2, 0).squeeze(-1)
+        axis.imshow(pixels.numpy(), cmap="gray" if pixels.ndim == 2 else None)
+        axis.set_title(title)
+        axis.set_axis_off()
+    return figure

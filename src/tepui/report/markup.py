@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tepui.core.printable import printable
+from tepui.core.text import printable
 from tepui.report.shapes import FORMS, Look, Panel, Plot
 
 
@@ -57,9 +57,9 @@ def part(name: str, *values: object) -> Markup:
     return piece
 
 
-def figure(title: str, caption: str, *body: Markup, kind: str = "") -> Markup:
+def figure(title: str, caption: str, *body: Markup) -> Markup:
     """Return pictures with a title and how to read them."""
-    return part("figure", title, caption, body, kind)
+    return part("figure", title, caption, body)
 
 
 def row_panels(panels: Iterable[Panel]) -> Markup:
@@ -67,14 +67,9 @@ def row_panels(panels: Iterable[Panel]) -> Markup:
     return part("panels", list(panels))
 
 
-def blocks(title: str, panels: Sequence[Panel], shown: bool = True) -> Markup:
-    """Return panels beside their titles, under a title that folds them."""
-    return part("blocks", title, panels, shown)
-
-
-def multiples(items: Iterable[Multiple], kind: str = "multiples") -> Markup:
+def multiples(items: Iterable[Multiple]) -> Markup:
     """Return small pictures side by side; on a phone they lie below each other."""
-    return part("multiples", list(items), kind)
+    return part("multiples", list(items))
 
 
 def table(
@@ -136,9 +131,9 @@ def note(text: str) -> Markup:
     return paragraph(text, "note")
 
 
-def picture(drawn: Markup, caption: str) -> Markup:
-    """Return a drawing as a paper has it, on white."""
-    return part("picture", drawn, caption)
+def picture(encoded: str, said: str, caption: str) -> Markup:
+    """Return an SVG file in base64; as an image it runs and fetches nothing."""
+    return part("picture", encoded, said, caption)
 
 
 def _cells(row: Sequence[str | TableCell]) -> list[TableCell]:

@@ -41,6 +41,11 @@ class Measure:
         return "points" if self.percent else ""
 
     @property
+    def coarse(self) -> int:
+        """Digits after the point, where an interval stands beside."""
+        return 1 if self.percent else self.digits
+
+    @property
     def heading(self) -> str:
         """The column's heading with its unit."""
         return f"{self.title} %" if self.percent else self.title

@@ -1,25 +1,16 @@
-"""What a page says of members one by one."""
+"""What a page says of members one by one: scores, sets, and samples they differ on."""
 
-from collections.abc import Iterator, Sequence
-from statistics import median
+from collections.abc import Iterator
+from pathlib import Path
 
 from markupsafe import Markup
 
-from tepui.report.comparison import MethodResult
+from tepui.evaluation.gallery import read_gallery
+from tepui.report.comparison import Comparison
 from tepui.report.loading import Group
-from tepui.report.markup import figure, folded, lead, row_panels, table
-from tepui.report.shapes import (
-    Axis,
-    Mark,
-    Panel,
-    Plot,
-    Row,
-    Shape,
-    axis_plot,
-    grid_lines,
-    look,
-)
-from tepui.report.wording import DASH, number
+from tepui.report.markup import figure, note, part, table
+from tepui.report.shapes import look
+from tepui.report.wording import DASH
 
 # What there is of each member, and how its column is headed.
 TITLES = {
@@ -31,71 +22,23 @@ TITLES = {
 
 
 def members_parts(group: Group) -> list[Markup]:
-    """Return every member's first score in dots, and all of them in a table."""
+    """Return a table of every member's scores on clean data."""
     first = group.entries[0].result.ensembles[0].evaluation["clean"]
     names = [name for name in TITLES if name in first]
     lines = [*_lines(group, names)]
-    if not names or not lines:
-        return []
     titles = ["method", "ensemble", "member", *(TITLES[name] for name in names)]
-    text = (
-        "A mean over members hides one that did not learn: here is each of them, on "
-        "clean data."
-    )
-    caption = (
-        f"A hollow mark per member, {TITLES[names[0]]}; a line of marks per ensemble. "
-        "A mark far from the others is a member to look at."
-    )
-    return [
-        lead(text),
-        figure("Members one by one", caption, _rows(group, names[0])),
-        folded("All members in numbers", table("Members", titles, lines, words=3)),
-    ]
-
-
-def _rows(group: Group, name: str) -> Markup:
-    methods = [entry.result for entry in group.entries]
-    values = [v for method in methods for own in _values(method, name) for v in own]
-    low, high = min(values, default=0.0), max(values, default=1.0)
-    room = 0.06 * (high - low) or 0.5
-    top = min(100.0, high + room) if name == "member_accuracies" else high + room
-    axis = Axis(max(0.0, low - room), top)
-    rows = []
-    for place, method in enumerate(methods):
-        own = _values(method, name)
-        flat = [value for row in own for value in row]
-        if not flat:
-            continue
-        height = 14 + 14 * len(own)
-        shapes: list[Shape] = [*grid_lines(axis, axis.ticks(), height)]
-        for line, row in enumerate(own):
-            shapes += [
-                Mark(look(place), axis(v), 14 + 14 * line, "mid", "hollow") for v in row
-            ]
-        digits = 1 if name == "member_accuracies" else 3
-        both = f"{number(min(flat), digits)} to {number(max(flat), digits)}"
-        said = f"{method.label}: members from {both}, half of them below "
-        said += f"{number(median(flat), digits)}."
-        rows.append(Row(look(place), method.label, Plot(height, shapes, said), both))
-    return row_panels([Panel("", rows, axis_plot(axis), TITLES[name])])
-
-
-def _values(method: MethodResult, name: str) -> list[list[float]]:
-    scale = 100 if name == "member_accuracies" else 1
-    rows: list[Sequence[float | None]] = [
-        trained.evaluation["clean"].get(name) or () for trained in method.ensembles
-    ]
-    return [[scale * value for value in row if value is not None] for row in rows]
+    about = "Members one by one, on clean data"
+    return [table(about, titles, lines, words=3)] if lines else []
 
 
 def _lines(group: Group, names: list[str]) -> Iterator[list[str]]:
     for entry in group.entries:
-        for place, trained in enumerate(entry.result.ensembles):
+        for place, trained in enumerate(entry.result.ensembles, 1):
             clean = trained.evaluation["clean"]
             columns = [clean[name] for name in names if name in clean]
             for member, values in enumerate(zip(*columns, strict=True)):
                 cells = [_cell(*pair) for pair in zip(names, values, strict=False)]
-                who = [f"ensemble {place + 1}", f"member {member}"]
+                who = [f"ensemble {place}", f"member {member}"]
                 yield [entry.result.label, *who, *cells]
 
 
@@ -103,3 +46,54 @@ def _cell(name: str, value: float | None) -> str:
     if value is None:
         return DASH
     return f"{100 * value:.2f}" if name == "member_accuracies" else f"{value:.3f}"
+
+
+def sets_parts(group: Group) -> list[Markup]:
+    """Return sizes and overlaps of the sets that members meet sharpness-aware."""
+    lines = []
+    for entry in group.entries:
+        for place, trained in enumerate(entry.result.ensembles, 1):
+            total = trained.summary.get("samples", 1)
+            sizes = trained.summary.get("sizes", [])
+            shares = [size / total for size in sizes]
+            for member, size in enumerate(sizes):
+                others = [n for n in range(len(sizes)) if n != member]
+                overlaps = (trained.summary["overlaps"][member][n] for n in others)
+                chances = (_chance(shares[member], shares[n]) for n in others)
+                lines.append(
+                    [
+                        *(entry.result.label, f"ensemble {place}", f"member {member}"),
+                        f"{size} ({100 * shares[member]:.0f} %)",
+                        *(
+                            ", ".join(f"{v:.2f}" for v in o)
+                            for o in (overlaps, chances)
+                        ),
+                    ]
+                )
+    titles = ["method", "ensemble", "member", "samples", "overlap with the others"]
+    about = "Overlap: common samples over samples in either set, from 0 to 1."
+    shown = table("Sharpness-aware sets", [*titles, "of random sets"], lines, words=3)
+    return [shown, note(about)] if lines else []
+
+
+def _chance(first: float, second: float) -> float:
+    """Return the overlap of two random sets that hold these shares of all samples."""
+    either = first + second - first * second
+    return first * second / either if either else 0.0
+
+
+def gallery_figure(comparison: Comparison) -> Markup | None:
+    """Return the pictures of each method's first ensemble; None without any."""
+    strips = []
+    for place, method in enumerate(comparison.methods):
+        for found in read_gallery(Path(method.ensembles[0].folder)):
+            data = "test samples" if found.data is None else found.data
+            sides = {"lowest PDS": found.lowest, "highest PDS": found.highest}
+            for side, pictures in sides.items():
+                where = f"ensemble 1: {data}, {side}"
+                own = look(place)
+                strips.append(part("strip", method.label, own, where, data, pictures))
+    if not strips:
+        return None
+    caption = "True class, every member's answer, and how different they are (PDS)."
+    return figure("Where members agree and differ", caption, *strips)

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from tepui.evaluation.results import Evaluation
 from tepui.report.by_class import class_parts
 from tepui.report.comparison import Comparison, MethodResult, Trained
-from tepui.report.label_errors import has_labels, label_figure
+from tepui.report.cost import seconds_table
 from tepui.report.loading import Entry, Group
 from tepui.report.markup import (
     TableCell,
@@ -26,8 +26,7 @@ from tepui.report.markup import (
 )
 from tepui.report.reliability import has_reliability, reliability_figure
 from tepui.report.tables import interval_cell, score_table
-from tepui.report.timeline import activity_figure
-from tepui.report.unfamiliar import auroc_table, histogram_figure
+from tepui.report.unfamiliar import auroc_table
 from tepui.report.wording import DASH
 from tepui.studies import Interval, Results
 from tepui.studies.results import SHOWN
@@ -53,12 +52,9 @@ def _evaluation(shown: Evaluation) -> str:
     alone = Comparison("evaluation", {}, {}, (method,))
     parts = [paragraph(_first_line(shown), "facts"), score_table(alone)]
     parts += [reliability_figure(alone)] if has_reliability(alone) else []
-    parts += [label_figure(alone)] if has_labels(alone) else []
-    parts += class_parts(_group(alone), "Evaluation.by_class")
+    parts += class_parts(_group(alone))
     if shown.ood or shown.mistakes:
         parts.append(auroc_table(alone))
-    if "pds" in alone.detecting_scores:
-        parts += [histogram_figure(alone, data) for data in alone.ood_sets]
     return _piece(*parts)
 
 
@@ -96,8 +92,7 @@ def _prediction(shown: Prediction) -> str:
 def _run(shown: Run) -> str:
     parts = [paragraph(_first_line(shown), "facts"), definitions(shown.facts())]
     if shown.timeline:
-        timelines = {"this run": shown.timeline}
-        parts.append(activity_figure(timelines, [*timelines]))
+        parts.append(seconds_table({"this run": [shown.timeline]}))
     return _piece(*parts)
 
 

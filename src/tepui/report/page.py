@@ -109,7 +109,7 @@ def sections_of(
     for number, study in enumerate(reports.studies, 1):
         anchor, results = f"study-{number}", study.results
         title = f"{results.name} ({results.size})"
-        sections.append(Section(title, anchor, study_parts(study, numbers, anchor)))
+        sections.append(Section(title, anchor, study_parts(study, numbers)))
     sections.append(Section("Reproduce", "reproduce", [], inner=True))
     sections += [
         _environment(source, number, whole_paths)

@@ -1,12 +1,12 @@
 """What a page says about the figures and tables of the papers."""
 
+from base64 import b64encode
 from collections.abc import Callable
 from shlex import quote
 
 from markupsafe import Markup
 
 from tepui.core.provenance import short_path
-from tepui.report.foreign_svg import inlined
 from tepui.report.loading import Study
 from tepui.report.markup import definitions, folded, note, paragraph, picture, table
 from tepui.studies.departures import departures
@@ -32,8 +32,8 @@ def ours_alone(record: Record) -> tuple[str, str]:
     return "", "not defined" if record.value is None else f"{record.value:.4g}"
 
 
-def study_parts(study: Study, numbers: Numbers, name: str) -> list[Markup]:
-    """Return a figure or table with its numbers, as HTML of an own name on the page."""
+def study_parts(study: Study, numbers: Numbers) -> list[Markup]:
+    """Return a figure or table with its numbers."""
     results = study.results
     about = f"{results.title}. Size: {results.size}. From {short_path(study.path)}."
     if replaced := stand_ins(results.settings, (r.dataset for r in results.records)):
@@ -42,22 +42,15 @@ def study_parts(study: Study, numbers: Numbers, name: str) -> list[Markup]:
     if differs := departures(results.settings):
         parts.append(folded("What differs from the paper", definitions(dict(differs))))
     if study.picture is not None:
-        parts.append(_picture(study, study.picture, name))
+        said = f"{results.name}: {results.title}. The numbers stand in the table below."
+        encoded = b64encode(study.picture.encode()).decode()
+        parts.append(picture(encoded, said, f"{results.name}, as drawn when made."))
     parts.append(_table(study, numbers))
     printed = any(numbers(record)[0] for record in results.records)
     if printed and not results.size.startswith(SMOKE):
         command = f"tepui claims --from {quote(short_path(study.path))}"
         parts.append(note(f"What this says of the paper's claims: {command}"))
     return parts
-
-
-def _picture(study: Study, svg: str, name: str) -> Markup:
-    results = study.results
-    said = f"{results.name}: {results.title}. The numbers stand in the table below."
-    drawn = inlined(svg, name, said)
-    if drawn is None:
-        return note("The picture is left out: its file is no SVG document.")
-    return picture(drawn, f"{results.name}, as drawn when made.")
 
 
 def _table(study: Study, numbers: Numbers) -> Markup:

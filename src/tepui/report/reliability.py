@@ -8,7 +8,6 @@ from statistics import fmean
 from markupsafe import Markup
 
 from tepui.report.comparison import Comparison, MethodResult
-from tepui.report.label_errors import has_labels
 from tepui.report.markup import Multiple, figure, multiples
 from tepui.report.measures import ECE, data_name
 from tepui.report.shapes import (
@@ -85,7 +84,7 @@ def reliability_lead(comparison: Comparison) -> str:
 
 def reliability_figure(comparison: Comparison) -> Markup:
     """Return a diagram per method with a histogram of confidence below it."""
-    top, labels = _tallest(comparison), has_labels(comparison)
+    top, labels = _tallest(comparison), "label_eces" in comparison.score_names
     items = []
     for place, method in enumerate(comparison.methods):
         shapes = _frame(top)

@@ -12,49 +12,33 @@ from markupsafe import Markup
 from tepui.core.provenance import short_path
 from tepui.report.applied import applied_parts
 from tepui.report.by_class import by_class_parts, by_label_parts
-from tepui.report.chance import count_apart
 from tepui.report.comparison import Comparison
 from tepui.report.contrast_rows import (
     claim,
-    contrast_figure,
+    contrast_table,
     contrasts_of,
     summary_figure,
 )
-from tepui.report.cost import cost_table, prediction_table, seconds_figure
-from tepui.report.coverage import (
-    coverage_figure,
-    coverage_lead,
-    interval_coverage,
-    promise_of,
-)
-from tepui.report.gallery import gallery_figure
+from tepui.report.contrasts import count_apart
+from tepui.report.cost import cost
 from tepui.report.heat_map import heat_maps
-from tepui.report.label_errors import has_labels, label_figure, label_lead
+from tepui.report.levels import curves_of, level_figure, levels_of
 from tepui.report.loading import Entry, Group
 from tepui.report.markup import definitions, folded, lead, note, part, table
-from tepui.report.measures import COVERAGE, DER, kinds, leading_measure, measures_of
-from tepui.report.members import members_parts
+from tepui.report.measures import COVERAGE, kinds, leading_measure, measures_of
+from tepui.report.members import gallery_figure, members_parts, sets_parts
 from tepui.report.reliability import (
     has_reliability,
     reliability_figure,
     reliability_lead,
 )
 from tepui.report.run_ends import epochs_of, kept_of
-from tepui.report.scores import scores_figure, scores_lead
-from tepui.report.sets import sets_parts
-from tepui.report.severity import severity_figure, severity_lead
+from tepui.report.scores import scores_figure
 from tepui.report.shapes import look
-from tepui.report.sharpness_map import sharpness_figure, sharpness_lead
 from tepui.report.tables import score_table
 from tepui.report.taken_measures import taken_parts
-from tepui.report.timeline import timeline_parts
-from tepui.report.unfamiliar import (
-    auroc_table,
-    histogram_figure,
-    selective_lead,
-    unfamiliar_lead,
-)
-from tepui.report.wording import DASH, role
+from tepui.report.unfamiliar import auroc_table, kept_table
+from tepui.report.wording import DASH, opening, role
 
 Parts = Sequence[Markup]
 
@@ -92,8 +76,7 @@ def summary(group: Group) -> Parts:
 
 def scores(group: Group) -> Parts:
     """Return members and ensembles in dots."""
-    comparison = group.comparison
-    return [lead(scores_lead(comparison)), scores_figure(comparison)]
+    return [scores_figure(group.comparison)]
 
 
 def differences(group: Group) -> Parts:
@@ -103,7 +86,7 @@ def differences(group: Group) -> Parts:
     if not found:
         return []
     said = count_apart([each.found for each in found])
-    return [lead(said), contrast_figure(comparison, found)]
+    return [lead(said), contrast_table(comparison, found)]
 
 
 def all_scores(group: Group) -> Parts:
@@ -142,13 +125,10 @@ def corruptions(group: Group) -> Parts:
     measure = leading_measure(comparison)
     if not comparison.has_shift or measure.score not in comparison.score_names:
         return []
-    text, maps = heat_maps(comparison, measure)
-    return [
-        lead(severity_lead(comparison, measure)),
-        severity_figure(comparison, measure),
-        lead(text),
-        maps,
-    ]
+    title = f"{opening(measure.name)} by severity"
+    levels, curves = levels_of(comparison), curves_of(comparison, measure)
+    drawn = level_figure(title, levels, curves, percent=measure.percent)
+    return [drawn, heat_maps(comparison, measure)]
 
 
 def calibration(group: Group) -> Parts:
@@ -157,96 +137,36 @@ def calibration(group: Group) -> Parts:
     parts: list[Markup] = []
     if has_reliability(comparison):
         parts += [lead(reliability_lead(comparison)), reliability_figure(comparison)]
-    if has_labels(comparison):
-        parts += [lead(label_lead(comparison)), label_figure(comparison)]
     return [*parts, *_intervals(comparison), *applied_parts(group)]
 
 
 def _intervals(comparison: Comparison) -> Parts:
     """Return how often intervals of predicted numbers hold, where there are any."""
-    promised = promise_of(comparison)
+    clean = comparison.methods[0].ensembles[0].evaluation["clean"]
+    promised = 100 * (clean.get("nominal_coverage") or math.nan)
     if math.isnan(promised) or COVERAGE.score not in comparison.score_names:
         return []
-    levels, found = interval_coverage(comparison)
-    if all(math.isnan(mean) for own in found for mean in own.means):
+    curves = curves_of(comparison, COVERAGE)
+    if all(math.isnan(mean) for own in curves for mean in own.means):
         return []
-    what = "predicted intervals hold the true number"
-    title = "Coverage of predicted intervals"
-    return [
-        lead(f"Intervals. {coverage_lead(levels, found, promised)}"),
-        coverage_figure(title, what, levels, found, promised),
-    ]
-
-
-def sharpness(group: Group) -> Parts:
-    """Return the members' sharpness against their diversity."""
-    comparison = group.comparison
-    if not comparison.has_sharpness or DER.score not in comparison.score_names:
-        return []
-    return [lead(sharpness_lead(comparison)), sharpness_figure(comparison)]
+    title, levels = "Coverage of predicted intervals", levels_of(comparison)
+    return [level_figure(title, levels, curves, percent=True, promised=promised)]
 
 
 def unfamiliar(group: Group) -> Parts:
     """Return how well mistakes and unfamiliar samples are detected."""
     comparison = group.comparison
+    kept = kept_table(comparison)
+    parts = [] if kept is None else [kept]
     if not comparison.ood_sets and not comparison.has_mistakes:
-        return []
-    about = (
-        "How well each score tells mistakes from right answers, and samples of "
-        "unfamiliar sets from test samples. Confidence or entropy are meant to find "
-        "mistakes, mutual information or PDS what is unfamiliar; which of them does is "
-        "for the table to say. Each "
-        "ensemble's AUPR and FPR95 are in its evaluations."
-    )
-    drawn = comparison.ood_sets if "pds" in comparison.detecting_scores else ()
-    return [
-        lead(unfamiliar_lead(comparison)),
-        auroc_table(comparison),
-        note(f"{about} {selective_lead(comparison)}".rstrip()),
-        *(histogram_figure(comparison, data) for data in drawn),
-    ]
+        return parts
+    return [*parts, auroc_table(comparison)]
 
 
 def gallery(group: Group) -> Parts:
     """Return the samples on which members agree and differ most."""
     found = gallery_figure(group.comparison)
     return [] if found is None else [found]
-
-
-def cost(group: Group) -> Parts:
-    """Return what training cost, and what a prediction costs."""
-    return [*_training_cost(group), *_prediction_cost(group)]
-
-
-def _prediction_cost(group: Group) -> Parts:
-    costs = prediction_table(group)
-    if costs is None:
-        return []
-    about = (
-        "Parameters, operations and weights are those of all members together; what "
-        "members share counts once. Latency is the median time of one sample alone. "
-        "Peak memory is measured on GPUs."
-    )
-    return [costs, note(about)]
-
-
-def _training_cost(group: Group) -> Parts:
-    costs, bars = cost_table(group), seconds_figure(group)
-    if costs is None:
-        return []
-    about = (
-        "Seconds per epoch are those of the steps of all members together, mean over "
-        "epochs; scoring is what members take to score data for each other "
-        "(SharpBalance), as a share of it and the steps. Training is all of it, from "
-        "its beginning to its end. Memory is recorded on GPUs. A dash marks what was "
-        "not recorded."
-    )
-    return [
-        *([] if bars is None else [bars]),
-        costs,
-        note(about),
-        *timeline_parts(group),
-    ]
 
 
 SECTIONS: dict[str, Callable[[Group], Parts]] = {
@@ -258,7 +178,6 @@ SECTIONS: dict[str, Callable[[Group], Parts]] = {
     BY_LABEL: by_label_parts,
     "Corruptions": corruptions,
     "Calibration": calibration,
-    "Sharpness and diversity": sharpness,
     MEASURES: taken_parts,
     "Mistakes and unfamiliar samples": unfamiliar,
     "Members": members_parts,

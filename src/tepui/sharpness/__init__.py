@@ -6,8 +6,7 @@ model unchanged, and raise a ``ValueError`` that names argument, rule and value.
 """
 
 from tepui.sharpness.cka import cka, linear_cka, pairwise_cka
-from tepui.sharpness.fisher import fisher_trace, sample_fisher_trace
-from tepui.sharpness.fisher_rao import fisher_rao
+from tepui.sharpness.fisher import fisher_rao, fisher_trace, sample_fisher_trace
 from tepui.sharpness.hessian import hessian_eigenvalues, hessian_trace
 from tepui.sharpness.input_curvature import input_curvature, sample_input_curvature
 from tepui.sharpness.measurement import Measurement, Selection, mean_of, select

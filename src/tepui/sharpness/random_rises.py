@@ -47,7 +47,6 @@ from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.losses import Loss, cross_entropy
 from tepui.modules.running import undisturbed
-from tepui.sharpness.apgd import Norm
 from tepui.sharpness.measurement import (
     Data,
     Measurement,
@@ -63,6 +62,7 @@ from tepui.sharpness.weights import (
     stream_or_default,
     uniform_like,
 )
+from tepui.sharpness.worst_case import Norm
 
 
 @overload

@@ -18,7 +18,7 @@ from tepui.core.checks import (
     one_of,
     require,
 )
-from tepui.core.probabilities import warn_of_probabilities
+from tepui.core.warning import warn_of_probabilities
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.metrics import (
     Calibration,
@@ -139,8 +139,8 @@ class ClassPrediction(ProbablePrediction):
     task: Task = field(default_factory=lambda: Classes(), kw_only=True)  # noqa: PLW0108
     usual = "pds"
     lacks: ClassVar[Mapping[str, str]] = {
-        "sets": ", which there are of samples, not of pixels, once the ensemble was "
-        "given data for them (Ensemble.conformal)"
+        "sets": ", since the ensemble was given no data for them (Ensemble.conformal), "
+        "which are of samples, not of pixels"
     }
 
     def __post_init__(self) -> None:

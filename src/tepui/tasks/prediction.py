@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import have_values, one_of, require
-from tepui.core.counted import counted
-from tepui.core.notebooks import ShownInNotebooks
+from tepui.core.text import ShownInNotebooks, counted
 from tepui.core.warning import warn
 from tepui.data.arrays import Normalize
 from tepui.metrics import Calibration, Conformity, HeldOutScores, Isotonic, Rule

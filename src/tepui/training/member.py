@@ -4,14 +4,13 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from tepui.core import foreach
 from tepui.core.checks import require
-from tepui.losses import Loss
 from tepui.methods.base import Method
 from tepui.modules.pruning import apply_masks, prune_
 from tepui.modules.state import tensor_state
@@ -23,7 +22,6 @@ from tepui.training.averaging import (
     update_moving_average,
 )
 from tepui.training.batches import BatchSplit
-from tepui.training.data_parallel import StepRanks
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import clip
 from tepui.training.passes import MemberPasses
@@ -51,7 +49,10 @@ class Best:
 
 
 class TrainingMember(MemberPasses):
-    """One member in training; methods see a :class:`~tepui.methods.Member` of it."""
+    """One member in training; methods see a :class:`~tepui.methods.Member` of it.
+
+    What is not named here is an argument of :class:`MemberPasses`.
+    """
 
     def __init__(
         self,
@@ -61,34 +62,20 @@ class TrainingMember(MemberPasses):
         seed: int,
         method: Method,
         optimizer: torch.optim.Optimizer,
-        loss: Loss,
-        samples: int,
         steps: int,
         numerics: Numerics,
-        compiled: bool = False,
-        accumulate: int = 1,
         clip_norm: float | None = None,
         average: float | None = None,
         ema: float | None = None,
         offload_device: torch.device | None = None,
-        ranks: StepRanks | None = None,
         apart: bool = False,
-        sample_weights: Tensor | None = None,
+        **passes: Any,
     ) -> None:
         rate = optimizer.param_groups[0]["lr"]
         if not isinstance(rate, Tensor):
             rate = torch.tensor(rate, device=numerics.device)
         super().__init__(
-            module,
-            loss=loss,
-            learning_rate=rate,
-            samples=samples,
-            seed=seed,
-            autocast=numerics.autocast,
-            accumulate=accumulate,
-            compiled=compiled,
-            ranks=ranks,
-            sample_weights=sample_weights,
+            module, learning_rate=rate, seed=seed, autocast=numerics.autocast, **passes
         )
         self.index = index
         self.method = method

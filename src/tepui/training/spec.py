@@ -12,10 +12,9 @@ from typing import Any, Literal, final
 
 import torch
 
-from tepui.core.agreement import leaves
 from tepui.core.checks import require
 from tepui.core.members import for_member, lists_of
-from tepui.core.spec import document, written
+from tepui.core.spec import document, leaves, written
 from tepui.core.types import check_fields
 from tepui.data.augment import Augmentation, PerMember, policy_of
 from tepui.data.mixing import Mixing

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tepui.core.hyperparameters import hyperparameter_grid
+from tepui.core.members import hyperparameter_grid
 from tepui.data.loading import targets_of
 from tepui.evaluation.stored_logits import LogitRuns
 from tepui.losses import CrossEntropy
 from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Method
 from tepui.metrics import Collection, Score, auroc, ood_scores, restrict_classes
-from tepui.papers.recipe import REASONS, Numbers, Order, Size
+from tepui.papers.recipe import REASONS, Diagram, Numbers, Order, Size
 from tepui.papers.sed.scales import PRECISION, STUDIES, HeadStudy
 from tepui.studies import (
     Departure,
@@ -372,3 +372,10 @@ def _data(size: Size, name: str) -> dict[str, str]:
 
 def _others(size: Size) -> str:
     return "digits" if size == "small" else "images with exchanged halves"
+
+
+RECIPES = {
+    "figure1": Diagram(
+        "where members disagree, earlier and in SED; see docs/diversification.md"
+    )
+}

@@ -1,8 +1,5 @@
 """Figure 5: the trade-off's slope by width (a) and by sparsity (b) of the members.
 
-Measured at small size, with stand-ins (n = 6; x86_64, torch 2.11.0+cu130): beta on
-cifar10: width=8 -0.03743, width=16 -0.2198, width=64 0.1371, width=128 -0.1088.
-
 ResNet-18 on CIFAR-10. A network that stands in for it has a thousandth of its weights,
 so that its widths and sparsities are others, too: those of the paper name them.
 """

@@ -1,8 +1,5 @@
 """Table 1: radius, share of sharp samples and time of the switch, chosen by search.
 
-Measured at small size, with stand-ins (n = 2/8; aarch64, torch 2.13.0+cpu): chosen rho
-on cifar10: sam 0.05, sharpbalance 0.05.
-
 Every combination is trained without a share of the training data and scored on it. At
 ``paper`` size the search is the paper's, of eleven ensembles on each data set: over
 SAM's radius, and over SharpBalance's share of sharp samples at the radius of SAM. Below
@@ -19,10 +16,12 @@ from tepui.papers.recipe import REASONS, Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import (
     DATASETS,
     PROTOCOLS,
+    SPLIT,
+    SWITCH,
     Protocol,
     protocol_of,
+    settings,
 )
-from tepui.papers.sharpbalance.settings import SPLIT, SWITCH, settings
 from tepui.studies import Departure, Record, Store
 from tepui.studies.departures import DIFFERS
 from tepui.studies.results import config_hash

@@ -1,8 +1,5 @@
 """Table 5: transformers on images and on pairs of sentences.
 
-Measured at small size, with stand-ins (n = 1; aarch64, torch 2.13.0+cpu): ensemble
-accuracy on cifar100: deep_ensemble 94.67, sam 95.33, sharpbalance 95.33 percent.
-
 The paper fine-tunes pretrained ViT-T/16 on CIFAR-100 and ALBERT-Base on MRPC, with
 "search and setup" as for its other networks. At
 ``small`` size a transformer of one block learns scikit-learn's digits and a small
@@ -21,14 +18,15 @@ from tepui.models import Albert, ViTTiny, from_huggingface, from_timm
 from tepui.papers.recipe import REASONS, Numbers, Order, Recipe
 from tepui.papers.sharpbalance.accuracy_tables import accuracy_table, runs_of
 from tepui.papers.sharpbalance.protocol import (
+    ALWAYS,
     LENGTHS,
     PROTOCOLS,
     Protocol,
     Protocols,
+    departures_of,
     made_by,
     protocol_of,
 )
-from tepui.papers.sharpbalance.settings import ALWAYS, departures_of
 from tepui.studies import Departure
 from tepui.training import SGD, AdamW, Cosine
 

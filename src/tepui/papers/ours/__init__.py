@@ -1,1 +1,0 @@
-"""Studies of our own, that no paper has."""

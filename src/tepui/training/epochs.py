@@ -23,7 +23,7 @@ from tepui.methods.base import ExchangingMethod
 from tepui.modules.pruning import apply_masks
 from tepui.modules.running import evaluating
 from tepui.modules.state import load_tensor_state
-from tepui.tasks import task_of
+from tepui.tasks import Task, task_of
 from tepui.training.averaging import at_average, averaged_tensors, means_of
 from tepui.training.batches import BatchSplit
 from tepui.training.checkpoint import Checkpoint, commit, write_member
@@ -32,9 +32,9 @@ from tepui.training.history import EpochRecord
 from tepui.training.interrupt import Interruption
 from tepui.training.member import (
     Best,
-    DataNotFinite,
     TrainingDiverged,
     TrainingMember,
+    diverged,
 )
 from tepui.training.member_state import document_of, restore, tensors_of
 from tepui.training.prepare import Order
@@ -121,6 +121,11 @@ class Training:
     def spec(self) -> TrainingSpec:
         """What was asked for."""
         return self.order.spec
+
+    @property
+    def task(self) -> Task:
+        """What members' outputs mean."""
+        return task_of(self.spec.loss, self.order.ensemble.task)
 
     @property
     def clock(self) -> Clock:
@@ -391,12 +396,7 @@ class Training:
         with member.on_device(), at_average(member.module, member.average):
             units = getattr(whole(self.dataset), "units", None)
             unit = 1.0 if units is None else units.std[0]
-            found = validated(
-                member,
-                self.validation(),
-                task_of(self.spec.loss, self.order.ensemble.task),
-                unit,
-            )
+            found = validated(member, self.validation(), self.task, unit)
             if self.spec.keep == "best" and math.isfinite(found.loss):
                 member.keep_best(found.loss, epoch)
         return found
@@ -408,11 +408,9 @@ class Training:
                 continue
             assert self.validation is not None
             said = f"validation loss of member {index} must stay finite, got"
-            said = f"{said} {found.loss} after epoch {epoch} with"
-            if (cause := not_finite(self.validation())) is not None:
-                raise DataNotFinite(f"{said} {cause}; fill or drop them")
-            rate = f"learning rate {row.learning_rate:g}"
-            raise TrainingDiverged(f"{said} {rate}; {self._last_good()}")
+            said = f"{said} {found.loss} after epoch {epoch}"
+            cause = not_finite(self.validation())
+            raise diverged(said, cause, row.learning_rate, self._last_good())
 
     def _check_finite(self, epoch: int) -> None:
         """Raise in every process if a member of any diverged."""
@@ -427,16 +425,13 @@ class Training:
         self, member: TrainingMember, epoch: int
     ) -> TrainingDiverged | None:
         plan, advice = self.runner.plan, self._last_good()
+        if (found := member.divergence(epoch * plan.steps)) is None:
+            return None
         if epoch == 0:
-            advice += scaling_advice(
-                task_of(self.spec.loss, self.order.ensemble.task), self.dataset
-            )
-        in_data = partial(not_finite_in, self.dataset)
-        try:
-            member.check_finite(epoch * plan.steps, plan.factor, in_data, advice)
-        except TrainingDiverged as error:
-            return error
-        return None
+            advice += scaling_advice(self.task, self.dataset)
+        (said, step), cause = found, not_finite_in(self.dataset)
+        rate = member.peak_rates[0] * plan.factor(step)
+        return diverged(f"{said} at step {step}", cause, rate, advice)
 
     def _last_good(self) -> str:
         if self.folder is None:

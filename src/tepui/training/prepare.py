@@ -117,7 +117,11 @@ def members_of(order: Order, samples: int) -> list[TrainingMember]:
     coupled = isinstance(spec.method, CoupledMethod)
     clones = clones_among([*ensemble.members]) if coupled else []
     if clones and exchange.writer:
-        warn_of(clones)
+        warn(
+            f"members {clones} start equal to another and share all batches, so "
+            "they could never become different: their heads get noise of "
+            f"{SEPARATION:.0%} of their weights' spread",
+        )
     members = []
     for index in exchange.owned(len(ensemble)):
         module = ensemble.members[index]
@@ -159,7 +163,9 @@ def members_of(order: Order, samples: int) -> list[TrainingMember]:
         members.append(member)
     if coupled and members:
         separate([member for member in members if member.index in clones])
-        couple(members)
+        joint = torch.zeros_like(members[0].step_losses)  # one tensor of joint losses
+        for member in members:
+            member.joint_losses = joint
     for member in members:
         member.begin()
     return members
@@ -169,13 +175,6 @@ def _is_sparse(module: nn.Module) -> bool:
     return isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse
 
 
-def couple(members: Sequence[TrainingMember]) -> None:
-    """Give all members one tensor of joint losses."""
-    joint = torch.zeros_like(members[0].step_losses)
-    for member in members:
-        member.joint_losses = joint
-
-
 def clones_among(modules: Sequence[nn.Module]) -> list[int]:
     """Return which modules equal an earlier one."""
     return [
@@ -183,15 +182,6 @@ def clones_among(modules: Sequence[nn.Module]) -> list[int]:
         for number, module in enumerate(modules)
         if any(_equal(module, earlier) for earlier in modules[:number])
     ]
-
-
-def warn_of(clones: Sequence[int]) -> None:
-    """Say that equal members of a coupled method are made to differ."""
-    warn(
-        f"members {list(clones)} start equal to another and share all batches, so "
-        "they could never become different: their heads get noise of "
-        f"{SEPARATION:.0%} of their weights' spread",
-    )
 
 
 def separate(clones: Sequence[TrainingMember]) -> None:

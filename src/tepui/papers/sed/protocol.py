@@ -338,11 +338,8 @@ def _stand_ins(order: Order, name: str) -> Iterator[Departure]:
         f"them for imagenet_c1 and c5, {_others(order.size)} for inaturalist and "
         "inverted images for openimages_o",
         "heads share a random start, not a pretrained one",
-        f"large ensembles have {study.large} members, not 50",
     ):
         yield Departure(what, REASONS[order.size])
-    if order.ensembles in (None, study.ensembles):
-        yield Departure(f"{study.ensembles} repetitions for one", REASONS[order.size])
     if study.weight != LAMBDA:
         yield Departure(
             f"SED's disagreement has the weight {study.weight:g}, not {LAMBDA:g}",

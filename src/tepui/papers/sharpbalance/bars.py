@@ -134,7 +134,6 @@ class Bars(NamedTuple):
                 order,
                 self._datasets(order.panels),
                 protocols=self.protocols,
-                architecture=self.architecture,
             ),
             draw=self.draw,
             panels=tuple(self.panels),

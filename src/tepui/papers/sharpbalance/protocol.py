@@ -339,16 +339,12 @@ BFLOAT16 = Departure(
     "a step on an H200 takes a sixth of the time",
 )
 
-# Where the documents tell how a size's radius was chosen.
-RADIUS_CHOSEN = {"medium": "decision 001", "small": "decision 006"}
-
 
 def settings(
     order: Order,
     datasets: Sequence[str],
     *notes: Departure,
     protocols: Protocols = PROTOCOLS,
-    architecture: str = "resnet18",
     **further: Any,
 ) -> dict[str, Any]:
     """Return how a study is made, with all that differs from the paper."""
@@ -357,46 +353,11 @@ def settings(
     for name in datasets:
         used = protocol_of(order, name, protocols)
         document[name] = used.described()
-        usual = protocols[order.size][name]
-        paper = protocols["paper"][name]
-        # What is overridden is no work of the size: the recipe tells it apart.
-        apart = [n for n, value in order.lengths.items() if value != getattr(usual, n)]
-        sized = usual._replace(**{length: getattr(paper, length) for length in apart})
-        differs += smaller(sized, paper, name, architecture, order.size)
-        differs += departures_of(usual, name)
+        if not used.augment and PROTOCOLS["paper"][name].augment:
+            what = f"{name}: images are not cropped and flipped"
+            differs.append(Departure(what, REASONS[order.size]))
+        differs += departures_of(used, name)
     return {**document, "differs": [*differs, *ALWAYS, *notes], **further}
-
-
-def smaller(
-    used: Protocol, paper: Protocol, dataset: str, architecture: str, size: Size
-) -> Iterator[Departure]:
-    """Yield what a size has otherwise than the paper's."""
-    if used == paper:
-        return
-    why = REASONS[size]
-    here, there = _network(used), _network(paper)
-    if used.dataset is not paper.dataset or here != there:
-        model = architecture + there.removeprefix(made_by(paper.model))
-        what = f"{made_by(used.dataset)} and {here} for {dataset} and {model}"
-        yield Departure(what, why)
-    values = {
-        "epochs": (used.epochs, paper.epochs),
-        "training samples": (used.train or "all", paper.train or "all"),
-        "test samples": (used.test or "all", paper.test or "all"),
-        "ensembles of each method": (used.ensembles, paper.ensembles),
-        "members": (used.members, paper.members),
-        "samples in a batch": (used.batch_size, paper.batch_size),
-        "corruptions": (len(used.types), len(paper.types)),
-        "the share of sharp samples": (used.fraction, paper.fraction),
-    }
-    changed = [f"{a} for {b} {n}" for n, (a, b) in values.items() if a != b]
-    if changed:
-        yield Departure(f"{dataset}: {', '.join(changed)}", why)
-    if used.rho != paper.rho:
-        what = f"{dataset}: radius {used.rho:g} for {paper.rho:g}"
-        yield Departure(what, f"chosen on held-out data in {RADIUS_CHOSEN[size]}")
-    if used.augment != paper.augment:
-        yield Departure(f"{dataset}: images are not cropped and flipped", why)
 
 
 def departures_of(used: Protocol, dataset: str) -> Iterator[Departure]:
@@ -418,12 +379,6 @@ def _no(used: Protocol) -> str:
     if used.released_copies is None:
         return "nobody released copies of what stands in"
     return f"{made_by(used.released_copies)} is not installed"
-
-
-def _network(used: Protocol) -> str:
-    """Return a network in words."""
-    width = used.model.keywords.get("width")
-    return made_by(used.model) + ("" if width is None else f" of width {width}")
 
 
 RECIPES = {

@@ -19,7 +19,7 @@ from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tepui.methods import DeepEnsemble, Method
-from tepui.papers.recipe import REASONS, Numbers, Order, Recipe, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import (
     DATASETS,
     LENGTHS,
@@ -71,7 +71,6 @@ _EFFORT: Mapping[Size, tuple[int, int, int]] = {
     "small": (100, 10, 20),
     "smoke": (10, 3, 3),
 }
-_FEWER = "fewer radii, samples and steps of ascent"
 ASCENT = Departure(
     "the worst case is sought by steps inside the neighborhood itself, which find more "
     "than the published ascent",
@@ -372,10 +371,7 @@ def sweep_settings(
 ) -> dict[str, Any]:
     """Return how a study over radii is made, for its results."""
     samples, steps, draws = _EFFORT[order.size]
-    differs = [ASCENT, *notes]
-    if order.size != "paper":
-        differs.append(Departure(_FEWER, REASONS[order.size]))
-    document = settings(order, datasets, *differs)
+    document = settings(order, datasets, ASCENT, *notes)
     for name in datasets:
         radii, ensembles = grid or GRIDS[order.size][name]
         ensembles = order.ensembles or ensembles

@@ -15,7 +15,7 @@ import torch
 from tepui.core.seeding import generator
 from tepui.data import MRPC, Arrays, Digits, Tokenizer
 from tepui.models import Albert, ViTTiny, from_huggingface, from_timm
-from tepui.papers.recipe import REASONS, Numbers, Order, Recipe
+from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sharpbalance.accuracy_tables import accuracy_table, runs_of
 from tepui.papers.sharpbalance.protocol import (
     ALWAYS,
@@ -24,7 +24,6 @@ from tepui.papers.sharpbalance.protocol import (
     Protocol,
     Protocols,
     departures_of,
-    made_by,
     protocol_of,
 )
 from tepui.studies import Departure
@@ -159,20 +158,11 @@ def described(order: Order) -> dict[str, Any]:
     """Return how the ensembles are made, and what differs from the paper."""
     document: dict[str, Any] = {}
     differs: list[Departure] = []
-    for name, architecture in ARCHITECTURES.items():
+    for name in ARCHITECTURES:
         used = protocol_of(order, name, OWN_PROTOCOLS)
         document[name] = used.described()
         if order.size == "paper":
             differs += OURS[name]
-        else:
-            usual, paper = (OWN_PROTOCOLS[s][name] for s in (order.size, "paper"))
-            what = (
-                f"{made_by(used.dataset)} and {made_by(used.model)}, trained from "
-                f"nothing, for {name} and {architecture}"
-            )
-            if order.epochs in (None, usual.epochs):
-                what += f"; {usual.epochs} epochs for {paper.epochs}"
-            differs.append(Departure(what, REASONS[order.size]))
         differs += departures_of(used, name)
     return {**document, "differs": [*differs, *ALWAYS]}
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tepui.papers.recipe import REASONS, Numbers, Order, Recipe, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.report.drawing import COLORS
 from tepui.report.trade_offs import Curve, Panel, trade_off_figure
 from tepui.studies import Departure, Record, Results
@@ -321,22 +321,14 @@ def _curve_of(name: str, records: Sequence[Record]) -> Curve:
 
 def _settings(size: Size) -> dict[str, Any]:
     resolution = RESOLUTIONS[size]
-    document = {
+    return {
         **{name: float(value) for name, value in asdict(resolution.setting).items()},
         "repetitions": resolution.matrices,
         "seeds": [SEED],
         "precision": "float64",
         "points of a curve": resolution.points,
+        "differs": [*CORRECTED],
     }
-    differs = [*CORRECTED]
-    if resolution.points != FULL.points:
-        what = f"{resolution.points} points of a curve for {FULL.points}"
-        differs.append(Departure(what, REASONS[size]))
-    if resolution.matrices != FULL.matrices:
-        n, d = resolution.setting.n, resolution.setting.d
-        what = f"{resolution.matrices} matrices of {n} x {d} for 50 of 3000 x 150"
-        differs.append(Departure(what, REASONS[size]))
-    return {**document, "differs": differs}
 
 
 def figure2_panels(resolution: Resolution) -> Lettered:

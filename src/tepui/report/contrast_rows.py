@@ -21,7 +21,17 @@ from tepui.report.measures import (
     measures_of,
 )
 from tepui.report.scores import gain_sentence
-from tepui.report.shapes import Axis, Line, Mark, Panel, Plot, Row, look, whiskers
+from tepui.report.shapes import (
+    Axis,
+    Line,
+    Mark,
+    Panel,
+    Plot,
+    Row,
+    Shape,
+    look,
+    whiskers,
+)
 from tepui.report.wording import ends, number, opening
 from tepui.studies import Difference
 from tepui.tasks.base import Losses
@@ -138,7 +148,7 @@ def _row(comparison: Comparison, each: Contrast, axis: Axis) -> Row:
     own, found = look(place), each.found
     kind = f"{own.kind} interval{' apart' if found.apart else ''}"
     pairs = gaps(each.method, each.base, each.measure.read(each.data))
-    shapes = [
+    shapes: list[Shape] = [
         Line(axis(0), 0, axis(0), HEIGHT, "zero"),
         *whiskers(axis, found.low, found.high, 9, kind),
         *(Mark(own, axis(gap), 22, "small") for gap in pairs),
@@ -163,7 +173,7 @@ def contrast_table(comparison: Comparison, found: Sequence[Contrast]) -> Markup:
         )
         for each in found
     }
-    groups = {
+    groups: dict[str, list[list[str | TableCell]]] = {
         data_title(data): [
             [
                 f"{opening(measure.name)}{f', {measure.unit}' if measure.unit else ''}",

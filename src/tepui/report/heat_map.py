@@ -121,7 +121,7 @@ def _table(
         if cell.get(SEEN)
     }
     severities = sorted({severity for _, severity in cells})
-    rows = [
+    rows: list[list[str | TableCell]] = [
         [
             kind.replace("_", " ") + (f" ({SEEN_IN_TRAINING})" if kind in seen else ""),
             *(cells.get((kind, severity), TableCell("")) for severity in severities),

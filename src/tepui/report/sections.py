@@ -27,11 +27,7 @@ from tepui.report.loading import Entry, Group
 from tepui.report.markup import definitions, folded, lead, note, part, table
 from tepui.report.measures import COVERAGE, kinds, leading_measure, measures_of
 from tepui.report.members import gallery_figure, members_parts, sets_parts
-from tepui.report.reliability import (
-    has_reliability,
-    reliability_figure,
-    reliability_lead,
-)
+from tepui.report.reliability import has_reliability, reliability_figure
 from tepui.report.run_ends import epochs_of, kept_of
 from tepui.report.scores import scores_figure
 from tepui.report.shapes import look
@@ -92,7 +88,10 @@ def differences(group: Group) -> Parts:
 def all_scores(group: Group) -> Parts:
     """Return all scores in a table, what the terms mean, and where runs come from."""
     comparison = group.comparison
-    terms = {m.heading: m.meaning for m in measures_of(comparison)}
+    terms = {
+        m.heading: m.meaning + (f"; {m.better} is better" if m.better else "")
+        for m in measures_of(comparison)
+    }
     alone = len(comparison.methods) == 1
     more = {n: said for n, said in TERMS.items() if not (alone and n in OF_SEVERAL)}
     return [
@@ -136,7 +135,7 @@ def calibration(group: Group) -> Parts:
     comparison = group.comparison
     parts: list[Markup] = []
     if has_reliability(comparison):
-        parts += [lead(reliability_lead(comparison)), reliability_figure(comparison)]
+        parts += [reliability_figure(comparison)]
     return [*parts, *_intervals(comparison), *applied_parts(group)]
 
 

@@ -4,7 +4,7 @@ import logging
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from tepui.core.late import late as _late
-from tepui.core.notebooks import ShownInNotebooks as _ShownInNotebooks
+from tepui.core.text import ShownInNotebooks as _ShownInNotebooks
 from tepui.core.version import __version__
 
 if _TYPE_CHECKING:
@@ -19,7 +19,7 @@ if _TYPE_CHECKING:
         tasks,
         theory,
     )
-    from tepui.core.hyperparameters import hyperparameter_grid
+    from tepui.core.members import hyperparameter_grid
     from tepui.ensembles.ensemble import Ensemble
     from tepui.ensembles.loading import load
     from tepui.evaluation.combining import (
@@ -59,7 +59,7 @@ else:
         {
             "": "data export hub losses methods metrics models optim papers report "
             "sharpness sklearn studies tasks testing theory tracking",
-            "tepui.core.hyperparameters": "hyperparameter_grid",
+            "tepui.core.members": "hyperparameter_grid",
             "tepui.ensembles.ensemble": "Ensemble",
             "tepui.ensembles.loading": "load",
             "tepui.evaluation.combining": "Aggregated GreedySoup OracleSelection "

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import tepui
-from tepui.core.probabilities import are_probabilities
+from tepui.core.warning import are_probabilities
 from tepui.data import Arrays
 from tepui.methods import DeepEnsemble
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tepui.core import replacing as module
-from tepui.core.free_folder import is_free
+from tepui.core.lease import is_free
 from tepui.core.processes import is_over, mark
 from tepui.core.replacing import (
     ABANDONED,
@@ -22,8 +22,12 @@ from tepui.core.replacing import (
     replacing,
     write_bytes,
 )
-from tepui.core.storage import read_tensors, write_document, write_tensors
-from tepui.core.tensor_stream import writing_tensors
+from tepui.core.storage import (
+    read_tensors,
+    write_document,
+    write_tensors,
+    writing_tensors,
+)
 
 FAULTS = (errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO, errno.EDQUOT)
 
@@ -69,7 +73,7 @@ LIMITED = """
 import resource, sys, torch
 from pathlib import Path
 from tepui.core.storage import write_tensors
-from tepui.core.tensor_stream import writing_tensors
+from tepui.core.storage import writing_tensors
 file = Path(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
 for write in (

@@ -6,8 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strategies import modest
-from tepui.core.storage import read_tensors, same_bits, tensors_digest, write_tensors
-from tepui.core.tensor_stream import writing_tensors
+from tepui.core.storage import (
+    read_tensors,
+    same_bits,
+    tensors_digest,
+    write_tensors,
+    writing_tensors,
+)
 
 DOCUMENT = {"rule": "vote", "cells": [["fog", 3]], "text": "ü"}
 

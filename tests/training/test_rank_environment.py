@@ -7,7 +7,7 @@ import torch
 from torch.distributed import HashStore
 
 from processes import free_port
-from tepui.core.agreement import check_same
+from tepui.core.spec import check_same
 from tepui.training import LocalExchange, RankLost, exchange_here, ranks
 from tepui.training.ranks import place_of_environment, timeout_of_environment
 

@@ -69,8 +69,8 @@ def calibrate(
     from tepui.cli.asked import said_again
     from tepui.cli.further import OfCalibrate, read_settings
     from tepui.cli.members import opened
-    from tepui.core.counted import counted
     from tepui.core.replacing import check_writable
+    from tepui.core.text import counted
     from tepui.data.loading import length
     from tepui.studies.calibration_gain import gain_of
 

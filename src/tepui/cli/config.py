@@ -27,7 +27,7 @@ def from_files(_: Any, commands: Sequence[str], arguments: ArgumentCollection) -
     typed = {name: each.tokens[-1].value for name, each in asked.items() if each.tokens}
     files = [typed["config"]] if "config" in typed else []
     if "resume" in typed and "config" in asked and not files:
-        from tepui.core.free_folder import is_free
+        from tepui.core.lease import is_free
         from tepui.core.storage import read_document
         from tepui.training.run_folder import OPTIONS
 

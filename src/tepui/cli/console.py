@@ -10,8 +10,8 @@ from rich.console import Console, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from tepui.core.place import place_of_environment
-from tepui.core.printable import printable
+from tepui.core.processes import place_of_environment
+from tepui.core.text import printable
 
 
 class _Console(Console):

@@ -11,9 +11,9 @@ from typing import Any
 from torch.utils.data import Dataset
 
 from tepui.core.checks import nearest, require
-from tepui.core.free_folder import is_free
-from tepui.core.place import place_of_environment
-from tepui.core.printable import printable
+from tepui.core.lease import is_free
+from tepui.core.processes import place_of_environment
+from tepui.core.text import printable
 from tepui.data import Table
 from tepui.data.prepared_like import image_shape
 from tepui.data.shifts import Shifts

@@ -16,8 +16,8 @@ from tepui.cli import config
 from tepui.cli.console import plain_warnings
 from tepui.cli.values import renamed
 from tepui.core.checks import require
-from tepui.core.place import place_of_environment
-from tepui.core.printable import printable
+from tepui.core.processes import place_of_environment
+from tepui.core.text import printable
 from tepui.core.version import __version__
 
 GREETING = """\

@@ -83,7 +83,7 @@ def measure(
     from tepui.cli.folders import RUNS, folder_for
     from tepui.cli.further import OfMeasure, read_settings
     from tepui.cli.members import is_saved, opened
-    from tepui.core.free_folder import is_free
+    from tepui.core.lease import is_free
     from tepui.core.replacing import check_writable
     from tepui.core.storage import write_document
     from tepui.data.sources import unfamiliar

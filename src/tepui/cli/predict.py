@@ -75,7 +75,7 @@ def predict(
     from tepui.cli.folders import check_replaced, end_if_left_out
     from tepui.cli.members import opened
     from tepui.core.checks import require
-    from tepui.core.counted import counted
+    from tepui.core.text import counted
     from tepui.evaluation.shards import KIND
 
     further = OfPredict(**read_settings("predict", set))

@@ -76,8 +76,8 @@ def sweep(
     from tepui.cli.further import read_settings
     from tepui.cli.members import trackers_named
     from tepui.cli.plan import plan_table, progress_bar, workers_for
-    from tepui.core.counted import counted
     from tepui.core.replacing import check_writable
+    from tepui.core.text import counted
     from tepui.papers.reproduce import check_needs, cost
     from tepui.papers.writing import free_paths, write_files
     from tepui.studies.executors import Processes

@@ -79,8 +79,8 @@ def train(
     from tepui.cli.further import read_settings
     from tepui.cli.members import materials, trackers_named
     from tepui.core.checks import require
-    from tepui.core.counted import counted
     from tepui.core.replacing import check_writable
+    from tepui.core.text import counted
     from tepui.data.preparation import preparation_of
     from tepui.ensembles.ensemble import Ensemble
     from tepui.studies.extracted import FeatureCache

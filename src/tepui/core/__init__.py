@@ -10,17 +10,20 @@ from tepui.core.checks import one_of, require
 from tepui.core.late import late as _late
 
 if _TYPE_CHECKING:
-    from tepui.core.hyperparameters import hyperparameter_grid
     from tepui.core.limits import Limits
-    from tepui.core.members import for_member, per_member, values_of
+    from tepui.core.members import (
+        for_member,
+        hyperparameter_grid,
+        per_member,
+        values_of,
+    )
     from tepui.core.seeding import derive, generator, seeded
 else:
     __getattr__ = _late(
         __name__,
         {
-            "tepui.core.hyperparameters": "hyperparameter_grid",
             "tepui.core.limits": "Limits",
-            "tepui.core.members": "for_member per_member values_of",
+            "tepui.core.members": "for_member hyperparameter_grid per_member values_of",
             "tepui.core.seeding": "derive generator seeded",
         },
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from tepui.core.counted import counted
+from tepui.core.text import counted
 
 if TYPE_CHECKING:
     from torch import Tensor

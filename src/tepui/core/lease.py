@@ -10,20 +10,22 @@ whoever waits sees by its own clock that the holder lives. A lease whose process
 ended on this host, or that one of another host has not renewed for a while, is taken
 over by creating the next number. The highest number is never removed: who comes late
 cannot create it again.
+
+Leases and unfinished files keep no folder from being free for something new.
 """
 
 import json
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from tepui.core.checks import require
 from tepui.core.processes import has_ended, host, started
-from tepui.core.replacing import writing
+from tepui.core.replacing import is_unfinished, writing
 
 STALE_AFTER = 60.0  # seconds without a renewal after which a lease may be taken over
 _RENEWALS = 10  # in that time
@@ -222,3 +224,23 @@ def _holder(text: str) -> str:
 def _myself() -> dict[str, Any]:
     process = os.getpid()
     return {"host": host(), "process": process, "started": started(process)}
+
+
+def is_free(folder: Path, kept: Collection[str] = ()) -> bool:
+    """Whether there is no such folder, or nothing of value in it.
+
+    That is nothing but what is unfinished, leases, and folders of nothing else.
+
+    Args:
+        folder: The folder.
+        kept: Names in it that do not count, such as of results that are used again.
+    """
+    return not folder.exists() or all(
+        item.name in kept or _is_nothing(item) for item in folder.iterdir()
+    )
+
+
+def _is_nothing(item: Path) -> bool:
+    if is_unfinished(item) or item.name.endswith(LEASE):
+        return True
+    return item.is_dir() and not item.is_symlink() and is_free(item)

@@ -1,11 +1,15 @@
 """How much a file may ask for before it is refused.
 
 A file of a few bytes can claim to hold a picture of a terabyte. Readers compare what it
-claims with these limits before they take memory or disk.
+claims with these limits before they take memory or disk. JSON is read within them: not
+too long, not too deep, numbers that are.
 """
 
+import json
+import math
 import os
 from dataclasses import dataclass, fields
+from typing import Any, NoReturn
 
 from tepui.core.checks import require
 
@@ -70,3 +74,46 @@ def limits_here() -> Limits:
             require(fits, variable, "be a positive whole number", text)
             chosen[field.name] = int(text)
     return Limits(**chosen)
+
+
+def as_text(value: object) -> str:
+    """Return JSON that is the same before a value is written and after it is read."""
+    plain = json.loads(json.dumps(value, allow_nan=False))
+    return json.dumps(plain, sort_keys=True)
+
+
+def parsed(content: bytes, where: object, what: str = "a JSON document") -> Any:
+    """Return what JSON says; an error names where it comes from and what it must be."""
+    limits = limits_here()
+    limits.check("json_bytes", len(content), where)
+    try:
+        value = json.loads(
+            content.decode(), parse_constant=_refuse, parse_float=_finite
+        )
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} must be {what}, but: {error}") from error
+    limits.check("json_depth", _depth(value), where)
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"JSON has no {constant}")
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError(f"{number} is beyond the largest number")
+    return value
+
+
+def _depth(value: object) -> int:
+    depth, level = 0, [value]
+    while level := [item for item in level if isinstance(item, dict | list)]:
+        depth += 1
+        level = [
+            child
+            for item in level
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+    return depth

@@ -17,8 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from tepui.core.json_text import as_text
-from tepui.core.limits import limits_here
+from tepui.core.limits import as_text, limits_here
 
 NAMES = {
     torch.bool: "BOOL",

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.counted import counted
 from tepui.core.extras import extra
-from tepui.core.printable import printable
+from tepui.core.text import counted, printable
 from tepui.data.arrays import Normalize
 
 # A ``pandas.DataFrame`` and a column of one; pandas is optional and has no types.

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from tepui.core.checks import different_names, require
 from tepui.core.limits import limits_here
-from tepui.core.listed import listed
 from tepui.core.storage import raw_bytes, read_text
+from tepui.core.text import listed
 from tepui.core.types import check_fields
 from tepui.data.arrays import Arrays, Normalize
 from tepui.data.published import require_file

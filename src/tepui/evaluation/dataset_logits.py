@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.agreement import check_same
 from tepui.core.checks import one_of, require
 from tepui.core.precision import Precision, computing_in
+from tepui.core.spec import check_same
 from tepui.data.labels import class_subset
 from tepui.data.loading import at_rows, in_order, inputs_to, length
 from tepui.ensembles.ensemble import Ensemble

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from tepui.core.checks import one_of, require
 from tepui.core.extras import extra
-from tepui.core.printable import printable
 from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
+from tepui.core.text import printable
 from tepui.data.labels import NO_LABEL
 from tepui.evaluation.shards import DIGITS, KIND, ShardedPredictions
 from tepui.metrics.held_out_scores import (

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Literal, Self, final
 
 import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.storage import read_tensors, reading
-from tepui.core.tensor_stream import TensorStream, writing_tensors
+from tepui.core.storage import TensorStream, read_tensors, reading, writing_tensors
 from tepui.data.arrays_on_disk import StoredArray
 from tepui.data.shifts import NATURAL, Cell, Shifts
 from tepui.evaluation.evaluations import CLEAN, CORRUPTED, LOGITS, file_of, names_in
@@ -139,17 +138,17 @@ def storing_logits(
         for name in (*cells, *ood):
             known, far = cells.get(name, []), [] if name in cells else [name]
             sets = [CLEAN] if name == CLEAN else [f"{k}/{hard}" for k, hard in known]
-            places = [f"logits/{each}" for each in sets] + [f"ood/{n}" for n in far]
-            document: dict[str, Any] = {
+            names = [f"{part}/{n}" for part in ("logits", "labels") for n in sets]
+            names += [f"ood/{each}" for each in far]
+            document = {
                 "rule": rule,
                 "task": task.written(),
                 "ood": far,
+                "cells": [*map(list, known)],
             }
-            document["cells"] = [*map(list, known)]
-            names = [*places, *(f"labels/{each}" for each in sets)]
             file = file_of(folder, name, LOGITS)
             stream = writing_tensors(file, "logits", names, document)
-            files |= dict.fromkeys(places, stack.enter_context(stream))
+            files |= dict.fromkeys(names, stack.enter_context(stream))
         yield LogitStore(files, TYPES[logits_in])
 
 

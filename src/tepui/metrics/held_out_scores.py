@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.counted import counted
 from tepui.core.evenly_spaced import evenly_spaced
+from tepui.core.text import counted
 from tepui.metrics.chunks import wide
 from tepui.metrics.streaming import check_numbers
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from tepui.core.printable import printable
+from tepui.core.text import printable
 from tepui.report.shapes import FORMS, Look, Panel, Plot
 
 

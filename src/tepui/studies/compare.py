@@ -17,7 +17,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
-from tepui.core.free_folder import is_free
+from tepui.core.lease import is_free
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.spec import document
 from tepui.data import Corrupted

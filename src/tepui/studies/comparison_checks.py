@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset
 
-from tepui.core.listed import listed
+from tepui.core.text import listed
 from tepui.data.labels import checked_targets, class_names, relabel
 from tepui.data.shifts import Shifts
 from tepui.ensembles.ensemble import Ensemble

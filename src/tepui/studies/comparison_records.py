@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tepui.core.agreement import differences
 from tepui.core.checks import require
+from tepui.core.spec import differences
 from tepui.core.storage import read_document
 from tepui.data.shifts import NATURAL
 from tepui.evaluation.cost import COST, COST_KIND

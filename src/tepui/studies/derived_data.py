@@ -16,8 +16,7 @@ from torch.utils.data import ConcatDataset, Dataset
 from tepui.core.checks import require
 from tepui.core.lease import LEASE, leased
 from tepui.core.spec import document
-from tepui.core.storage import read_tensors
-from tepui.core.tensor_stream import writing_tensors
+from tepui.core.storage import read_tensors, writing_tensors
 from tepui.data import (
     Arrays,
     ArraysOnDisk,

@@ -17,10 +17,10 @@ from typing import Any, Self
 import torch
 
 from tepui.core.checks import require
-from tepui.core.notebooks import ShownInNotebooks
 from tepui.core.provenance import with_short_paths
 from tepui.core.replacing import write_bytes
 from tepui.core.storage import read_document, write_document
+from tepui.core.text import ShownInNotebooks
 from tepui.studies.real_data import real_data
 from tepui.studies.specifications import Trial, digest
 from tepui.studies.statistics import estimate, t_interval

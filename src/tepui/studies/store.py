@@ -19,10 +19,9 @@ from warnings import catch_warnings
 import torch
 from torch.utils.data import Dataset
 
-from tepui.core.agreement import leaves
 from tepui.core.checks import one_of, require
 from tepui.core.lease import LEASE, STALE_AFTER, leased
-from tepui.core.spec import document
+from tepui.core.spec import document, leaves
 from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_types
 from tepui.data import Arrays

@@ -14,11 +14,10 @@ from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import UNLABELED, class_indices, require
-from tepui.core.counted import counted
 from tepui.core.members import for_member
 from tepui.core.new_gradients import is_sharded
-from tepui.core.probabilities import warn_of_probabilities
-from tepui.core.warning import warn
+from tepui.core.text import counted
+from tepui.core.warning import warn, warn_of_probabilities
 from tepui.data.arrays import Batch, Inputs
 from tepui.data.augment import (
     Augmentation,

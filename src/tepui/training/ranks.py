@@ -27,7 +27,7 @@ from torch.distributed.rendezvous import rendezvous
 from torch.utils._pytree import tree_map_only
 
 from tepui.core.checks import require
-from tepui.core.place import Place, place_of_environment
+from tepui.core.processes import Place, place_of_environment
 from tepui.core.storage import raw_bytes
 from tepui.training.data_parallel import StepRanks
 from tepui.training.exchange import Exchange, LocalExchange

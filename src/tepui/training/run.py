@@ -11,9 +11,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.core.counted import counted
-from tepui.core.listed import listed
-from tepui.core.notebooks import ShownInNotebooks
+from tepui.core.text import ShownInNotebooks, counted, listed
 from tepui.core.warning import warn
 from tepui.data import ImageFiles, Table, sources, split
 from tepui.data.identity import fingerprint

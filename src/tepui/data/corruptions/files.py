@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.free_folder import is_free
+from tepui.core.lease import is_free
 from tepui.core.processes import mark
 from tepui.core.replacing import (
     check_writable,

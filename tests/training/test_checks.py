@@ -230,7 +230,9 @@ def test_features_of_any_type_train_as_they_are_predicted(change):
 
 
 def test_a_loss_must_return_one_value_per_sample():
-    message = re.escape("per sample (8,), got shape (); torch's losses do so with")
+    message = re.escape(
+        "per sample (8,), as torch's losses do with reduction='none', got ()"
+    )
     with pytest.raises(ValueError, match=message):
         fitted(numbers(), linear, loss=mean_loss)
 

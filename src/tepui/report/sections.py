@@ -42,19 +42,20 @@ BY_CLASS = "By class"
 BY_LABEL = "By label"
 DIFFERENCES = "Differences"
 MEASURES = "Measures"
+BOLD = (
+    "Bold marks the best method, if its paired interval leaves out zero against every "
+    "other one. Sharpness is measured on training data. One ensemble has no interval."
+)
 TERMS = {
-    "paired difference": "method less baseline, ensemble by ensemble with the same "
-    "seeds, so that what a seed does to both cancels",
-    "95 % interval": "Student's t over ensembles; wide where ensembles are few. It "
-    "ends where the score does, an accuracy at 100 %. Accuracies keep at least the "
-    "uncertainty of one prediction",
-    "baseline": "the method that is named first",
-    "points": "percentage points",
-    "corrupted data": "the test data under every type and severity of corruption, "
-    "averaged",
+    "paired difference": "method less baseline, the first one, over shared seeds",
+    "95 % interval": "Student's t over ensembles, within what the score can be",
+    "corrupted data": "every type and severity of corruption, averaged",
 }
-# Those of them that one method alone has no use for.
-OF_SEVERAL = ("paired difference", "baseline", "points")
+# What a page says first; all else is folded.
+OPEN = {
+    *("Summary", "Scores", "Calibration", "Mistakes and unfamiliar samples"),
+    *("Gallery", DIFFERENCES, "All scores"),
+}
 
 
 def summary(group: Group) -> Parts:
@@ -92,30 +93,12 @@ def all_scores(group: Group) -> Parts:
         m.heading: m.meaning + (f"; {m.better} is better" if m.better else "")
         for m in measures_of(comparison)
     }
-    alone = len(comparison.methods) == 1
-    more = {n: said for n, said in TERMS.items() if not (alone and n in OF_SEVERAL)}
     return [
         score_table(comparison),
-        *([note(beside)] if (beside := _beside(comparison)) else []),
-        folded("What the terms mean", definitions({**terms, **more})),
+        note(BOLD),
+        folded("What the terms mean", definitions(terms | TERMS)),
         folded("Where these runs come from", _origins(group.entries)),
     ]
-
-
-def _beside(comparison: Comparison) -> str:
-    """Return what a reader of the table of scores should know."""
-    several = len(comparison.methods) > 1
-    measured = comparison.has_sharpness
-    each = " per method" if several else ""
-    if all(len(method.ensembles) == 1 for method in comparison.methods):
-        return f"One ensemble{each} was trained: no interval is known."
-    bold = (
-        "Bold marks the best method, where its paired interval leaves out zero against "
-        "every other one; where neither more nor less is better, nothing is bold."
-    )
-    sharpness = "Sharpness is measured on training data."
-    said = [*([bold] if several else []), *([sharpness] if measured else [])]
-    return " ".join(said)
 
 
 def corruptions(group: Group) -> Parts:
@@ -171,16 +154,16 @@ def gallery(group: Group) -> Parts:
 SECTIONS: dict[str, Callable[[Group], Parts]] = {
     "Summary": summary,
     "Scores": scores,
+    "Calibration": calibration,
+    "Mistakes and unfamiliar samples": unfamiliar,
+    "Gallery": gallery,
     DIFFERENCES: differences,
     "All scores": all_scores,
     BY_CLASS: by_class_parts,
     BY_LABEL: by_label_parts,
     "Corruptions": corruptions,
-    "Calibration": calibration,
     MEASURES: taken_parts,
-    "Mistakes and unfamiliar samples": unfamiliar,
     "Members": members_parts,
-    "Gallery": gallery,
     "Sharpness-aware sets": sets_parts,
     "Cost": cost,
 }

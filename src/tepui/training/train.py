@@ -18,6 +18,7 @@ from tepui.core.members import lists_of
 from tepui.core.provenance import masked
 from tepui.core.spec import document
 from tepui.core.storage import finite_or_none
+from tepui.core.warning import warn
 from tepui.data.arrays import Batch
 from tepui.data.identity import fingerprint
 from tepui.data.labels import class_names
@@ -26,13 +27,14 @@ from tepui.data.mixing import Mixing
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.loading import load_into
-from tepui.evaluation.answers import information_on, silent_members, warn_of_silent
 from tepui.evaluation.dead_members import (
     all_dead,
+    information_on,
     only_guess,
     only_guess_in_words,
-    warn_of_all_dead,
+    silent_members,
     warn_of_dead_members,
+    warn_of_silent,
 )
 from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
@@ -414,13 +416,18 @@ def say_of_members(run: Outcome, order: Order) -> None:
         trained = _beside_guessing(last.trained, order)
     held_out = _beside_guessing(last.validation_loss, order)
     if (losses := held_out or trained) is not None:
-        tell = warn_of_all_dead if all_dead(losses) else warn_of_dead_members
-        tell(losses, "the validation data" if held_out else "the training data")
+        data_of = "the validation data" if held_out else "the training data"
+        if all_dead(losses):
+            warn(only_guess_in_words(losses, data_of))
+        else:
+            warn_of_dead_members(losses, data_of)
     ended = len(run.history) == spec.epochs or run.stopped_by is not None
     if trained is None or not ended or len(run.history) < FEWEST_EPOCHS:
         return
     if only_guess(trained) and not all_dead(trained):
-        remark(order.execution.progress, only_guess_in_words(trained))
+        remark(
+            order.execution.progress, only_guess_in_words(trained, "the training data")
+        )
 
 
 def _beside_guessing(losses: Sequence[float], order: Order) -> Losses | None:

@@ -17,7 +17,7 @@ from decision_designs import DESIGNS
 from decision_runs import SEVERITIES, read
 from score_tables import Results as Found
 
-from tepui.papers.claims.rounding import rounded
+from tepui.papers.claims.tables import rounded
 from tepui.papers.recipe import Order, load
 from tepui.papers.reproduce import write
 from tepui.papers.sharpbalance.scores import METRICS, metric_values

@@ -18,6 +18,7 @@ from string import ascii_lowercase, digits
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tepui.core.checks import one_of, require
+from tepui.data.published import is_installed
 from tepui.studies import Departure, Job, Record, Results, Store
 from tepui.studies.departures import DIFFERS, once
 from tepui.studies.jobs import merged
@@ -257,6 +258,19 @@ class Diagram:
     """
 
     title: str
+
+
+def installed(copies: Callable[..., T] | None) -> Callable[..., T] | None:
+    """Return the class of the released corrupted copies, if they are here."""
+    return copies if copies is not None and is_installed(copies) else None
+
+
+def made_copies(copies: Callable[..., Any] | None, of: str = "") -> Departure:
+    """Return that corrupted copies are made here, and why none were taken."""
+    why = "nobody released copies of what stands in"
+    if copies is not None:
+        why = f"{copies.__name__} is not installed"
+    return Departure(f"corrupted copies {of}are made by tepui", why)
 
 
 def names() -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tepui.papers.claims.rounding import DIGITS, rounded
+from tepui.papers.claims.tables import DIGITS, rounded
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -1,17 +1,17 @@
 """Verdicts as Markdown, as cells of a table, and as a document for JSON."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, get_args
 
 from tepui.core.storage import finite_or_none, seal
 from tepui.papers.claims.base import DECIDED, LEVEL, Claim, Outcome
 from tepui.papers.claims.judging import CLAIMS, Verdict, ends
-from tepui.papers.claims.rounding import rounded
 from tepui.papers.recipe import PAPERS
 from tepui.papers.writing import as_markdown
 
+DIGITS = 9  # significant, of numbers in a document
 COLUMNS = (
     "size",
     "verdict",
@@ -33,6 +33,26 @@ def document(judged: Sequence[Verdict]) -> dict[str, Any]:
         row["effect_is"] = claim.effect
         rows.append(finite_or_none(row))
     return seal("claims", rounded({"level": LEVEL, "verdicts": rows}))
+
+
+def rounded(value: Any) -> Any:
+    """Return a value for a JSON document, with nine significant digits of its floats.
+
+    Libraries for linear algebra and special functions differ in the last digits of a
+    double from one processor to another: by 1e-15 of most numbers, by 1e-12 of the
+    smallest p-values.
+
+    Example:
+        >>> rounded({"error": 0.29608086847321585, "values": (2, 1 / 3, None)})
+        {'error': 0.296080868, 'values': [2, 0.333333333, None]}
+    """
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {name: rounded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(item) for item in value]
+    return value
 
 
 def markdown(judged: Sequence[Verdict]) -> str:

@@ -34,10 +34,9 @@ from tepui.data import (
     TinyImageNet,
     TinyImageNetC,
 )
-from tepui.data.published import is_installed
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, from_timm
-from tepui.papers.recipe import Order, Size
+from tepui.papers.recipe import Order, Size, installed, made_copies
 from tepui.sharpness import fisher_rao, relative_flatness, sam_sharpness
 from tepui.studies import (
     Departure,
@@ -133,14 +132,9 @@ class ControlStudy(NamedTuple):
             types=self.types,
             severities=self.severities,
             strength=self.strength,
-            released=self.installed_copies(),
+            released=installed(self.released_copies),
             logits_read=True,
         )
-
-    def installed_copies(self) -> Callable[..., Any] | None:
-        """Return the class of the released corrupted copies, if they are here."""
-        kind = self.released_copies
-        return kind if kind is not None and is_installed(kind) else None
 
     def measures(self) -> dict[tuple[str, str], SharpnessSpec]:
         """Return the sharpness measures by name and by what they are measured on."""
@@ -334,14 +328,9 @@ def settings(order: Order, dataset: str, architecture: str) -> dict[str, Any]:
 
 def _differences(order: Order, dataset: str, architecture: str) -> list[Departure]:
     study = STUDIES[order.size][dataset, architecture]
-    paper = STUDIES["paper"][dataset, architecture]
     differs = [FLATNESS, SHARPNESS, *_of_paper(study, architecture)]
-    if study.installed_copies() is None:
-        kind = paper.released_copies
-        why = "nobody released copies of what stands in"
-        if order.size == "paper" and kind is not None:
-            why = f"{kind.__name__} is not installed"
-        differs.append(Departure("corrupted copies are made by tepui", why))
+    if installed(study.released_copies) is None:
+        differs.append(made_copies(study.released_copies))
     return differs
 
 

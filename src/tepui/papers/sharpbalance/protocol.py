@@ -29,10 +29,16 @@ from tepui.data import (
     TinyImageNet,
     TinyImageNetC,
 )
-from tepui.data.published import is_installed
 from tepui.methods import GSAM, SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet, ResNet18
-from tepui.papers.recipe import REASONS, Diagram, Order, Size
+from tepui.papers.recipe import (
+    REASONS,
+    Diagram,
+    Order,
+    Size,
+    installed,
+    made_copies,
+)
 from tepui.studies import Departure, EvaluationSpec, Results, Samples, Trial, seeds
 from tepui.training import SGD, MultiStep, Schedule, TrainingSpec
 from tepui.training.numerics import Precision
@@ -137,15 +143,10 @@ class Protocol(NamedTuple):
     def evaluation_spec(self) -> EvaluationSpec:
         """Return the clean and corrupted test of the data set."""
         test = Samples(self.dataset, part="test", count=self.test)
-        copies = self.installed_copies()
+        copies = installed(self.released_copies)
         return EvaluationSpec(
             test, types=self.types, strength=self.strength, released=copies
         )
-
-    def installed_copies(self) -> Callable[..., Any] | None:
-        """Return the class of the released corrupted copies, if they are here."""
-        kind = self.released_copies
-        return kind if kind is not None and is_installed(kind) else None
 
     def described(self) -> dict[str, Any]:
         """Return the settings that results record."""
@@ -370,15 +371,8 @@ def departures_of(used: Protocol, dataset: str) -> Iterator[Departure]:
         yield SPLIT
     if used.precision == "bfloat16":
         yield BFLOAT16
-    if used.types and used.installed_copies() is None:
-        yield Departure(f"corrupted copies of {dataset} are made by tepui", _no(used))
-
-
-def _no(used: Protocol) -> str:
-    """Return why the released copies are not taken."""
-    if used.released_copies is None:
-        return "nobody released copies of what stands in"
-    return f"{made_by(used.released_copies)} is not installed"
+    if used.types and installed(used.released_copies) is None:
+        yield made_copies(used.released_copies, f"of {dataset} ")
 
 
 RECIPES = {

@@ -4,7 +4,6 @@ A network returns the logarithm of each count's rate; members' rates are average
 """
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 from tepui import tasks
 from tepui.losses.base import like_outputs, mean_per_sample
@@ -28,10 +27,6 @@ class CountPrediction(tasks.Conforming):
     """How many there will be."""
 
     task: tasks.Task = field(default_factory=lambda: Counts(), kw_only=True)
-    fields: ClassVar[tuple[str, ...]] = (
-        *("mean", "std", "aleatoric", "epistemic", "total_uncertainty"),
-        *("outputs", "unfamiliarity()", "unfamiliar(level)"),
-    )
 
     @property
     def mean(self):

@@ -182,7 +182,7 @@ def test_what_is_measured_of_a_run_stands_on_its_page(tmp_path, capsys):
     one, two = (f"{m['value']:.4g}" for m in worst["members"])
     assert re.search(rf"worst case {one} ± \S+ {two} ± \S+ {worst['mean']:.4g} ±", seen)
     assert "rho 0.25" in seen
-    assert "Data Digits, rule probability, seed 0." in seen
+    assert "data Digits, rule probability, seed 0 " in seen
     assert f"noise, by PDS {found['ood']['noise']['pds']['auroc']:.4g}" in seen
     assert f"disagreement {second['diversity']['disagreement']:.4g}" in seen
     nlls = [f"{nll:.4g}" for nll in second["diversity"]["member_nlls"]]

@@ -329,8 +329,7 @@ def test_overrides_are_recorded_and_filed_apart(made, capsys):
     }
     assert found.settings["cifar10"]["epochs"] == 1
     said = " ".join(each["what"] for each in found.settings["differs"])
-    assert "overridden: epochs=1, where smoke size has 2" in said
-    assert "overridden: ensembles=1, where smoke size has 2" in said
+    assert "cifar10: ensembles 1 for 3, epochs 1 for 200" in said
     assert {record.n for record in found.records} == {1}
     assert [*dict.fromkeys(record.method for record in found.records)] == [
         "sam",

@@ -86,7 +86,6 @@ def test_markup_in_a_name_is_text(tmp_path, capsys, monkeypatch):
     [
         ["train", *FAST, "--out", "FILE/run"],
         ["compare", *FAST, "--out", "FILE/run"],
-        ["measure", "RUN", "--data", "CIFAR10", "--out", "FILE/run"],
         ["evaluate", "FILE", "--model", "MLP", "--out", "FILE/run"],
         ["report", "RUN", "--out", "FILE/run"],
         ["corrupt", "--out", "FILE/run"],

@@ -203,21 +203,12 @@ def test_the_mean_of_one_is_itself_and_of_none_is_refused(ensemble):
         mean_scores([])
 
 
-def test_ratios_are_pooled_or_averaged(ensemble):
+def test_ratios_are_pooled(ensemble):
     cells = list(evaluate(ensemble, DATA, shifted=shifts()).shifted.values())
-    pooled, averaged = mean_scores(cells), mean_scores(cells, ratios="mean")
     errors = [1 - row.individual_accuracy for row in cells]
-    assert pooled.der == pytest.approx(
+    assert mean_scores(cells).der == pytest.approx(
         fmean(row.disagreement for row in cells) / fmean(errors)
     )
-    assert averaged.der == pytest.approx(
-        fmean(row.disagreement / e for row, e in zip(cells, errors, strict=True))
-    )
-    assert averaged.eir == pytest.approx(fmean(row.eir for row in cells))
-    assert averaged.der != pytest.approx(pooled.der, rel=1e-6)
-    assert (averaged.ece, averaged.mean_kl) == (pooled.ece, pooled.mean_kl)
-    with pytest.raises(ValueError, match="ratios must be one of pooled, mean, got 'm'"):
-        mean_scores(cells, ratios="m")
 
 
 def test_by_severity_averages_over_the_types(ensemble):

@@ -115,7 +115,7 @@ OTHER = Normalize((0.5,), (0.5,))
 @pytest.mark.parametrize(
     ("ood", "message"),
     [
-        (TEST, r"^ood must map names to data sets, got Arrays"),
+        (TEST, r"^ood must be a mapping or None"),
         ({3: TEST}, r"^ood must map names to data sets, got 3"),
         ({"": TEST}, r"^ood must map names to data sets, got ''"),
         ({"mistakes": TEST}, r"^ood must name no data as tables call the mistakes"),

@@ -1,11 +1,19 @@
-import re
 from dataclasses import replace
 
 import pytest
 
 from study_cases import EXAM, TRIAL
 from tepui.papers.published import AXES, NAMES, printed, published
-from tepui.papers.recipe import Diagram, Numbers, Order, Recipe, load, look_up, names
+from tepui.papers.recipe import (
+    REASONS,
+    Diagram,
+    Numbers,
+    Order,
+    Recipe,
+    load,
+    look_up,
+    names,
+)
 from tepui.papers.sharpbalance.protocol import PROTOCOLS
 from tepui.studies import Job, Record
 from tepui.studies.departures import departures
@@ -64,113 +72,45 @@ def test_what_is_overridden_is_in_the_label_and_in_the_settings():
     found = recipe.described(order)
     assert found["overrides"] == {"epochs": 80, "methods": ("sam",)}
     assert departures(found)[-2:] == [
-        ("overridden: epochs=80, where paper size has 200", "the command says so"),
-        ("overridden: methods=sam", "the command says so"),
+        ("cifar10: epochs 80 for 200", "the command says so"),
+        ("methods: sam", "the command says so"),
     ]
     assert {job.trial.training.epochs for job in recipe.plan(order)} == {80}
     assert len(recipe.plan(order)) == 3 < len(recipe.plan(plain))
 
 
-def test_names_of_methods_are_told_whole_whatever_is_in_them():
-    recipe = Recipe("title", lambda order: (), lambda order: {})
-    order = Order("smoke", epochs=2, methods=("sam+", "a+b=c"))
-    found = recipe.described(order)
-    assert [each["what"] for each in found["differs"]] == [
-        "overridden: epochs=2",
-        "overridden: methods=sam+,a+b=c",
-    ]
-
-
+BY_COMMAND = "the command says so"
 LONG = {"epochs": 71, "ensembles": 71, "members": 71, "rho": 71.5}
 
 
 @pytest.mark.parametrize("name", names())
-def test_what_is_overridden_stands_beside_what_it_replaces(name):
+def test_what_differs_from_the_paper_is_told_once_and_by_its_reason(name):
     recipe = load(name)
     for size in getattr(recipe, "sizes", ()):
         order = Order(size, recipe.panels_at(size, recipe.panels))
+        usual = departures(recipe.described(order))
+        reasons = {each.why for each in usual} & {*REASONS.values(), BY_COMMAND}
+        assert reasons <= {REASONS[size]} - {REASONS["paper"]}
+        changed = recipe.settings(order) != recipe.settings(
+            order._replace(size="paper")
+        )
+        assert bool(reasons) == changed
         for override in {*LONG} & {*recipe.overrides}:
             asked = order._replace(**{override: LONG[override]})
-            (*_, told) = departures(recipe.described(asked))
-            given = rf"{override}={LONG[override]}"
-            begin = rf"overridden: {given}, where {size} size has [\d.]+"
-            assert re.match(begin, told.what)
-            assert ("paper size has " in told.what) == ("paper" in recipe.sizes)
-
-
-@pytest.mark.parametrize(
-    ("name", "order", "untrue", "told"),
-    [
-        (
-            "sharpbalance/figure7",
-            Order("medium", ("d",), ensembles=7),
-            "5 for 3 ensembles",
-            "ensembles=7, where medium size has 5 and paper size has 3",
-        ),
-        (
-            "sharpbalance/figure7",
-            Order("small", ("d", "e"), epochs=3),
-            "for 200 epochs",
-            "epochs=3, where small size has 30 and paper size has 200 (cifar10); small "
-            "size has 8 and paper size has 200 (cifar100)",
-        ),
-        (
-            "sharpbalance/figure5",
-            Order("small", ("a",), epochs=3),
-            "10 epochs in this figure",
-            "epochs=3, where small size has 10 and paper size has 200",
-        ),
-        (
-            "sharpbalance/table5",
-            Order("small", epochs=3),
-            "epochs for",
-            "epochs=3, where small size has 16 and paper size has 200 (cifar100); "
-            "small size has 4 and paper size has 10 (mrpc)",
-        ),
-        (
-            "sharpbalance/table7",
-            Order("small", ensembles=6),
-            "2 for 3 ensembles",
-            "ensembles=6, where small size has 2 and paper size has 3",
-        ),
-        (
-            "sed/table3",
-            Order("small", ensembles=650),
-            "4 repetitions for one",
-            "ensembles=650, where small size has 4 and paper size has 1",
-        ),
-        (
-            "rethinking/table1",
-            Order("small", members=50),
-            "5 seeds for 10",
-            "members=50, where small size has 5 and paper size has 10",
-        ),
-        (
-            "rethinking/table1",
-            Order("small", epochs=3),
-            "30 epochs for 100",
-            "epochs=3, where small size has 30 and paper size has 100",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) and "/" in value else "",
-)
-def test_what_is_overridden_is_not_told_of_the_size(name, order, untrue, told):
-    recipe = load(name)
-    found = [each.what for each in departures(recipe.described(order))]
-    assert found[-1] == f"overridden: {told}"
-    assert not any(untrue in what for what in found)
-    plain = order._replace(epochs=None, ensembles=None, members=None)
-    usual = [each.what for each in departures(recipe.described(plain))]
-    assert any(untrue in what for what in usual)
+            told = departures(recipe.described(asked))
+            words = [each.what for each in told if each.why == BY_COMMAND]
+            assert words
+            assert all(f"{LONG[override]} for " in what for what in words)
+            of_size = " ".join(each.what for each in told if each.why == REASONS[size])
+            name_of = words[0].split(": ")[-1].split(f" {LONG[override]}")[0]
+            assert f"{name_of} " not in of_size or override == "rho"
 
 
 def test_an_override_that_changes_nothing_hides_nothing():
     recipe = load("sharpbalance/figure7")
     plain = Order("medium", ("d",))
     usual = departures(recipe.described(plain))
-    *found, told = departures(recipe.described(plain._replace(ensembles=5)))
-    assert found == usual
-    assert told.what == "overridden: ensembles=5"
+    assert departures(recipe.described(plain._replace(ensembles=5))) == usual
 
 
 @pytest.mark.parametrize("name", names())

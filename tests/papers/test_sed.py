@@ -12,7 +12,7 @@ from tepui.core.seeding import seeded
 from tepui.papers.published import printed, published
 from tepui.papers.recipe import Order, look_up
 from tepui.papers.reproduce import check_needs
-from tepui.papers.sed import figure2, figure3, figure4, protocol, table1, table2, table3
+from tepui.papers.sed import figure2, figure3, figure4, protocol, tables
 from tepui.papers.sed.protocol import (
     DETECTED,
     INDEPENDENT,
@@ -29,6 +29,7 @@ from tepui.studies.results import results
 from tepui.studies.specifications import digest
 from tepui.studies.store import Store
 
+TABLES = {number: tables.RECIPES[f"table{number}"] for number in (1, 2, 3)}
 SMOKE, PAPER = Order("smoke", ()), Order("paper", ())
 STUDY = STUDIES["smoke"]
 
@@ -36,7 +37,7 @@ STUDY = STUDIES["smoke"]
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     made = Store(tmp_path_factory.mktemp("store"), device="cpu")
-    carry_out(table2.RECIPE.plan(SMOKE), made)
+    carry_out(TABLES[2].plan(SMOKE), made)
     return made
 
 
@@ -56,7 +57,7 @@ def outputs(store, name, repetition, dataset, members, size=None):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_unique_predictions_are_different_classes(store, name):
-    table = found(table1.RECIPE, store)
+    table = found(TABLES[1], store)
     for dataset in (*DETECTED, "imagenet_val"):
         values = []
         for repetition in range(STUDY.ensembles):
@@ -77,7 +78,7 @@ def test_unique_predictions_are_different_classes(store, name):
     ],
 )
 def test_three_ways_to_join_members(store, name, trained, members):
-    table = found(table2.RECIPE, store)
+    table = found(TABLES[2], store)
     for dataset in LABELED:
         expected = {
             "oracle selection": [],
@@ -111,7 +112,7 @@ def test_three_ways_to_join_members(store, name, trained, members):
 
 @pytest.mark.parametrize("score", ["BMA", "PDS"])
 def test_auroc_is_that_of_scikit_learn(store, score):
-    table = found(table3.RECIPE, store)
+    table = found(TABLES[3], store)
 
     def scores(dataset: str) -> Tensor:
         logits, _ = outputs(store, "a2d", 1, dataset, STUDY.members)
@@ -160,12 +161,11 @@ def saying_anything(store, study, runs, members):
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_every_printed_number_has_its_record(monkeypatch, number):
-    table = {1: table1, 2: table2, 3: table3}[number]
     monkeypatch.setattr(protocol, "tested", saying_anything)
-    monkeypatch.setattr(table2, "Ensemble", lambda *_: None)
-    monkeypatch.setattr(table2, "uniform_soup", lambda _: None)
-    monkeypatch.setattr(table2, "in_three_ways", lambda *_: (0.5, 0.5, 0.5))
-    rows = [printed(record) for record in table.RECIPE.records(None, PAPER)]
+    monkeypatch.setattr(tables, "Ensemble", lambda *_: None)
+    monkeypatch.setattr(tables, "uniform_soup", lambda _: None)
+    monkeypatch.setattr(tables, "in_three_ways", lambda *_: (0.5, 0.5, 0.5))
+    rows = [printed(record) for record in TABLES[number].records(None, PAPER)]
     joined = [row["id"] for row in rows if row is not None]
     wanted = [row["id"] for row in published() if row["item"] == f"sed/table{number}"]
     assert sorted(joined) == sorted(wanted)
@@ -174,11 +174,11 @@ def test_every_printed_number_has_its_record(monkeypatch, number):
 
 def test_named_methods_have_their_small_ensembles_in_table_2(monkeypatch):
     monkeypatch.setattr(protocol, "tested", saying_anything)
-    monkeypatch.setattr(table2, "Ensemble", lambda *_: None)
-    monkeypatch.setattr(table2, "uniform_soup", lambda _: None)
-    monkeypatch.setattr(table2, "in_three_ways", lambda *_: (0.5, 0.5, 0.5))
+    monkeypatch.setattr(tables, "Ensemble", lambda *_: None)
+    monkeypatch.setattr(tables, "uniform_soup", lambda _: None)
+    monkeypatch.setattr(tables, "in_three_ways", lambda *_: (0.5, 0.5, 0.5))
     pair = Order("paper", methods=("a2d", "sed_a2d"))
-    some, all_ = (table2.RECIPE.records(None, order) for order in (pair, PAPER))
+    some, all_ = (TABLES[2].records(None, order) for order in (pair, PAPER))
     small = protocol.study_of(PAPER).members
     assert {(r.method, r.at["ensemble_size"]) for r in some} == {
         ("a2d", small),
@@ -186,22 +186,23 @@ def test_named_methods_have_their_small_ensembles_in_table_2(monkeypatch):
     }
     assert {*map(repr, some)} < {*map(repr, all_)}
     with pytest.raises(ValueError, match="methods must be one of"):
-        list(table2.numbers(Order("paper", methods=("sam",))))
+        list(tables.generalization(Order("paper", methods=("sam",))))
 
 
 def test_plans_of_paper_size_need_no_files(monkeypatch, tmp_path):
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path))
-    for recipe in (figure2, figure3, figure4, table1, table2, table3):
-        work = merged(recipe.RECIPE.plan(PAPER))
+    figures = [module.RECIPE for module in (figure2, figure3, figure4)]
+    for recipe in (*figures, *TABLES.values()):
+        work = merged(recipe.plan(PAPER))
         assert all(each.trial.training.epochs in (figure4.EPOCHS, 10) for each in work)
-        assert recipe.RECIPE.settings(PAPER)["repetitions"] == 1
-    sizes = {len(each.trial.seeds) for each in table2.RECIPE.plan(PAPER)}
+        assert recipe.settings(PAPER)["repetitions"] == 1
+    sizes = {len(each.trial.seeds) for each in TABLES[2].plan(PAPER)}
     assert sizes == {5, 50}
 
 
 def test_every_set_of_the_paper_is_named_with_its_stand_in():
-    assert "stand-ins" not in table2.RECIPE.settings(PAPER)
-    used = table2.RECIPE.settings(SMOKE)["stand-ins"]
+    assert "stand-ins" not in TABLES[2].settings(PAPER)
+    used = TABLES[2].settings(SMOKE)["stand-ins"]
     sets = STUDY.images(0).keys() - {"train"}
     assert used.keys() == {*sets, "imagenet_train"}
     assert used["imagenet_r"] == "stencils of test images of Digits"
@@ -209,14 +210,14 @@ def test_every_set_of_the_paper_is_named_with_its_stand_in():
 
 def test_figures_train_nothing_that_a_table_has():
     def digests(recipe):
-        return {each.trial.digest for each in recipe.RECIPE.plan(SMOKE)}
+        return {each.trial.digest for each in recipe.plan(SMOKE)}
 
-    assert digests(table1) == digests(table3) < digests(table2)
-    assert digests(figure2) < digests(table1)
+    assert digests(TABLES[1]) == digests(TABLES[3]) < digests(TABLES[2])
+    assert digests(figure2.RECIPE) < digests(TABLES[1])
     extractors, repetitions = STUDY.ensembles, STUDY.ensembles
-    shared = digests(figure3) & digests(table1)
+    shared = digests(figure3.RECIPE) & digests(TABLES[1])
     assert len(shared) == extractors + repetitions  # lambda 0.1
-    shared = digests(figure4) & digests(table2)
+    shared = digests(figure4.RECIPE) & digests(TABLES[2])
     assert len(shared) == extractors + 2 * repetitions  # ordinary and large
 
 
@@ -325,7 +326,7 @@ def test_all_images_of_the_paper_are_asked_for_before_heads_train(
     monkeypatch.setenv("TEPUI_DATA", str(tmp_path / "data"))
     store = Store(tmp_path / "store", device="cpu")
     with pytest.raises(FileNotFoundError) as error:
-        check_needs(table3.RECIPE.plan(PAPER), store)
+        check_needs(TABLES[3].plan(PAPER), store)
     told = str(error.value).splitlines()
     for name in ("ImageNet", "ImageNetA", "ImageNetR", "ImageNetC"):
         assert any(f"tepui verify {name}." in line for line in told)

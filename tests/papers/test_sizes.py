@@ -11,7 +11,7 @@ from tepui.data import CIFAR10C, STANDARD
 from tepui.methods import SED, DeepEnsemble, SharpBalance
 from tepui.papers.recipe import Order, Recipe, load, names
 from tepui.papers.sed import protocol as sed
-from tepui.papers.sharpbalance import settings as said
+from tepui.papers.sharpbalance import protocol as said
 from tepui.studies.departures import departures
 from tepui.studies.results import read_results
 from tepui.studies.specifications import digest
@@ -101,15 +101,15 @@ def test_table1_tells_what_it_searches_and_trains_with(size):
     assert not any("corrupted copies" in what for what in told)
     jobs = plan("sharpbalance/table1", size)
     methods = [job.trial.training.method for job in jobs]
-    for field, word in (("rho", "radius"), ("switch_at", "switch")):
+    grid = load("sharpbalance/table1").settings(Order(size))["grid"]["SharpBalance"]
+    for field in ("rho", "switch_at"):
         values = {getattr(m, field) for m in methods if isinstance(m, SharpBalance)}
-        listed = ", ".join(f"{value:g}" for value in sorted(values))
-        assert any(f"{word} (" in what and listed in what for what in told)
+        assert values == {*grid[field]}
     for name in ("cifar10", "cifar100", "tiny_imagenet"):
         recorded = load("sharpbalance/table1").settings(Order(size))[name]
         assert recorded["rho"] == recorded["switch"] == "searched"
-        of_epochs = f"{name}: {recorded['epochs']} for 200 epochs"
-        assert any(what.startswith(of_epochs) for what in told)
+        of_epochs = f"epochs {recorded['epochs']} for 200"
+        assert any(what.startswith(name) and of_epochs in what for what in told)
         trained = {
             (job.trial.training.epochs, job.trial.data.source.count)
             for job in jobs
@@ -219,7 +219,8 @@ def test_a_short_result_is_not_of_its_size():
     recipe = load("sharpbalance/figure7")
     asked = order(recipe, "paper", epochs=80, ensembles=1)
     assert asked.label == "paper+epochs=80+ensembles=1"
-    assert "overridden" in str(departures(recipe.described(asked))[-1])
+    words = [d.what for d in departures(recipe.described(asked))]
+    assert "cifar10: ensembles 1 for 3, epochs 80 for 200" in words
 
 
 # Names of all that these figures and tables train at small size, and of the tests, as

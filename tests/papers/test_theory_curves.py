@@ -8,14 +8,9 @@ import numpy as np
 import pytest
 
 from tepui.papers.recipe import Order, look_up
-from tepui.papers.sharpbalance import (
-    figure2,
-    figure9,
-    figure10,
-    figure11,
-    theory_curves,
-)
+from tepui.papers.sharpbalance import theory_curves
 from tepui.papers.sharpbalance.theory_curves import (
+    PANELS,
     QUICK,
     figure1b_curves,
     matched,
@@ -25,18 +20,12 @@ from tepui.report.trade_offs import DIVERGENT, Curve
 from tepui.studies.results import results
 from tepui.studies.store import Store
 
-FIGURES = {
-    "figure2": figure2,
-    "figure9": figure9,
-    "figure10": figure10,
-    "figure11": figure11,
-}
 NUMBERS = [field.name for field in fields(Curve) if field.name != "method"]
 
 
 @pytest.fixture(scope="module")
 def built():
-    return {name: module.panels(QUICK) for name, module in FIGURES.items()}
+    return {name: panels(QUICK) for name, panels in PANELS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +53,7 @@ def curves(panels):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", PANELS)
 def test_records_hold_all_that_is_drawn(name, built, found):
     rebuilt = recorded_panels(found[name][1])
     assert [panel.title for _, panel in rebuilt] == [p.title for _, p in built[name]]
@@ -79,7 +68,7 @@ def test_records_hold_all_that_is_drawn(name, built, found):
             )
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", PANELS)
 def test_records_flag_the_regime(name, found):
     for record in found[name][1].records:
         at = record.at
@@ -90,7 +79,7 @@ def test_records_flag_the_regime(name, found):
             assert at["regime"] == ("stable" if factor > -1 else "divergent"), at
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", PANELS)
 def test_equally_sharp_members_are_compared_in_the_stable_regime(name, found):
     matched = [
         record
@@ -150,7 +139,7 @@ def test_figure2_has_both_bounds_around_the_simulation(built):
         assert (near < curve.sharpness_upper + 3 * error).all()
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", PANELS)
 def test_no_two_methods_of_a_figure_look_alike(name, built):
     methods = {curve.method for _, curve in curves(built[name])}
     colors = theory_curves.METHOD_COLORS

@@ -132,8 +132,7 @@ def unfamiliar(**sets):
     identities = {name: {"sha256": digest} for name, digest in sets.items()}
     found = evaluation({"test": TEST, "cells": [], "ood": identities})
     scores = {name: {"pds": {"auroc": 0.9}} for name in sets}
-    counts = {"clean": [1, 2], "ood": {name: [3, 4] for name in sets}}
-    return {**found, "ood": scores, "histograms": {"pds": counts}}
+    return {**found, "ood": scores}
 
 
 def test_unfamiliar_data_do_not_part_what_was_tested_on_the_same(tmp_path):
@@ -153,12 +152,8 @@ def test_unfamiliar_data_do_not_part_what_was_tested_on_the_same(tmp_path):
     for entry in group.entries:
         shown = entry.result.ensembles[0].evaluation
         assert [*shown["ood"]] == [*shown["about"]["ood"]] == ["noise"]
-        assert shown["histograms"] == {
-            "pds": {"clean": [1, 2], "ood": {"noise": [3, 4]}}
-        }
     (group,) = load_reports([tmp_path / "a", write_run(tmp_path / "c", rho=0.3)]).groups
     assert [e.result.ensembles[0].evaluation["ood"] for e in group.entries] == [{}, {}]
-    assert group.entries[0].result.ensembles[0].evaluation["histograms"] == {}
     assert load_reports([tmp_path / "a"]).groups[0].notes == ()
 
 

@@ -12,9 +12,7 @@ from tepui.report.measures import shown_name
 from tepui.report.members import gallery_figure
 from tepui.report.unfamiliar import (
     auroc_groups,
-    histogram_figure,
-    pooled_shares,
-    selective_lead,
+    kept_table,
     unfamiliar_sentence,
 )
 
@@ -104,18 +102,6 @@ def test_the_table_shows_every_method_score_and_set():
     assert all(cell.bold for cell in diverse[1:])
 
 
-def test_histograms_pool_ensembles_and_show_shares():
-    method = comparison().methods[0]
-    assert pooled_shares(method, "pds", "letters") == (
-        [0.75, 0.25, 0, 0],
-        [0, 0.25, 0.5, 0.25],
-    )
-    drawn = histogram_figure(comparison(), "letters")
-    assert drawn.count("<polygon") == 2 * 2 * 2
-    assert "AUROC 71.0 % (58.3 to 83.7)" in drawn
-    assert drawn == histogram_figure(comparison(), "letters")
-
-
 def test_pictures_stand_with_what_members_say(tmp_path):
     write_pictures(tmp_path / "0/0", label="4")
     page = gallery_figure(comparison(root=tmp_path))
@@ -169,8 +155,8 @@ def test_the_error_among_the_surest_is_said_of_methods_that_know_it():
 
     old = MethodResult("C", {}, (Trained("nowhere", (1,), 8.0, {}, {}, None),))
     methods = method("A", 0.25, 0.15), method("B", 0.1), old
-    assert selective_lead(Comparison("two", {}, {}, methods)) == (
-        "Wrong among the surest 90 % and 80 % of clean samples: A 20.00 % and 0.00 %; "
-        "B 10.00 % and 0.00 %."
-    )
-    assert selective_lead(Comparison("one", {}, {}, (old,))) == ""
+    shown_errors = kept_table(Comparison("two", {}, {}, methods))
+    rows = re.findall("<tr>(.*?)</tr>", shown_errors)[1:]
+    cells = [re.findall(">([^<>]+?) ?<", row) for row in rows]
+    assert [(row[0], row[1]) for row in cells] == [("A", "20.00"), ("B", "10.00")]
+    assert kept_table(Comparison("one", {}, {}, (old,))) is None

@@ -100,7 +100,7 @@ def test_galleries_show_the_extreme_samples_and_what_members_say(finished):
         for picture in (*gallery.lowest, *gallery.highest):
             assert picture.pds == scores[picture.row]
             said = logits[:, picture.row].argmax(-1).tolist()
-            assert picture.predictions == tuple(map(str, said))
+            assert picture.predictions == [*map(str, said)]
     labels = [str(int(TEST.targets[p.row])) for p in galleries[0].lowest]
     assert [p.label for p in galleries[0].lowest] == labels
     assert {p.label for p in galleries[1].lowest} == {None}

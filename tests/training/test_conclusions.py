@@ -10,7 +10,7 @@ from torch import nn
 import tepui
 from tepui import tasks
 from tepui.data import Arrays
-from tepui.evaluation.answers import information, silent_members
+from tepui.evaluation.dead_members import information, silent_members
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
 from tepui.methods import A2D, DeepEnsemble
 
@@ -68,14 +68,14 @@ def test_members_that_learn_alike_are_not_named():
     assert alone.startswith("1 member trained for 1 epoch (classification)")
 
 
-ONLY_GUESS = "learned more than guessing"
+ONLY_GUESS = "frequent causes"
 
 
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        (2, "no member has learned more than guessing: losses are 1.09"),
-        (1, "the member has not learned more than guessing: its loss is 1.09"),
+        (2, "learned, nor any other member: losses on the training data are 1.09"),
+        (1, "member 0 may not have learned: its loss on the training data is 1.09"),
     ],
 )
 def test_members_that_all_guess_are_told_beside_the_progress(members, said, capsys):

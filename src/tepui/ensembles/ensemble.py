@@ -3,12 +3,12 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, final, get_args
+from typing import Any, Self, final
 
 import torch
 from torch import Tensor, nn
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.seeding import SEED, member_seeds
 from tepui.core.storage import write_tensors
 from tepui.core.types import check_types
@@ -290,7 +290,6 @@ class Ensemble(Meaningful):
             torch.Size([5, 1])
         """
         check_types(Ensemble.predict, locals())
-        one_of("rule", rule, get_args(Rule))
         self._check_rule(rule)
         batches = input_batches(
             inputs,

@@ -157,28 +157,19 @@ def _read_torch(file: Path) -> Any:
 
 
 def _tensors(content: Any, file: Path) -> dict[str, Tensor]:
-    inner = _wrapped(content)
-    while inner is not None:
-        content, inner = inner, _wrapped(inner)
-    values = content.values() if isinstance(content, dict) else ()
-    tensors_only = len(values) > 0 and all(isinstance(v, Tensor) for v in values)
-    rule = f"hold tensors by name, or such a dictionary under one of {WRAPPERS}"
-    require(tensors_only, str(file), rule, _described(content))
-    return dict(content)
-
-
-def _wrapped(content: Any) -> dict[str, Any] | None:
-    """Return what lies under one of the usual names, if anything does."""
+    """Return tensors by name, from under the usual names of larger dictionaries."""
+    while isinstance(content, dict):
+        under = (content.get(name) for name in WRAPPERS)
+        inner = next((each for each in under if isinstance(each, dict)), None)
+        if inner is None:
+            break
+        content = inner
     named = content if isinstance(content, dict) else {}
-    values = (named.get(name) for name in WRAPPERS)
-    return next((value for value in values if isinstance(value, dict)), None)
-
-
-def _described(content: Any) -> str:
-    if not isinstance(content, dict):
-        return type(content).__name__
-    kinds = {name: type(value).__name__ for name, value in list(content.items())[:4]}
-    return f"a dictionary of {len(content)}: {kinds}"
+    kinds = {name: type(value).__name__ for name, value in [*named.items()][:4]}
+    tensors_only = bool(named) and all(isinstance(v, Tensor) for v in named.values())
+    rule = f"hold tensors by name, or such a dictionary under one of {WRAPPERS}"
+    require(tensors_only, str(file), rule, kinds or type(content).__name__)
+    return dict(named)
 
 
 def as_named_in(

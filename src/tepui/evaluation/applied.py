@@ -5,8 +5,9 @@ shifted data the coverage shows where the promise of the sets breaks.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist, fmean
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tepui.data.arrays import Normalize
+from tepui.data.preparation import Preparation
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.meaning import HeldOut
 from tepui.metrics import (
@@ -24,7 +26,7 @@ from tepui.metrics import (
     Rule,
     TemperatureScaling,
 )
-from tepui.tasks.base import Calibrated, Task
+from tepui.tasks.base import Task
 from tepui.tasks.prediction import calibrated
 from tepui.tasks.scores import TaskScores
 
@@ -98,68 +100,36 @@ def broken_promise(applied: Mapping[str, Any], what: str = "sets") -> str:
     )
 
 
-@dataclass(frozen=True)
 class Applied:
-    """What an ensemble applies to its outputs."""
+    """Scores after calibration, and of sets or intervals, in one pass.
 
-    calibration: Calibration | None
-    conformity: Conformity | None
-    task: Task
-    rule: Rule
-    units: Normalize | None = None  # those that sizes of intervals are in
+    Sizes of intervals are in ``units``.
+    """
 
-    def stream(self) -> "AppliedStream":
-        """Return what adds up the scores of one data set."""
-        return AppliedStream(self)
-
-
-def scores_with(
-    calibration: Calibration | None, held: HeldOut, rule: Rule
-) -> AppliedScores:
-    """Return what probabilities of held-out data would come to with a calibration."""
-    unchanged = TemperatureScaling(torch.ones(()), rule)
-    stream = Applied(calibration or unchanged, None, held.task, rule).stream()
-    stream.update(held.outputs, held.targets)
-    return stream.result()
-
-
-def applied_by(ensemble: Ensemble, task: Task, rule: Rule) -> Applied | None:
-    """Return what an ensemble applies where members are combined by a rule."""
-    calibration, conformity = ensemble.calibration, ensemble.conformity
-    if calibration is not None and calibration.rule != rule:
-        return None
-    if isinstance(conformity, ConformalSets) and conformity.rule != rule:
-        conformity = None
-    if calibration is None and conformity is None:
-        return None
-    known = ensemble.preparation
-    units = None if known is None else known.units
-    return Applied(calibration, conformity, task, rule, units)
-
-
-class AppliedStream:
-    """Scores after calibration, and of sets or intervals, in one pass."""
-
-    def __init__(self, applied: Applied) -> None:
-        self.applied = applied
-        self.scores: Calibrated | None = None
-        if applied.calibration is not None:
-            self.scores = applied.task.calibrated_stream(applied.rule)
+    def __init__(
+        self,
+        calibration: Calibration | None,
+        conformity: Conformity | None,
+        task: Task,
+        rule: Rule,
+        units: Normalize | None = None,
+    ) -> None:
+        self.calibration, self.conformity, self.task = calibration, conformity, task
+        self.rule, self.units = rule, units
+        self.scores = None if calibration is None else task.calibrated_stream(rule)
         self.held = self.size = 0.0
         self.count = 0
         self.set_sums: Tensor | None = None  # of each class, where there are sets
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
         """Take in some samples."""
-        applied = self.applied
-        changed, joint = calibrated(outputs, applied.calibration)
+        changed, joint = calibrated(outputs, self.calibration)
         if self.scores is not None:
             self.scores.update(changed if joint is None else joint, targets)
-        if applied.conformity is None:
+        if self.conformity is None:
             return
-        how: dict[str, Any] = {"rule": applied.rule, "conformity": applied.conformity}
-        how["units"] = applied.units
-        found = applied.task.prediction(changed, joint=joint, **how).held(targets)
+        how = {"rule": self.rule, "conformity": self.conformity, "units": self.units}
+        found = self.task.prediction(changed, joint=joint, **how).held(targets)
         if (sums := found.of_classes) is not None:
             self.set_sums = sums if self.set_sums is None else self.set_sums + sums
         self.count += found.answers
@@ -173,9 +143,34 @@ class AppliedStream:
     def result(self) -> AppliedScores:
         """Return the scores."""
         values: dict[str, Any] = {} if self.scores is None else self.scores.values()
-        if self.applied.conformity is not None:
-            values["promised"] = self.applied.conformity.coverage
+        if self.conformity is not None:
+            values["promised"] = self.conformity.coverage
             values["coverage"] = self.held / self.count
             values["size"] = self.size / self.count
             values["samples"] = self.count
         return AppliedScores(**values)
+
+
+def scores_with(
+    calibration: Calibration | None, held: HeldOut, rule: Rule
+) -> AppliedScores:
+    """Return what probabilities of held-out data would come to with a calibration."""
+    unchanged = TemperatureScaling(torch.ones(()), rule)
+    applied = Applied(calibration or unchanged, None, held.task, rule)
+    applied.update(held.outputs, held.targets)
+    return applied.result()
+
+
+def applied_by(
+    ensemble: Ensemble, task: Task, rule: Rule
+) -> Callable[[], Applied] | None:
+    """Return what begins scores of what an ensemble applies, if it does by a rule."""
+    calibration, conformity = ensemble.calibration, ensemble.conformity
+    if calibration is not None and calibration.rule != rule:
+        return None
+    if isinstance(conformity, ConformalSets) and conformity.rule != rule:
+        conformity = None
+    if calibration is None and conformity is None:
+        return None
+    units = (ensemble.preparation or Preparation()).units
+    return partial(Applied, calibration, conformity, task, rule, units)

@@ -65,11 +65,6 @@ class ByClass:
         known = [value for value in self.recall if not math.isnan(value)]
         return fmean(known) if known else math.nan
 
-    @property
-    def worst(self) -> int | None:
-        """Which class has the lowest recall; None where none occurs."""
-        return next(iter(by_recall(self.recall)), None)
-
     def document(self) -> dict[str, Any]:
         """Return names, samples and rates for JSON, with None for what is undefined.
 

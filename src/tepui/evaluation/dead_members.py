@@ -1,9 +1,29 @@
-"""Members that did not learn, which a mean over members would hide."""
+r"""Members that did not learn, or say nothing, which a mean over members would hide.
 
+A member whose answer is the same for every input says nothing, however much it
+disagrees with the others. The mutual information of input and answer,
+
+.. math:: H(\overline{p(x)}) - \overline{H(p(x))},
+
+bars being means over inputs, is zero then, and :math:`\log C` where inputs are spread
+evenly over :math:`C` classes without doubt.
+"""
+
+import math
 from collections.abc import Sequence
 from statistics import median
+from typing import Any
 
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from tepui.core.checks import logits_shape
+from tepui.core.evenly_spaced import evenly_spaced
 from tepui.core.warning import warn
+from tepui.data.loading import length
+from tepui.ensembles.ensemble import Ensemble
+from tepui.evaluation.dataset_logits import logit_batches
 from tepui.tasks.base import Losses
 
 # A member's loss is suspicious from this many times the median of its peers' on, and
@@ -16,6 +36,11 @@ NOTHING = 0.98
 SOMETHING = 0.5
 # No member has learned if all lose this many times what guessing does.
 WORSE_THAN_GUESSING = 3.0
+# Enough to estimate an entropy of classes.
+SAMPLES = 4096
+# Below this share of the largest information, an answer depends on no input; above the
+# other, it does.
+MUTE, TELLING = 0.001, 0.1
 
 
 def dead_members(losses: Losses) -> list[int]:
@@ -66,18 +91,19 @@ def only_guess(losses: Losses) -> bool:
     return _all_lose(losses, NOTHING)
 
 
-def only_guess_in_words(losses: Losses) -> str:
+def only_guess_in_words(losses: Losses, data: str) -> str:
     """Return the sentence on members of which none loses less than guessing would."""
     members, guessing = losses
-    who, values = "the member has not", f"its loss is {members[0]:.4g}"
+    others, values = "", f"its loss on {data} is {members[0]:.4g}"
     if len(members) > 1:
-        who = "no member has"
-        values = f"losses are {min(members):.4g} to {max(members):.4g}"
+        others = ", nor any other member"
+        values = f"losses on {data} are {min(members):.4g} to {max(members):.4g}"
     return (
-        f"{who} learned more than guessing: {values} over the last epoch of training, "
-        f"and guessing without looking at the inputs gives {guessing:.4g}; frequent "
-        "causes are a learning rate that is too large or too small, too few epochs and "
-        "inputs that do not tell the targets"
+        f"member 0 may not have learned{others}: {values}, and guessing without "
+        f"looking at the inputs gives {guessing:.4g}; frequent causes are inputs or "
+        "targets in large units, which have to be scaled to about 1, a learning rate "
+        "that is too large or too small, too few epochs and inputs that do not tell "
+        "the targets"
     )
 
 
@@ -92,21 +118,6 @@ def warn_of_dead_members(losses: Losses, data: str) -> None:
         )
 
 
-def warn_of_all_dead(losses: Losses, data: str) -> None:
-    """Warn that no member has learned, with what mostly is the reason."""
-    members = losses.members
-    others, values = "", f"its loss on {data} is {members[0]:.3g}"
-    if len(members) > 1:
-        others = ", nor any other member"
-        values = f"losses on {data} are {min(members):.3g} to {max(members):.3g}"
-    warn(
-        f"member 0 may not have learned{others}: {values}, and guessing without "
-        f"looking at the inputs gives {losses.guessing:.3g}; frequent causes are "
-        "inputs or targets in large units, which have to be scaled to about 1, and a "
-        "learning rate that is too large",
-    )
-
-
 def _all_lose(losses: Losses, share: float) -> bool:
     """Return whether no member loses less than a share of what guessing does."""
     return 0 < share * losses.guessing <= min(losses.members)
@@ -114,3 +125,49 @@ def _all_lose(losses: Losses, share: float) -> bool:
 
 def _median_of_others(losses: Sequence[float], member: int) -> float:
     return median([*losses[:member], *losses[member + 1 :]])
+
+
+def information(logits: Tensor) -> list[float]:
+    """Return how much each member's answers depend on the inputs, a share from 0 to 1.
+
+    Example:
+        >>> sure, mute = 99 * torch.eye(2), torch.zeros(2, 2)
+        >>> information(torch.stack([sure, mute]))
+        [1.0, 0.0]
+    """
+    logits_shape(logits)
+    probs = logits.double().softmax(-1)
+    together = torch.special.entr(probs.mean(1)).sum(-1)
+    alone = torch.special.entr(probs).sum(-1).mean(-1)
+    nats: list[float] = (together - alone).clamp(min=0).tolist()
+    return [each / math.log(max(2, logits.shape[-1])) for each in nats]
+
+
+def information_on(
+    ensemble: Ensemble, data: Dataset[Any], batch_size: int = 256
+) -> list[float]:
+    """Return the same of data, of which some thousands will do."""
+    rows = evenly_spaced(length(data), SAMPLES).split(batch_size)
+    batches = logit_batches(ensemble, data, precision="float32", rows=rows)
+    return information(torch.cat([logits for logits, _ in batches], dim=1))
+
+
+def silent_members(labeled: Sequence[float], unlabeled: Sequence[float]) -> list[int]:
+    """Return the members that tell labeled samples apart and unlabeled ones not.
+
+    Example:
+        >>> silent_members([1.0, 1.0, 0.0], [1.0, 0.0, 0.0])
+        [1]
+    """
+    pairs = enumerate(zip(labeled, unlabeled, strict=True))
+    return [n for n, (known, other) in pairs if known > TELLING and other < MUTE]
+
+
+def warn_of_silent(members: list[int], method: str) -> None:
+    """Warn of members whose answers on unlabeled data depend on no input."""
+    if members:
+        warn(
+            f"members {members} say nothing about the unlabeled data: their answers "
+            "are the same for every sample, though they tell labeled samples apart; "
+            f"{method} may weigh their disagreement too much",
+        )

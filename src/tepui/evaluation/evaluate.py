@@ -7,16 +7,15 @@ matter for the memory.
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import torch  # noqa: F401 - the example uses it
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.spec import check_same
@@ -53,10 +52,9 @@ from tepui.evaluation.examiner import Examiner, Labeled, Metric, check_metrics
 from tepui.evaluation.ood import check_ood, detections_and_histograms
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.stored_logits import LogitType, storing_logits
-from tepui.metrics import Reliability, Rule
+from tepui.metrics import Rule
 from tepui.modules.running import device_of
 from tepui.modules.state import weights_digest
-from tepui.tasks.base import Task
 from tepui.tasks.scores import taken_names
 
 # What tells corrupted copies of the test data from others.
@@ -153,16 +151,11 @@ def evaluate(
         >>> evaluate(ensemble, data, metrics={"steep": steep}).clean.custom["steep"] > 0
         True
     """
-    own_rules = ("shifted", "ood", "metrics")
-    check_types(evaluate, {n: v for n, v in locals().items() if n not in own_rules})
-    one_of("rule", rule, get_args(Rule))
-    one_of("precision", precision, get_args(Precision))
-    one_of("logits_in", logits_in, get_args(LogitType))
+    check_types(evaluate, locals() | {"shifted": None})  # which has a rule of its own
     cells, others, own = Shifts.of(shifted), ood or {}, metrics or {}
-    _check_sets(ensemble, dataset, cells, {} if ood is None else ood)
+    _check_sets(ensemble, dataset, cells, others)
     task, shape = task_on(ensemble, dataset)
-    taken = taken_names(task.scores_of(shape))
-    check_metrics({} if metrics is None else metrics, taken)
+    check_metrics(own, taken_names(task.scores_of(shape)))
     if task.choices(shape) is None:
         unmasked = f"be left out for the task {str(task)!r}"
         require(isinstance(classes, str), "classes", unmasked, "a mask")
@@ -213,13 +206,16 @@ def evaluate(
             forget(out)
     if clean.losses is not None and (exchange is None or exchange.writer):
         warn_of_dead_members(clean.losses, "the test data")
-    found = _evaluation(task, rule, clean, shifts, far)
     fitted_on = ensemble.calibrated_on
-    found = replace(
-        found,
+    found = _evaluation(
+        clean,
+        shifts,
+        far,
+        rule=rule,
+        task=task,
         precision=precision_on(device_of(ensemble), precision),
         seen=known.seen,
-        fitted_on_test=bool(found.applied)
+        fitted_on_test=clean.applied is not None
         and same_data(fitted_on, fingerprint(dataset)),
     )
     if out is not None and writes:
@@ -258,25 +254,26 @@ def _about(name: str, about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _evaluation(
-    task: Task,
-    rule: Rule,
     clean: Labeled,
     copies: Mapping[Cell, Labeled],
     far: Mapping[str, Mapping[str, Tensor]],
+    **known: Any,
 ) -> Evaluation:
-    """Join what was kept of each data set."""
-    members, _, choices = clean.shape
+    """Join what was kept of each data set, and what else is known."""
+    members, samples, choices = clean.shape
     detected, counted = detections_and_histograms(
         clean.unfamiliarity, far, members=members, classes=choices
     )
     cells = copies.items()
+    bins = (copy.bins for (_, hard), copy in cells if hard != NATURAL)
+    known_bins = {"clean": clean.bins, "shifted": pooled(bins)}
     return Evaluation(
-        rule,
-        *clean.shape,
-        task,
+        members=members,
+        samples=samples,
+        classes=choices,
         clean=clean.scores,
         shifted={cell: copy.scores for cell, copy in cells},
-        reliability=_reliability(clean, copies),
+        reliability={n: each for n, each in known_bins.items() if each is not None},
         ood=detected,
         histograms=counted,
         mistakes=clean.mistakes,
@@ -293,6 +290,7 @@ def _evaluation(
             for (kind, _), copy in cells
             if copy.by_class is not None
         },
+        **known,
     )
 
 
@@ -310,13 +308,3 @@ def _shifts(
         natural, name = severity == NATURAL, f"{kind}/{severity}"
         found[kind, severity] = examiner.labeled(name, shifted, argument, rows=natural)
     return found
-
-
-def _reliability(
-    clean: Labeled, copies: Mapping[Cell, Labeled]
-) -> dict[str, Reliability]:
-    """Return confidence and accuracy in bins, where there are probabilities."""
-    reliability = {} if clean.bins is None else {"clean": clean.bins}
-    cells = copies.items()
-    bins = [c.bins for (_, hard), c in cells if hard != NATURAL and c.bins is not None]
-    return reliability | ({"shifted": pooled(bins)} if bins else {})

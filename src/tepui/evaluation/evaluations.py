@@ -15,6 +15,7 @@ from tepui.core.spec import differences
 from tepui.core.storage import read_document, write_document
 from tepui.data.identity import tensors_hash
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.meaning import learned_of
 
 FOLDER, KIND = "evaluations", "evaluation"
 CLEAN, CORRUPTED = "clean", "corrupted"
@@ -169,19 +170,10 @@ def forget_applied(folder: str | Path, calibration: str | None) -> bool:
 
 def ensemble_digest(ensemble: Ensemble) -> str:
     """Return a hash of all weights, and of what is done to outputs."""
-    tensors = dict(ensemble.state_dict())
-    calibration, conformity = ensemble.calibration, ensemble.conformity
-    if ensemble.held_out_scores is not None:
-        # As a file holds them, so that what was saved is known again.
-        held = ensemble.held_out_scores
-        tensors[f"held out {held.names}"] = held.scores
-    if calibration is not None:
-        about = f"{calibration.method} by {calibration.rule}"
-        tensors |= {f"{about} {n}": t for n, t in calibration.tensors().items()}
-    if conformity is not None:
-        about = str(conformity.document())
-        tensors |= {f"{about} {n}": t for n, t in conformity.tensors().items()}
-    return tensors_hash(tensors)
+    document, fitted = learned_of(ensemble)
+    document.pop("calibrated_on", None)
+    learned = {f"{document} {name}": tensor for name, tensor in fitted.items()}
+    return tensors_hash(dict(ensemble.state_dict()) | learned)
 
 
 def calibration_digest(ensemble: Ensemble) -> str | None:

@@ -71,7 +71,7 @@ class Examiner:
     rule: Rule
     metrics: Mapping[str, Metric]  # the caller's own, which need all outputs at once
     stored: LogitStore | None
-    applied: Applied | None = None  # what the ensemble does to its outputs
+    applied: Callable[[], Applied] | None = None  # what is done to outputs
     far: bool = False  # whether unfamiliar data follow, to compare scores with
     unit: float = 1.0  # of the numbers, in which scores are given
 
@@ -89,7 +89,7 @@ class Examiner:
         applied, start = None, 0
         # What was fitted on all classes says nothing of some of them.
         if self.applied is not None and self._mask(data) is None:
-            applied = self.applied.stream()
+            applied = self.applied()
         ranked: list[dict[str, Tensor]] = []
         answered: list[tuple[Tensor, Tensor]] = []
         whole: list[tuple[Tensor, Tensor]] = []
@@ -179,9 +179,12 @@ class Examiner:
         if not self.metrics:
             return {}
         outputs, targets = zip(*runs, strict=True)
-        return metric_values(
-            self.metrics, torch.cat(outputs, dim=1), torch.cat(targets)
-        )
+        whole = torch.cat(outputs, dim=1), torch.cat(targets)
+        with torch.no_grad():
+            return {
+                name: _value(f"metrics[{name!r}]", metric, *whole)
+                for name, metric in self.metrics.items()
+            }
 
 
 def check_metrics(metrics: object, taken: tuple[str, ...]) -> None:
@@ -196,32 +199,12 @@ def check_metrics(metrics: object, taken: tuple[str, ...]) -> None:
         require(free, "metrics", "have other names than the built-in scores", name)
 
 
-def metric_values(
-    metrics: Mapping[str, Metric], logits: Tensor, labels: Tensor
-) -> dict[str, float]:
-    """Return the value of each metric.
-
-    Example:
-        >>> mean_logit = {"mean_logit": lambda logits, labels: logits.mean()}
-        >>> metric_values(mean_logit, torch.ones(2, 5, 3), torch.zeros(5))
-        {'mean_logit': 1.0}
-    """
-    with torch.no_grad():
-        return {
-            name: _value(f"metrics[{name!r}]", metric, logits, labels)
-            for name, metric in metrics.items()
-        }
-
-
 def _value(argument: str, metric: Metric, logits: Tensor, labels: Tensor) -> float:
     versions = logits._version, labels._version
     result = metric(logits, labels)
     unchanged = (logits._version, labels._version) == versions
     require(unchanged, argument, "leave logits and labels unchanged", "changed ones")
-    if isinstance(result, Tensor):
-        shape = tuple(result.shape)
-        require(shape == (), argument, "return a scalar, not a tensor of shape", shape)
-    else:
-        kind = type(result).__name__
-        require(isinstance(result, Real), argument, "return a scalar", kind)
+    scalar = isinstance(result, Tensor | Real) and getattr(result, "shape", ()) == ()
+    got = getattr(result, "shape", type(result).__name__)
+    require(scalar, argument, "return a scalar", got)
     return float(result)

@@ -1,18 +1,18 @@
 """The samples that look most and least familiar to an ensemble, as small pictures."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.storage import read_document, tensors_document, write_document
+from tepui.core.storage import read_document, reading, tensors_document, write_document
 from tepui.data import Arrays
 from tepui.data.arrays import Inputs
 from tepui.data.loading import at_rows
@@ -34,14 +34,9 @@ class Picture:
 
     row: int  # its place in its data set
     pds: float  # its predictive diversity score
-    predictions: tuple[str, ...]  # the class that each member chooses
+    predictions: Sequence[str]  # the class that each member chooses
     label: str | None  # its class; None where it is unfamiliar
     png: str  # the image as a PNG file in base 64
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> Self:
-        """Rebuild a picture from its JSON form."""
-        return cls(**{**document, "predictions": tuple(document["predictions"])})
 
 
 @dataclass(frozen=True)
@@ -49,8 +44,8 @@ class Gallery:
     """The samples of one data set with the lowest and the highest PDS."""
 
     data: str | None  # the name of the unfamiliar set; None for the test set
-    lowest: tuple[Picture, ...]  # the most familiar samples, lowest first
-    highest: tuple[Picture, ...]  # the least familiar ones, highest first
+    lowest: Sequence[Picture]  # the most familiar samples, lowest first
+    highest: Sequence[Picture]  # the least familiar ones, highest first
 
 
 def write_gallery(
@@ -85,17 +80,12 @@ def read_gallery(folder: Path) -> tuple[Gallery, ...]:
     if not file.is_file():
         return ()
     document = read_document(file, KIND)
-    try:
+    with reading(file, "galleries"):
+        ends = ("lowest", "highest")
         return tuple(
-            Gallery(
-                item["data"],
-                tuple(map(Picture.of, item["lowest"])),
-                tuple(map(Picture.of, item["highest"])),
-            )
-            for item in document["galleries"]
+            Gallery(each["data"], *([Picture(**p) for p in each[end]] for end in ends))
+            for each in document["galleries"]
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"{file} must hold galleries, but: {error!r}") from error
 
 
 def _shows_pictures(dataset: Dataset[Any]) -> bool:

@@ -12,7 +12,14 @@ from tepui.core.storage import finite_or_none
 from tepui.core.text import ShownInNotebooks, counted
 from tepui.data.shifts import NATURAL, Cell
 from tepui.evaluation.applied import AppliedScores, broken_promise
-from tepui.evaluation.by_class import CLASSES, SHIFTED, ByClass, Confusion, guess_on
+from tepui.evaluation.by_class import (
+    CLASSES,
+    SHIFTED,
+    ByClass,
+    Confusion,
+    by_recall,
+    guess_on,
+)
 from tepui.evaluation.evaluations import CLEAN, CORRUPTED, FITTED_ON_TEST, joined
 from tepui.evaluation.ood import MISTAKES, SUREST, Detection, Histogram, Selective
 from tepui.metrics import Reliability, Rule
@@ -260,10 +267,11 @@ def of_fitted_samples(names: str) -> str:
 def _class_lines(evaluation: Evaluation) -> list[str]:
     """Return the mean recall of classes, and the lowest with whose it is."""
     found = evaluation.by_class
-    if found is None or found.worst is None:
+    occurring = [] if found is None else by_recall(found.recall)
+    if found is None or not occurring:
         return []
     nouns = evaluation.task.nouns(evaluation.clean.values())
-    at, count = found.worst, found.samples[found.worst]
+    at, count = occurring[0], found.samples[occurring[0]]
     said = f"{found.recall[at]:.4g}: {nouns.one} {found.names[at]}, "
     said += f"{count} {nouns.counted(count)}"
     if len(found.names) > 1:
@@ -333,14 +341,12 @@ def summary(evaluation: Evaluation) -> str:
     return "\n".join(lines)
 
 
-def pooled(several: list[Reliability]) -> Reliability:
-    """Return the bins of all samples of several data sets together."""
-    counts = torch.stack([bins.count for bins in several])
-    total = counts.sum(0)
-    confidence = torch.stack([bins.confidence for bins in several])
-    accuracy = torch.stack([bins.accuracy for bins in several])
-    return Reliability(
-        total,
-        (confidence * counts).nansum(0) / total,
-        (accuracy * counts).nansum(0) / total,
-    )
+def pooled(several: Iterable[Reliability | None]) -> Reliability | None:
+    """Return the bins of all samples of several data sets together, if any."""
+    known = [bins for bins in several if bins is not None]
+    if not known:
+        return None
+    count, confidence, accuracy = map(torch.stack, zip(*known, strict=True))
+    total = count.sum(0)
+    means = ((part * count).nansum(0) / total for part in (confidence, accuracy))
+    return Reliability(total, *means)

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.precision import Precision, precision_on
 from tepui.core.replacing import check_writable
 from tepui.core.storage import (
@@ -250,8 +250,6 @@ def predict_shards(
         ([1, 3], torch.Size([30]))
     """
     check_types(predict_shards, locals())
-    one_of("rule", rule, get_args(Rule))
-    one_of("logits_in", logits_in, get_args(LogitType))
     require(batch_size > 0, "batch_size", "be positive", batch_size)
     require(shard_size > 0, "shard_size", "be positive", shard_size)
     require(world > 0, "world", "be positive", world)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self, final
+from typing import Literal, Self, final
 
 import torch
 from torch import Tensor
@@ -138,17 +138,17 @@ def storing_logits(
         for name in (*cells, *ood):
             known, far = cells.get(name, []), [] if name in cells else [name]
             sets = [CLEAN] if name == CLEAN else [f"{k}/{hard}" for k, hard in known]
-            places = [f"logits/{each}" for each in sets] + [f"ood/{n}" for n in far]
-            document: dict[str, Any] = {
+            names = [f"{part}/{n}" for part in ("logits", "labels") for n in sets]
+            names += [f"ood/{each}" for each in far]
+            document = {
                 "rule": rule,
                 "task": task.written(),
                 "ood": far,
+                "cells": [*map(list, known)],
             }
-            document["cells"] = [*map(list, known)]
-            names = [*places, *(f"labels/{each}" for each in sets)]
             file = file_of(folder, name, LOGITS)
             stream = writing_tensors(file, "logits", names, document)
-            files |= dict.fromkeys(places, stack.enter_context(stream))
+            files |= dict.fromkeys(names, stack.enter_context(stream))
         yield LogitStore(files, TYPES[logits_in])
 
 

@@ -1,19 +1,20 @@
 """What a recipe is: a figure or table of a paper, as numbers and what they rest on.
 
-Every file ``papers/<paper>/<figure or table>.py`` holds one, named ``RECIPE``; its
-name on the command line is ``<paper>/<figure or table>``, with the letter of a panel
-after it where there are panels. A recipe of one's own is named by the dotted path of
-its module, or by the name of a file in the current folder.
+A file ``papers/<paper>/<figure or table>.py`` holds one, named ``RECIPE``; a file about
+several has them in ``RECIPES``, by their names. On the command line a recipe is
+``<paper>/<figure or table>``, with the letter of a panel after it if it has panels. A
+recipe of one's own is named by the dotted path of its module, or by the name of a file
+in the current folder.
 """
 
 import importlib
 import pkgutil
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from string import ascii_lowercase
+from string import ascii_lowercase, digits
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tepui.core.checks import one_of, require
@@ -220,26 +221,31 @@ class Recipe:
             The settings, with overrides and what differs from the paper.
         """
         document = {"panels": list(order.panels), **self.settings(order)}
-        differs = [*document.get(DIFFERS, ())]
+        differs = [*document.get(DIFFERS, ()), *self._differences(order)]
         if order.overrides:
-            differs += self._overridden(order)
             document["overrides"] = order.overrides
         document[DIFFERS] = [departure.document() for departure in once(differs)]
         return document
 
-    def _overridden(self, order: Order) -> Iterator[Departure]:
-        """Yield what an order gives, each beside what its size and the paper's have."""
+    def _differences(self, order: Order) -> Iterator[Departure]:
+        """Yield what settings have for the paper's, those of a data set together."""
         plain = Order(order.size, order.panels)
-        known: dict[str, Mapping[str, Any]] = {order.size: self.settings(plain)}
-        if "paper" in self.sizes:
-            known.setdefault("paper", self.settings(plain._replace(size="paper")))
-        for word, (name, value) in zip(
-            order.words, order.overrides.items(), strict=True
-        ):
-            given = self.settings(plain._replace(**{name: value}))
-            instead = replaced(given, known[order.size], known)
-            what = ", ".join(filter(None, [f"overridden: {word}", instead]))
-            yield Departure(what, "the command says so")
+        given, usual = self.settings(order), self.settings(plain)
+        size: Size = "paper" if "paper" in self.sizes else order.size
+        paper = self.settings(plain._replace(size=size))
+        told: dict[tuple[str, str], list[str]] = {}
+        for path in _changed(given, paper):
+            here, there = (_at(settings, path) for settings in (given, paper))
+            by_size = _at(usual, path) == here
+            why = REASONS[order.size] if by_size else "the command says so"
+            *place, name = path
+            told.setdefault((" ".join(place), why), []).append(
+                _instead(name, here, there)
+            )
+        if order.methods is not None:
+            told["methods", "the command says so"] = [*order.methods]
+        for (what, why), words in told.items():
+            yield Departure(f"{what and f'{what}: '}{', '.join(words)}", why)
 
 
 @dataclass(frozen=True)
@@ -255,12 +261,22 @@ class Diagram:
 
 def names() -> list[str]:
     """Return the names of all recipes."""
-    found = []
+    return [*_recipes()]
+
+
+@cache
+def _recipes() -> dict[str, "Recipe | Diagram"]:
+    """Return all recipes of the papers, in the order of their numbers."""
+    found: dict[str, Recipe | Diagram] = {}
     for paper in PAPERS:
         package = importlib.import_module(f"tepui.papers.{paper}")
-        modules = [module.name for module in pkgutil.iter_modules(package.__path__)]
-        items = {n: key for n in modules if (key := _numbered(n)) is not None}
-        found += [f"{paper}/{n}" for n in sorted(items, key=items.__getitem__)]
+        items: dict[str, Recipe | Diagram] = {}
+        for name in (module.name for module in pkgutil.iter_modules(package.__path__)):
+            module = importlib.import_module(f"tepui.papers.{paper}.{name}")
+            items |= getattr(module, "RECIPES", {})
+            if recipe := getattr(module, "RECIPE", None):
+                items[name] = recipe
+        found |= {f"{paper}/{n}": items[n] for n in sorted(items, key=_numbered)}
     return found
 
 
@@ -300,17 +316,18 @@ def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
 
 def load(name: str) -> Recipe | Diagram:
     """Return the recipe of a known name, or of a module by its path."""
-    path = name if is_module(name) else f"tepui.papers.{name.replace('/', '.')}"
+    if name in _recipes():
+        return _recipes()[name]
     try:
-        recipe = getattr(importlib.import_module(path), "RECIPE", None)
+        recipe = getattr(importlib.import_module(name), "RECIPE", None)
     except ModuleNotFoundError as error:
-        if error.name is None or not f"{path}.".startswith(f"{error.name}."):
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # the module is there; something that it imports is not
         raise ValueError(
             f"item must name a module with a recipe, got {name!r} ({error})"
         ) from error
     if not isinstance(recipe, Recipe | Diagram):
-        raise ValueError(f"{path} must hold a Recipe named RECIPE, got {recipe!r}")
+        raise ValueError(f"{name} must hold a Recipe named RECIPE, got {recipe!r}")
     return recipe
 
 
@@ -350,62 +367,39 @@ def _panels(name: str) -> list[str]:
     return [f"{name}{panel}" for panel in panels] or [name]
 
 
-def _numbered(name: str) -> tuple[str, int] | None:
-    """Return the kind and the number of a figure or table; None for other modules."""
-    match = re.fullmatch(r"(figure|table)(\d+)", name)
-    return None if match is None else (match[1], int(match[2]))
-
-
-def replaced(
-    given: Mapping[str, Any],
-    usual: Mapping[str, Any],
-    sizes: Mapping[str, Mapping[str, Any]],
-) -> str:
-    """Return what some sizes have where the command changed a size's settings.
-
-    Args:
-        given: The settings with what the command gave.
-        usual: Those of the size without it.
-        sizes: Mapping[str, Any] to say, by the names of their sizes.
-
-    Returns:
-        Words to be written after what was given; empty where no setting shows it.
-
-    Example:
-        >>> small, paper = {"digits": {"epochs": 30}}, {"digits": {"epochs": 200}}
-        >>> given = {"digits": {"epochs": 50}}
-        >>> replaced(given, small, {"small": small, "paper": paper})
-        'where small size has 30 and paper size has 200'
-    """
-    places: dict[str, list[str]] = {}
-    for path in _changed(given, usual):
-        words = " and ".join(
-            f"{size} size has {_at(settings, path)}" for size, settings in sizes.items()
-        )
-        places.setdefault(words, []).append(path[0])
-    if len(places) < 2:
-        return "".join(f"where {words}" for words in places)
-    parts = [f"{words} ({', '.join(names)})" for words, names in places.items()]
-    return f"where {'; '.join(parts)}"
+def _numbered(name: str) -> tuple[str, int]:
+    """Return the kind and the number of a figure or table."""
+    kind = name.rstrip(digits)
+    return kind, int(name.removeprefix(kind))
 
 
 def _changed(
-    given: Mapping[str, Any], usual: Mapping[str, Any]
+    given: Mapping[str, Any], paper: Mapping[str, Any]
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the ways to settings that are not the same."""
+    """Yield the ways to settings that are not the paper's."""
     for name, value in given.items():
-        other = usual.get(name)
+        other = paper.get(name)
         if isinstance(value, Mapping) and isinstance(other, Mapping):
             yield from ((name, *path) for path in _changed(value, other))
-        elif name != DIFFERS and value != other:
+        elif name != DIFFERS and name in paper and value != other:
             yield (name,)
 
 
-def _at(settings: Mapping[str, Any], path: tuple[str, ...]) -> str:
-    """Return a setting in words; of several, such as seeds, how many they are."""
+def _at(settings: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     value: Any = settings
     for name in path:
         value = value.get(name) if isinstance(value, Mapping) else None
-    if value is None:
-        return "none"
-    return str(len(value) if isinstance(value, list) else value)
+    return value
+
+
+def _instead(name: str, here: Any, there: Any) -> str:
+    """Return a setting beside the paper's; of several, such as seeds, how many.
+
+    Example:
+        >>> _instead("epochs", 30, 200), _instead("radii", [0.1], [0.1, 0.2])
+        ('epochs 30 for 200', 'radii 1 for 2')
+    """
+    shown = [len(each) if isinstance(each, list) else each for each in (here, there)]
+    return (
+        f"other {name}" if shown[0] == shown[1] else f"{name} {shown[0]} for {shown[1]}"
+    )

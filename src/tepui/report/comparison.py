@@ -1,6 +1,6 @@
 """A comparison as the page reads it: its records' settings and the runs beside them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -143,6 +143,17 @@ def differing(methods: Sequence[MethodResult]) -> dict[str, dict[str, Any]]:
     return {name: found for name, found in values.items() if len({*found.values()}) > 1}
 
 
+def shared(several: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """Return the names that all have, in the order of the first.
+
+    Example:
+        >>> shared([["a", "b", "c"], ["c", "a"]])
+        ('a', 'c')
+    """
+    first, *others = [tuple(each) for each in several] or [()]
+    return tuple(name for name in first if all(name in other for other in others))
+
+
 def natural_in(evaluation: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the scores of an evaluation on natural shifts, by name."""
     cells = evaluation["cells"]
@@ -188,22 +199,17 @@ class Comparison:
     @property
     def natural_shifts(self) -> tuple[str, ...]:
         """Names of the natural shifts on which all ensembles were evaluated."""
-        first, *others = (natural_in(item.evaluation) for item in self.ensembles())
-        return tuple(name for name in first if all(name in sets for sets in others))
+        return shared(natural_in(item.evaluation) for item in self.ensembles())
 
     @property
     def ood_sets(self) -> tuple[str, ...]:
         """Names of the unfamiliar sets on which all ensembles were evaluated."""
-        first, *others = (
-            ensemble.evaluation.get("ood", {}) for ensemble in self.ensembles()
-        )
-        return tuple(name for name in first if all(name in sets for sets in others))
+        return shared(item.evaluation.get("ood", {}) for item in self.ensembles())
 
     @property
     def score_names(self) -> frozenset[str]:
         """Names of the scores by which all ensembles were evaluated on clean data."""
-        rows = [ensemble.evaluation["clean"] for ensemble in self.ensembles()]
-        return frozenset.intersection(*(frozenset(row) for row in rows))
+        return frozenset(shared(each.evaluation["clean"] for each in self.ensembles()))
 
     @property
     def has_mistakes(self) -> bool:
@@ -213,23 +219,15 @@ class Comparison:
     @property
     def detecting_scores(self) -> tuple[str, ...]:
         """The scores that find mistakes or unfamiliar samples, of all ensembles."""
-        names = []
-        for ensemble in self.ensembles():
-            found = ensemble.evaluation.get("ood", {})
-            tables = [*found.values(), ensemble.evaluation.get("mistakes", {})]
-            names += [dict.fromkeys(by_score) for by_score in tables if by_score]
-        return tuple(
-            n for n in (names[0] if names else ()) if all(n in x for x in names)
-        )
+        found = (each.evaluation for each in self.ensembles())
+        tables = [[*e.get("ood", {}).values(), e.get("mistakes", {})] for e in found]
+        return shared(by_score for each in tables for by_score in each if by_score)
 
     @property
     def custom_metrics(self) -> tuple[str, ...]:
         """Names of the caller's own metrics by which all ensembles were evaluated."""
-        first, *others = (ensemble.evaluation for ensemble in self.ensembles())
-        names = first.get("metrics", [])
-        return tuple(
-            n for n in names if all(n in evaluation["clean"] for evaluation in others)
-        )
+        first = next(self.ensembles()).evaluation.get("metrics", [])
+        return tuple(name for name in first if name in self.score_names)
 
     @property
     def has_sharpness(self) -> bool:

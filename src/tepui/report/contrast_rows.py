@@ -1,16 +1,17 @@
-"""Paired differences to the first method, with their intervals about one zero line."""
+"""Paired differences to the first method, in a sentence, a picture and a table."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from math import log
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from tepui.report.chance import firm
+from tepui.evaluation.by_class import guess_on
+from tepui.evaluation.dead_members import dead_members
 from tepui.report.comparison import Comparison, MethodResult
-from tepui.report.contrasts import gaps
-from tepui.report.failures import failures
+from tepui.report.contrasts import firm, gaps
 from tepui.report.loading import Group
-from tepui.report.markup import blocks, figure, row_panels
+from tepui.report.markup import TableCell, figure, grouped_table, row_panels
 from tepui.report.measures import (
     Measure,
     data_name,
@@ -19,6 +20,7 @@ from tepui.report.measures import (
     leading_measure,
     measures_of,
 )
+from tepui.report.scores import gain_sentence
 from tepui.report.shapes import (
     Axis,
     Line,
@@ -27,19 +29,19 @@ from tepui.report.shapes import (
     Plot,
     Row,
     Shape,
-    Words,
     look,
+    whiskers,
 )
-from tepui.report.wording import ends, number, opening, some
+from tepui.report.wording import ends, number, opening
 from tepui.studies import Difference
+from tepui.tasks.base import Losses
 
 HEIGHT = 28
-MOST = 3  # differences of a sentence; more stand below it
-LONG = 60  # rows past which only the first data stand open
+MOST = 3  # differences of a sentence; more stand in the table
+GUESS = "always naming the most frequent class"
 
 
-@dataclass(frozen=True)
-class Contrast:
+class Contrast(NamedTuple):
     """One method less the first, by one measure on some data."""
 
     method: MethodResult
@@ -51,15 +53,13 @@ class Contrast:
     @property
     def size(self) -> str:
         """How far apart the means are."""
-        digits = 1 if self.measure.percent else self.measure.digits
         unit = f" {self.measure.unit}" if self.measure.unit else ""
-        return number(self.found.mean, digits, sign=True) + unit
+        return number(self.found.mean, self.measure.coarse, sign=True) + unit
 
     @property
     def interval(self) -> str:
         """Both ends of the interval."""
-        digits = 1 if self.measure.percent else self.measure.digits
-        return ends(self.found.low, self.found.high, digits, sign=True)
+        return ends(self.found.low, self.found.high, self.measure.coarse, sign=True)
 
 
 def contrasts_of(
@@ -77,133 +77,112 @@ def contrasts_of(
 
 
 def claim(group: Group) -> str:
-    """Return the differences in the leading measure, with their intervals."""
+    """Return what averaging changes, and how methods differ in the leading measure."""
     comparison = group.comparison
     data, main = kinds(comparison), leading_measure(comparison)
     every = contrasts_of(comparison, measures_of(comparison), data)
     sure = firm([each.found for each in every])
-    said = [
-        f"{each.method.label} {each.size} on {data_name(each.data)} data "
-        f"({each.interval}{_standing(each, clear)})"
-        for each, clear in zip(every, sure, strict=True)
-        if each.measure.score == main.score
-    ]
-    base, *others = comparison.methods
-    if not said and not others:
-        means = [
-            f"{number(main.of(base, kind).mean, main.digits)}"
-            f"{' %' if main.percent else ''} on {data_name(kind)} data"
-            for kind in data
-        ]
-        said = [f"{base.label}'s {main.name} is {some(means, MOST)}."]
-    elif not said:
-        said = [
-            "No two methods share the seeds of two ensembles: no interval is known."
-        ]
-    else:
-        said = [f"{opening(main.name)} less {base.label}'s: {some(said, MOST)}."]
-    return " ".join([*filter(None, [failures(comparison)]), *said])
+    said = []
+    for each, clear in zip(every, sure, strict=True):
+        if each.measure.score == main.score:
+            hint = "; a hint" if each.found.apart else "; not apart"
+            standing = "" if clear else hint
+            where = f"on {data_name(each.data)} data ({each.interval}{standing})"
+            said.append(f"{each.method.label} {each.size} {where}")
+    base = comparison.methods[0].label
+    told = f"{opening(main.name)} less {base}'s: {', '.join(said[:MOST])}."
+    if not said:
+        told = "No two methods share the seeds of two ensembles: no interval is known."
+    if len(comparison.methods) == 1:
+        told = ""
+    parts = [*failures(comparison), gain_sentence(comparison), told]
+    return " ".join(filter(None, parts))
 
 
-def _standing(each: Contrast, sure: bool) -> str:
-    if not each.found.apart:
-        return "; not apart"
-    return "" if sure else "; a hint"
+def failures(comparison: Comparison) -> list[str]:
+    """Return which ensembles a guess could equal, and which members did not learn."""
+    said = []
+    for method in comparison.methods:
+        for shift in (None, *comparison.natural_shifts):
+            found = [guess_on(each.evaluation, shift) for each in method.ensembles]
+            on = f"on {'clean' if shift is None else shift} data"
+            if all(guess is not None and guess.wins for guess in found):
+                said.append(f"{method.label} is worse than {GUESS} {on}.")
+            elif shift is None and all(g is not None and g.ties for g in found):
+                said.append(f"{method.label} cannot be told from {GUESS} {on}.")
+        for place, trained in enumerate(method.ensembles, 1):
+            losses = trained.evaluation["clean"].get("member_nlls")
+            if losses and None not in losses and "classes" in trained.evaluation:
+                guess = log(trained.evaluation["classes"])
+                for member in dead_members(Losses(losses, guess)):
+                    who = f"Member {member} of {method.label}'s ensemble {place}"
+                    said.append(f"{who} may not have learned.")
+    return said
 
 
 def summary_figure(comparison: Comparison, leading: Sequence[Contrast]) -> Markup:
     """Return the differences that the claim speaks of, all at one scale."""
-    axis = _axis(leading)
-    by_data: dict[str, list[Contrast]] = {}
-    for each in leading:
-        by_data.setdefault(each.data, []).append(each)
-    panels = [
-        Panel(data_title(data), [_row(comparison, each, axis) for each in found])
-        for data, found in by_data.items()
-    ]
+    edge = 1.08 * max(max(abs(c.found.low), abs(c.found.high)) for c in leading)
+    axis = Axis(-edge or -1.0, edge or 1.0)
     measure, base = leading[0].measure, leading[0].base.label
-    last = panels[-1]
+    panels = [
+        Panel(
+            data_title(data),
+            [_row(comparison, each, axis) for each in leading if each.data == data],
+        )
+        for data in dict.fromkeys(each.data for each in leading)
+    ]
     unit = measure.unit or measure.title
-    panels[-1] = Panel(last.title, last.rows, _ticks(axis), unit)
+    panels[-1] = panels[-1]._replace(axis=axis.plot(sign=True), unit=unit)
+    better = f" {opening(measure.better)} is better." if measure.better else ""
     caption = (
-        f"Each method less {base}, ensemble by ensemble with the same seeds. Large "
-        "mark and line: mean and 95 % interval; small marks: every pair. An interval "
-        "that crosses the zero line leaves open which method is ahead; a thick line "
-        f"and a bold number do not cross it{_better(measure)}."
+        f"Each method less {base}, ensemble by ensemble with the same seeds. Large: "
+        "mean and 95 % interval, thick if it leaves out zero. Small: every pair."
     )
     title = f"{opening(measure.name)}: difference to {base}"
-    return figure(title, caption, row_panels(panels))
-
-
-def contrast_figure(comparison: Comparison, found: Sequence[Contrast]) -> Markup:
-    """Return the differences in all measures, each at a scale of its own."""
-    by_data: dict[str, dict[str, list[Contrast]]] = {}
-    for each in found:
-        measures = by_data.setdefault(each.data, {})
-        measures.setdefault(each.measure.score, []).append(each)
-    body = [
-        blocks(
-            data_title(data),
-            [_panel(comparison, group) for group in measures.values()],
-            place == 0 or len(found) <= LONG,
-        )
-        for place, (data, measures) in enumerate(by_data.items())
-    ]
-    base = found[0].base.label
-    caption = (
-        f"Each method less {base}, paired by shared seeds: mean (large), every pair of "
-        "ensembles (small), 95 % interval. Bold numbers and thick lines do not cross "
-        "zero. Each measure has its own scale, and zero is in one line for all."
-    )
-    return figure(f"Differences to {base}", caption, *body, kind="diffs")
-
-
-def _panel(comparison: Comparison, found: Sequence[Contrast]) -> Panel:
-    measure, axis = found[0].measure, _axis(found)
-    better = f"{measure.better} is better" if measure.better else ""
-    rows = [_row(comparison, each, axis) for each in found]
-    small = ", ".join(filter(None, [measure.unit, better]))
-    return Panel(opening(measure.name), rows, _ticks(axis), small=small)
+    return figure(title, caption + better, row_panels(panels))
 
 
 def _row(comparison: Comparison, each: Contrast, axis: Axis) -> Row:
     place = [m.label for m in comparison.methods].index(each.method.label)
-    own, found, measure = look(place), each.found, each.measure
-    digits = 1 if measure.percent else measure.digits
+    own, found = look(place), each.found
     kind = f"{own.kind} interval{' apart' if found.apart else ''}"
+    pairs = gaps(each.method, each.base, each.measure.read(each.data))
     shapes: list[Shape] = [
         Line(axis(0), 0, axis(0), HEIGHT, "zero"),
-        Line(axis(found.low), 9, axis(found.high), 9, kind),
-        *(
-            Line(axis(end), 5, axis(end), 13, f"{own.kind} interval")
-            for end in (found.low, found.high)
-        ),
+        *whiskers(axis, found.low, found.high, 9, kind),
+        *(Mark(own, axis(gap), 22, "small") for gap in pairs),
+        Mark(own, axis(found.mean), 9),
     ]
-    pairs = gaps(each.method, each.base, measure.read(each.data))
-    shapes += [Mark(own, axis(gap), 22, "small") for gap in pairs]
-    shapes.append(Mark(own, axis(found.mean), 9))
-    both = ends(found.low, found.high, digits, sign=True)
-    mean = number(found.mean, digits, sign=True)
     said = (
-        f"{opening(measure.name)} on {data_name(each.data)} data, {each.method.label} "
-        f"less {each.base.label}: {mean} {measure.unit}".rstrip()
+        f"{each.method.label} less {each.base.label}, {data_name(each.data)} data: "
+        f"{each.size}, 95 % interval {each.interval}."
     )
-    said += f", 95 % interval {both}, {'apart from' if found.apart else 'across'} zero."
-    plot = Plot(HEIGHT, shapes, said)
-    return Row(own, each.method.label, plot, mean, [f"({both})"], bold=found.apart)
+    plot, notes = Plot(HEIGHT, shapes, said), [f"({each.interval})"]
+    return Row(own, each.method.label, plot, each.size, notes, bold=found.apart)
 
 
-def _axis(found: Sequence[Contrast]) -> Axis:
-    edge = 1.08 * max(max(abs(c.found.low), abs(c.found.high)) for c in found)
-    return Axis(-edge or -1.0, edge or 1.0)
-
-
-def _ticks(axis: Axis) -> Plot:
-    shapes: list[Shape] = [Line(axis(0), 0, axis(0), 4, "zero")]
-    ticks = axis.ticks(5, sign=True).items()
-    return Plot(20, [*shapes, *(Words(axis(t), 15, said) for t, said in ticks)])
-
-
-def _better(measure: Measure) -> str:
-    sides = {"higher": "right", "lower": "left"}
-    return f". Better lies to the {sides[measure.better]}" if measure.better else ""
+def contrast_table(comparison: Comparison, found: Sequence[Contrast]) -> Markup:
+    """Return the differences in all measures; bold leaves out zero."""
+    base, *others = comparison.methods
+    cells = {
+        (each.data, each.measure, each.method.label): TableCell(
+            number(each.found.mean, each.measure.digits, sign=True),
+            each.found.apart,
+            ends(each.found.low, each.found.high, each.measure.digits, sign=True),
+        )
+        for each in found
+    }
+    groups: dict[str, list[list[str | TableCell]]] = {
+        data_title(data): [
+            [
+                f"{opening(measure.name)}{f', {measure.unit}' if measure.unit else ''}",
+                *(cells.get((data, measure, m.label), TableCell("")) for m in others),
+            ]
+            for measure in measures_of(comparison)
+            if any(key[:2] == (data, measure) for key in cells)
+        ]
+        for data in kinds(comparison)
+    }
+    headings = ["measure", *(method.label for method in others)]
+    return grouped_table(f"Differences to {base.label}", headings, groups)

@@ -6,17 +6,24 @@ compared in one way, so that a page, its tables and its sentences cannot disagre
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from tepui.data.shifts import NATURAL
 from tepui.report.comparison import MethodResult, Trained
-from tepui.studies.significance import Difference, differences, paired_difference
+from tepui.studies.significance import (
+    Difference,
+    differences,
+    holm,
+    paired_difference,
+)
 from tepui.studies.statistics import Interval, mean_interval
 from tepui.tasks.named import read_task
 
 Better = Literal["higher", "lower", ""]  # which side of a measure
 Reading = Callable[[Trained], float | None]
+CHANCE = 0.05  # of comparisons that are apart without a reason
+FEW = 3  # pairs of ensembles, from which a difference is a hint at most
 VOICES = ("accuracy", "individual_accuracy", "improvement")
 
 
@@ -48,6 +55,22 @@ def contrast(
     if len(found) < 2 or not all(map(math.isfinite, found)):
         return None
     return paired_difference(first, second, step=step)
+
+
+def count_apart(found: Sequence[Difference]) -> str:
+    """Return how many intervals leave out zero, and what chance would bring."""
+    apart, expected = sum(each.apart for each in found), CHANCE * len(found)
+    return (
+        f"Intervals that leave out zero: {apart} of {len(found)}; by chance alone "
+        f"{expected:.1f}."
+    )
+
+
+def firm(found: Sequence[Difference]) -> list[bool]:
+    """Return which differences are more than a hint, corrected for all of them."""
+    corrected = holm([each.p for each in found])
+    pairs = zip(found, corrected, strict=True)
+    return [p <= CHANCE and each.count > FEW for each, p in pairs]
 
 
 def one_prediction(score: str, data: str, method: MethodResult) -> float:

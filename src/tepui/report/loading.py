@@ -23,6 +23,7 @@ from tepui.evaluation.evaluations import CLEAN, file_of, is_evaluated
 from tepui.report.comparison import (
     Comparison,
     MethodResult,
+    Trained,
     comparison_of,
     read_trained,
 )
@@ -282,7 +283,11 @@ def _group(entries: list[Entry]) -> Group:
     if len(measured) < 2:
         return Group(tested, tuple(entries), notes)
     note = "sharpness, which was measured in different ways or on different data"
-    return Group(tested, tuple(map(_without_sharpness, entries)), (*notes, note))
+    plain = [
+        _with(entry, [replace(t, sharpness=None) for t in entry.result.ensembles])
+        for entry in entries
+    ]
+    return Group(tested, tuple(plain), (*notes, note))
 
 
 def _with_shared_sets(entries: list[Entry]) -> tuple[list[Entry], list[str]]:
@@ -303,54 +308,41 @@ def _without_sets(entry: Entry, names: list[str]) -> Entry:
         return {name: found for name, found in sets.items() if name not in names}
 
     def without(evaluation: Mapping[str, Any]) -> dict[str, Any]:
-        about, sets = evaluation["about"], kept(evaluation.get("ood", {}))
-        counts = evaluation.get("histograms", {}).items() if sets else ()
-        return {
-            **evaluation,
-            "about": {**about, "ood": kept(about.get("ood", {}))},
-            "ood": sets,
-            "histograms": {s: {**each, "ood": kept(each["ood"])} for s, each in counts},
-        }
+        about = evaluation["about"]
+        about = {**about, "ood": kept(about.get("ood", {}))}
+        return {**evaluation, "about": about, "ood": kept(evaluation.get("ood", {}))}
 
-    ensembles = tuple(
-        replace(trained, evaluation=without(trained.evaluation))
-        for trained in entry.result.ensembles
+    ensembles = entry.result.ensembles
+    return _with(
+        entry, [replace(t, evaluation=without(t.evaluation)) for t in ensembles]
     )
-    return replace(entry, result=replace(entry.result, ensembles=ensembles))
 
 
-def _without_sharpness(entry: Entry) -> Entry:
-    ensembles = tuple(replace(t, sharpness=None) for t in entry.result.ensembles)
-    return replace(entry, result=replace(entry.result, ensembles=ensembles))
+def _with(entry: Entry, ensembles: Iterable[Trained]) -> Entry:
+    return replace(entry, result=replace(entry.result, ensembles=tuple(ensembles)))
 
 
 def _distinct(entries: list[Entry]) -> list[Entry]:
     """Add folders to labels that repeat, no more of a path than tells them apart."""
-    plain = entries
-    for shown in (_name, _name_and_parent, str):
-        counts = Counter(entry.result.label for entry in entries)
-        entries = [
-            entry
-            if counts[entry.result.label] == 1
-            else _relabeled(original, shown(entry.sources[0]))
-            for entry, original in zip(entries, plain, strict=True)
+    plain = [entry.result.label for entry in entries]
+    labels = plain
+    for parts in (1, 2, None):
+        counts = Counter(labels)
+        labels = [
+            label if counts[label] == 1 else f"{own} ({_place(entry, parts)})"
+            for entry, own, label in zip(entries, plain, labels, strict=True)
         ]
-    return entries
+    return [
+        replace(entry, result=replace(entry.result, label=label))
+        for entry, label in zip(entries, labels, strict=True)
+    ]
 
 
-def _name(path: Path) -> str:
-    return path.name
-
-
-def _name_and_parent(path: Path) -> str:
-    return f"{path.parent.name}/{path.name}"
-
-
-def _relabeled(entry: Entry, place: str) -> Entry:
-    others = len(entry.sources) - 1
-    where = f"{place} and {others} more" if others else place
-    label = f"{entry.result.label} ({where})"
-    return replace(entry, result=replace(entry.result, label=label))
+def _place(entry: Entry, parts: int | None) -> str:
+    """Return the last parts of an entry's path, and how many others there are."""
+    first, *others = entry.sources
+    place = "/".join(first.parts[-parts:]) if parts else str(first)
+    return f"{place} and {len(others)} more" if others else place
 
 
 def _remedy(folder: Path) -> str:

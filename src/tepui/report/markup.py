@@ -57,19 +57,14 @@ def part(name: str, *values: object) -> Markup:
     return piece
 
 
-def figure(title: str, caption: str, *body: Markup, kind: str = "") -> Markup:
+def figure(title: str, caption: str, *body: Markup) -> Markup:
     """Return pictures with a title and how to read them."""
-    return part("figure", title, caption, body, kind)
+    return part("figure", title, caption, body)
 
 
 def row_panels(panels: Iterable[Panel]) -> Markup:
     """Return rows of methods in panels, one below the other."""
     return part("panels", list(panels))
-
-
-def blocks(title: str, panels: Sequence[Panel], shown: bool = True) -> Markup:
-    """Return panels beside their titles, under a title that folds them."""
-    return part("blocks", title, panels, shown)
 
 
 def multiples(items: Iterable[Multiple]) -> Markup:

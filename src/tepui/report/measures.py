@@ -41,6 +41,11 @@ class Measure:
         return "points" if self.percent else ""
 
     @property
+    def coarse(self) -> int:
+        """Digits after the point, where an interval stands beside."""
+        return 1 if self.percent else self.digits
+
+    @property
     def heading(self) -> str:
         """The column's heading with its unit."""
         return f"{self.title} %" if self.percent else self.title
@@ -73,174 +78,89 @@ class Measure:
         return contrast(method, base, self.read(data), self.step(data, method))
 
 
-ACCURACY = Measure(
-    "accuracy",
-    "ensemble",
-    "ensemble accuracy",
+def _share(
+    score: str,
+    title: str,
+    name: str,
+    meaning: str,
+    better: Better = "higher",
+    limits: tuple[float, float] = SHARE,
+) -> Measure:
+    return Measure(score, title, name, meaning, True, better, 2, limits)
+
+
+def _size(
+    score: str, title: str, name: str, meaning: str, better: Better = "lower"
+) -> Measure:
+    return Measure(score, title, name, meaning, better=better, limits=SIZE)
+
+
+ACCURACY = _share(
+    *("accuracy", "ensemble", "ensemble accuracy"),
     "how often the class with the highest averaged probability is right",
-    percent=True,
-    better="higher",
-    digits=2,
-    limits=SHARE,
 )
-OWN_ACCURACY = Measure(
-    "individual_accuracy",
-    "individual",
-    "members' accuracy",
+OWN_ACCURACY = _share(
+    *("individual_accuracy", "individual", "members' accuracy"),
     "mean accuracy of the members on their own",
-    percent=True,
-    better="higher",
-    digits=2,
-    limits=SHARE,
 )
-DER = Measure(
-    "der",
-    "DER",
-    "diversity (DER)",
-    "disagreement of two members over their error; higher means that they err "
-    "differently",
-    limits=SIZE,
+ECE = _share(
+    *("ece", "ECE", "calibration error (ECE)"),
+    "mean distance between stated confidence and accuracy, 15 bins",
+    "lower",
 )
-ECE = Measure(
-    "ece",
-    "ECE",
-    "calibration error (ECE)",
-    "mean distance between stated confidence and accuracy, 15 bins; lower is better",
-    percent=True,
-    better="lower",
-    digits=2,
-    limits=SHARE,
+RMSE = _size("rmse", "RMSE", "error (RMSE)", "root of the mean squared error")
+OWN_RMSE = _size(
+    "individual_rmse", "members' RMSE", "members' error (RMSE)", "mean over members"
 )
-RMSE = Measure(
-    "rmse",
-    "RMSE",
-    "error (RMSE)",
-    "root of the mean squared error of the ensemble; lower is better",
-    better="lower",
-    limits=SIZE,
-)
-OWN_RMSE = Measure(
-    "individual_rmse",
-    "members' RMSE",
-    "members' error (RMSE)",
-    "root of the mean squared error, mean over members",
-    better="lower",
-    limits=SIZE,
-)
-COVERAGE = Measure(
-    "interval_coverage",
-    "coverage",
-    "coverage",
+COVERAGE = _share(
+    *("interval_coverage", "coverage", "coverage"),
     "share of targets within their interval; best where it is what was promised",
-    percent=True,
-    digits=2,
-    limits=SHARE,
+    "",
 )
-SPREAD = Measure(
-    "spread",
-    "spread",
-    "spread",
-    "mean standard deviation over members",
-    limits=SIZE,
-)
-SHARPNESS = Measure(
-    SHARPNESS_SCORE,
-    "sharpness",
-    "sharpness",
+SPREAD = _size("spread", "spread", "spread", "mean deviation over members", "")
+SHARPNESS = _size(
+    *(SHARPNESS_SCORE, "sharpness", "sharpness"),
     "largest rise of the training loss within an adaptive ball around a member's "
     "weights, mean over members; lower is flatter",
-    limits=SIZE,
+    "",
 )
 MEASURES = (
     OWN_ACCURACY,
     ACCURACY,
-    Measure(
-        "improvement",
-        "gain",
-        "gain by averaging",
+    _share(
+        *("improvement", "gain", "gain by averaging"),
         "ensemble less members on their own, in points",
-        percent=True,
-        better="higher",
-        digits=2,
+        limits=ANY,
     ),
-    Measure(
-        "mean_iou",
-        "mIoU",
-        "mean IoU",
-        "intersection over union of true and predicted pixels, mean over classes",
-        percent=True,
-        better="higher",
-        digits=2,
-        limits=SHARE,
-    ),
-    Measure(
-        "mean_average_precision",
-        "mAP",
-        "mean average precision",
+    _share("mean_iou", "mIoU", "mean IoU", "intersection over union of pixels"),
+    _share(
+        *("mean_average_precision", "mAP", "mean average precision"),
         "average precision of a label, mean over labels",
-        percent=True,
-        better="higher",
-        digits=2,
-        limits=SHARE,
     ),
-    Measure(
-        "mean_auroc",
-        "AUROC of labels",
-        "AUROC of labels",
-        "area under the ROC curve of a label, mean over labels; guesses have 50 %",
-        percent=True,
-        better="higher",
-        digits=2,
-        limits=SHARE,
+    _share(
+        *("mean_auroc", "AUROC of labels", "AUROC of labels"),
+        "area under the ROC curve, mean over labels; guesses have 50 %",
     ),
-    DER,
+    _size(
+        *("der", "DER", "diversity (DER)"),
+        "disagreement of two members over their error; higher: they err differently",
+        "",
+    ),
     ECE,
     OWN_RMSE,
     RMSE,
-    Measure(
-        "nll",
-        "NLL",
-        "log loss (NLL)",
-        "negative log likelihood of the truth; lower is better",
-        better="lower",
-        limits=SIZE,
-    ),
-    Measure(
-        "crps",
-        "CRPS",
-        "CRPS",
-        "continuous ranked probability score, the error of a whole predicted "
-        "distribution; lower is better",
-        better="lower",
-        limits=SIZE,
-    ),
-    Measure(
-        "quantile_loss",
-        "quantile loss",
-        "loss of quantiles",
-        "twice the mean pinball loss at the levels of the quantiles, comparable "
-        "between equal levels alone; lower is better",
-        better="lower",
-        limits=SIZE,
+    _size("nll", "NLL", "log loss (NLL)", "negative log likelihood of the truth"),
+    _size("crps", "CRPS", "CRPS", "error of a whole predicted distribution"),
+    _size(
+        *("quantile_loss", "quantile loss", "loss of quantiles"),
+        "twice the mean pinball loss, comparable only at equal levels",
     ),
     COVERAGE,
-    Measure(
-        "interval_width",
-        "width",
-        "interval width",
-        "mean width of these intervals",
-        limits=SIZE,
-    ),
-    Measure(
-        "quantile_calibration",
-        "quantile error",
-        "quantile error",
-        "mean distance between the levels of quantiles and the share of targets below "
-        "them; lower is better",
-        percent=True,
-        better="lower",
-        digits=2,
-        limits=SHARE,
+    _size("interval_width", "width", "interval width", "mean width of intervals", ""),
+    _share(
+        *("quantile_calibration", "quantile error", "quantile error"),
+        "mean distance between levels of quantiles and the share of targets below them",
+        "lower",
     ),
     SPREAD,
 )

@@ -26,7 +26,7 @@ from tepui.report.markup import (
 )
 from tepui.report.reliability import has_reliability, reliability_figure
 from tepui.report.tables import interval_cell, score_table
-from tepui.report.unfamiliar import auroc_table, histogram_figure
+from tepui.report.unfamiliar import auroc_table
 from tepui.report.wording import DASH
 from tepui.studies import Interval, Results
 from tepui.studies.results import SHOWN
@@ -55,8 +55,6 @@ def _evaluation(shown: Evaluation) -> str:
     parts += class_parts(_group(alone))
     if shown.ood or shown.mistakes:
         parts.append(auroc_table(alone))
-    if "pds" in alone.detecting_scores:
-        parts += [histogram_figure(alone, data) for data in alone.ood_sets]
     return _piece(*parts)
 
 

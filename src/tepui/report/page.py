@@ -25,6 +25,7 @@ from tepui.report.sections import (
     BY_LABEL,
     DIFFERENCES,
     MEASURES,
+    OPEN,
     SECTIONS,
     Parts,
 )
@@ -45,6 +46,7 @@ class Section:
     more: str = ""  # of the heading, where there is room
     within: str = ""  # anchor of the section around it
     inner: bool = False  # whether there are sections within it
+    folded: bool = False  # whether it opens only when its heading is chosen
 
     @property
     def level(self) -> int:
@@ -150,7 +152,13 @@ def _of_group(group: Group, within: str) -> list[Section]:
     }
     prefix = f"{within}-" if within else ""
     sections = [
-        Section(title, f"{prefix}{_anchor(title)}", parts, within=within)
+        Section(
+            title,
+            f"{prefix}{_anchor(title)}",
+            parts,
+            within=within,
+            folded=title not in OPEN,
+        )
         for title, parts in made.items()
         if parts
     ]
@@ -161,8 +169,9 @@ def _of_group(group: Group, within: str) -> list[Section]:
     if missing or group.notes:
         named = [*group.notes, *missing]
         line = f"Left out, since the data are missing or differ: {'; '.join(named)}."
-        last = sections[-1]
-        sections[-1] = replace(last, parts=[*last.parts, note(line)])
+        place = max(n for n, each in enumerate(sections) if not each.folded)
+        parts = [*sections[place].parts, note(line)]
+        sections[place] = replace(sections[place], parts=parts)
     return sections
 
 

@@ -1,6 +1,5 @@
 """How often ensembles are right at each confidence, and how often they state it."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -22,7 +21,7 @@ from tepui.report.shapes import (
     look,
     trend,
 )
-from tepui.report.wording import number, span
+from tepui.report.wording import number
 
 FEWEST = 10  # predictions without which a bin is not drawn
 ACROSS = Axis(-0.14, 1)  # room for the vertical axis
@@ -68,64 +67,54 @@ def distance(method: MethodResult, data: str) -> float:
     return fmean(found)
 
 
-def _ece(method: MethodResult, data: str) -> float:
-    return ECE.of(method, data).mean
-
-
 def has_reliability(comparison: Comparison) -> bool:
     """Return whether all ensembles were asked how sure they are."""
     return all(t.evaluation["reliability"].get("clean") for t in comparison.ensembles())
 
 
-def reliability_lead(comparison: Comparison) -> str:
-    """Return whether ensembles claim too much."""
-    return " ".join(_tendency(comparison, data) for data in _kinds(comparison))
-
-
 def reliability_figure(comparison: Comparison) -> Markup:
     """Return a diagram per method with a histogram of confidence below it."""
-    top, labels = _tallest(comparison), "label_eces" in comparison.score_names
+    shifted = all(
+        t.evaluation["reliability"].get("shifted") for t in comparison.ensembles()
+    )
+    kinds = ["clean", "shifted"] if shifted else ["clean"]
+    # ECE of labels is by the probability of each, not by what is drawn here.
+    labels = "label_eces" in comparison.score_names
+    called = "distance from the diagonal" if labels else "calibration error"
+    found = {
+        (method.label, data): pooled_bins(method, data)
+        for method in comparison.methods
+        for data in kinds
+    }
+    shares = (
+        each.count / (sum(own.count for own in bins) or 1)
+        for bins in found.values()
+        for each in bins
+    )
+    highest = min(max(shares, default=1.0), 1.0)
+    top = next(top for top in TOPS if top >= highest)
     items = []
     for place, method in enumerate(comparison.methods):
-        shapes = _frame(top)
-        said = []
-        for data in _kinds(comparison):
-            bins = pooled_bins(method, data)
-            main = data == _kinds(comparison)[-1]
-            shapes += _drawn(place, bins, top, main=main)
-            stated, right = _shares(bins)
+        shapes, said = _frame(top), []
+        for data in kinds:
+            bins = found[method.label, data]
+            shapes += _drawn(place, bins, top, main=data == kinds[-1])
+            total = sum(each.count for each in bins) or 1
+            stated = 100 * sum(each.confidence for each in bins) / total
+            right = 100 * sum(each.accuracy for each in bins) / total
+            error = distance(method, data) if labels else ECE.of(method, data).mean
             said.append(
                 f"{data_name(data)} data: stated {number(stated)} %, right "
-                f"{number(right)} %"
+                f"{number(right)} %, {called} {number(error)} %"
             )
-        # ECE of labels is by the probability of each, not by what is drawn here.
-        error = distance if labels else _ece
-        errors = ", ".join(
-            f"{number(error(method, data))} % {data_name(data)}"
-            for data in _kinds(comparison)
-        )
-        plot = Plot(HEIGHT, shapes, f"{method.label}. {'; '.join(said)}.")
-        called = "distance from the diagonal" if labels else "calibration error"
-        sub = f"{called} {errors}"
+        sub = "; ".join(said)
+        plot = Plot(HEIGHT, shapes, f"{method.label}, {sub}.")
         items.append(Multiple(method.label, plot, look(place), sub))
-    both = len(_kinds(comparison)) > 1
-    marks = (
-        "Filled: corrupted data. Hollow, dashed: clean data. "
-        if both
-        else "On clean data. "
-    )
-    bars = " (bars: corrupted, outlines: clean)" if both else ""
     caption = (
-        "How often the ensembles are right at each confidence; on the diagonal both "
-        f"agree. {marks}Bins with fewer than ten predictions are left out. Below: the "
-        f"share of predictions in each bin{bars}. All ensembles of a method together."
+        "How often the ensembles are right at each confidence; below, the share of "
+        "predictions in each bin. Filled: the most corrupted data shown. Hollow, "
+        f"dashed: clean data. Bins of fewer than {FEWEST} are left out."
     )
-    if labels:
-        caption += (
-            " Confidence is that of the answer, a label or its absence; the ECE of "
-            "labels in the tables is by the probability of each label, and another "
-            "number than the mean distance from the diagonal."
-        )
     return figure("Reliability", caption, multiples(items))
 
 
@@ -169,52 +158,3 @@ def _drawn(place: int, bins: Sequence[Bin], top: float, *, main: bool) -> list[S
     shapes += trend(points, f"{'strong' if main else 'dashed'} {own.kind}")
     hollow = "" if main else "hollow"
     return [*shapes, *(Mark(own, *point, "mid", hollow) for point in points)]
-
-
-def _tallest(comparison: Comparison) -> float:
-    """Return the share that histograms reach up to, the same for all."""
-    highest = 0.0
-    for method in comparison.methods:
-        for data in _kinds(comparison):
-            counts = [each.count for each in pooled_bins(method, data)]
-            highest = max(highest, max(counts) / (sum(counts) or 1))
-    return next(top for top in TOPS if top >= min(highest, 1.0))
-
-
-def _kinds(comparison: Comparison) -> list[str]:
-    shifted = all(
-        t.evaluation["reliability"].get("shifted") for t in comparison.ensembles()
-    )
-    return ["clean", "shifted"] if shifted else ["clean"]
-
-
-def _shares(bins: Sequence[Bin]) -> tuple[float, float]:
-    total = sum(each.count for each in bins) or 1
-    stated = 100 * sum(each.confidence for each in bins) / total
-    return stated, 100 * sum(each.accuracy for each in bins) / total
-
-
-def _tendency(comparison: Comparison, data: str) -> str:
-    samples = comparison.methods[0].ensembles[0].evaluation["samples"]
-    shares = [_shares(pooled_bins(method, data)) for method in comparison.methods]
-    apart = {s > r for s, r in shares if abs(s - r) > _by_chance(r, samples)}
-    kind = {
-        (True,): "over-confident",
-        (False,): "too careful",
-        (): f"on average as sure as right, as far as {samples} samples tell",
-    }.get((*apart,), "over-confident or too careful, depending on the method")
-    stated, right = zip(*shares, strict=True)
-    return (
-        f"On {data_name(data)} data the ensembles are {kind}: they state "
-        f"{span(stated)} % and are right {span(right)} % of the time."
-    )
-
-
-def _by_chance(right: float, samples: int) -> float:
-    """Return how far a share of right answers may lie off, both in percent.
-
-    Example:
-        >>> round(_by_chance(90.0, 100), 2)
-        5.88
-    """
-    return 1.96 * math.sqrt(right * (100 - right) / samples)

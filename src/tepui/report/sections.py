@@ -12,14 +12,14 @@ from markupsafe import Markup
 from tepui.core.provenance import short_path
 from tepui.report.applied import applied_parts
 from tepui.report.by_class import by_class_parts, by_label_parts
-from tepui.report.chance import count_apart
 from tepui.report.comparison import Comparison
 from tepui.report.contrast_rows import (
     claim,
-    contrast_figure,
+    contrast_table,
     contrasts_of,
     summary_figure,
 )
+from tepui.report.contrasts import count_apart
 from tepui.report.cost import cost
 from tepui.report.heat_map import heat_maps
 from tepui.report.levels import curves_of, level_figure, levels_of
@@ -27,22 +27,13 @@ from tepui.report.loading import Entry, Group
 from tepui.report.markup import definitions, folded, lead, note, part, table
 from tepui.report.measures import COVERAGE, kinds, leading_measure, measures_of
 from tepui.report.members import gallery_figure, members_parts, sets_parts
-from tepui.report.reliability import (
-    has_reliability,
-    reliability_figure,
-    reliability_lead,
-)
+from tepui.report.reliability import has_reliability, reliability_figure
 from tepui.report.run_ends import epochs_of, kept_of
-from tepui.report.scores import scores_figure, scores_lead
+from tepui.report.scores import scores_figure
 from tepui.report.shapes import look
 from tepui.report.tables import score_table
 from tepui.report.taken_measures import taken_parts
-from tepui.report.unfamiliar import (
-    auroc_table,
-    histogram_figure,
-    selective_lead,
-    unfamiliar_lead,
-)
+from tepui.report.unfamiliar import auroc_table, kept_table
 from tepui.report.wording import DASH, opening, role
 
 Parts = Sequence[Markup]
@@ -51,19 +42,20 @@ BY_CLASS = "By class"
 BY_LABEL = "By label"
 DIFFERENCES = "Differences"
 MEASURES = "Measures"
+BOLD = (
+    "Bold marks the best method, if its paired interval leaves out zero against every "
+    "other one. Sharpness is measured on training data. One ensemble has no interval."
+)
 TERMS = {
-    "paired difference": "method less baseline, ensemble by ensemble with the same "
-    "seeds, so that what a seed does to both cancels",
-    "95 % interval": "Student's t over ensembles; wide where ensembles are few. It "
-    "ends where the score does, an accuracy at 100 %. Accuracies keep at least the "
-    "uncertainty of one prediction",
-    "baseline": "the method that is named first",
-    "points": "percentage points",
-    "corrupted data": "the test data under every type and severity of corruption, "
-    "averaged",
+    "paired difference": "method less baseline, the first one, over shared seeds",
+    "95 % interval": "Student's t over ensembles, within what the score can be",
+    "corrupted data": "every type and severity of corruption, averaged",
 }
-# Those of them that one method alone has no use for.
-OF_SEVERAL = ("paired difference", "baseline", "points")
+# What a page says first; all else is folded.
+OPEN = {
+    *("Summary", "Scores", "Calibration", "Mistakes and unfamiliar samples"),
+    *("Gallery", DIFFERENCES, "All scores"),
+}
 
 
 def summary(group: Group) -> Parts:
@@ -81,8 +73,7 @@ def summary(group: Group) -> Parts:
 
 def scores(group: Group) -> Parts:
     """Return members and ensembles in dots."""
-    comparison = group.comparison
-    return [lead(scores_lead(comparison)), scores_figure(comparison)]
+    return [scores_figure(group.comparison)]
 
 
 def differences(group: Group) -> Parts:
@@ -92,37 +83,22 @@ def differences(group: Group) -> Parts:
     if not found:
         return []
     said = count_apart([each.found for each in found])
-    return [lead(said), contrast_figure(comparison, found)]
+    return [lead(said), contrast_table(comparison, found)]
 
 
 def all_scores(group: Group) -> Parts:
     """Return all scores in a table, what the terms mean, and where runs come from."""
     comparison = group.comparison
-    terms = {m.heading: m.meaning for m in measures_of(comparison)}
-    alone = len(comparison.methods) == 1
-    more = {n: said for n, said in TERMS.items() if not (alone and n in OF_SEVERAL)}
+    terms = {
+        m.heading: m.meaning + (f"; {m.better} is better" if m.better else "")
+        for m in measures_of(comparison)
+    }
     return [
         score_table(comparison),
-        *([note(beside)] if (beside := _beside(comparison)) else []),
-        folded("What the terms mean", definitions({**terms, **more})),
+        note(BOLD),
+        folded("What the terms mean", definitions(terms | TERMS)),
         folded("Where these runs come from", _origins(group.entries)),
     ]
-
-
-def _beside(comparison: Comparison) -> str:
-    """Return what a reader of the table of scores should know."""
-    several = len(comparison.methods) > 1
-    measured = comparison.has_sharpness
-    each = " per method" if several else ""
-    if all(len(method.ensembles) == 1 for method in comparison.methods):
-        return f"One ensemble{each} was trained: no interval is known."
-    bold = (
-        "Bold marks the best method, where its paired interval leaves out zero against "
-        "every other one; where neither more nor less is better, nothing is bold."
-    )
-    sharpness = "Sharpness is measured on training data."
-    said = [*([bold] if several else []), *([sharpness] if measured else [])]
-    return " ".join(said)
 
 
 def corruptions(group: Group) -> Parts:
@@ -131,11 +107,10 @@ def corruptions(group: Group) -> Parts:
     measure = leading_measure(comparison)
     if not comparison.has_shift or measure.score not in comparison.score_names:
         return []
-    text, maps = heat_maps(comparison, measure)
     title = f"{opening(measure.name)} by severity"
     levels, curves = levels_of(comparison), curves_of(comparison, measure)
     drawn = level_figure(title, levels, curves, percent=measure.percent)
-    return [drawn, lead(text), maps]
+    return [drawn, heat_maps(comparison, measure)]
 
 
 def calibration(group: Group) -> Parts:
@@ -143,7 +118,7 @@ def calibration(group: Group) -> Parts:
     comparison = group.comparison
     parts: list[Markup] = []
     if has_reliability(comparison):
-        parts += [lead(reliability_lead(comparison)), reliability_figure(comparison)]
+        parts += [reliability_figure(comparison)]
     return [*parts, *_intervals(comparison), *applied_parts(group)]
 
 
@@ -163,22 +138,11 @@ def _intervals(comparison: Comparison) -> Parts:
 def unfamiliar(group: Group) -> Parts:
     """Return how well mistakes and unfamiliar samples are detected."""
     comparison = group.comparison
+    kept = kept_table(comparison)
+    parts = [] if kept is None else [kept]
     if not comparison.ood_sets and not comparison.has_mistakes:
-        return []
-    about = (
-        "How well each score tells mistakes from right answers, and samples of "
-        "unfamiliar sets from test samples. Confidence or entropy are meant to find "
-        "mistakes, mutual information or PDS what is unfamiliar; which of them does is "
-        "for the table to say. Each "
-        "ensemble's AUPR and FPR95 are in its evaluations."
-    )
-    drawn = comparison.ood_sets if "pds" in comparison.detecting_scores else ()
-    return [
-        lead(unfamiliar_lead(comparison)),
-        auroc_table(comparison),
-        note(f"{about} {selective_lead(comparison)}".rstrip()),
-        *(histogram_figure(comparison, data) for data in drawn),
-    ]
+        return parts
+    return [*parts, auroc_table(comparison)]
 
 
 def gallery(group: Group) -> Parts:
@@ -190,16 +154,16 @@ def gallery(group: Group) -> Parts:
 SECTIONS: dict[str, Callable[[Group], Parts]] = {
     "Summary": summary,
     "Scores": scores,
+    "Calibration": calibration,
+    "Mistakes and unfamiliar samples": unfamiliar,
+    "Gallery": gallery,
     DIFFERENCES: differences,
     "All scores": all_scores,
     BY_CLASS: by_class_parts,
     BY_LABEL: by_label_parts,
     "Corruptions": corruptions,
-    "Calibration": calibration,
     MEASURES: taken_parts,
-    "Mistakes and unfamiliar samples": unfamiliar,
     "Members": members_parts,
-    "Gallery": gallery,
     "Sharpness-aware sets": sets_parts,
     "Cost": cost,
 }

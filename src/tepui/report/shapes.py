@@ -5,7 +5,7 @@ templates beside this file draw it as SVG.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Literal, NamedTuple
@@ -146,6 +146,11 @@ class Axis:
         found = (n * step for n in range(first, last + 1))
         return {t: number(t, digits, sign=sign) if t else "0" for t in found}
 
+    def plot(self, *, sign: bool = False) -> Plot:
+        """Return the numbers below rows."""
+        ticks = self.ticks(sign=sign).items()
+        return Plot(20, [Words(self(t), 14, said) for t, said in ticks])
+
 
 @dataclass(frozen=True)
 class Row:
@@ -160,15 +165,13 @@ class Row:
     under: str = ""  # below the name
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """Rows that share an axis."""
 
     title: str
     rows: Sequence[Row]
     axis: Plot | None = None
     unit: str = ""
-    small: str = ""  # beside the title
 
 
 def trend(points: Sequence[tuple[float, float]], kind: str) -> list[Line]:
@@ -176,13 +179,22 @@ def trend(points: Sequence[tuple[float, float]], kind: str) -> list[Line]:
     return [Line(*one, *other, kind) for one, other in pairwise(points)]
 
 
-def grid_lines(axis: Axis, ticks: Iterable[float], height: float) -> list[Line]:
+def grid_lines(axis: Axis, height: float) -> list[Line]:
     """Return vertical lines behind a row."""
-    return [Line(axis(t), 0, axis(t), height, "grid") for t in ticks]
+    return [Line(axis(t), 0, axis(t), height, "grid") for t in axis.ticks()]
 
 
-def axis_plot(axis: Axis, about: int = 5, *, sign: bool = False) -> Plot:
-    """Return the numbers below rows."""
-    return Plot(
-        20, [Words(axis(t), 14, s) for t, s in axis.ticks(about, sign=sign).items()]
-    )
+def whiskers(
+    axis: Axis,
+    low: float,
+    high: float,
+    y: float,
+    kind: str,
+    limits: Container[float] = (),
+) -> list[Line]:
+    """Return an interval; an end that a limit cuts has no bar across it."""
+    if math.isnan(low):
+        return []
+    ends = [axis(end) for end in (low, high) if end not in limits]
+    across = [Line(x, y - 4, x, y + 4, kind) for x in ends]
+    return [Line(axis(low), y, axis(high), y, kind), *across]

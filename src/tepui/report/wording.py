@@ -1,13 +1,12 @@
 """Numbers and lists in words, as the page's sentences and tables write them."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 MINUS = "−"  # noqa: RUF001 - a real minus sign
 DASH = "–"  # noqa: RUF001 - a dash, for what is not known
 TIMES = "×"  # noqa: RUF001 - a sign of multiplication
 LIMITS = (0, 100)  # of shares in percent, and of sizes
-SMALL = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 def number(value: float, digits: int = 1, *, sign: bool = False) -> str:
@@ -38,17 +37,6 @@ def ends(low: float, high: float, digits: int = 1, *, sign: bool = False) -> str
     return " to ".join(both)
 
 
-def span(values: Sequence[float], digits: int = 1) -> str:
-    """Return the range of several numbers, or the number that they share.
-
-    Example:
-        >>> span([1.0, 3.0, 2.0]), span([1.01, 1.02])
-        ('1.0 to 3.0', '1.0')
-    """
-    both = (number(end, digits) for end in (min(values), max(values)))
-    return " to ".join(dict.fromkeys(both))
-
-
 def listed(parts: Iterable[str]) -> str:
     """Return parts joined by commas and "and".
 
@@ -58,27 +46,6 @@ def listed(parts: Iterable[str]) -> str:
     """
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
-
-
-def some(parts: Sequence[str], most: int) -> str:
-    """Return the first parts, and how many more there are.
-
-    Example:
-        >>> some(["a", "b", "c"], 2), some(["a", "b"], 2)
-        ('a, b and one more', 'a and b')
-    """
-    rest = len(parts) - most
-    return listed([*parts[:most], f"{word(rest)} more"] if rest > 0 else parts)
-
-
-def word(value: int) -> str:
-    """Return a small number in words.
-
-    Example:
-        >>> word(2), word(12)
-        ('two', '12')
-    """
-    return SMALL[value] if 0 <= value < len(SMALL) else str(value)
 
 
 def with_unit(number: str, one: str) -> str:
@@ -109,19 +76,3 @@ def opening(text: str) -> str:
         'Two points'
     """
     return text[:1].upper() + text[1:]
-
-
-def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it.
-
-    Example:
-        >>> duration(8.2), duration(130), duration(9000)
-        ('8 seconds', '2 minutes', '2.5 hours')
-    """
-    if seconds < 1.5:
-        return "a second"
-    if seconds < 90:
-        return f"{seconds:.0f} seconds"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} minutes"
-    return f"{seconds / 3600:.1f} hours"

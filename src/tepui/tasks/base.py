@@ -42,11 +42,6 @@ class Nouns(NamedTuple):
     samples: str = "samples"
     mean: str = "balanced accuracy"  # of their recalls
 
-    @property
-    def levels_of(self) -> dict[str, tuple[float, ...]]:
-        """The levels that columns of a file are named by, by their statistics."""
-        return {}
-
     def counted(self, count: int) -> str:
         """Return what so many samples are called.
 

@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self, cast, final, get_args
+from typing import ClassVar, Self, cast, final, get_args
 
 import torch
 import torch.nn.functional as F
@@ -27,7 +27,6 @@ from tepui.metrics import (
     ConformalSets,
     Reliability,
     Rule,
-    Score,
     SetScore,
     ensemble_predictions,
     fit_calibration,
@@ -139,6 +138,10 @@ class ClassPrediction(ProbablePrediction):
 
     task: Task = field(default_factory=lambda: Classes(), kw_only=True)  # noqa: PLW0108
     usual = "pds"
+    lacks: ClassVar[Mapping[str, str]] = {
+        "sets": ", since the ensemble was given no data for them (Ensemble.conformal), "
+        "which are of samples, not of pixels"
+    }
 
     def __post_init__(self) -> None:
         one_of("rule", self.rule, get_args(Rule))
@@ -208,20 +211,12 @@ class ClassPrediction(ProbablePrediction):
         got = f"{targets.dtype} of shape {tuple(targets.shape)}"
         require(fits, "labels", rule, got)
         whole = self if self.joint is None else replace(self, rule="probability")
-        confidence, prediction = whole._top
         of_classes = metrics.ensemble_probs(self._joint, rule="probability")
-        names: list[Score] = ["pds", "entropy", "mutual_information"]
-        scores = ood_scores(self.outputs, names)
-        pds, entropy, information = (scores[name] for name in names)
         of_label = of_classes.gather(1, targets.clamp(min=0).unsqueeze(1))[:, 0]
         return {
-            "target": targets,
-            "prediction": prediction,
-            "confidence": confidence,
+            **super(ClassPrediction, whole).statistics(targets),
             "label_probability": of_label.where(targets >= 0, torch.nan),
-            "pds": pds,
-            "total_uncertainty": entropy,
-            "epistemic": information,
+            "pds": self.ood_score("pds"),
         }
 
     def exported(self, coverage: float) -> dict[str, Tensor]:
@@ -266,12 +261,6 @@ class ClassPrediction(ProbablePrediction):
         size = float(self.sets.sum(-1).double().mean())
         promise = f"promised to hold the class {conformity.coverage:.4g} of the time"
         return {"conformal sets": f"{size:.4g} classes on average, {promise}"}
-
-    def missing(self, name: str) -> str:
-        """Say what sets need."""
-        why = ", since the ensemble was given no data for them (Ensemble.conformal)"
-        why = why if self._flat else ", which there are of samples, not of pixels"
-        return why if name == "sets" else super().missing(name)
 
     @property
     def _flat(self) -> bool:
@@ -358,12 +347,10 @@ class CalibratedStream:
     """Scores of calibrated probabilities of classes."""
 
     def __init__(self, rule: Rule) -> None:
+        streams = streams_of(rule)
         self._together = metrics.Collection(
-            accuracy=metrics.Accuracy(rule=rule),
-            nll=metrics.NLL(rule=rule),
-            ece=metrics.ECE(rule=rule),
+            **{name: streams[name] for name in ("accuracy", "nll", "ece", "brier")},
             adaptive_ece=metrics.AdaptiveECE(rule=rule),
-            brier=metrics.Brier(rule=rule),
             rates=metrics.ClassScores(rule=rule),
         )
 

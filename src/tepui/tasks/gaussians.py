@@ -16,7 +16,7 @@ References:
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -47,11 +47,6 @@ class GaussianPrediction(Conforming):
     """
 
     task: Task = field(default_factory=lambda: Gaussians(), kw_only=True)  # noqa: PLW0108
-    fields: ClassVar[tuple[str, ...]] = (
-        *("mean", "std", "interval(coverage)", "total_uncertainty"),
-        *("aleatoric", "epistemic", "outputs"),
-        *("unfamiliarity()", "unfamiliar(level)", "objections(level)"),
-    )
 
     @property
     def mean(self) -> Tensor:

@@ -90,6 +90,10 @@ class Conforming(Prediction):
     """A prediction of numbers, which may have conformal intervals."""
 
     points: ClassVar[tuple[str, ...]] = ("mean", "std")  # columns of every task
+    lacks: ClassVar[Mapping[str, str]] = {
+        "conformal_interval": ", since the ensemble was given no data for it "
+        "(Ensemble.conformal)"
+    }
 
     @property
     def _seen(self) -> Self:
@@ -178,7 +182,7 @@ class Conforming(Prediction):
         """
         if self.conformity is not None:
             lower, upper = self.conformal_interval
-        elif "interval(coverage)" in self.fields:
+        elif "interval" in self.fields:
             lower, upper = self.interval(coverage)
         else:
             return self._named
@@ -188,12 +192,6 @@ class Conforming(Prediction):
     def _named(self) -> dict[str, Tensor]:
         named = {name: getattr(self, name) for name in self.points}
         return {**named, "epistemic_variance": self.epistemic}
-
-    def missing(self, name: str) -> str:
-        """Say what intervals need."""
-        if name != "conformal_interval":
-            return super().missing(name)
-        return ", since the ensemble was given no data for it (Ensemble.conformal)"
 
 
 @final
@@ -211,9 +209,9 @@ class NumberPrediction(Conforming):
     """
 
     task: Task = field(default_factory=lambda: Numbers(), kw_only=True)  # noqa: PLW0108
-    fields: ClassVar[tuple[str, ...]] = (
-        *("mean", "std", "epistemic", "outputs"),
-        *("unfamiliarity()", "unfamiliar(level)", "objections(level)"),
+    lacks: ClassVar[Mapping[str, str]] = {**Conforming.lacks} | dict.fromkeys(
+        ("aleatoric", "total_uncertainty", "interval", "quantiles"),
+        ", since MSE teaches no noise (GaussianNLL and Quantiles do)",
     )
 
     @property
@@ -233,12 +231,6 @@ class NumberPrediction(Conforming):
         The root of :attr:`epistemic`, in the unit of the targets.
         """
         return self.epistemic.sqrt()
-
-    def missing(self, name: str) -> str:
-        """Say what would teach members the noise."""
-        if name not in ("aleatoric", "total_uncertainty", "interval", "quantiles"):
-            return super().missing(name)
-        return ", since MSE teaches no noise (GaussianNLL and Quantiles do)"
 
     def summary(self) -> dict[str, str]:
         """Return the first numbers and where members disagree most."""

@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from tepui.tasks.base import Task
 
 # What the prediction of some task has, and those of others may lack.
-FIELDS = frozenset(
-    {
-        *("logits", "probs", "labels", "label_names", "confidence", "ood_score"),
-        *("total_uncertainty", "aleatoric", "epistemic", "spread"),
-        *("mean", "median", "std", "quantiles", "interval"),
-        *("sets", "conformal_interval"),
-    }
+FIELDS = (
+    *("probs", "labels", "label_names", "confidence", "logits", "ood_score"),
+    *("mean", "median", "std", "quantiles", "interval", "spread"),
+    *("total_uncertainty", "aleatoric", "epistemic"),
+    *("sets", "conformal_interval"),
 )
+FITTED = ("sets", "conformal_interval")  # which only held-out data make
 
 
 class Held(NamedTuple):
@@ -92,7 +91,7 @@ class Prediction(ShownInNotebooks, ABC):
     feature_scores: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)
     uncalibrated: Tensor | None = field(default=None, kw_only=True)
     named: Mapping[str, Sequence[Any]] = field(default_factory=dict, kw_only=True)
-    fields: ClassVar[tuple[str, ...]]  # what this task has, in the order to name it
+    lacks: ClassVar[Mapping[str, str]] = {}  # why fields may be missing, by their names
 
     def __post_init__(self) -> None:
         one_of("rule", self.rule, get_args(Rule))
@@ -105,6 +104,13 @@ class Prediction(ShownInNotebooks, ABC):
     def members(self) -> int:
         """How many members predict."""
         return len(self.outputs)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Which of the fields of all tasks there are."""
+        fitted = () if self.conformity is None else FITTED
+        known = (name for name in FIELDS if name in fitted or name not in FITTED)
+        return tuple(name for name in known if hasattr(type(self), name))
 
     @property
     def judging(self) -> tuple[str, ...]:
@@ -203,12 +209,8 @@ class Prediction(ShownInNotebooks, ABC):
             )
         raise TaskLacksError(
             f"a prediction of the task {str(self.task)!r} has no {name}"
-            f"{self.missing(name)}; it has {', '.join(self.fields)}"
+            f"{self.lacks.get(name, '')}; it has {', '.join(self.fields)}"
         )
-
-    def missing(self, name: str) -> str:
-        """Return why a field is missing, to follow its name; nothing by default."""
-        return ""
 
     def __repr__(self) -> str:
         samples, members = self._counts()

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tepui import metrics
 from tepui.core.checks import one_of
-from tepui.metrics import Rule, Score
+from tepui.metrics import Rule, Score, ood_scores
 from tepui.metrics.chunks import ensemble_top
 from tepui.tasks.base import Leading, Task
 from tepui.tasks.prediction import Prediction, per_sample
@@ -23,11 +23,6 @@ JUDGING = ("entropy", "mutual_information", "energy")
 class ProbablePrediction(Prediction):
     """A prediction of classes or labels: rows of logits, each of which is answered."""
 
-    fields: ClassVar[tuple[str, ...]] = (
-        *("probs", "labels", "label_names", "confidence"),
-        *("total_uncertainty", "aleatoric", "epistemic", "ood_score(…)", "logits"),
-        *("unfamiliarity()", "unfamiliar(level)", "objections(level)"),
-    )
     usual: ClassVar[Score]  # by which inputs look unfamiliar if none is named
 
     @property
@@ -51,7 +46,7 @@ class ProbablePrediction(Prediction):
 
         It is the sum of :attr:`aleatoric` and :attr:`epistemic`, in nats.
         """
-        return self._shaped(score_of(self._rows, "entropy"))
+        return self._shaped(ood_scores(self._rows, ["entropy"])["entropy"])
 
     @property
     def aleatoric(self) -> Tensor:
@@ -59,7 +54,7 @@ class ProbablePrediction(Prediction):
 
         What members are unsure of alike, which more members would not change.
         """
-        return self._uncertainties[1]
+        return self._uncertainties["aleatoric"]
 
     @property
     def epistemic(self) -> Tensor:
@@ -67,7 +62,8 @@ class ProbablePrediction(Prediction):
 
         How much members contradict each other: high where they were taught little.
         """
-        return self._shaped(score_of(self._rows, "mutual_information"))
+        name: Score = "mutual_information"
+        return self._shaped(ood_scores(self._rows, [name])[name])
 
     def ood_score(self, score: Score | None = None) -> Tensor:
         """Score how unfamiliar each input looks; higher means less familiar.
@@ -95,7 +91,11 @@ class ProbablePrediction(Prediction):
         Returns:
             Scores of shape ``(samples,)`` by name, over pixels and labels their mean.
         """
-        found = metrics.ood_scores(self._rows, known_scores(names)).items()
+        known = get_args(Score)
+        for name in names or ():
+            one_of("score", name, known)
+        wanted = [name for name in known if names is None or name in names]
+        found = ood_scores(self._rows, wanted).items()
         return {name: per_sample(self._shaped(values)) for name, values in found}
 
     def statistics(self, targets: Tensor) -> dict[str, Tensor]:
@@ -139,19 +139,20 @@ class ProbablePrediction(Prediction):
         return self._shaped(confidence), self._shaped(chosen)
 
     @property
-    def _uncertainties(self) -> tuple[Tensor, Tensor, Tensor]:
+    def _uncertainties(self) -> dict[str, Tensor]:
         """Total, aleatoric and epistemic, from one pass."""
-        total, epistemic = map(self._shaped, entropy_and_information(self._rows))
-        return total, total - epistemic, epistemic
+        found = ood_scores(self._rows, ["entropy", "mutual_information"])
+        total = self._shaped(found["entropy"])
+        known = self._shaped(found["mutual_information"])
+        parts = {"aleatoric": total - known, "epistemic": known}
+        return {"total uncertainty": total, **parts}
 
     def _in_words(self, confidence: Tensor) -> dict[str, str]:
         """Return confidence and uncertainties by name, summed up."""
         mean, lowest = float(confidence.mean()), float(confidence.min())
-        names = ("total uncertainty", "aleatoric", "epistemic")
-        values = map(self.largest, self._uncertainties)
         return {
             "confidence": f"mean {mean:.4g}, lowest {lowest:.4g}",
-            **dict(zip(names, values, strict=True)),
+            **{name: self.largest(each) for name, each in self._uncertainties.items()},
         }
 
 
@@ -178,25 +179,6 @@ def losses_of(of_truth: Tensor, counts: Tensor) -> Tensor:
     least = torch.finfo(torch.float32).tiny
     losses = torch.where(counts, -of_truth.clamp(min=least).log(), torch.nan)
     return losses.flatten(1).nanmean(1) if losses.ndim > 1 else losses
-
-
-def known_scores(names: Sequence[str] | None) -> list[Score]:
-    """Return the names of scores, all if None."""
-    known = get_args(Score)
-    for name in names or ():
-        one_of("score", name, known)
-    return [name for name in known if names is None or name in names]
-
-
-def score_of(logits: Tensor, score: Score) -> Tensor:
-    """Return how unfamiliar samples look by one score."""
-    return metrics.ood_scores(logits, [score])[score]
-
-
-def entropy_and_information(logits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return entropy and mutual information."""
-    found = metrics.ood_scores(logits, ["entropy", "mutual_information"])
-    return found["entropy"], found["mutual_information"]
 
 
 def streams_of(rule: Rule) -> dict[str, metrics.LogitsStreaming[Any]]:

@@ -1,7 +1,7 @@
 """Quantiles of numbers, which are averaged over members, level by level."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -30,10 +30,6 @@ class QuantilePrediction(Conforming):
 
     task: "Quantiles" = field(kw_only=True)
     points = ("median",)
-    fields: ClassVar[tuple[str, ...]] = (
-        *("quantiles", "median", "interval(coverage)", "epistemic", "outputs"),
-        *("unfamiliarity(…)", "unfamiliar(level)"),
-    )
 
     @property
     def quantiles(self) -> Tensor:

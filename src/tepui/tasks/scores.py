@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from statistics import fmean
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import Any, Self, TypeVar
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.storage import finite_or_none
 
 
@@ -46,7 +46,6 @@ class TaskScores:
 
 
 Some = TypeVar("Some", bound=TaskScores)
-Ratios = Literal["pooled", "mean"]
 
 
 def score_names(kind: type[TaskScores]) -> tuple[str, ...]:
@@ -67,9 +66,8 @@ def taken_names(kind: type[TaskScores]) -> tuple[str, ...]:
     return (*score_names(kind), *list_names(kind), *others)
 
 
-def mean_scores(several: Iterable[Some], ratios: Ratios = "pooled") -> Some:
+def mean_scores(several: Iterable[Some]) -> Some:
     """Return the mean of every score over several data sets of one size."""
-    one_of("ratios", ratios, get_args(Ratios))
     rows = list(several)
     require(len(rows) > 0, "several", "hold at least one", 0)
     kind = type(rows[0])
@@ -81,5 +79,4 @@ def mean_scores(several: Iterable[Some], ratios: Ratios = "pooled") -> Some:
         mean[name] = tuple(fmean(column) for column in columns)
     own = rows[0].custom
     mean["custom"] = {name: fmean(row.custom[name] for row in rows) for name in own}
-    found = kind(**mean)
-    return found.pooled() if ratios == "pooled" else found
+    return kind(**mean).pooled()

@@ -9,7 +9,7 @@ from torch import Tensor
 from tepui.metrics import Rule
 from tepui.metrics.chunks import wide
 from tepui.tasks.base import Task
-from tepui.tasks.prediction import Prediction, some
+from tepui.tasks.prediction import FIELDS, Prediction, some
 from tepui.tasks.scores import TaskScores
 
 
@@ -40,7 +40,11 @@ class OutputPrediction(Prediction):
     """
 
     task: Task = field(default_factory=lambda: Unknown(), kw_only=True)  # noqa: PLW0108
-    fields: ClassVar[tuple[str, ...]] = ("outputs", "mean", "spread")
+    lacks: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        FIELDS,
+        ", since the loss that members were trained with names no task (give it an "
+        "attribute task, or name one: Ensemble(..., task=...))",
+    )
 
     @property
     def mean(self) -> Tensor:
@@ -59,13 +63,6 @@ class OutputPrediction(Prediction):
     def exported(self, coverage: float) -> dict[str, Tensor]:
         """Return the mean output and how far members differ."""
         return {"mean": self.mean, "spread": self.spread}
-
-    def missing(self, name: str) -> str:
-        """Say how to name the task."""
-        return (
-            ", since the loss that members were trained with names no task (give it "
-            "an attribute task, or name one: Ensemble(..., task=...))"
-        )
 
     def summary(self) -> dict[str, str]:
         """Return the first outputs, how far members differ, and that this is all."""

@@ -44,8 +44,8 @@ def check_task(task: Task, targets: Tensor) -> None:
         each = tuple(task.loss(outputs[0], targets).shape)
         must("have one loss per sample", each == (len(targets),), each)
     out = task.prediction(outputs)
-    has = {name.partition("(")[0] for name in out.fields}
-    wrong = [name for name in has | FIELDS if hasattr(out, name) != (name in has)]
+    has = out.fields
+    wrong = [name for name in FIELDS if hasattr(out, name) != (name in has)]
     must("have the fields that it names", not wrong, wrong)
     must("be printed", str(task) in str(out), str(out))
     _check_answers(task, outputs, targets)

@@ -23,28 +23,33 @@ from tepui.methods.base import ExchangingMethod
 from tepui.modules.pruning import apply_masks
 from tepui.modules.running import evaluating
 from tepui.modules.state import load_tensor_state
-from tepui.tasks import Task
+from tepui.tasks import Task, task_of
 from tepui.training.averaging import at_average, averaged_tensors, means_of
 from tepui.training.batches import BatchSplit
-from tepui.training.callbacks import Callbacks
 from tepui.training.checkpoint import Checkpoint, commit, write_member
 from tepui.training.exchange import Exchange
 from tepui.training.history import EpochRecord
 from tepui.training.interrupt import Interruption
 from tepui.training.member import (
     Best,
-    DataNotFinite,
     TrainingDiverged,
     TrainingMember,
+    diverged,
 )
 from tepui.training.member_state import document_of, restore, tensors_of
-from tepui.training.not_finite import not_finite, not_finite_in, scaling_advice
+from tepui.training.prepare import Order
 from tepui.training.progress import Progress
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import Runner
 from tepui.training.spec import TrainingSpec
 from tepui.training.timeline import Clock
-from tepui.training.validating import Validation, validated
+from tepui.training.validating import (
+    Validation,
+    not_finite,
+    not_finite_in,
+    scaling_advice,
+    validated,
+)
 
 log = logging.getLogger(__name__)
 
@@ -65,20 +70,12 @@ class MemberRow(NamedTuple):
 class Training:
     """A run in progress."""
 
+    order: Order
     members: Sequence[TrainingMember]  # the members that this process trains, if any
-    seeds: Sequence[int]  # the seeds of all members of the ensemble
     runner: Runner
-    device: torch.device  # where members are trained
-    dataset: Dataset[Any]  # the training data, for methods that look at all of it
     validation: Callable[[], Iterator[Batch]] | None
-    folder: RunFolder | None  # where the run is recorded, if anywhere
-    task: Task  # what members' outputs mean
-    checkpoint_every: int
-    callbacks: Callbacks
     progress: Progress
     interruption: Interruption  # whether a signal asked to stop
-    origin: Checkpoint | None = None  # of another run, from which this one goes on
-    stop_after: int | None = None  # epochs after which to leave, if not at the end
     history: list[EpochRecord] = field(default_factory=list)
     generation: int = 0  # how many checkpoints the run has written
     stopped_by: str | None = None  # who ended it before its last epoch
@@ -87,15 +84,16 @@ class Training:
     def run(self) -> None:
         """Train from where the run stands to its end, or until a signal stops it."""
         epochs = self.spec.epochs
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
-        last = epochs if self.stop_after is None else self.stop_after
+        if (device := self.order.numerics.device).type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        last = self.order.execution.stop_after or epochs
+        every = self.order.execution.checkpoint_every
         for epoch in range(len(self.history), last):
             if self.ended:
                 break
             with self.clock.during("other"):
                 self._run_epoch(epoch)
-                due = (epoch + 1) % self.checkpoint_every == 0 or epoch + 1 == last
+                due = (epoch + 1) % every == 0 or epoch + 1 == last
                 if due or self.ended:
                     self._save()
         # Members that have yet to begin are what they would have begun as.
@@ -122,17 +120,37 @@ class Training:
     @property
     def spec(self) -> TrainingSpec:
         """What was asked for."""
-        return self.runner.plan.spec
+        return self.order.spec
+
+    @property
+    def task(self) -> Task:
+        """What members' outputs mean."""
+        return task_of(self.spec.loss, self.order.ensemble.task)
 
     @property
     def clock(self) -> Clock:
         """What knows where the time goes."""
-        return self.runner.plan.clock
+        return self.order.clock
 
     @property
     def exchange(self) -> Exchange:
         """How the other processes of the run are reached."""
-        return self.runner.plan.exchange
+        return self.order.exchange
+
+    @property
+    def folder(self) -> RunFolder | None:
+        """Where the run is recorded, if anywhere."""
+        return self.order.folder
+
+    @property
+    def seeds(self) -> Sequence[int]:
+        """The seeds of all members of the ensemble."""
+        return self.order.ensemble.seeds
+
+    @property
+    def dataset(self) -> Dataset[Any]:
+        """The training data, for methods that look at all of it."""
+        return self.order.data.train
 
     @property
     def ended(self) -> bool:
@@ -147,8 +165,8 @@ class Training:
         if own is not None:
             self._go_on_from(own, branches=False)
             self.generation = own.generation
-        elif self.origin is not None:
-            self._go_on_from(self.origin, branches=True)
+        elif self.order.origin is not None:
+            self._go_on_from(self.order.origin, branches=True)
             self._save()
         if self.folder is not None and self.exchange.writer:
             self.folder.write_history(self.history)
@@ -326,7 +344,7 @@ class Training:
             if self.folder is not None:
                 self.folder.append_history(record)
             self.progress.epoch_ended(record)
-            stops = self.callbacks.epoch(record)
+            stops = self.order.callbacks.epoch(record)
         return self.exchange.told(stops)
 
     def _stopping(self, by_callback: str | None) -> str | None:
@@ -350,8 +368,8 @@ class Training:
                     for m in here
                 }
         memory = None
-        if self.device.type == "cuda":
-            memory = torch.cuda.max_memory_allocated(self.device)
+        if (device := self.order.numerics.device).type == "cuda":
+            memory = torch.cuda.max_memory_allocated(device)
         return {
             member.index: MemberRow(
                 _mean_loss(member),
@@ -390,11 +408,9 @@ class Training:
                 continue
             assert self.validation is not None
             said = f"validation loss of member {index} must stay finite, got"
-            said = f"{said} {found.loss} after epoch {epoch} with"
-            if (cause := not_finite(self.validation())) is not None:
-                raise DataNotFinite(f"{said} {cause}; fill or drop them")
-            rate = f"learning rate {row.learning_rate:g}"
-            raise TrainingDiverged(f"{said} {rate}; {self._last_good()}")
+            said = f"{said} {found.loss} after epoch {epoch}"
+            cause = not_finite(self.validation())
+            raise diverged(said, cause, row.learning_rate, self._last_good())
 
     def _check_finite(self, epoch: int) -> None:
         """Raise in every process if a member of any diverged."""
@@ -409,14 +425,13 @@ class Training:
         self, member: TrainingMember, epoch: int
     ) -> TrainingDiverged | None:
         plan, advice = self.runner.plan, self._last_good()
+        if (found := member.divergence(epoch * plan.steps)) is None:
+            return None
         if epoch == 0:
             advice += scaling_advice(self.task, self.dataset)
-        in_data = partial(not_finite_in, self.dataset)
-        try:
-            member.check_finite(epoch * plan.steps, plan.factor, in_data, advice)
-        except TrainingDiverged as error:
-            return error
-        return None
+        (said, step), cause = found, not_finite_in(self.dataset)
+        rate = member.peak_rates[0] * plan.factor(step)
+        return diverged(f"{said} at step {step}", cause, rate, advice)
 
     def _last_good(self) -> str:
         if self.folder is None:

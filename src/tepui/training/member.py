@@ -1,17 +1,16 @@
 """One member in training: its passes, its optimizer, its place in the run."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from tepui.core import foreach
 from tepui.core.checks import require
-from tepui.losses import Loss
 from tepui.methods.base import Method
 from tepui.modules.pruning import apply_masks, prune_
 from tepui.modules.state import tensor_state
@@ -23,7 +22,6 @@ from tepui.training.averaging import (
     update_moving_average,
 )
 from tepui.training.batches import BatchSplit
-from tepui.training.data_parallel import StepRanks
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import clip
 from tepui.training.passes import MemberPasses
@@ -41,6 +39,15 @@ class DataNotFinite(TrainingDiverged, ValueError):  # noqa: N818 - as above
     remedy = "with data that are finite"
 
 
+def diverged(
+    said: str, cause: str | None, rate: float, advice: str
+) -> TrainingDiverged:
+    """Return the error of a run whose numbers are not finite, with its likely cause."""
+    if cause is not None:
+        return DataNotFinite(f"{said} with {cause}; fill or drop them")
+    return TrainingDiverged(f"{said} with learning rate {rate:g}; {advice}")
+
+
 @dataclass(eq=False)
 class Best:
     """The weights with the lowest validation loss so far."""
@@ -51,7 +58,10 @@ class Best:
 
 
 class TrainingMember(MemberPasses):
-    """One member in training; methods see a :class:`~tepui.methods.Member` of it."""
+    """One member in training; methods see a :class:`~tepui.methods.Member` of it.
+
+    What is not named here is an argument of :class:`MemberPasses`.
+    """
 
     def __init__(
         self,
@@ -61,34 +71,20 @@ class TrainingMember(MemberPasses):
         seed: int,
         method: Method,
         optimizer: torch.optim.Optimizer,
-        loss: Loss,
-        samples: int,
         steps: int,
         numerics: Numerics,
-        compiled: bool = False,
-        accumulate: int = 1,
         clip_norm: float | None = None,
         average: float | None = None,
         ema: float | None = None,
         offload_device: torch.device | None = None,
-        ranks: StepRanks | None = None,
         apart: bool = False,
-        sample_weights: Tensor | None = None,
+        **passes: Any,
     ) -> None:
         rate = optimizer.param_groups[0]["lr"]
         if not isinstance(rate, Tensor):
             rate = torch.tensor(rate, device=numerics.device)
         super().__init__(
-            module,
-            loss=loss,
-            learning_rate=rate,
-            samples=samples,
-            seed=seed,
-            autocast=numerics.autocast,
-            accumulate=accumulate,
-            compiled=compiled,
-            ranks=ranks,
-            sample_weights=sample_weights,
+            module, learning_rate=rate, seed=seed, autocast=numerics.autocast, **passes
         )
         self.index = index
         self.method = method
@@ -129,21 +125,12 @@ class TrainingMember(MemberPasses):
 
     def check_state(self) -> None:
         """Raise if the method's state is not made of the tensors it began with."""
-        if self.state.keys() == self._started.keys() and all(
-            self.state[name] is tensor for name, tensor in self._started.items()
-        ):
-            return
-        changed = [
-            name
-            for name in self.state.keys() | self._started.keys()
-            if self.state.get(name) is not self._started.get(name)
-        ]
-        require(
-            False,
-            f"state of {type(self.method).__name__}",
-            "keep the tensors that start returned and change them in place",
-            f"other tensors under {sorted(changed)}",
-        )
+        names = self.state.keys() | self._started.keys()
+        changed = [n for n in names if self.state.get(n) is not self._started.get(n)]
+        if changed:
+            what = f"state of {type(self.method).__name__}"
+            rule = "keep the tensors that start returned and change them in place"
+            require(False, what, rule, f"other tensors under {sorted(changed)}")
 
     def clone(self) -> Self:
         """Return a member with copies of all that this one changes in a step."""
@@ -260,30 +247,19 @@ class TrainingMember(MemberPasses):
             copies = {name: tensor.detach().clone() for name, tensor in state.items()}
             self.best = Best(loss, epoch, copies)
 
-    def check_finite(
-        self,
-        first_step: int,
-        factor: Callable[[int], float],
-        cause_in_data: Callable[[], str | None],
-        advice: str,
-    ) -> None:
-        """Raise if a loss of the current epoch, or a weight, is not finite."""
+    def divergence(self, first_step: int) -> tuple[str, int] | None:
+        """Return what is not finite in the current epoch, and since which step."""
+        said = f"of member {self.index} must stay finite, got"
         joint = self.joint_losses
         recorded = self.step_losses if joint is None else joint
         losses = recorded[: self.step - first_step]
         bad = (~torch.isfinite(losses)).nonzero()
         if len(bad):
             at = int(bad[0])
-            what, value, step = "loss", f"{float(losses[at])}", first_step + at
-        elif not self._has_finite_weights():
-            what, value, step = "weights", "infinite or NaN values", self.step - 1
-        else:
-            return
-        said = f"{what} of member {self.index} must stay finite, got {value} at step"
-        if (cause := cause_in_data()) is not None:
-            raise DataNotFinite(f"{said} {step} with {cause}; fill or drop them")
-        rate = self.peak_rates[0] * factor(step)
-        raise TrainingDiverged(f"{said} {step} with learning rate {rate:g}; {advice}")
+            return f"loss {said} {float(losses[at])}", first_step + at
+        if self._has_finite_weights():
+            return None
+        return f"weights {said} infinite or NaN values", self.step - 1
 
     def _has_finite_weights(self) -> bool:
         tensors = [p.detach() for p in self.parameters]

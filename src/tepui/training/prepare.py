@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.optim import Optimizer
 
 from tepui.core.checks import require
@@ -17,15 +17,20 @@ from tepui.methods.coupled import CoupledMethod
 from tepui.models.base import Model
 from tepui.optim import require_step_alone
 from tepui.training.batches import steps_per_epoch
+from tepui.training.callbacks import Callbacks
+from tepui.training.checkpoint import Checkpoint
+from tepui.training.checks import RunData
 from tepui.training.coupled import CoupledRunner
 from tepui.training.exchange import Exchange
 from tepui.training.graphs import GraphRunner
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import capturable
+from tepui.training.run_folder import RunFolder
 from tepui.training.runner import EagerRunner, Plan, Runner
 from tepui.training.slots import SlotRunner, have_same_structure
 from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
+from tepui.training.timeline import Clock
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +54,47 @@ def to_device(module: nn.Module, device: torch.device) -> None:
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
+class Order(NamedTuple):
+    """What was asked for, checked."""
+
+    ensemble: Ensemble
+    data: RunData
+    spec: TrainingSpec
+    execution: ExecutionSpec
+    numerics: Numerics
+    exchange: Exchange
+    folder: RunFolder | None
+    resume: bool
+    origin: Checkpoint | None
+    first_weights: list[float]  # their lengths, by which a branch knows its origin
+    config: dict[str, Any]  # what the run folder records
+    callbacks: Callbacks
+    clock: Clock
+
+    @property
+    def owned(self) -> Sequence[int]:
+        """The members that this process trains."""
+        return self.exchange.owned(len(self.ensemble))
+
+    @property
+    def agreed_on(self) -> dict[str, Any]:
+        """What processes of one run must agree on, beside what is recorded of it."""
+        saved = None if self.folder is None else self.folder.load_checkpoint()
+        return {
+            "checkpoint": None if saved is None else saved.generation,
+            "checkpoint_every": self.execution.checkpoint_every,
+            "data_parallel": self.execution.data_parallel,
+            "stop_after": self.execution.stop_after,
+        }
+
+    def place(self, members: Iterable[int]) -> None:
+        """Bring members to where they wait or are trained."""
+        offload, device = self.execution.offload, self.numerics.device
+        for index in members:
+            place = torch.device("cpu") if offload else device
+            to_device(self.ensemble.members[index], place)
+
+
 def compiles(
     compile: bool | None, numerics: Numerics, steps: int, modules: Iterable[nn.Module]
 ) -> bool:
@@ -60,24 +106,22 @@ def compiles(
     return on_cuda and gains and steps >= STEPS_WORTH_COMPILING
 
 
-def members_of(
-    ensemble: Ensemble,
-    exchange: Exchange,
-    spec: TrainingSpec,
-    execution: ExecutionSpec,
-    numerics: Numerics,
-    samples: int,
-    weights: Tensor | None = None,
-) -> list[TrainingMember]:
+def members_of(order: Order, samples: int) -> list[TrainingMember]:
     """Prepare the members that this process trains, with their state begun."""
+    ensemble, spec, exchange = order.ensemble, order.spec, order.exchange
+    numerics, weights = order.numerics, order.data.weights
     steps = steps_per_epoch(samples, spec.batch_size)
     all_steps = steps * spec.course(len(ensemble)).member_epochs()
-    compiled = compiles(execution.compile, numerics, all_steps, ensemble.members)
+    compiled = compiles(order.execution.compile, numerics, all_steps, ensemble.members)
     ranks = exchange.data_group(numerics.device)
     coupled = isinstance(spec.method, CoupledMethod)
     clones = clones_among([*ensemble.members]) if coupled else []
     if clones and exchange.writer:
-        warn_of(clones)
+        warn(
+            f"members {clones} start equal to another and share all batches, so "
+            "they could never become different: their heads get noise of "
+            f"{SEPARATION:.0%} of their weights' spread",
+        )
     members = []
     for index in exchange.owned(len(ensemble)):
         module = ensemble.members[index]
@@ -110,7 +154,7 @@ def members_of(
             clip_norm=bound,
             average=spec.average,
             ema=spec.ema,
-            offload_device=torch.device("cpu") if execution.offload else None,
+            offload_device=torch.device("cpu") if order.execution.offload else None,
             ranks=ranks,
             apart=spec.perturbation == "shard",
             sample_weights=None if weights is None else weights.to(numerics.device),
@@ -119,7 +163,9 @@ def members_of(
         members.append(member)
     if coupled and members:
         separate([member for member in members if member.index in clones])
-        couple(members)
+        joint = torch.zeros_like(members[0].step_losses)  # one tensor of joint losses
+        for member in members:
+            member.joint_losses = joint
     for member in members:
         member.begin()
     return members
@@ -129,13 +175,6 @@ def _is_sparse(module: nn.Module) -> bool:
     return isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse
 
 
-def couple(members: Sequence[TrainingMember]) -> None:
-    """Give all members one tensor of joint losses."""
-    joint = torch.zeros_like(members[0].step_losses)
-    for member in members:
-        member.joint_losses = joint
-
-
 def clones_among(modules: Sequence[nn.Module]) -> list[int]:
     """Return which modules equal an earlier one."""
     return [
@@ -143,15 +182,6 @@ def clones_among(modules: Sequence[nn.Module]) -> list[int]:
         for number, module in enumerate(modules)
         if any(_equal(module, earlier) for earlier in modules[:number])
     ]
-
-
-def warn_of(clones: Sequence[int]) -> None:
-    """Say that equal members of a coupled method are made to differ."""
-    warn(
-        f"members {list(clones)} start equal to another and share all batches, so "
-        "they could never become different: their heads get noise of "
-        f"{SEPARATION:.0%} of their weights' spread",
-    )
 
 
 def separate(clones: Sequence[TrainingMember]) -> None:

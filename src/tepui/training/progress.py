@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Literal
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from tepui.training.history import EpochRecord
@@ -150,41 +150,26 @@ def remark(style: Style, text: str) -> None:
 @contextmanager
 def counting(style: Style, title: str, total: int) -> Iterator[Callable[[int], None]]:
     """Yield what is told of work that was done; nothing is shown before the first."""
-    if style == "none":
-        yield lambda done: None
-        return
-    counter = Counter(title, total, bar=style == "bar" or _is_live(style))
-    try:
-        yield counter.advance
-    finally:
-        counter.stop()
+    live, done = style == "bar" or _is_live(style), 0
+    bar = RichProgress(console=Console(stderr=True)) if live else None
 
-
-class Counter:
-    """Shows how much of some work is done: a bar, or a line for each tenth."""
-
-    def __init__(self, title: str, total: int, *, bar: bool) -> None:
-        self._title, self._total, self._done = title, total, 0
-        self._bar = RichProgress(console=Console(stderr=True)) if bar else None
-        self._task: TaskID | None = None
-
-    def advance(self, done: int) -> None:
-        """Note that so much more is done."""
-        before, self._done = self._done, self._done + done
-        if self._bar is None:
-            tenths = [10 * count // self._total for count in (before, self._done)]
-            if tenths[0] != tenths[1]:
-                sys.stderr.write(f"{self._title}: {10 * tenths[1]} %\n")
+    def advance(more: int) -> None:
+        nonlocal done
+        before, done = 10 * done // total, done + more
+        if bar is None:
+            if (tenths := 10 * done // total) != before:
+                remark(style, f"{title}: {10 * tenths} %")
             return
-        if self._task is None:
-            self._bar.start()
-            self._task = self._bar.add_task(self._title, total=self._total)
-        self._bar.advance(self._task, done)
+        if not bar.tasks:
+            bar.start()
+            bar.add_task(title, total=total)
+        bar.update(bar.task_ids[0], completed=done)
 
-    def stop(self) -> None:
-        """Leave the bar as it is."""
-        if self._task is not None and self._bar is not None:
-            self._bar.stop()
+    try:
+        yield advance
+    finally:
+        if bar is not None and bar.tasks:
+            bar.stop()
 
 
 @contextmanager

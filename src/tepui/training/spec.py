@@ -7,7 +7,6 @@ records them, and the command line has an option for each field, explained as he
 import inspect
 import math
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import Any, Literal, final
 
 import torch
@@ -95,8 +94,6 @@ class TrainingSpec:
         trains = isinstance(method, MemberMethod | CoupledMethod)
         rule = "derive from MemberMethod and define gradient(self, member, batch)"
         require(trains, "method", rule, method)
-        for name in ("epochs", "batch_size", "accumulate"):
-            _positive_integer(name, getattr(self, name))
         rule = "be SGD(...), AdamW(...) or a function from parameters to an optimizer"
         builds = callable(optimizer) and not isinstance(
             optimizer, torch.optim.Optimizer
@@ -106,14 +103,13 @@ class TrainingSpec:
         require(isinstance(schedule, Schedule), "schedule", rule, schedule)
         object.__setattr__(self, "augment", policy_of(self.augment))
         check_fields(self)
+        _require_positive(self, "epochs", "batch_size", "accumulate", "clip_norm")
         rule = "be an instance, such as CrossEntropy()"
         require(not isinstance(self.loss, type), "loss", rule, self.loss)
         require(_takes_two(self.loss), "loss", "take (outputs, targets)", self.loss)
-        bound, average = self.clip_norm, self.average
-        require(bound is None or bound > 0, "clip_norm", "be positive", bound)
+        average, ema = self.average, self.ema
         rule = "be a share of the run in (0, 1]"
         require(average is None or 0 < average <= 1, "average", rule, average)
-        ema = self.ema
         require(ema is None or 0 < ema < 1, "ema", "lie in (0, 1)", ema)
         rule = "be None beside average, another mean of the weights"
         require(ema is None or average is None, "ema", rule, ema)
@@ -147,7 +143,7 @@ class TrainingSpec:
 
     def _check_parting(self, part_at: int) -> None:
         """Refuse members that cannot be one network until they part."""
-        _positive_integer("part_at", part_at)
+        _require_positive(self, "part_at")
         rule = f"be less than epochs ({self.epochs})"
         require(part_at < self.epochs, "part_at", rule, part_at)
         method, prune = self.method, self.prune
@@ -267,10 +263,7 @@ class ExecutionSpec:
     def __post_init__(self) -> None:
         check_fields(self)
         require(self.workers >= 0, "workers", "be non-negative", self.workers)
-        _positive_integer("data_parallel", self.data_parallel)
-        _positive_integer("checkpoint_every", self.checkpoint_every)
-        if self.stop_after is not None:
-            _positive_integer("stop_after", self.stop_after)
+        _require_positive(self, "data_parallel", "checkpoint_every", "stop_after")
         stays = self.offload and self.runner == "graph"
         rule = 'be False with runner="graph", which keeps members on the device'
         require(not stays, "offload", rule, self.offload)
@@ -293,7 +286,7 @@ def _called(method: object) -> str:
     return "SAM"
 
 
-def _positive_integer(name: str, value: Any) -> None:
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
-    require(whole, name, "be an integer", value)
-    require(value > 0, name, "be positive", value)
+def _require_positive(spec: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(spec, name)
+        require(value is None or value > 0, name, "be positive", value)

@@ -1,22 +1,24 @@
-"""Carrying out a run: check, prepare, run, finish."""
+"""Carrying out a run: check, prepare, run, conclude, and warn of its members."""
 
 import json
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
+from tepui.core.members import lists_of
 from tepui.core.provenance import masked
 from tepui.core.spec import document
+from tepui.core.storage import finite_or_none
+from tepui.core.warning import warn
 from tepui.data.arrays import Batch
 from tepui.data.identity import fingerprint
 from tepui.data.labels import class_names
@@ -25,33 +27,46 @@ from tepui.data.mixing import Mixing
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.loading import load_into
+from tepui.evaluation.dead_members import (
+    all_dead,
+    information_on,
+    only_guess,
+    only_guess_in_words,
+    silent_members,
+    warn_of_dead_members,
+    warn_of_silent,
+)
+from tepui.losses import CrossEntropy
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import add_masks
 from tepui.modules.state import tensor_state, weights_norm
 from tepui.tasks import task_of
+from tepui.tasks.base import Losses
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
 from tepui.training.callbacks import Callbacks
 from tepui.training.checkpoint import Checkpoint
-from tepui.training.checks import RunData, absent_remark, asked_for, check_run
-from tepui.training.end import concluded, say_of_members
+from tepui.training.checks import absent_remark, asked_for, check_run, output_width
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
-from tepui.training.history import Outcome
+from tepui.training.history import History, Outcome
 from tepui.training.interrupt import Interruption, Stopping
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics, numerics_of
-from tepui.training.prepare import members_of, runner_of, to_device
+from tepui.training.prepare import Order, members_of, runner_of
 from tepui.training.progress import remark, showing
-from tepui.training.run_folder import RunFolder
+from tepui.training.run_folder import RunFolder, check_agreement, run_config
 from tepui.training.runner import Plan
-from tepui.training.settings import check_agreement, run_config
 from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.timeline import Clock
+from tepui.training.timeline import Clock, in_words
 
 log = logging.getLogger(__name__)
 
 # Weights drawn with one seed on two kinds of machines differ by less.
 SAME_WEIGHTS = 1e-4
+# The part of a run's summary about what members' answers say.
+ANSWERS = "answers"
+# From so many epochs on, the mean loss of the last tells what was learned.
+FEWEST_EPOCHS = 2
 Validating = Callable[[], Iterator[Batch]]
 
 
@@ -63,23 +78,18 @@ def trained(
     *,
     exchange: Exchange,
     callbacks: Callbacks,
-    validation: Dataset[Any] | float | None = None,
-    unlabeled: Dataset[Any] | None = None,
-    sample_weights: Tensor | None = None,
-    out: str | Path | None = None,
-    resume: bool = False,
-    branch_from: str | Path | None = None,
+    out: str | Path | None,
+    resume: bool,
+    branch_from: str | Path | None,
+    **beside: Any,
 ) -> Outcome:
-    """Train an ensemble in place, as :func:`tepui.training.train` does."""
+    """Train an ensemble in place, as :func:`tepui.training.train` does.
+
+    ``beside`` are validation data, unlabeled data and weights of samples.
+    """
     clock = Clock()
     ranks = execution.data_parallel
-    data, spec = asked_for(
-        *(ensemble, dataset, spec, execution),
-        validation=validation,
-        unlabeled=unlabeled,
-        sample_weights=sample_weights,
-        out=out,
-    )
+    data, spec = asked_for(ensemble, dataset, spec, execution, out=out, **beside)
     here = f"which is {exchange.sharing} here"
     rule = f"be the number of processes that share a batch, {here} (see torchrun)"
     require(ranks == exchange.sharing, "data_parallel", rule, ranks)
@@ -100,7 +110,7 @@ def trained(
     first_weights = [weights_norm(member) for member in ensemble.members]
     order = Order(
         *(ensemble, data, spec, execution, numerics, exchange, folder, resume),
-        *(origin, first_weights),
+        *(origin, first_weights, config, callbacks, clock),
     )
     for module in ensemble.members if spec.prune is not None else ():
         add_masks(module)
@@ -120,9 +130,9 @@ def trained(
                 **order.agreed_on,
             }
             check_agreement(exchange, config | asked, ensemble, data.train)
-        outcome = _carried_out(order, config, callbacks, clock)
+        outcome = _carried_out(order)
     if exchange.writer and outcome.history:
-        say_of_members(outcome, ensemble, data, spec, execution.progress)
+        say_of_members(outcome, order)
     return outcome
 
 
@@ -134,65 +144,16 @@ def _threads_of(folder: RunFolder | None, branch_from: str | Path | None) -> int
     return begun
 
 
-class Order(NamedTuple):
-    """What was asked for, checked."""
-
-    ensemble: Ensemble
-    data: RunData
-    spec: TrainingSpec
-    execution: ExecutionSpec
-    numerics: Numerics
-    exchange: Exchange
-    folder: RunFolder | None
-    resume: bool
-    origin: Checkpoint | None
-    first_weights: list[float]  # their lengths, by which a branch knows its origin
-
-    @property
-    def owned(self) -> Sequence[int]:
-        """The members that this process trains."""
-        return self.exchange.owned(len(self.ensemble))
-
-    @property
-    def agreed_on(self) -> dict[str, Any]:
-        """What processes of one run must agree on, beside what is recorded of it."""
-        saved = None if self.folder is None else self.folder.load_checkpoint()
-        return {
-            "checkpoint": None if saved is None else saved.generation,
-            "checkpoint_every": self.execution.checkpoint_every,
-            "data_parallel": self.execution.data_parallel,
-            "stop_after": self.execution.stop_after,
-        }
-
-    def place(self, members: Iterable[int]) -> None:
-        """Bring members to where they wait or are trained."""
-        offload, device = self.execution.offload, self.numerics.device
-        for index in members:
-            place = torch.device("cpu") if offload else device
-            to_device(self.ensemble.members[index], place)
-
-
-def _carried_out(
-    order: Order,
-    config: dict[str, Any],
-    callbacks: Callbacks,
-    clock: Clock,
-) -> Outcome:
+def _carried_out(order: Order) -> Outcome:
     """Train from where the run stands to its end, and conclude it."""
-    with ExitStack() as claim, callbacks.told_of_errors():
-        training = _trained(order, config, callbacks, clock, claim)
-        with clock.during("finishing"):
+    with ExitStack() as claim, order.callbacks.told_of_errors():
+        training = _trained(order, claim)
+        with order.clock.during("finishing"):
             _reunite(order)
-            return concluded(order.ensemble, order.data, training)
+            return concluded(training)
 
 
-def _trained(
-    order: Order,
-    config: dict[str, Any],
-    callbacks: Callbacks,
-    clock: Clock,
-    claim: ExitStack,
-) -> Training:
+def _trained(order: Order, claim: ExitStack) -> Training:
     """Train until the run's end; its folder is claimed for as long as ``claim`` is."""
     ensemble, spec, execution = order.ensemble, order.spec, order.execution
     exchange, folder, numerics = order.exchange, order.folder, order.numerics
@@ -202,8 +163,8 @@ def _trained(
     with ExitStack() as stack:
         stack.enter_context(numerics.applied())
         stack.enter_context(torch.random.fork_rng())
-        epoch_steps = steps_per_epoch(source.samples, spec.batch_size)
-        steps = epoch_steps * spec.epochs * len(members)
+        steps = steps_per_epoch(source.samples, spec.batch_size)
+        steps *= spec.epochs * len(members)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
         costs = spec.costs(len(ensemble))
@@ -220,42 +181,34 @@ def _trained(
             exchange=exchange,
             advance=lambda steps: shown.advance(steps * training.standing_for),
             stopping=Stopping(interruption, together),
-            clock=clock,
+            clock=order.clock,
         )
         training = Training(
+            order=order,
             members=members,
-            seeds=ensemble.seeds,
             runner=runner_of(execution.runner, plan, members),
-            device=numerics.device,
-            dataset=order.data.train,
             validation=validation,
-            task=task_of(spec.loss, ensemble.task),
-            folder=folder,
-            origin=order.origin,
-            checkpoint_every=execution.checkpoint_every,
-            stop_after=execution.stop_after,
-            callbacks=callbacks,
             progress=shown,
             interruption=interruption,
         )
         stack.callback(training.runner.release)
         _say_how(training, numerics)
         if folder is not None and exchange.writer:
-            claim.enter_context(folder.claimed(config, resume=order.resume))
-            folder.begin(config, order.first_weights, order.origin)
+            claim.enter_context(folder.claimed(order.config, resume=order.resume))
+            folder.begin(order.config, order.first_weights, order.origin)
         exchange.wait()  # nothing lies in a folder before what says what it is
-        with clock.during("restoring"):
+        with order.clock.during("restoring"):
             training.restore()
         shown.advance(training.steps_done())
         if exchange.writer:
             out = None if folder is None else str(folder.path)
-            callbacks.start(masked({**config, "out": out}))
+            order.callbacks.start(masked({**order.config, "out": out}))
         exchange.wait()  # steps have a timeout, which callbacks may well exceed
         if folder is not None:
             stack.enter_context(interruption.listening())
         training.run()
         if training.ended:
-            with clock.during("finishing"):
+            with order.clock.during("finishing"):
                 for member in members:
                     training.finish(member)
     return training
@@ -298,10 +251,7 @@ def _prepared(
             workers=workers,
             num_classes=classes,
         )
-    members = members_of(
-        *(ensemble, order.exchange, spec, order.execution, order.numerics),
-        *(source.samples, data.weights),
-    )
+    members = members_of(order, source.samples)
     return members, source, unlabeled, validation
 
 
@@ -404,3 +354,90 @@ def _check_prefix(
         f"to differ from {type(method).__name__}"
     )
     require(epochs <= alike, "branch_from", rule, f"{folder}, after {epochs} epochs")
+
+
+def concluded(training: Training) -> Outcome:
+    """Save what came of the run, and return it; one that has not ended goes on."""
+    folder, exchange, spec = training.folder, training.exchange, training.spec
+    order, ensemble = training.order, training.order.ensemble
+    history, clock = History(training.history), training.clock
+    if not training.ended:
+        return Outcome(history, timeline=clock.timeline)
+    if folder is not None and exchange.writer:
+        folder.check_there()
+        # Before anything of the method's can fail: hours of training are in it.
+        ensemble.save(folder.path, overwrite=True)
+    states = exchange.collect({m.index: m.state for m in training.members})
+    summary = finite_or_none(spec.method.summary(states))
+    best = exchange.collect({m.index: m.best.epoch for m in training.members})
+    best_epochs = tuple(best) if spec.keep == "best" else ()
+    summary |= _answers_on_unlabeled(order)
+    timeline = clock.timeline
+    log.info("the run took %s", in_words(timeline))
+    outcome = Outcome(history, best_epochs, summary, timeline, training.stopped_by)
+    if folder is not None and exchange.writer:
+        folder.write_outcome(outcome)
+        log.info("the run in %s has ended", folder.path)
+    exchange.wait()  # a run is over for all or for none
+    if training.interruption.requested:
+        training.interruption.leave()
+    return outcome
+
+
+def _answers_on_unlabeled(order: Order) -> dict[str, Any]:
+    """Return what members' answers still say about unlabeled data, for the summary.
+
+    Beside it stands what they say about the labeled data.
+    """
+    ensemble, data, spec = order.ensemble, order.data, order.spec
+    method = spec.method
+    compared = isinstance(method, CoupledMethod) and method.compares_classes
+    if data.unlabeled is None or not compared:
+        return {}
+    parts = {"labeled": data.train, "unlabeled": data.unlabeled}
+    found = {n: information_on(ensemble, p, spec.batch_size) for n, p in parts.items()}
+    return {ANSWERS: found}
+
+
+def say_of_members(run: Outcome, order: Order) -> None:
+    """Say which members did not learn, lie far behind the others, or say nothing.
+
+    That none does more than guess is said of losses in training, which tell of learning
+    even where what was learned does not carry over; not of those in the first epoch,
+    whose mean is mostly of weights that have hardly moved.
+    """
+    spec = order.spec
+    if (said := run.summary.get(ANSWERS)) is not None:
+        silent = silent_members(said["labeled"], said["unlabeled"])
+        warn_of_silent(silent, type(spec.method).__name__)
+    last = run.history[-1]
+    trained = None
+    if order.data.weights is None:
+        trained = _beside_guessing(last.trained, order)
+    held_out = _beside_guessing(last.validation_loss, order)
+    if (losses := held_out or trained) is not None:
+        data_of = "the validation data" if held_out else "the training data"
+        if all_dead(losses):
+            warn(only_guess_in_words(losses, data_of))
+        else:
+            warn_of_dead_members(losses, data_of)
+    ended = len(run.history) == spec.epochs or run.stopped_by is not None
+    if trained is None or not ended or len(run.history) < FEWEST_EPOCHS:
+        return
+    if only_guess(trained) and not all_dead(trained):
+        remark(
+            order.execution.progress, only_guess_in_words(trained, "the training data")
+        )
+
+
+def _beside_guessing(losses: Sequence[float], order: Order) -> Losses | None:
+    """Return all members' losses beside a guess's; None if they cannot be compared."""
+    loss, members = order.spec.loss, order.ensemble.members
+    weighed = isinstance(loss, CrossEntropy) and (
+        loss.class_weights is not None or bool(lists_of(loss))
+    )
+    if weighed or len(losses) != len(members):
+        return None
+    outputs = output_width(members[0], order.data.train, loss)
+    targets = targets_of(order.data.train)
+    return task_of(loss).beside_guessing([*losses], targets, outputs, loss)

@@ -1,9 +1,5 @@
 """Figure 1: one image under the corruptions.
 
-Measured at small size, with stand-ins (n = 1; aarch64, torch 2.13.0+cpu): mean absolute
-change on imagenet_c: severity=1 0.05636, severity=2 0.08182, severity=3 0.1168,
-severity=4 0.1578, severity=5 0.2127.
-
 The paper shows examples from ImageNet. Here it is a photograph that comes with
 scikit-learn, corrupted by the same rules, at severity 3. The numbers say by how much
 each corruption changes it.

@@ -37,7 +37,7 @@ from tepui.data import (
 from tepui.data.published import is_installed
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, from_timm
-from tepui.papers.recipe import REASONS, Order, Size
+from tepui.papers.recipe import Order, Size
 from tepui.sharpness import fisher_rao, relative_flatness, sam_sharpness
 from tepui.studies import (
     Departure,
@@ -342,29 +342,7 @@ def _differences(order: Order, dataset: str, architecture: str) -> list[Departur
         if order.size == "paper" and kind is not None:
             why = f"{kind.__name__} is not installed"
         differs.append(Departure("corrupted copies are made by tepui", why))
-    if order.size == "paper":
-        return differs
-    inner = study.model.func if isinstance(study.model, partial) else study.model
-    count = study.train or "all"
-    smaller = [
-        f"{study.dataset.__name__} ({count} training samples) for {dataset}",
-        f"{inner.__name__} for {architecture}",
-        *_lengths(order, study, paper),
-        f"batches of {study.batch_size} for {paper.batch_size}",
-        f"a learning rate of {study.rate:g} for {paper.rate:g}",
-        f"corruptions of severities {study.severities}",
-        f"SAM-sharpness at {study.places} places and of {study.sharp_samples} samples",
-        "another augmentation",
-    ]
-    return [*(Departure(what, REASONS[order.size]) for what in smaller), *differs]
-
-
-def _lengths(order: Order, study: ControlStudy, paper: ControlStudy) -> Iterator[str]:
-    """Yield what a size has less of, but for what is overridden."""
-    if order.members in (None, study.members):
-        yield f"{study.members} seeds for {paper.members}"
-    if order.epochs in (None, study.epochs):
-        yield f"{study.epochs} epochs for {paper.epochs}"
+    return differs
 
 
 def _of_paper(study: ControlStudy, architecture: str) -> Iterator[Departure]:

@@ -1,4 +1,4 @@
-"""A table of six controls: seven metrics of every network, averaged over seeds.
+"""Tables 1 to 8, of six controls: seven metrics of every network, averaged over seeds.
 
 All values are those of single networks; a network's disagreement is its mean over the
 networks of the other seeds. Sharpness stands in two columns, measured on clean and on
@@ -95,3 +95,17 @@ def member_scores(stored: StoredLogits) -> dict[str, list[float | None]]:
         ],
         "disagreement": pair_pseudo_values(pairwise_disagreement(logits)),
     }
+
+
+# Data set and network of each table.
+TABLES = {
+    "table1": ("cifar10", "resnet18"),
+    "table2": ("cifar100", "resnet18"),
+    "table3": ("tiny_imagenet", "resnet18_pretrained"),
+    "table4": ("cifar10", "vgg19"),
+    "table5": ("cifar100", "vgg19"),
+    "table6": ("tiny_imagenet", "vgg19_bn_pretrained"),
+    "table7": ("cifar10", "vit"),
+    "table8": ("cifar100", "vit"),
+}
+RECIPES = {item: table(item, *names) for item, names in TABLES.items()}

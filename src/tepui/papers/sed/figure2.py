@@ -1,8 +1,5 @@
 """Figure 2: the images on which members of SED differ most and least, by PDS.
 
-Measured at small size, with stand-ins (n = 1; x86_64, torch 2.11.0+cu130): pds on
-imagenet_r: rank=1 0.4301, rank=2 0.426, rank=3 0.4247, rank=4 0.4228, rank=5 0.4223.
-
 Results hold the places of the images in their set; the picture takes them from there.
 """
 

@@ -1,9 +1,5 @@
 """Figure 3: diversity and detection against the weight of SED's disagreement.
 
-Measured at small size, with stand-ins (n = 4; x86_64, torch 2.11.0+cu130): auroc on
-imagenet_c1: lambda=0.001 0.5576 ± 0.0037, lambda=0.01 0.557 ± 0.003, lambda=0.1 0.5557
-± 0.0027, lambda=1.0 0.5631 ± 0.012, lambda=10.0 0.5211 ± 0.0074.
-
 Beside the paper's two curves stands the accuracy on clean images: what it costs.
 """
 

@@ -1,9 +1,5 @@
 """Figure 4: detection against the size of the ensemble, and what a step costs.
 
-Measured at small size, with stand-ins (n = 4; x86_64, torch 2.11.0+cu130): auroc on
-imagenet_c1: ensemble_size=2 0.5433 ± 0.014, ensemble_size=5 0.5585 ± 0.015,
-ensemble_size=10 0.5415 ± 0.015, ensemble_size=20 0.5329 ± 0.0067.
-
 The paper draws SED's AUROC on ImageNet-C at severity 1, and says beside it that SED's
 step costs the same for any number of members while that of A2D and DivDis grows with
 its square. Step times here are those of the fastest epoch of a short run, divided by

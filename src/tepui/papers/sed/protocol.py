@@ -17,7 +17,7 @@ from tepui.evaluation.stored_logits import LogitRuns
 from tepui.losses import CrossEntropy
 from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Method
 from tepui.metrics import Collection, Score, auroc, ood_scores, restrict_classes
-from tepui.papers.recipe import REASONS, Numbers, Order, Size
+from tepui.papers.recipe import REASONS, Diagram, Numbers, Order, Size
 from tepui.papers.sed.scales import PRECISION, STUDIES, HeadStudy
 from tepui.studies import (
     Departure,
@@ -338,11 +338,8 @@ def _stand_ins(order: Order, name: str) -> Iterator[Departure]:
         f"them for imagenet_c1 and c5, {_others(order.size)} for inaturalist and "
         "inverted images for openimages_o",
         "heads share a random start, not a pretrained one",
-        f"large ensembles have {study.large} members, not 50",
     ):
         yield Departure(what, REASONS[order.size])
-    if order.ensembles in (None, study.ensembles):
-        yield Departure(f"{study.ensembles} repetitions for one", REASONS[order.size])
     if study.weight != LAMBDA:
         yield Departure(
             f"SED's disagreement has the weight {study.weight:g}, not {LAMBDA:g}",
@@ -372,3 +369,10 @@ def _data(size: Size, name: str) -> dict[str, str]:
 
 def _others(size: Size) -> str:
     return "digits" if size == "small" else "images with exchanged halves"
+
+
+RECIPES = {
+    "figure1": Diagram(
+        "where members disagree, earlier and in SED; see docs/diversification.md"
+    )
+}

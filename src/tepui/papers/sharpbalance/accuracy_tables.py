@@ -1,4 +1,9 @@
-"""Accuracy of ensembles in the tables of the paper, and what one method gains."""
+"""Tables 2 to 4, 6 and 7: accuracy of ensembles, and what one method gains.
+
+Tables 2 to 4 are accuracy at each severity of corruption, table 6 SharpBalance beside
+members of different radii (SAM+) and averaged members (EoA), table 7 GSAM in the place
+of SAM, by itself and inside SharpBalance.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -6,17 +11,18 @@ from operator import sub
 from statistics import fmean
 from typing import Any
 
-from tepui.methods import Method
+from tepui.methods import GSAM, DeepEnsemble, Method
 from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
 from tepui.papers.sharpbalance.protocol import (
+    FEW,
     PROTOCOLS,
     SIZES,
     Protocol,
     compared,
     protocol_of,
+    settings,
 )
-from tepui.papers.sharpbalance.settings import settings
-from tepui.studies import Job, Record, Store, Trial, averaged
+from tepui.studies import Departure, Job, Record, Store, Trial, averaged
 
 SEVERITIES = (1, 2, 3, 4, 5)
 Runs = Mapping[str, Sequence[Trial]]
@@ -142,3 +148,78 @@ def severity_table(item: str, dataset: str) -> Recipe:
 def runs_of(protocol: Protocol, methods: Mapping[str, Method]) -> Runs:
     """Return the ensembles of each method."""
     return {name: protocol.trials(method) for name, method in methods.items()}
+
+
+OF_TABLE6 = ("cifar10", "cifar100")
+RADII = (0.05, 0.1, 0.2)  # SAM+ trains every member with a radius of its own
+RADII_TOLD: dict[str, Any] = {"radii of SAM+": list(RADII)}
+ALPHA_TOLD: dict[str, Any] = {"alpha of GSAM": GSAM().alpha}
+AVERAGED = 0.25  # EoA averages plain members over this share, at the end of a run
+
+
+def against_others(order: Order) -> Iterator[Numbers]:
+    """Return accuracy, and SharpBalance's gain over the better of the two others."""
+    for dataset in OF_TABLE6:
+        protocol = protocol_of(order, dataset, FEW)
+        usual = {
+            "sam_plus": protocol.trials(protocol.sam(RADII[: protocol.members])),
+            "eoa": protocol.trials(DeepEnsemble(), average=AVERAGED),
+            "sharpbalance": protocol.trials(protocol.balanced()),
+            **runs_of(protocol, protocol.released(dataset)),
+        }
+        runs = order.choose(usual)
+        gain = partial(gain_over, None)
+        yield accuracy_table("sharpbalance/table6", protocol, dataset, runs, gain)
+
+
+AGAINST_OTHERS = Recipe(
+    title="SharpBalance beside SAM+ and EoA",
+    numbers=against_others,
+    settings=lambda order: settings(
+        order,
+        OF_TABLE6,
+        Departure(
+            "EoA averages plain members, trained from nothing, over the last quarter",
+            "the paper gives no values for EoA",
+        ),
+        protocols=FEW,
+        **RADII_TOLD,
+    ),
+    overrides=("epochs", "ensembles", "rho", "methods"),
+    sizes=SIZES,
+)
+
+
+def with_gsam(order: Order) -> Iterator[Numbers]:
+    """Return accuracy on clean and on corrupted data."""
+    protocol = protocol_of(order, "cifar100", FEW)
+    gsam = protocol.gsam()
+    more = {"gsam": gsam, "sharpbalance_gsam": protocol.balanced(base=gsam)}
+    usual = {**protocol.methods(), **more, **protocol.released("cifar100")}
+    runs = runs_of(protocol, order.choose(usual))
+    yield accuracy_table("sharpbalance/table7", protocol, "cifar100", runs)
+
+
+WITH_GSAM = Recipe(
+    title="GSAM in the place of SAM",
+    numbers=with_gsam,
+    settings=lambda order: settings(
+        order,
+        ["cifar100"],
+        Departure(
+            f"GSAM with alpha {GSAM().alpha:g} and SAM's radius",
+            "the paper gives no values for GSAM",
+        ),
+        protocols=FEW,
+        **ALPHA_TOLD,
+    ),
+    overrides=OVERRIDES,
+    sizes=SIZES,
+)
+RECIPES = {
+    "table2": severity_table("sharpbalance/table2", "cifar10"),
+    "table3": severity_table("sharpbalance/table3", "cifar100"),
+    "table4": severity_table("sharpbalance/table4", "tiny_imagenet"),
+    "table6": AGAINST_OTHERS,
+    "table7": WITH_GSAM,
+}

@@ -1,39 +1,46 @@
-"""Bars of accuracy, members and ensemble, as figures 7 and 13 have them.
+"""Figures 7 and 13: bars of accuracy, of members and ensemble.
 
-A panel is a data set, clean or corrupted; every method has a bar in it.
+A panel is a data set, clean or corrupted; every method has a bar in it. Figure 7 has
+ResNet-18: panels a to c are the corrupted copies of CIFAR-10, CIFAR-100 and
+TinyImageNet, d to f their clean test sets. Figure 13 has WRN-40-2: a and b are the
+corrupted copies of CIFAR-10 and CIFAR-100, c and d their clean test sets; below the
+paper's size a perceptron stands in for the network.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
-
-from tepui.methods import ExchangingMethod, Method
-from tepui.papers.published import printed
-from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe, Size
-from tepui.papers.sharpbalance.protocol import (
-    SIZES,
-    Protocol,
-    Protocols,
-    compared,
-    protocol_of,
-    title_of,
-)
-from tepui.papers.sharpbalance.scores import score_records
-from tepui.papers.sharpbalance.settings import settings
-from tepui.report.bars import Bar, bar_panels
-from tepui.studies import Job, Record, Results, Store
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from tepui.evaluation.stored_logits import StoredLogits
+from tepui.methods import ExchangingMethod, Method
 from tepui.metrics import Rule, ensemble_predictions, individual_accuracy
+from tepui.models import MLP, WideResNet40x2
+from tepui.papers.published import printed
+from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe, Size
+from tepui.papers.sharpbalance.protocol import (
+    DATASETS,
+    PROTOCOLS,
+    SIZES,
+    Protocol,
+    Protocols,
+    compared,
+    protocol_of,
+    settings,
+    title_of,
+)
+from tepui.papers.sharpbalance.scores import score_records
+from tepui.report.bars import Bar, bar_panels
+from tepui.studies import Job, Record, Results, Store
 from tepui.studies.jackknife import group_pseudo_values
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 METRICS = ("individual_accuracy", "ensemble_accuracy", "ensemble_improvement", "eir")
 
@@ -127,7 +134,6 @@ class Bars(NamedTuple):
                 order,
                 self._datasets(order.panels),
                 protocols=self.protocols,
-                architecture=self.architecture,
             ),
             draw=self.draw,
             panels=tuple(self.panels),
@@ -204,3 +210,45 @@ def _joined(stored: Sequence[StoredLogits], part: str) -> list[Answered]:
 
 def _means(rows: Sequence[Sequence[float]]) -> list[float]:
     return [fmean(column) for column in zip(*rows, strict=True)]
+
+
+TESTED = [Shown(name, corrupted) for corrupted in (True, False) for name in DATASETS]
+OF_FIGURE7 = dict(zip("abcdef", TESTED, strict=True))
+FIGURE7 = Bars("sharpbalance/figure7", "resnet18", OF_FIGURE7, PROTOCOLS).recipe(
+    "accuracy of members and ensembles, corrupted and clean"
+)
+
+
+def perceptron(width: int, in_features: int = 64) -> MLP:
+    """Return a perceptron with two hidden layers."""
+    return MLP(in_features=in_features, hidden=(width, width))
+
+
+MODELS: Mapping[Size, Mapping[str, partial[Any]]] = {
+    "paper": {
+        "cifar10": partial(WideResNet40x2, num_classes=10, width=16),
+        "cifar100": partial(WideResNet40x2, num_classes=100, width=16),
+    },
+    "small": {
+        "cifar10": partial(perceptron, width=64),
+        "cifar100": partial(perceptron, in_features=784, width=64),
+    },
+    "smoke": dict.fromkeys(("cifar10", "cifar100"), partial(perceptron, width=8)),
+}
+OWN_PROTOCOLS: Protocols = {
+    size: {
+        dataset: PROTOCOLS[size][dataset]._replace(model=model)
+        for dataset, model in models.items()
+    }
+    for size, models in MODELS.items()
+}
+OF_FIGURE13 = {
+    "a": Shown("cifar10", True),
+    "b": Shown("cifar100", True),
+    "c": Shown("cifar10", False),
+    "d": Shown("cifar100", False),
+}
+FIGURE13 = Bars("sharpbalance/figure13", "wrn_40_2", OF_FIGURE13, OWN_PROTOCOLS).recipe(
+    "accuracy of members and ensembles of WRN-40-2, corrupted and clean"
+)
+RECIPES = {"figure7": FIGURE7, "figure13": FIGURE13}

@@ -1,8 +1,5 @@
 """Figure 14: do other scores rank samples as the Fisher trace does?
 
-Measured at small size, with stand-ins (n = 3; aarch64, torch 2.13.0+cpu): rank
-correlation on cifar10: sam 0.8953 ± 0.0042.
-
 The paper ranks 1000 samples by the Fisher trace and by the loss's curvature around the
 input, and says that both agree. Here also by the other scores that SharpBalance can
 take, and by the loss itself. Members are those of figure 7 trained with SAM, as members
@@ -22,8 +19,7 @@ from tepui.losses import Loss
 from tepui.metrics.ood import rank_correlation, ranks
 from tepui.modules.running import device_of, evaluating, forward
 from tepui.papers.recipe import Numbers, Order, Recipe, Size
-from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, title_of
-from tepui.papers.sharpbalance.settings import settings
+from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, settings, title_of
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
 from tepui.sharpness import (
     Measurement,

@@ -1,8 +1,5 @@
 """Figure 5: the trade-off's slope by width (a) and by sparsity (b) of the members.
 
-Measured at small size, with stand-ins (n = 6; x86_64, torch 2.11.0+cu130): beta on
-cifar10: width=8 -0.03743, width=16 -0.2198, width=64 0.1371, width=128 -0.1088.
-
 ResNet-18 on CIFAR-10. A network that stands in for it has a thousandth of its weights,
 so that its widths and sparsities are others, too: those of the paper name them.
 """
@@ -10,11 +7,10 @@ so that its widths and sparsities are others, too: those of the paper name them.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from tepui.modules.pruning import Prune
-from tepui.papers.recipe import REASONS, Numbers, Order, Recipe, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import LENGTHS, protocol_of, title_of
 from tepui.papers.sharpbalance.radius_sweep import (
     GRIDS,
@@ -116,15 +112,6 @@ def settings(order: Order) -> dict[str, Any]:
     shown = {AXES[panel]: LEVELS[order.size][AXES[panel]] for panel in order.panels}
     notes = [PRUNED] if "b" in order.panels else []
     epochs = EPOCHS[order.size]
-    if epochs and order.epochs in (None, epochs):
-        what = f"{epochs} epochs in this figure"
-        notes.append(Departure(what, REASONS[order.size]))
-    if order.size != "paper":
-        pairs = chain.from_iterable(
-            (f"{axis} {value:g} for {name:g}" for name, value in levels.items())
-            for axis, levels in shown.items()
-        )
-        notes.append(Departure(", ".join(pairs), REASONS[order.size]))
     grid = OWN_GRIDS[order.size]
     document = sweep_settings(order, ["cifar10"], *notes, grid=grid)
     if epochs and not order.epochs:

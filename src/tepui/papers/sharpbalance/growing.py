@@ -1,4 +1,8 @@
-"""Ensembles of one to five members, as figures 8 and 15 have them.
+"""Figures 8 and 15: ensembles of one to five members.
+
+Figure 8 is accuracy on CIFAR-10, CIFAR-100 and their corrupted copies (a to d) and the
+ensemble improvement rate on the same (e to h); figure 15 is calibration error and
+negative log-likelihood on the corrupted copies of CIFAR-100, where lower is better.
 
 Independent members do not know of each other, so that an ensemble of two is the first
 two members of one of five, and one of five is that of figure 7 with two members more:
@@ -9,23 +13,30 @@ size is trained; a single one trains with SAM.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from tepui.methods import ExchangingMethod
-from tepui.papers.recipe import Numbers, Order, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import (
     FEW,
+    SIZES,
     compared,
     protocol_of,
+    settings,
+    title_of,
 )
 from tepui.papers.sharpbalance.scores import Scored, score_records
-from tepui.papers.sharpbalance.settings import settings
-from tepui.studies import EvaluationSpec, Job, Record, Store, Trial, seeds
+from tepui.report.curves import Curves, curve_panels
+from tepui.studies import EvaluationSpec, Job, Record, Results, Store, Trial, seeds
 from tepui.tasks import Scores
 from tepui.tasks.scores import mean_scores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 
 _ALL = (1, 2, 3, 4, 5)
 # Numbers of members, by size of the study and data set.
@@ -124,3 +135,97 @@ def growing_settings(order: Order, datasets: Sequence[str]) -> dict[str, Any]:
         sizes = list(MEMBERS[order.size][name])
         document[name]["members"] = sizes
     return document
+
+
+SETS = ("cifar10", "cifar100", "cifar10_c", "cifar100_c")
+GROWTH = {"ensemble_accuracy": "accuracy in %", "eir": "improvement rate"}
+PANELS = dict(
+    zip("abcdefgh", [(m, data) for m in GROWTH for data in SETS], strict=True)
+)
+
+
+def datasets(order: Order) -> list[str]:
+    """Return the data sets of the panels, each once."""
+    shown = (PANELS[panel][1].removesuffix("_c") for panel in order.panels)
+    return list(dict.fromkeys(shown))
+
+
+def growth(order: Order) -> Iterator[Numbers]:
+    """Return accuracy and improvement rate, by panel, method and size."""
+    parts = {"clean": list(GROWTH), "shifted": list(GROWTH)}
+    for dataset in datasets(order):
+        names = {"item": "", "architecture": "resnet18"}
+        for part in growing_numbers(order, dataset, parts, **names):
+            yield Numbers(part.jobs, partial(_lettered, part, order))
+
+
+def _lettered(numbers: Numbers, order: Order, store: Store) -> Iterator[Record]:
+    """Return the numbers of the chosen panels, each with its panel's name."""
+    letters = {what: letter for letter, what in PANELS.items()}
+    for record in numbers.records(store):
+        letter = letters[record.metric, record.dataset]
+        if letter in order.panels:
+            yield replace(record, item=f"sharpbalance/figure8{letter}")
+
+
+def draw_growth(results: Results) -> "Figure":
+    """Return a panel per data set and metric, a line per method."""
+    return curve_panels(
+        [
+            Curves(
+                f"({letter}) {_title(results, PANELS[letter][1])}",
+                "ensemble_size",
+                GROWTH[PANELS[letter][0]],
+                results.by("method", item=f"sharpbalance/figure8{letter}"),
+            )
+            for letter in results.settings["panels"]
+        ],
+        columns=4,
+    )
+
+
+def _title(results: Results, name: str) -> str:
+    dataset = name.removesuffix("_c")
+    return title_of(results, dataset, corrupted=name != dataset)
+
+
+FIGURE8 = Recipe(
+    title="accuracy and improvement rate by ensemble size",
+    numbers=growth,
+    settings=lambda order: growing_settings(order, datasets(order)),
+    draw=draw_growth,
+    panels=tuple(PANELS),
+    overrides=("epochs", "ensembles", "rho", "methods"),
+    sizes=SIZES,
+)
+
+
+UNCERTAINTY = {"ece": "ECE", "nll": "NLL"}
+
+
+def uncertainty(order: Order) -> Iterator[Numbers]:
+    """Return both metrics by method and size."""
+    names = {"item": "sharpbalance/figure15", "architecture": "resnet18"}
+    return growing_numbers(order, "cifar100", {"shifted": list(UNCERTAINTY)}, **names)
+
+
+def draw_uncertainty(results: Results) -> "Figure":
+    """Return a panel per metric, a line per method."""
+    title = title_of(results, "cifar100", corrupted=True)
+    return curve_panels(
+        [
+            Curves(title, "ensemble_size", label, results.by("method", metric=metric))
+            for metric, label in UNCERTAINTY.items()
+        ]
+    )
+
+
+FIGURE15 = Recipe(
+    title="ECE and NLL by ensemble size on corrupted data",
+    numbers=uncertainty,
+    settings=lambda order: growing_settings(order, ["cifar100"]),
+    draw=draw_uncertainty,
+    overrides=("epochs", "ensembles", "rho", "methods"),
+    sizes=SIZES,
+)
+RECIPES = {"figure8": FIGURE8, "figure15": FIGURE15}

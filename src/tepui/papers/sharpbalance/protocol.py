@@ -1,7 +1,8 @@
 """How the paper's ensembles are trained, at four sizes; shared by its recipes.
 
-``paper`` size is as published, but for what
-:mod:`tepui.papers.sharpbalance.settings` declares. ``medium``, for one hour of a GPU,
+``paper`` size is as published, but for what results declare: the paper's text, its
+Appendix D and the code that was released beside it do not agree in everything, and
+where they differ, the code made the printed numbers. ``medium``, for one hour of a GPU,
 is how decisions 001 to 004 of the documents train: CIFAR-10 and CIFAR-100 themselves,
 with a ResNet-18 of half the width, a fifth of the epochs, and the radius that was
 chosen there on held-out data. At ``small`` size, for two processors, each data set has
@@ -10,7 +11,7 @@ and a part of CIFAR-10 for TinyImageNet, with a small convolutional network for 
 ResNet-18 and the radius of decision 006. ``smoke`` is for tests of the code.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,8 +32,8 @@ from tepui.data import (
 from tepui.data.published import is_installed
 from tepui.methods import GSAM, SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet, ResNet18
-from tepui.papers.recipe import Order, Size
-from tepui.studies import EvaluationSpec, Results, Samples, Trial, seeds
+from tepui.papers.recipe import REASONS, Diagram, Order, Size
+from tepui.studies import Departure, EvaluationSpec, Results, Samples, Trial, seeds
 from tepui.training import SGD, MultiStep, Schedule, TrainingSpec
 from tepui.training.numerics import Precision
 from tepui.training.optimizer import Optimizer
@@ -292,3 +293,96 @@ def _called(model: Callable[..., Any]) -> str:
     given = model.keywords if isinstance(model, partial) else {}
     words = (f"{name}={value}" for name, value in given.items())
     return f"{made_by(model)}({', '.join(words)})"
+
+
+PUNCTUAL = Departure(
+    "SharpBalance's sets begin with the epoch of the switch, by either rule, in the "
+    "released code with the epoch after it",
+    "the paper does not say which; with one epoch for both, the rules differ by their "
+    "sets alone",
+)
+ALWAYS = (
+    Departure(
+        "members are joined by their mean probabilities, in the paper by their logits",
+        "the released code averages probabilities in every test",
+    ),
+    Departure(
+        "every batch of SharpBalance holds the same numbers of sharp and of normal "
+        "samples, in the released code as they come",
+        "steps of one shape can be replayed on a GPU; the expected gradient is the "
+        "same",
+    ),
+    PUNCTUAL,
+    Departure(
+        "seeds are 0, 1, 2, 1000, ... for 13, 17, 27, 113, ...",
+        "equal numbers would not give equal networks, whose random numbers come from "
+        "elsewhere",
+    ),
+)
+SWITCH = Departure(
+    "SharpBalance begins after half of the run, as in Table 1 of the paper, where its "
+    "Appendix D.3 says epoch 10",
+    "the two contradict each other, and the table is of figure 7",
+)
+STATISTICS = Departure(
+    "perturbed passes leave BatchNorm's statistics alone, in the released code they "
+    "update them",
+    "the library's default, and that of other SAMs",
+)
+SPLIT = Departure(
+    "the tenth of the training images that is held out is drawn by tepui",
+    "the released code has a list of its own; both train on the other nine tenths",
+)
+BFLOAT16 = Departure(
+    "trained in bfloat16 with float32 weights and tested in TF32, in the released code "
+    "both in float32",
+    "a step on an H200 takes a sixth of the time",
+)
+
+
+def settings(
+    order: Order,
+    datasets: Sequence[str],
+    *notes: Departure,
+    protocols: Protocols = PROTOCOLS,
+    **further: Any,
+) -> dict[str, Any]:
+    """Return how a study is made, with all that differs from the paper."""
+    document: dict[str, Any] = {}
+    differs: list[Departure] = []
+    for name in datasets:
+        used = protocol_of(order, name, protocols)
+        document[name] = used.described()
+        if not used.augment and PROTOCOLS["paper"][name].augment:
+            what = f"{name}: images are not cropped and flipped"
+            differs.append(Departure(what, REASONS[order.size]))
+        differs += departures_of(used, name)
+    return {**document, "differs": [*differs, *ALWAYS, *notes], **further}
+
+
+def departures_of(used: Protocol, dataset: str) -> Iterator[Departure]:
+    """Yield how ensembles of a protocol are trained and tested otherwise."""
+    if dataset == "cifar10":
+        yield SWITCH
+    if not used.statistics:
+        yield STATISTICS
+    if used.held_out:
+        yield SPLIT
+    if used.precision == "bfloat16":
+        yield BFLOAT16
+    if used.types and used.installed_copies() is None:
+        yield Departure(f"corrupted copies of {dataset} are made by tepui", _no(used))
+
+
+def _no(used: Protocol) -> str:
+    """Return why the released copies are not taken."""
+    if used.released_copies is None:
+        return "nobody released copies of what stands in"
+    return f"{made_by(used.released_copies)} is not installed"
+
+
+RECIPES = {
+    "figure6": Diagram(
+        "how SharpBalance divides the training set; see docs/sharpbalance.md"
+    )
+}

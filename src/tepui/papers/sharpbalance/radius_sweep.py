@@ -1,6 +1,12 @@
-r"""Ensembles over SAM's radius: sharpness against diversity, and the slope beta.
+"""Figures 3, 4 and 12: sharpness against diversity over SAM's radius, and the slope.
 
-Shared by figures 1, 3, 4, 5 and 12. Radius 0 is the deep ensemble. Ensembles have the
+Figure 3 has three measures of diversity on CIFAR-10, figure 4 three data sets, each
+drawn twice: colored by what the ensemble gains (EIR), and by the members' accuracy on
+corrupted data. Figure 12 has the worst case within a cube (a, d), the average case
+(b, e) and the KL divergence (c, f). The paper's text does not say in what its two rows
+differ: here they are colored as in figure 4.
+
+Shared with figures 1 and 5. Radius 0 is the deep ensemble. Ensembles have the
 seeds of figure 7, so that those it trains (no radius, and the radius of its SAM) are
 not trained again. Beta is the slope of log diversity on log sharpness over all
 ensembles trained with SAM, not over the deep ensembles, as in the paper.
@@ -13,15 +19,15 @@ from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tepui.methods import DeepEnsemble, Method
-from tepui.papers.recipe import REASONS, Numbers, Order, Recipe, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import (
     DATASETS,
     LENGTHS,
     protocol_of,
+    settings,
     title_of,
 )
 from tepui.papers.sharpbalance.scores import METRICS, metric_values, score_records
-from tepui.papers.sharpbalance.settings import settings
 from tepui.report.scatter import Cloud, Scatter, scatter_panels
 from tepui.sharpness import average_case, worst_case
 from tepui.studies import (
@@ -65,7 +71,6 @@ _EFFORT: Mapping[Size, tuple[int, int, int]] = {
     "small": (100, 10, 20),
     "smoke": (10, 3, 3),
 }
-_FEWER = "fewer radii, samples and steps of ascent"
 ASCENT = Departure(
     "the worst case is sought by steps inside the neighborhood itself, which find more "
     "than the published ascent",
@@ -366,10 +371,7 @@ def sweep_settings(
 ) -> dict[str, Any]:
     """Return how a study over radii is made, for its results."""
     samples, steps, draws = _EFFORT[order.size]
-    differs = [ASCENT, *notes]
-    if order.size != "paper":
-        differs.append(Departure(_FEWER, REASONS[order.size]))
-    document = settings(order, datasets, *differs)
+    document = settings(order, datasets, ASCENT, *notes)
     for name in datasets:
         radii, ensembles = grid or GRIDS[order.size][name]
         ensembles = order.ensembles or ensembles
@@ -386,3 +388,37 @@ def color_label(metric: str) -> str:
     unit = " in %" if METRICS[metric][1] == "percent" else ""
     words = {"eir": "improvement rate (EIR)"}
     return f"{words.get(metric, metric.replace('_', ' '))}{unit}"
+
+
+FIGURE12_PAIRS = (
+    ("worst_case_linf", "der"),
+    ("average_case", "der"),
+    ("worst_case", "kl"),
+)
+COLORS = ("eir", "individual_accuracy")
+RECIPES = {
+    "figure3": sweep_recipe(
+        "sharpbalance/figure3",
+        "diversity by three measures against sharpness, over SAM's radius",
+        {"": Swept("cifar10", tuple(Axes(diversity=name) for name in DIVERSITY))},
+    ),
+    "figure4": sweep_recipe(
+        "sharpbalance/figure4",
+        "diversity against sharpness on three data sets, over SAM's radius",
+        {
+            letter: Swept(dataset, tuple(Axes(color=color) for color in COLORS))
+            for letter, dataset in zip("abc", DATASETS, strict=True)
+        },
+        columns=None,
+    ),
+    "figure12": sweep_recipe(
+        "sharpbalance/figure12",
+        "the trade-off by other measures of sharpness and diversity",
+        {
+            letter: Swept("cifar10", (Axes(*pair, color),))
+            for letter, (color, pair) in zip(
+                "abcdef", product(COLORS, FIGURE12_PAIRS), strict=True
+            )
+        },
+    ),
+}

@@ -1,28 +1,26 @@
 """Table 1: radius, share of sharp samples and time of the switch, chosen by search.
 
-Measured at small size, with stand-ins (n = 2/8; aarch64, torch 2.13.0+cpu): chosen rho
-on cifar10: sam 0.05, sharpbalance 0.05.
-
 Every combination is trained without a share of the training data and scored on it. At
 ``paper`` size the search is the paper's, of eleven ensembles on each data set: over
 SAM's radius, and over SharpBalance's share of sharp samples at the radius of SAM. Below
 it SharpBalance's radius and the time of its switch are searched together with the rest.
 """
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from statistics import fmean
 from typing import Any, NamedTuple
 
 from tepui.methods import SharpBalance
-from tepui.papers.recipe import REASONS, Numbers, Order, Recipe, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import (
     DATASETS,
-    PROTOCOLS,
+    SPLIT,
+    SWITCH,
     Protocol,
     protocol_of,
+    settings,
 )
-from tepui.papers.sharpbalance.settings import SPLIT, SWITCH, settings
 from tepui.studies import Departure, Record, Store
 from tepui.studies.departures import DIFFERS
 from tepui.studies.results import config_hash
@@ -155,10 +153,14 @@ def described(order: Order) -> dict[str, Any]:
     searched = {PROTOCOL_FIELDS[name] for name in extent.balanced}
     grid = {"rho": list(extent.rho), "SharpBalance": extent.balanced}
     further: dict[str, Any] = {"grid": grid, "held out": extent.held_out}
-    sizes = {size: _training(size, searched) for size in (order.size, "paper")}
-    document = settings(
-        order, DATASETS, *_notes(order.size), protocols=sizes, **further
-    )
+    plain = Order(order.size)
+    used = {
+        dataset: search_protocol(plain, dataset)._replace(test=None, types=())
+        for dataset in DATASETS
+    }
+    notes = [RADIUS, SPLIT] if order.size == "paper" else []
+    sizes = {order.size: used}
+    document = settings(order, DATASETS, *notes, protocols=sizes, **further)
     for name in DATASETS:
         document[name] |= dict.fromkeys(sorted(searched), "searched")
         for other in ("held out", "test samples", "corruptions"):  # of no search
@@ -166,56 +168,6 @@ def described(order: Order) -> dict[str, Any]:
     if "switch" in searched:
         document[DIFFERS] = [each for each in document[DIFFERS] if each != SWITCH]
     return document
-
-
-def _training(size: Size, searched: Container[str]) -> dict[str, Protocol]:
-    """Return how a size trains, with the paper's values of what is searched.
-
-    Their differences are those of the search, which :func:`_notes` declares.
-    """
-    found = {}
-    for dataset, published in PROTOCOLS["paper"].items():
-        values = {n: getattr(published, n) for n in ("rho", "fraction")}
-        same = {name: value for name, value in values.items() if name in searched}
-        protocol = search_protocol(Order(size), dataset)
-        found[dataset] = protocol._replace(test=None, types=(), **same)
-    return found
-
-
-def _notes(size: Size) -> list[Departure]:
-    """Return what a search does otherwise than the paper's."""
-    if size == "paper":
-        return [RADIUS, SPLIT]
-    here, paper = EXTENTS[size], EXTENTS["paper"]
-    tried = {
-        "radii": (here.rho, paper.rho),
-        "shares of sharp samples": (
-            here.balanced["fraction"],
-            paper.balanced["fraction"],
-        ),
-    }
-    what = "; ".join(
-        f"{n} {_listed(a)} for {_listed(b)}" for n, (a, b) in tried.items()
-    )
-    return [
-        Departure(f"searched are {what}", REASONS[size]),
-        Departure(
-            f"chosen on {here.held_out:.0%} of the training samples, in the paper on "
-            f"{paper.held_out:.0%}",
-            "of so few samples a tenth says little",
-        ),
-        Departure(
-            f"SharpBalance's radius ({_listed(here.balanced['rho'])}) and switch "
-            f"(after {_listed(here.balanced['switch_at'])} of the run) are searched "
-            "too, the paper takes SAM's radius and does not say how it chose its "
-            "switch",
-            "few combinations are cheap here",
-        ),
-    ]
-
-
-def _listed(values: Sequence[float]) -> str:
-    return ", ".join(f"{value:g}" for value in values)
 
 
 RECIPE = Recipe(

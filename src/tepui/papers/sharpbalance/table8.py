@@ -1,9 +1,5 @@
 """Table 8: what the scoring of samples adds to the cost of training.
 
-Measured at small size, with stand-ins (n = 3; aarch64, torch 2.13.0+cpu): scoring
-overhead on cifar10: sharpbalance 2.353 ± 0.04, sharpbalance_released 2.297 ± 0.027
-percent.
-
 Times are those that the runs of figure 7 recorded, all members together, on whatever
 machine trained them: several trials at a time share it.
 """
@@ -14,8 +10,7 @@ from typing import Any
 
 from tepui.methods import Method, SharpBalance
 from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe
-from tepui.papers.sharpbalance.protocol import SIZES, compared, protocol_of
-from tepui.papers.sharpbalance.settings import settings
+from tepui.papers.sharpbalance.protocol import SIZES, compared, protocol_of, settings
 from tepui.studies import Job, Record, Store, Trial, averaged
 from tepui.training import EpochRecord
 

@@ -15,6 +15,7 @@ References:
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
+from functools import partial
 from itertools import product
 from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,13 +23,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tepui.papers.recipe import REASONS, Numbers, Order, Recipe, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.report.drawing import COLORS
 from tepui.report.trade_offs import Curve, Panel, trade_off_figure
 from tepui.studies import Departure, Record, Results
 from tepui.theory import (
     Setting,
     eta_at_sharpness,
+    largest_stable_rho,
     simulate_sam,
     stable,
     theorem1,
@@ -37,6 +39,7 @@ from tepui.theory import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 SUBSETS = {"SAM": 1, "SharpBalance": 10}
 ETA = 0.01
@@ -318,19 +321,64 @@ def _curve_of(name: str, records: Sequence[Record]) -> Curve:
 
 def _settings(size: Size) -> dict[str, Any]:
     resolution = RESOLUTIONS[size]
-    document = {
+    return {
         **{name: float(value) for name, value in asdict(resolution.setting).items()},
         "repetitions": resolution.matrices,
         "seeds": [SEED],
         "precision": "float64",
         "points of a curve": resolution.points,
+        "differs": [*CORRECTED],
     }
-    differs = [*CORRECTED]
-    if resolution.points != FULL.points:
-        what = f"{resolution.points} points of a curve for {FULL.points}"
-        differs.append(Departure(what, REASONS[size]))
-    if resolution.matrices != FULL.matrices:
-        n, d = resolution.setting.n, resolution.setting.d
-        what = f"{resolution.matrices} matrices of {n} x {d} for 50 of 3000 x 150"
-        differs.append(Departure(what, REASONS[size]))
-    return {**document, "differs": differs}
+
+
+def figure2_panels(resolution: Resolution) -> Lettered:
+    """Return the published radii, stable ones, and both methods equally sharp."""
+    limit = float(largest_stable_rho(ETA, resolution.setting.ratio))
+    ends = ((0.5, 0.3), (limit, 0.0))
+    points = [(3, ETA, np.linspace(*pair, resolution.points)) for pair in ends]
+    published, stable = curves_at("SAM", points, resolution)
+    shown = [
+        Panel("as published, k = 3, rho 0.5 to 0.3", (published,)),
+        Panel(f"stable, k = 3, rho {limit:.2f} to 0", (stable,)),
+        *matched([3], resolution),
+    ]
+    return [("", panel) for panel in shown]
+
+
+def figure9_panels(resolution: Resolution) -> Lettered:
+    """Return both panels, and both methods equally sharp."""
+    radii, steps = np.linspace(1.0, 0.4, resolution.points), np.arange(1, 16)
+    points: list[Place] = [(5, ETA, radii), (steps, ETA, 0.4)]
+    first, second = curves_at("SharpBalance", points, resolution)
+    (ours,) = matched([5], resolution)
+    return [
+        ("a", Panel("(a) k = 5, rho 1 to 0.4", (first,))),
+        ("b", Panel("(b) rho = 0.4, k 1 to 15", (second,))),
+        ("", ours),
+    ]
+
+
+PANELS: Mapping[str, Callable[[Resolution], Lettered]] = {
+    "figure2": figure2_panels,
+    "figure9": figure9_panels,
+    "figure10": partial(by_steps, "SAM", (2, 4, 8), (0.1, 0.05, 0.01)),
+    "figure11": partial(by_steps, "SharpBalance", (4, 8, 12), (0.5, 0.3, 0.1)),
+}
+SHOWN: Mapping[str, Mapping[str, Any]] = {
+    "figure2": {"title": "Theorem 1 beside simulation"},
+    "figure9": {"title": "Theorem 2 beside simulation", "letters": "ab"},
+    "figure10": {
+        "title": "Theorem 1 beside simulation, over steps and step sizes",
+        "letters": "abcdefghi",
+        "logarithmic": True,
+    },
+    "figure11": {
+        "title": "Theorem 2 beside simulation, over steps and step sizes",
+        "letters": "abcdefghi",
+        "logarithmic": True,
+    },
+}
+RECIPES = {
+    name: theory_recipe(f"sharpbalance/{name}", panels_of=panels, **SHOWN[name])
+    for name, panels in PANELS.items()
+}

@@ -1,7 +1,11 @@
 """Worst-case sharpness of models: closed forms, invariances, the naive loop."""
 
+import math
+
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from naive_worst_case import naive_worst_case
@@ -10,7 +14,13 @@ from tepui.data import Arrays
 from tepui.models import MLP, ConvNet
 from tepui.sharpness import worst_case
 from tepui.sharpness.weights import normalized_logits
-from tepui.sharpness.worst_case import ascent, released_ascent
+from tepui.sharpness.worst_case import (
+    ascent,
+    checkpoints,
+    ellipsoid_projection,
+    released_ascent,
+    released_checkpoints,
+)
 
 
 def classified(samples=20, features=6, classes=3, dtype=torch.float64):
@@ -219,3 +229,237 @@ def test_the_ascent_never_waits_for_the_device(norm, climb):
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert float(measured) > 0
+
+
+seeds = st.integers(0, 10_000)
+radii = st.floats(0.05, 2.0)
+
+
+def slope_of(model, scale):
+    """The quadratic around its weights, as a function of u."""
+    start = model.weights.detach()
+
+    def slope(u):
+        w = start + scale * u
+        value = 0.5 * w @ model.hessian @ w + model.slope @ w
+        return value, model.hessian @ w + model.slope
+
+    return slope
+
+
+def around(model, scale):
+    """Hessian and slope of the same function in u, at u = 0."""
+    A = scale[:, None] * model.hessian * scale
+    b = scale * (model.hessian @ model.weights.detach() + model.slope)
+    return A, b
+
+
+def naive_ascent(slope, scale, rho, norm, steps):
+    """APGD from its description: plain numbers, decided on the host at every step."""
+    points = sorted({math.ceil(p * steps / 100 - 1e-9) for p in percentages()})
+    u = torch.zeros_like(scale)
+    value, gradient = slope(u)
+    start, best = float(value), (float(value), u.clone(), gradient.clone())
+    step, last, gained, best_then, halved = 2 * rho, -1, 0, float(value), False
+    for i in range(steps):
+        way = scale * gradient
+        if norm == "l2":
+            goal = u + step * way / (float(way.norm()) + 1e-12)
+            goal = goal * min(1.0, rho / (float(goal.norm()) + 1e-12))
+        else:
+            goal = (u + step * way.sign()).clamp(-rho, rho)
+        u = goal if i == 0 else 0.75 * goal + 0.25 * u
+        before = float(value)
+        value, gradient = slope(u)
+        gained += float(value) > before
+        if float(value) > best[0]:
+            best = (float(value), u.clone(), gradient.clone())
+        if i in points:
+            few = gained < 0.75 * (i - last)
+            stuck = not halved and best[0] <= best_then
+            halved = few or stuck
+            if halved:
+                step /= 2
+                value, u, gradient = best
+            gained, last, best_then = 0, i, best[0]
+    return best[0] - start
+
+
+def percentages():
+    p, gap, measured = 22, 22, []
+    while p <= 100:
+        measured.append(p)
+        gap = max(gap - 3, 6)
+        p += gap
+    return measured
+
+
+@pytest.mark.parametrize(("convex", "steps"), [(True, 20), (False, 100)])
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_within_one_percent_of_the_secular_equation(convex, steps, adaptive):
+    for seed in range(40):
+        rho = (0.05, 0.2, 0.5, 2.0)[seed % 4]
+        model = random_quadratic(seed, convex=convex)
+        scale = model.weights.detach().abs() if adaptive else torch.ones(6).double()
+        exact = largest_rise(*around(model, scale), rho)
+        measured = float(ascent(slope_of(model, scale), scale, rho=rho, steps=steps))
+        assert 0.99 * exact <= measured <= exact * (1 + 1e-9), seed
+
+
+@pytest.mark.parametrize(("climb", "rel"), [(ascent, 1e-12), (released_ascent, 1e-5)])
+def test_a_linear_loss_has_its_maximum_in_the_corner_of_the_cube(climb, rel):
+    height = torch.tensor([1.0, -2.0, 0.0, 3.0], dtype=torch.float64)
+    scale = torch.tensor([0.5, 2.0, 1.0, 0.0], dtype=torch.float64)
+
+    def slope(u):
+        return height @ (scale * u), height
+
+    measured = climb(slope, scale, rho=0.3, norm="linf")
+    assert float(measured) == pytest.approx(0.3 * (0.5 + 4.0), rel=rel)
+
+
+@given(seeds, radii, st.sampled_from(["l2", "linf"]), st.integers(1, 40))
+@settings(deadline=None, max_examples=60)
+def test_equals_the_naive_loop(seed, rho, norm, steps):
+    model = random_quadratic(seed)
+    scale = model.weights.detach().abs()
+    slope = slope_of(model, scale)
+    measured = float(ascent(slope, scale, rho=rho, norm=norm, steps=steps))
+    assert measured == pytest.approx(
+        naive_ascent(slope, scale, rho, norm, steps), rel=1e-9, abs=1e-12
+    )
+
+
+def published_ascent(value_of, weights, rho, norm, steps, adaptive):
+    """The published loop on the weights themselves, as one follows it line by line."""
+    size = weights.abs() if adaptive else torch.ones_like(weights)
+
+    def slope(delta):
+        moved = (weights + delta).requires_grad_()
+        value = value_of(moved)
+        return float(value.detach()), torch.autograd.grad(value, moved)[0]
+
+    def inside(delta):
+        if norm == "linf":
+            return torch.minimum(torch.maximum(delta, -rho * size), rho * size)
+        if float((delta / size).norm()) <= rho:
+            return delta
+        low, high = 0.0, 1e6
+        for _ in range(200):
+            middle = (low + high) / 2
+            near = delta / (1 + 2 * middle / size**2)
+            low, high = (middle, high) if (near / size).norm() > rho else (low, middle)
+        return delta / (1 + 2 * high / size**2)
+
+    delta = before = torch.zeros_like(weights)
+    start, _ = slope(delta)
+    best, place, at_best = start, delta, delta
+    step = kept = 2 * rho
+    gains, last, best_then = 0, 0, start
+    for number in range(steps):
+        gradient = slope(place)[1]
+        way = (
+            gradient.sign() if norm == "linf" else gradient / (gradient.norm() + 1e-12)
+        )
+        goal = inside(delta + step * size * way)
+        delta, before = 0.75 * goal + 0.25 * before, delta
+        place = delta
+        value = slope(place)[0]
+        if value > best:
+            best, at_best, gains = value, place, gains + 1
+        if number in released_checkpoints(steps):
+            few = gains < 0.75 * (number - last)
+            stuck = kept == step and best_then == best
+            kept, best_then, last, gains = step, best, number, 0
+            if few or stuck:
+                step, place = step / 2, at_best  # the weights, and not delta
+    return best - start
+
+
+@pytest.mark.slow
+@given(seeds, radii, st.sampled_from(["l2", "linf"]), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_the_released_ascent_is_the_published_loop(seed, rho, norm, adaptive):
+    model = random_quadratic(seed)
+    weights = model.weights.detach()
+    scale = weights.abs() if adaptive else torch.ones_like(weights)
+    found = float(released_ascent(slope_of(model, scale), scale, rho=rho, norm=norm))
+
+    def value_of(moved):
+        return 0.5 * moved @ model.hessian @ moved + model.slope @ moved
+
+    twin = published_ascent(value_of, weights, rho, norm, 20, adaptive)
+    assert found == pytest.approx(twin, rel=1e-6, abs=1e-9)
+
+
+def test_checkpoints_of_the_released_ascent():
+    assert released_checkpoints(20) == [5, 9, 12, 15, 16, 18, 19]
+    assert released_checkpoints(1) == []
+
+
+def test_the_released_ascent_finds_less():
+    less = 0
+    for seed in range(12):
+        model, rho = random_quadratic(seed, convex=True), 0.5
+        scale = model.weights.detach().abs()
+        slope = slope_of(model, scale)
+        less += released_ascent(slope, scale, rho=rho) < ascent(slope, scale, rho=rho)
+    assert less >= 10
+
+
+def test_the_released_ascent_comes_near_the_maximum():
+    ratios = []
+    for seed in range(12):
+        model, rho = random_quadratic(seed, convex=True), 0.5
+        scale = model.weights.detach().abs()
+        slope = slope_of(model, scale)
+        measured = released_ascent(slope, scale, rho=rho)
+        ratios.append(float(measured) / largest_rise(*around(model, scale), rho))
+    assert 0.8 < min(ratios) <= max(ratios) <= 1 + 1e-6
+
+
+@given(seeds, st.floats(0.01, 3.0))
+@settings(deadline=None, max_examples=60)
+def test_the_ellipsoid_projection_is_the_nearest_point(seed, rho):
+    stream = torch.Generator().manual_seed(seed)
+    u, *others = torch.randn(50, 5, generator=stream, dtype=torch.float64)
+    scale = torch.rand(5, generator=stream, dtype=torch.float64)
+    scale[seed % 5] = 0.0
+    measured = ellipsoid_projection(u, scale, rho)
+    assert float(measured.norm()) <= rho * (1 + 1e-9)
+    assert float(measured[seed % 5]) == 0
+    away = scale * (u - measured)
+    for other in others:
+        inside = other * min(1.0, rho / float(other.norm()))
+        # No point of a convex set lies beyond the plane through the nearest one.
+        assert float(away @ (scale * (inside - measured))) <= 1e-9
+
+
+def test_a_point_inside_stays():
+    u = torch.tensor([0.1, -0.2], dtype=torch.float64)
+    assert torch.equal(ellipsoid_projection(u, torch.tensor([3.0, 0.1]), 1.0), u)
+
+
+def test_checkpoints_of_the_published_number_of_steps():
+    assert checkpoints(20) == [5, 9, 12, 14, 16, 18, 19]
+    assert checkpoints(100) == [22, 41, 57, 70, 80, 87, 93, 99]
+    assert checkpoints(1) == []
+
+
+def test_no_radius_or_no_slope_means_no_rise():
+    flat = torch.zeros(3)
+    assert float(ascent(lambda u: (u.sum() * 0, flat), torch.ones(3), rho=1.0)) == 0
+    model = random_quadratic(0)
+    scale = torch.ones(6).double()
+    assert float(ascent(slope_of(model, scale), scale, rho=0.0)) == 0
+
+
+def test_a_step_into_nan_is_taken_back():
+    """Beyond half the radius the function is not defined."""
+
+    def slope(u):
+        value = u.sum() / (u.norm() < 0.5)  # infinite or NaN outside
+        return torch.where(u.norm() < 0.5, value, torch.nan), torch.ones_like(u)
+
+    measured = float(ascent(slope, torch.ones(2), rho=1.0, steps=40))
+    assert 0 < measured <= 0.5 * 2**0.5

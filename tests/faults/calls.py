@@ -338,7 +338,7 @@ RETURNED = {
     "tepui": "Aggregated Detection EpochRecord Evaluation GreedySoup OracleSelection "
     "Run Scores StoredLogits TrainingDiverged",
     "tepui.data": "Draws StoredArray",
-    "tepui.evaluation": "ByClass LogitRuns PredictionCost Selective ShardedPredictions",
+    "tepui.evaluation": "ByClass PredictionCost Selective ShardedPredictions",
     "tepui.export": "Exported",
     "tepui.methods": "ActiveMembers CoupledBatch",
     "tepui.metrics": "BrierParts ClassRates ConformalIntervals ConformalSets "
@@ -346,12 +346,13 @@ RETURNED = {
     "SizeCurve TemperatureScaling VectorScaling ViM",
     "tepui.papers": "Diagram Numbers Recipe",
     "tepui.sharpness": "Selection",
-    "tepui.studies": "Comparison Departure Difference Estimate Finding LoadedReports "
-    "Interval MethodResult Outcome Record Results Search Slope Trained",
+    "tepui.report": "LoadedReports",
+    "tepui.studies": "Departure Difference Estimate Finding Interval Outcome Record "
+    "Results Search Slope",
     "tepui.tasks": "LabelScores NumberScores OutputScores PixelScores Scores "
     "TaskLacksError",
     "tepui.theory": "Agreement Simulation TradeOff",
-    "tepui.training": "RankLost Span",
+    "tepui.training": "RankLost",
 }
 LEFT_OUT = {
     *(

@@ -53,6 +53,15 @@ def from_files(_: Any, commands: Sequence[str], arguments: ArgumentCollection) -
             ]
 
 
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+    """Reads no aliases, of which a short file can make a boundless value."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise ValueError("an alias (*) stands in it")
+        return super().compose_node(parent, index)
+
+
 def options_in(file: str, command: str) -> dict[str, Any]:
     """Return the options that a file holds for a command.
 
@@ -61,7 +70,7 @@ def options_in(file: str, command: str) -> dict[str, Any]:
     """
     with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
         try:
-            options = yaml.safe_load(opened)
+            options = yaml.load(opened, _Loader)
         except (yaml.YAMLError, RecursionError, ValueError) as error:
             said = " ".join(str(error).split())
             raise ValueError(f"config must be YAML, got {file}: {said}") from error

@@ -338,7 +338,7 @@ RETURNED = {
     "tepui": "Aggregated Detection EpochRecord Evaluation GreedySoup OracleSelection "
     "Run Scores StoredLogits TrainingDiverged",
     "tepui.data": "Draws StoredArray",
-    "tepui.evaluation": "ByClass PredictionCost Selective ShardedPredictions",
+    "tepui.evaluation": "ByClass LogitRuns PredictionCost Selective ShardedPredictions",
     "tepui.export": "Exported",
     "tepui.methods": "ActiveMembers CoupledBatch",
     "tepui.metrics": "BrierParts ClassRates ConformalIntervals ConformalSets "

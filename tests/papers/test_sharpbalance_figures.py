@@ -233,7 +233,7 @@ def test_stand_ins_of_figure5_are_named():
     record = found.one(metric="beta", sparsity=0.99)
     assert record.note == "sparsity 0.9 stands for 0.99"
     said = " ".join(departure.what for departure in found.settings["differs"])
-    assert "sparsity 0.9 for 0.99" in said
+    assert "0.99 0.9 for 0.99" in said
     assert found.one(metric="beta", sparsity=0).note == ""
     sparse = figure5.level(Order("small"), "sparsity", 0.99).trials[0.2][0]
     assert sparse.training.prune.sparsity == 0.9

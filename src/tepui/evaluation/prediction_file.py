@@ -20,6 +20,7 @@ from tepui.core.checks import one_of, require
 from tepui.core.extras import extra
 from tepui.core.replacing import replacing
 from tepui.core.storage import write_tensors
+from tepui.core.tensor_format import opened
 from tepui.core.text import printable
 from tepui.data.labels import NO_LABEL
 from tepui.evaluation.shards import DIGITS, KIND, ShardedPredictions
@@ -100,7 +101,9 @@ def write_predictions(
         require(fits, f"named {title}", rule, len(names))
     by, left_out = predictions.unfamiliarity_by, {"logits", "surprises"}
     about = {"unfamiliarity_by": " ".join(by), "level": level} if by else {}
-    if not any(map(_has_target, predictions.shards())):
+    predictions.check_complete()
+    files = map(predictions.file, range(predictions.num_shards))
+    if not any(map(_has_target, files)):
         left_out |= {*OF_TARGETS}
     shards = (_plain(predictions, left_out, level, s) for s in predictions.shards())
     if path.suffix == ".safetensors":
@@ -232,10 +235,13 @@ def _plain(
     return {name: found[name] for name in order} | judged
 
 
-def _has_target(shard: Mapping[str, Tensor]) -> bool:
-    """Return whether any sample of a shard has a target."""
-    targets = shard.get("target", torch.tensor([NO_LABEL]))
-    return targets.is_floating_point() or bool((targets != NO_LABEL).any())
+def _has_target(file: Path) -> bool:
+    """Return whether a shard has targets; what is wrong with it is found later."""
+    with opened(file) as shard:
+        if "target" not in [*shard.keys()]:
+            return False
+        targets = shard.get_tensor("target")
+        return targets.is_floating_point() or bool((targets != NO_LABEL).any())
 
 
 def _write_tensors(

@@ -152,6 +152,13 @@ class ShardedPredictions:
         start = number * self.shard_size
         return range(start, min(start + self.shard_size, self.samples))
 
+    def check_complete(self) -> None:
+        """Raise if shards are missing."""
+        missing = self.missing
+        rule = "hold all shards (predict_shards writes those that are missing)"
+        found = f"{self.num_shards - len(missing)} of {self.num_shards}"
+        require(not missing, str(self.path), rule, found)
+
     def shards(self) -> Iterator[dict[str, Tensor]]:
         """Yield what the shards hold, in the order of the samples.
 
@@ -165,10 +172,7 @@ class ShardedPredictions:
         Raises:
             ValueError: If shards are missing, or one is damaged.
         """
-        missing = self.missing
-        rule = "hold all shards (predict_shards writes those that are missing)"
-        found = f"{self.num_shards - len(missing)} of {self.num_shards}"
-        require(not missing, str(self.path), rule, found)
+        self.check_complete()
         for number in range(self.num_shards):
             tensors, document = read_tensors(self.file(number), KIND)
             which: Any = document.get("shard")

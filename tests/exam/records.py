@@ -36,7 +36,7 @@ TIMED = {
     "scoring_overhead",
     "total_minutes",
 }
-NOT_AXES = {*ABOUT, "note", "members"}
+NOT_AXES = {*ABOUT, "note", "members", "seeds"}
 
 
 def made(items, folder, *options):

@@ -13,7 +13,6 @@ from training_step import METHODS, images
 import tepui
 from tepui.data import HorizontalFlip, RandomCrop
 from tepui.models import VGG19, VGG19BN, ConvNet, ResNet18, WideResNet40x2
-from tepui.training.timeline import in_words
 
 
 def wide_convnet() -> ConvNet:
@@ -56,7 +55,7 @@ def show(model: str, method: str, data: tepui.data.Arrays, compiled: bool) -> No
     )
     seconds = ", ".join(f"{record.seconds:.2f}" for record in run.history)
     how = "compiled" if compiled else "as it is"
-    print(f"{model}, {method}, {how}: {seconds}; {in_words(run.timeline)}", flush=True)
+    print(f"{model}, {method}, {how}: {seconds}; {run.timeline}", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@ Three models: a small ResNet, whose convolutions take nearly all of the time, an
 MLPs whose step takes a millisecond or less, so that whatever `fit` does beside it
 shows; the smaller one also in short runs. Two loops: over a `DataLoader`, as in most
 scripts, and over a permutation that cuts batches out of the tensors, the least that a
-loop can do. Everything is timed from the call to the trained weights, also with torch's
-own kernels in place of oneDNN's. All run in one process and in turn (A B C A B C ...);
-a ratio is the median over the rounds of the ratios within a round, so that other work
-on the machine, which disturbs neighbors alike, cancels. Needs torch and rich only:
+loop can do. Everything is timed from the call to the trained weights. All run in one
+process and in turn (A B C A B C ...); a ratio is the median over the rounds of the
+ratios within a round, so that other work on the machine, which disturbs neighbors
+alike, cancels. Needs torch and rich only:
 
     OMP_NUM_THREADS=1 PYTHONPATH=src python3 benchmarks/cpu_step.py
 """
@@ -35,7 +35,7 @@ from tepui.training import SGD, Constant
 RHO = 0.05
 METHODS = {"deep ensemble": DeepEnsemble(), "SAM": SAM(rho=RHO)}
 HYPERPARAMETERS = {"lr": 0.05, "momentum": 0.9, "weight_decay": 5e-4}
-LOADER, CUT, FIT, NATIVE = "loader loop", "cutting loop", "fit", "fit, native"
+LOADER, CUT, FIT = "loader loop", "cutting loop", "fit"
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def restore(parameters: list[Tensor], before: list[Tensor]) -> None:
         p.copy_(old)
 
 
-def fitted(case: Case, data: TensorDataset, method, cpu_kernels=None) -> None:
+def fitted(case: Case, data: TensorDataset, method) -> None:
     tepui.fit(
         tepui.Ensemble.build(case.build, members=1),
         data,
@@ -126,7 +126,6 @@ def fitted(case: Case, data: TensorDataset, method, cpu_kernels=None) -> None:
         optimizer=SGD(**HYPERPARAMETERS),
         schedule=Constant(),
         device="cpu",
-        cpu_kernels=cpu_kernels,
         progress="none",
     )
 
@@ -137,7 +136,6 @@ def variants(case: Case, method) -> dict[str, Callable[[], None]]:
         LOADER: lambda: loop(case, loaded(data, case.batch), sam),
         CUT: lambda: loop(case, cut(data, case.batch), sam),
         FIT: lambda: fitted(case, data, method),
-        NATIVE: lambda: fitted(case, data, method, "native"),
     }
 
 
@@ -168,10 +166,7 @@ def show(results: dict[str, dict[str, list[float]]], rounds: int) -> None:
         f"threads: {torch.get_num_threads()}, torch {torch.__version__}"
     )
     table.add_column("model, method")
-    names, pairs = (
-        (LOADER, CUT, FIT, NATIVE),
-        ((FIT, LOADER), (FIT, CUT), (NATIVE, FIT)),
-    )
+    names, pairs = (LOADER, CUT, FIT), ((FIT, LOADER), (FIT, CUT))
     for heading in (*names, *(f"{ours} / {other}" for ours, other in pairs)):
         table.add_column(heading, justify="right")
     for label, row in results.items():

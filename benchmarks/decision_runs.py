@@ -26,15 +26,14 @@ from tepui.data import (
     corrupted,
     split,
 )
-from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.ensembles.outputs import dataset_logits
 from tepui.methods import Method
 from tepui.metrics import auroc, ood_scores, temperature
 from tepui.models import ResNet18
 from tepui.modules.state import load_tensor_state
 from tepui.tasks import Scores
 from tepui.tasks.scores import mean_scores
-from tepui.training.environment import environment_of
-from tepui.training.run_folder import RunFolder
+from tepui.training.run_folder import RunFolder, environment_of
 
 MEMBERS = 3
 CHECKPOINT_EVERY = 20  # epochs

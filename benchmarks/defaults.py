@@ -41,8 +41,9 @@ from tepui.methods import (
     SharpBalance,
 )
 from tepui.models import MLP, ResNet18, split_last_layers
-from tepui.studies.compare import compare, labels
-from tepui.training.environment import environment_of
+from tepui.studies.compare import compare
+from tepui.studies.comparison_plan import labels
+from tepui.training.run_folder import environment_of
 
 SEVERITY = 3
 # What methods were before this was decided, called without arguments.

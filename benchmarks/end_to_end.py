@@ -35,9 +35,9 @@ from tepui.data import CIFAR10, Arrays, HorizontalFlip, RandomCrop, corrupted
 from tepui.methods import DeepEnsemble, Method, SharpBalance
 from tepui.models import ResNet18
 from tepui.training.batches import steps_per_epoch
-from tepui.training.environment import environment_of
 from tepui.training.numerics import numerics_of
 from tepui.training.prepare import compiles
+from tepui.training.run_folder import environment_of
 
 CHECKPOINT_EVERY = 10
 BEFORE = ("starting", "loading", "building")  # what comes before training

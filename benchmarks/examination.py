@@ -24,7 +24,7 @@ import torch.nn.functional as F
 import tepui
 from tepui.core.precision import precision_on
 from tepui.data import CIFAR10, Arrays, Normalize, corrupted
-from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.ensembles.outputs import dataset_logits
 from tepui.models import ResNet18
 from tepui.tasks import Scores
 from tepui.training.prepare import to_device

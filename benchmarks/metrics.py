@@ -51,15 +51,11 @@ def streams() -> metrics.Collection:
         **{f"accuracy_{rule}": metrics.Accuracy(rule=rule) for rule in RULES},
         **{f"eir_{rule}": metrics.EIR(rule=rule) for rule in RULES},
         nll=metrics.NLL(),
-        brier_decomposition=metrics.BrierDecomposition(),
         brier=metrics.Brier(),
         reliability=metrics.ReliabilityDiagram(),
-        mce=metrics.MCE(),
         ece=metrics.ECE(),
         ece_torchmetrics=metrics.ECE(torchmetrics_bins=True),
         ece_mass=metrics.ECE(binning="equal_mass"),
-        ece_classes=metrics.ECE(scope="classwise"),
-        ece_classes_mass=metrics.ECE(scope="classwise", binning="equal_mass"),
         selective_curve=metrics.SelectiveCurve(),
         aurc=metrics.AURC(),
     )
@@ -78,15 +74,9 @@ def separately() -> dict[str, Callable[[Tensor, Tensor], object]]:
         "unique_predictions": lambda x, y: m.unique_predictions(x),
         **{f"eir, {rule}": lambda x, y, r=rule: m.eir(x, y, rule=r) for rule in RULES},
         "nll": m.nll,
-        "brier_decomposition": m.brier_decomposition,
         "reliability": m.reliability,
-        "mce": m.mce,
         "ece": m.ece,
         "ece, equal mass": lambda x, y: m.ece(x, y, binning="equal_mass"),
-        "ece, classwise": lambda x, y: m.ece(x, y, scope="classwise"),
-        "ece, classwise, equal mass": lambda x, y: m.ece(
-            x, y, scope="classwise", binning="equal_mass"
-        ),
         "aurc": m.aurc,
     }
 

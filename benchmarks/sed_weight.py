@@ -14,7 +14,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from tepui.data import STANDARD
-from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.ensembles.outputs import dataset_logits
 from tepui.methods import SED
 from tepui.metrics import accuracy, unique_predictions
 from tepui.papers.recipe import Order

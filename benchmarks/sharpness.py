@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 
 import torch
+from naive_worst_case import naive_worst_case
 from rich.console import Console
 from rich.table import Table
 from training_step import images, synchronize
 
 import tepui
-from naive_worst_case import naive_worst_case
 from tepui.core.seeding import generator
 from tepui.data.loading import in_order
 from tepui.losses import cross_entropy

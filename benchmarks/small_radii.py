@@ -12,8 +12,8 @@ from tepui.core.storage import write_json
 from tepui.papers.recipe import Order
 from tepui.papers.sharpbalance.protocol import DATASETS, protocol_of
 from tepui.studies import Store
-from tepui.studies.sweep import Outcome, Search, searches, sweep
-from tepui.training.environment import environment_of
+from tepui.studies.sweep import Outcome, Search, search, sweep
+from tepui.training.run_folder import environment_of
 
 RADII = (0.01, 0.02, 0.05, 0.1, 0.2)
 ENSEMBLES = 10
@@ -25,8 +25,7 @@ def planned(dataset: str) -> Search:
     order = Order("small", ensembles=ENSEMBLES)
     protocol = protocol_of(order, dataset)
     trials = protocol.trials(protocol.sam(protocol.rho))
-    (found,) = searches(trials, {"rho": RADII}, held_out=HELD_OUT, ensembles=ENSEMBLES)
-    return found
+    return search(trials, {"rho": RADII}, held_out=HELD_OUT)
 
 
 def accuracies(outcome: Outcome) -> dict[float, list[float]]:
@@ -45,12 +44,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
-    all_of_them = [planned(dataset) for dataset in DATASETS]
     store = Store(arguments.store, device="cpu")
-    outcomes = sweep(all_of_them, store, workers=arguments.workers)
     found = {
-        dataset: accuracies(outcome)
-        for dataset, outcome in zip(DATASETS, outcomes, strict=True)
+        dataset: accuracies(sweep(planned(dataset), store, workers=arguments.workers))
+        for dataset in DATASETS
     }
     document = {"held_out_accuracy": found, "environment": environment_of(store.device)}
     write_json(arguments.out, document)

@@ -1,4 +1,4 @@
-"""Write claims.json and the parts of claims.md from the results beside them.
+"""Write claims.json and the parts of claims.md from the committed results.
 
 Run from anywhere: python docs/make_claims.py
 """
@@ -8,19 +8,15 @@ from pathlib import Path
 
 from tepui.papers.claims.evidence import read_evidence
 from tepui.papers.claims.judging import Verdict, verdicts
-from tepui.papers.claims.tables import (
-    document,
-    overview,
-    reasons,
-    verdict_tables,
-)
+from tepui.papers.claims.tables import document, overview, verdict_tables
 from tepui.papers.writing import as_json, write_files
 
 DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "research" / "papers.jsonl"
 
 
 def main():
-    found = verdicts(read_evidence(DOCS / "results"))
+    found = verdicts(read_evidence(RESULTS))
     page = made((DOCS / "claims.md").read_text(), found)
     contents = {"claims.json": as_json(document(found)), "claims.md": page.encode()}
     write_files(DOCS, contents, overwrite=True)
@@ -28,11 +24,7 @@ def main():
 
 def made(page: str, found: Sequence[Verdict]) -> str:
     """Return the page with all that is made from results written anew."""
-    parts = {
-        "overview": overview(found),
-        "verdicts": verdict_tables(found),
-        "reasons": reasons(found),
-    }
+    parts = {"overview": overview(found), "verdicts": verdict_tables(found)}
     for part, text in parts.items():
         page = filled(page, part, text)
     return page

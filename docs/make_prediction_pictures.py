@@ -15,7 +15,7 @@ import torch
 import tepui
 from tepui import metrics
 from tepui.data import Digits, corrupted
-from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.ensembles.outputs import dataset_logits
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import ConvNet
 from tepui.sharpness import sample_fisher_trace
@@ -127,17 +127,6 @@ def likelihoods(data):
     by_severity("nll", "Negative log-likelihood", "nats", lines)
 
 
-def briers(data):
-    parts = [metrics.brier_decomposition(*each) for each in data["SGD"]]
-    lines = [
-        ("Brier score", style("black"), [metrics.brier(*each) for each in data["SGD"]]),
-        ("reliability", style(UNFAMILIAR, "s"), [each.reliability for each in parts]),
-        ("resolution", style(FAMILIAR, "^"), [each.resolution for each in parts]),
-        ("uncertainty", style("#888888", "D"), [each.uncertainty for each in parts]),
-    ]
-    by_severity("brier", "Brier score and its parts", "squared error", lines)
-
-
 def reliability(logits, labels):
     canvas, axes = figure("Reliability, severity 3", "confidence", "accuracy", (4.2, 4))
     axes.plot([0, 1], [0, 1], "k--", linewidth=1)
@@ -156,32 +145,6 @@ def reliability(logits, labels):
         )
     axes.legend()
     save(canvas, "ece")
-
-
-def numbers_of_bins(logits, labels):
-    canvas, axes = figure("Severity 3, ensemble of 8", "number of bins", "error")
-    counts = [2, 5, 10, 15, 20, 30, 50, 100]
-    for text, metric, color in (
-        ("MCE", metrics.mce, UNFAMILIAR),
-        ("ECE", metrics.ece, FAMILIAR),
-    ):
-        for binning, line in (("equal_width", "-"), ("equal_mass", "--")):
-            values = [
-                metric(logits, labels, num_bins=n, binning=binning) for n in counts
-            ]
-            axes.plot(
-                counts,
-                values,
-                line,
-                color=color,
-                marker="o",
-                label=f"{text}, {binning}",
-            )
-    axes.set_xscale("log")
-    axes.set_xticks(counts, map(str, counts))
-    axes.set_xticks([], minor=True)
-    axes.legend()
-    save(canvas, "mce")
 
 
 def selective(logits, labels):
@@ -399,32 +362,6 @@ def false_alarms(inside, outside):
     save(canvas, "fpr95")
 
 
-def sizes(logits, labels):
-    canvas, axes = figure("Severity 3", "members", "error")
-    error = metrics.size_curve(lambda x, y: 1 - metrics.accuracy(x, y), logits, labels)
-    axes.errorbar(
-        error.size,
-        error.mean,
-        error.deviation.nan_to_num(),
-        color=FAMILIAR,
-        marker="o",
-        capsize=3,
-    )
-    other = axes.twinx()
-    loss = metrics.size_curve(metrics.nll, logits, labels)
-    other.errorbar(
-        loss.size,
-        loss.mean,
-        loss.deviation.nan_to_num(),
-        color=UNFAMILIAR,
-        marker="s",
-        capsize=3,
-    )
-    axes.set_ylabel("error (circles)", color=FAMILIAR)
-    other.set_ylabel("NLL in nats (squares)", color=UNFAMILIAR)
-    save(canvas, "ensemble_size")
-
-
 def tradeoff():
     sharpness, diversity, radii = [], [], [0.02, 0.05, 0.1, 0.15, 0.2, 0.3]
     for rho in radii:
@@ -481,7 +418,6 @@ def main():
     }
     accuracies(data)
     likelihoods(data)
-    briers(data)
     ders(cells)
     eirs(data)
     unique(data)
@@ -493,7 +429,7 @@ def main():
     lines = of_both(data, lambda x, _: metrics.mean_kl(x))
     by_severity("mean_kl", "Divergence between members", "nats", lines)
     third = data["SGD"][3]
-    for draw in (reliability, numbers_of_bins, selective, temperatures, sizes):
+    for draw in (reliability, selective, temperatures):
         draw(*third)
     inside, outside = data["SGD"][0][0], unfamiliar_logits(ensembles["SGD"])
     for draw in (scores, roc, precision, false_alarms):

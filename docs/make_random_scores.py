@@ -5,7 +5,7 @@ PYTHONPATH=src:benchmarks python3 docs/make_random_scores.py [FOLDER]
 Before all twelve blocks are complete it says how many are, and nothing else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 from block_tables import Arms, overlap
 from decision_designs import DESIGNS
 from decision_runs import SEVERITIES, read
-from make_medium import at_severity
 from score_tables import (
     DECISIONS,
     folders_asked_for,
@@ -72,6 +71,11 @@ def print_sets(arms: Arms) -> None:
         shared = fmean(overlap(each["overlaps"]) for each in sets)
         cells = (fmean(sizes), min(sizes), max(sizes), shared)
         print(row(label, *(f"{cell:.3f}" for cell in cells)))
+
+
+def at_severity(copies: Mapping[str, float], severity: int) -> float:
+    """Return the mean accuracy over the copies of a severity."""
+    return fmean(v for name, v in copies.items() if name.endswith(f"/{severity}"))
 
 
 def print_beside(arms: Arms) -> None:

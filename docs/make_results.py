@@ -1,107 +1,105 @@
-"""Gather results of ``tepui reproduce`` into the pages of the three papers.
+"""Write the pages of the three papers from the committed results.
 
-Copies numbers, table and picture of every figure and table that a folder of results
-holds to ``docs/results/<size>/<paper>/<item>/`` and writes ``docs/results/<paper>.md``
-from what lies there. ``seen.txt`` beside the numbers says, by hand, what is seen; it is
-never written.
+``research/papers.jsonl`` has a sealed line for each figure or table, as ``tepui
+reproduce`` wrote it. ``seen`` in its settings says, by hand, what is seen. Given a
+folder of results, their lines are replaced.
 
 Run from anywhere: python docs/make_results.py [FOLDER, such as results]
 """
 
+import json
 import re
 import sys
 from pathlib import Path
-from shutil import copyfile
 
+from tepui.core.storage import read_lines, sealed_line
+from tepui.papers.claims.tables import rounded
 from tepui.papers.recipe import PAPERS, Diagram, load, names
-from tepui.studies.departures import departures
-from tepui.studies.results import FILE, read_results
+from tepui.papers.reproduce import table
+from tepui.studies.results import FILE, KIND, results_of
 
 DOCS = Path(__file__).parent
-COPIED = (FILE, "table.md", "figure.png")
-SIZES = ("small", "medium", "paper")  # those with overrides lie beside them
+RESULTS = DOCS.parent / "research" / "papers.jsonl"
+SIZES = ("small", "medium", "paper")  # those with overrides beside them
 LONGEST = 60  # rows of a table that a page shows
 
 
 def main():
     if len(sys.argv) > 1:
-        copy(Path(sys.argv[1]))
+        gather(Path(sys.argv[1]))
     for paper in PAPERS:
         (DOCS / "results" / f"{paper}.md").write_text(page(paper))
 
 
+def gather(folder):
+    """Replace the lines of those results that a folder holds."""
+    lines = {named(line): line for line in read_lines(RESULTS, KIND)}
+    for file in folder.glob(f"*/*/*/{FILE}"):
+        line = rounded(json.loads(file.read_text()))
+        seal = ("kind", "format", "sha256")
+        line = {name: value for name, value in line.items() if name not in seal}
+        if seen := lines.get(named(line), {}).get("settings", {}).get("seen"):
+            line["settings"]["seen"] = seen
+        if line["size"].split("+")[0] in SIZES and "/" in line["item"]:
+            lines[named(line)] = line
+    text = "\n".join(sealed_line(KIND, lines[name]).strip() for name in sorted(lines))
+    RESULTS.write_text(text + "\n")
+
+
+def named(line):
+    panels = {record["item"] for record in line["records"]}
+    return line["size"], line["item"], len(panels) == 1 and panels.pop()
+
+
 def page(paper):
     """Return the page of a paper, from the results beside it."""
-    sections = [section(name) for name in names() if name.startswith(f"{paper}/")]
+    found = [results_of(line) for line in read_lines(RESULTS, KIND)]
+    sections = [section(name, found) for name in names() if name.startswith(paper)]
     about = f"{ABOUT}{NOTES.get(paper, '')}"
     return f"# {PAPERS[paper]}\n\n{about}\n" + "\n".join(sections)
 
 
-def copy(results):
-    for file in results.glob("*/*/*/results.json"):
-        size, paper, item = file.parts[-4:-1]
-        if size.split("+")[0] in SIZES and paper in PAPERS:
-            target = DOCS / "results" / size / paper / item
-            target.mkdir(parents=True, exist_ok=True)
-            for name in COPIED:
-                if (file.parent / name).exists():
-                    copyfile(file.parent / name, target / name)
-
-
-def section(name):
+def section(name, found):
     """Return what a page says of a figure or table."""
-    paper, item = name.split("/")
     recipe = load(name)
-    words = re.sub(r"(figure|table)(?=\d)", r"\1 ", item).replace("_", " ")
+    words = re.sub(r"(figure|table)(?=\d)", r"\1 ", name.split("/")[1])
     heading = f"## {words[0].upper()}{words[1:]}\n"
     if isinstance(recipe, Diagram):
         return f"{heading}\nA diagram: {recipe.title}.\n"
     made = [
-        shown(folder)
+        shown(results)
         for size in SIZES
-        for folder in sorted((DOCS / "results").glob(f"{size}*/{paper}/{item}*"))
-        if re.fullmatch(rf"{item}[a-z]?", folder.name)
+        for results in sorted(found, key=lambda each: each.size)
+        if results.item == name and results.size.split("+")[0] == size
     ]
-    parts = made or [f"Not made yet: `tepui reproduce {name}`.\n"]
+    parts = made or [f"`tepui reproduce {name}` makes it in seconds.\n"]
     title = f"{recipe.title[0].upper()}{recipe.title[1:]}.\n"
     return "\n".join([heading, title, *parts])
 
 
-def shown(folder):
-    """Return what a page says of one folder of results."""
-    found, parts = read_results(folder), []
-    where = folder.relative_to(DOCS / "results")
+def shown(found):
+    """Return what a page says of one line of results."""
+    parts = []
     if found.size != "small":
-        parts.append(f"### At {found.size} size: {folder.name}\n")
-    if (folder / "seen.txt").exists():
-        parts.append((folder / "seen.txt").read_text())
-    if (folder / "figure.png").exists():
-        parts.append(f"![{found.title}]({where}/figure.png)\n")
-    lines = (folder / "table.md").read_text().splitlines()
-    table = [line for line in lines if line.startswith("|")]
-    if len(table) <= LONGEST:
-        parts.append("\n".join(table) + "\n")
-    else:
-        link = f"[{len(table) - 2} numbers]({where}/table.md)"
-        parts.append(f"{link}, the paper's beside ours.\n")
-    if differs := departures(found.settings):
-        parts.append("Differs from the paper:\n")
-        parts.append("".join(f"- {departure}\n" for departure in differs))
+        parts.append(f"### At {found.size} size: {found.name.split('/')[1]}\n")
+    if seen := found.settings.get("seen"):
+        parts.append(f"{seen}\n")
+    rows = [line for line in table(found).splitlines() if line.startswith("|")]
+    count = f"{len(found.records)} numbers.\n"
+    parts.append("\n".join(rows) + "\n" if len(rows) <= LONGEST else count)
     places = found.environment.get("trained_on", [found.environment])
     where_made = "; ".join(f"{at['hardware']}, torch {at['torch']}" for at in places)
-    command = found.settings.get("command")
     by = found.settings.get("made_by")
-    again = f" `{command}` trains anew, by today's recipe." if by and command else ""
-    how = by or (f"`{command}`" if command else "")
-    parts.append(f"Made{how and f' by {how}'} on {where_made}.{again}\n")
+    parts.append(f"Made{(by and f' by {by}') or ''} on {where_made}.\n")
     return "\n".join(parts)
 
 
 ABOUT = (
     "Made by `tepui reproduce` at the size `small`, unless the text says otherwise: "
     "stand-ins for the paper's data and networks, so that numbers show whether an "
-    "effect is there, not how large the paper's is. [How recipes work](../studies.md); "
-    "[what follows for the claims](../claims.md).\n"
+    "effect is there, not how large the paper's is. `tepui reproduce ITEM` draws the "
+    "figures and lists what differs from the paper. [How recipes "
+    "work](../studies.md); [what follows for the claims](../claims.md).\n"
 )
 NOTES = {
     "sharpbalance": "\n`sharpbalance` is the method as the paper describes it, "

@@ -146,26 +146,6 @@ def gsam(way):
         yield repeated("sharpbalance/table7", method, *values)
 
 
-def theory(item, metric, method):
-    def make(way):
-        value, sem = {1: (1.0, 1e-3), -1: (1.5, 1e-3), 0: (1.01, 5e-2)}[way]
-        return [
-            Record(
-                item=item,
-                dataset="random_quadratics",
-                architecture="linear",
-                method=method,
-                metric=metric,
-                value=value,
-                unit="ratio",
-                n=100,
-                sem=sem,
-            )
-        ]
-
-    return make
-
-
 def detector(way, rivals):
     for dataset in ("imagenet_c1", "inaturalist"):
         at = {"dataset": dataset, "ensemble_size": 5}
@@ -315,14 +295,6 @@ CASES = {
         ["eoa", "sam_plus"],
         way,
     ),
-    **{
-        f"sharpbalance/{item}-{method}": theory(f"sharpbalance/{item}", metric, method)
-        for item, metric in (
-            ("theorem1", "bound_scaling"),
-            ("theorem2", "constant_ratio"),
-        )
-        for method in ("printed", "corrected")
-    },
     "sed/unique": lambda way: shifted(
         "unique_predictions", "sed/table1", way, ["deep_ensemble", "a2d"]
     ),

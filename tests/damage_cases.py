@@ -31,7 +31,6 @@ from tepui.data.sets.cifar import read_cifar_pickle
 from tepui.data.sets.images import SVHN, read_idx
 from tepui.ensembles.foreign_weights import read_checkpoint
 from tepui.evaluation.gallery import read_gallery, write_gallery
-from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP
@@ -90,7 +89,7 @@ def run(folder):
 
 def evaluated(folder):
     tepui.evaluate(ensemble(), DATA, out=folder)
-    write_gallery(folder, DATA, {})
+    write_gallery(folder, DATA)
     return folder
 
 
@@ -127,15 +126,6 @@ def features(folder):
     cached_features(torch.nn.Flatten(), DATA, folder)
     (file,) = folder.glob("features-*")
     return file
-
-
-def shards(folder):
-    predict_shards(ensemble(), DATA, folder, shard_size=6)
-    return folder
-
-
-def read_shards(file):
-    return ShardedPredictions.open(file.parent).statistics()
 
 
 def copies(folder):
@@ -290,10 +280,6 @@ CASES = {
     "results.json": Case(study, lambda f: read_results(f.parent)),
     "cached features": Case(
         features, lambda f: cached_features(torch.nn.Flatten(), DATA, f.parent)
-    ),
-    "predictions.json": Case(lambda f: shards(f) / "predictions.json", read_shards),
-    "shard of predictions": Case(
-        lambda f: shards(f) / "shard-000001.safetensors", read_shards
     ),
     "corruptions.json": Case(lambda f: copies(f) / "corruptions.json", read_copies),
     "record of a data set": Case(record, lambda f: [*check_record(f.parent)]),

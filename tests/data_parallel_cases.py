@@ -86,8 +86,6 @@ CLOSE = {
 # The same on all ranks, but not those of one process.
 OWN = {
     "meeting": {"method": SAM(rho=0.3)},
-    "sam by rank": {"method": SAM(rho=0.3), "perturbation": "shard"},
-    "sharpbalance by rank": {"method": SharpBalance(**SPLIT), "perturbation": "shard"},
     "mixed": {"method": SAM(rho=0.3), "augment": [HorizontalFlip(), Mixup(0.5)]},
     "cut and mixed": {
         "method": SharpBalance(**SPLIT, select="random"),

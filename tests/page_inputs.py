@@ -20,8 +20,12 @@ from data_layouts import (
 )
 from pages import ROOT
 from tepui.cli.main import main
+from tepui.core.storage import read_lines
 from tepui.data import CIFAR10, FashionMNIST, TinyImageNet
 from tepui.models import ResNet18
+from tepui.studies.results import results_of, write_results
+
+COMMITTED = ("small/sharpbalance/figure7", "small/sharpbalance/table6")
 
 YOURS = """
 from torch import nn
@@ -123,7 +127,7 @@ def expect_miniatures(folder, patch):
         patch.setattr(kind, "num_samples", {True: 40, False: 10})
     patch.setattr("tepui.data.sets.imagenet.TINY_CLASSES", 2)
     patch.setattr(TinyImageNet, "num_samples", {True: 4, False: 4})
-    patch.setattr("tepui.data.sets.mrpc.PAIRS", {"train": 440, "test": 8})
+    patch.setattr("tepui.data.sets.mrpc.PAIRS", 440)
 
 
 def expect_nothing(patch):
@@ -141,7 +145,7 @@ def write_sets(folder):
         gray = images_and_labels(samples, 10, shape=(1, 28, 28))
         fashion_mnist(folder / "fashion-mnist", *gray, part)
     tiny_imagenet(folder, ["n01", "n02"])
-    mrpc_files.write(folder, train=440, test=8)
+    mrpc_files.write(folder, 440)
     made = ["--types", "contrast", "fog", "--out", str(folder / "CIFAR-10-C")]
     main(["corrupt", "--data", "CIFAR10", *made])
 
@@ -157,9 +161,10 @@ def write_inputs(folder):
         expect_miniatures(folder / DATA, patch)
         write_sets(folder / DATA)
     shutil.copytree(ROOT / "docs", folder / "docs")
-    for item in ("figure7", "table6"):
-        place = f"results/small/sharpbalance/{item}"
-        shutil.copytree(ROOT / "docs" / place, folder / place)
+    for found in read_lines(ROOT / "research" / "papers.jsonl", "results"):
+        place = f"{found['size']}/{found['item']}"
+        if place in COMMITTED:
+            write_results(folder / "results" / place, results_of(found))
     for out, words in TRAINED.items():
         main([*words, "--out", out])
     for run in ("runs/sam-1", "runs/sam-2"):

@@ -1,65 +1,113 @@
 """Comparisons that nobody trained, in the form that a page takes."""
 
+import re
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
+from study_cases import score
 from tepui.report.comparison import Comparison, MethodResult, Trained
 from tepui.report.loading import Entry, Group, LoadedReports, ReportSource
-from tepui.report.page import opening_of, render, sections_of
+from tepui.report.page import page_text
+from tepui.studies.results import averaged
 from tepui.training.history import Outcome
 
+NAMES = {"item": "made up", "architecture": "Net", "unit": "none"}
 
-def shown(comparison):
+
+def evaluation(accuracy=0.9, cells=None, **changes):
+    """Return an evaluation with an accuracy for every corrupted copy."""
+    if cells is None:
+        cells = {("contrast", s): accuracy - 0.2 for s in (1, 2)}
+
+    def scores(together):
+        found = {"individual_accuracy": together - 0.05, "accuracy": together}
+        return found | {"der": 0.5, "ece": 0.02, "nll": 0.4}
+
+    places = [
+        {"type": kind, "severity": severity, **scores(value)}
+        for (kind, severity), value in cells.items()
+    ]
+    copies = [cell for cell in places if cell["severity"]]
+    hard = scores(accuracy - 0.2) if copies else None
+    bins = {"count": [0, 20, 80], "confidence": [None, 0.5, 0.9]}
+    bins["accuracy"] = [None, 0.6, 0.8]
+    return {
+        "rule": "probability",
+        "members": 3,
+        "samples": 100,
+        "clean": scores(accuracy),
+        "shifted": hard,
+        "severities": {str(s): hard for _, s in cells if s},
+        "cells": places,
+        "reliability": {"clean": bins, **({"shifted": bins} if copies else {})},
+        **changes,
+    }
+
+
+def method(label, *evaluations, **fields):
+    """Return a method with an ensemble for each evaluation, and seeds from 1 on."""
+    ensembles = (
+        Trained(f"nowhere/{n}", (1 + n, 2, 3), 8.0, own, {}, None)
+        for n, own in enumerate(evaluations)
+    )
+    changed = (replace(trained, **fields) for trained in ensembles)
+    return MethodResult(label, {"class": label}, tuple(changed))
+
+
+def comparison(labels=("Plain", "Flat"), ensembles=2, shift=True, title="made up"):
+    """Return methods of which each is two points better than the one before."""
+    cells = None if shift else {}
+    methods = tuple(
+        method(
+            label,
+            *(
+                evaluation(0.9 + 0.02 * index + 0.01 * n, cells)
+                for n in range(ensembles)
+            ),
+            sharpness={"mean": 0.35},
+        )
+        for index, label in enumerate(labels)
+    )
+    settings = {"members": 3, "model": "Net", "epochs": 4, "train": {"samples": 50}}
+    environment = {"command": "tepui compare --out runs/x", "torch": "2"}
+    return Comparison(title, settings, environment, methods)
+
+
+def with_records(made, interval=(0.01, 0.03), note="", kinds=("clean", "shifted")):
+    """Return a comparison with the records that tell gains and differences."""
+    records = []
+    for data in kinds:
+        base = score(made.methods[0], data, "accuracy").mean
+        for own in made.methods:
+            mean = score(own, data, "accuracy").mean
+            alone = score(own, data, "individual_accuracy").mean
+            for kind, value in (("gain", mean - alone), ("difference", mean - base)):
+                if kind == "gain" or own is not made.methods[0]:
+                    names = {"dataset": data, "method": own.label}
+                    names |= {"metric": f"accuracy_{kind}", **NAMES}
+                    record = averaged([value, value], [], **names)
+                    records.append(replace(record, interval=interval, note=note))
+    return replace(made, records=tuple(records))
+
+
+def shown(made):
     """Return a comparison as what was gathered from its folder."""
     entries = tuple(
-        Entry(
-            method,
-            (Path("run"),),
-            comparison.settings,
-            (Outcome(),) * len(method.ensembles),
-        )
-        for method in comparison.methods
+        Entry(own, (Path("run"),), made.settings, (Outcome(),) * len(own.ensembles))
+        for own in made.methods
     )
-    source = ReportSource(
-        Path("run"), comparison.title, comparison.settings, comparison.environment
-    )
-    return LoadedReports(comparison.title, (Group(None, entries),), (), (source,))
+    source = ReportSource(Path("run"), made.title, made.settings, made.environment)
+    group = Group(None, entries, made.records)
+    return LoadedReports(made.title, group, (), (source,))
 
 
 def text(found):
     """Return a page as text."""
-    return render(opening_of(found), sections_of(found))
+    return page_text(found)
 
 
-def evaluation(accuracies):
-    """Return an evaluation with an accuracy for every corrupted copy."""
-    scores = {"individual_accuracy": 0.8, "accuracy": 0.9, "improvement": 0.1}
-    scores |= {"der": 0.5, "ece": 0.02, "nll": 0.4}
-    bins = {"count": [0, 20], "confidence": [None, 0.5], "accuracy": [None, 0.6]}
-    cells = [
-        {"type": kind, "severity": severity, "accuracy": value}
-        for (kind, severity), value in accuracies.items()
-    ]
-    return {
-        "rule": "probability",
-        "members": 2,
-        "samples": 100,
-        "clean": scores,
-        "shifted": scores,
-        "severities": {"1": scores, "5": scores},
-        "cells": cells,
-        "reliability": {"clean": bins, "shifted": bins},
-    }
-
-
-def comparison():
-    """Return two methods, with two ensembles and with one."""
-
-    def trained(*values):
-        places = [("fog", 1), ("fog", 5), ("jpeg_compression", 1)]
-        own = evaluation(dict(zip(places, values, strict=False)))
-        return Trained("nowhere", (1, 2), 8.0, own, {}, None)
-
-    first = (trained(0.9, 0.5, 0.8), trained(0.7, 0.3, 0.6))
-    second = (trained(0.9, 0.2),)
-    methods = (MethodResult("A", {}, first), MethodResult("B", {}, second))
-    return Comparison("two", {"epochs": 4}, {}, methods)
+def words(html):
+    """Return what a reader sees of a page."""
+    plain = re.sub(r"<style>.*?</style>", " ", str(html), flags=re.DOTALL)
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", plain)))

@@ -7,10 +7,10 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from tepui.data import Arrays, ArraysOnDisk, HuggingFace, ImageFiles, Normalize
+from tepui.data import Arrays, ArraysOnDisk, ImageFiles, Normalize
 
 NORMALIZE = Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.2))
-KINDS = ("npy", "channels_last", "safetensors", "image_files", "hugging_face")
+KINDS = ("npy", "channels_last", "safetensors", "image_files")
 CLASSES = 3
 
 
@@ -32,8 +32,6 @@ def stored(kind, arrays, folder: Path):
     pixels = images.permute(0, 2, 3, 1).contiguous().numpy()
     if kind == "image_files":
         return _image_files(pixels, labels, normalize, folder)
-    if kind == "hugging_face":
-        return _hugging_face(pixels, labels, normalize)
     last = kind == "channels_last"
     np.save(folder / "x.npy", pixels if last else images.numpy())
     np.save(folder / "y.npy", labels.numpy())
@@ -52,11 +50,3 @@ def _image_files(pixels, labels, normalize, folder):
     for file, image in zip(files, pixels, strict=True):
         Image.fromarray(image).save(file)
     return FilesBeyondMemory(files, labels, normalize=normalize)
-
-
-def _hugging_face(pixels, labels, normalize):
-    import datasets
-
-    columns = {"image": [Image.fromarray(image) for image in pixels]}
-    table = datasets.Dataset.from_dict({**columns, "label": labels.tolist()})
-    return HuggingFace(table, target="label", normalize=normalize)

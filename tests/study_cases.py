@@ -1,14 +1,15 @@
 """Trials that train in a blink, for tests of the machinery around them."""
 
 from functools import partial
+from pathlib import Path
 
 from tepui.data import Digits
 from tepui.methods import SAM
 from tepui.models import MLP
-from tepui.report.comparison import read_comparison
+from tepui.report.comparison import comparison_of, scores_on
 from tepui.sharpness import worst_case
-from tepui.studies import Results, compare
-from tepui.studies.results import write_results
+from tepui.studies import Results, compare, estimate
+from tepui.studies.results import read_results, write_results
 from tepui.studies.specifications import EvaluationSpec, Samples, SharpnessSpec, Trial
 from tepui.training import TrainingSpec
 
@@ -22,6 +23,17 @@ EXAM = EvaluationSpec(
     Samples(Digits, part="test", count=30), types=("contrast",), severities=(1, 5)
 )
 MEASURE = SharpnessSpec(partial(worst_case, num_samples=10, batch_size=5, num_steps=2))
+
+
+def read_comparison(folder):
+    """Read what the page reads of a comparison."""
+    return comparison_of(read_results(folder), Path(folder))
+
+
+def score(method, data, name):
+    """Return the mean of a score over a method's ensembles."""
+    rows = (scores_on(data, trained.evaluation) for trained in method.ensembles)
+    return estimate(row.get(name) for row in rows)
 
 
 def compared(*arguments, out, **options):

@@ -77,7 +77,6 @@ SHORTER = [
     ),
     Shorter(r"tepui theory check", "--matrices 2", MINUTES),
     Shorter(r"tepui train .*--model Albert", "--model Albert(width=8,heads=1)", HOURS),
-    Shorter(r"tepui (sweep|reproduce) \w+(/\w+)+ .*--grid", "--dry-run", HOURS),
     Shorter(r"tepui reproduce \w+(/\w+)*( \w+/\w+)*$", "--dry-run", PLAN),
     Shorter(r"tepui reproduce .*--size (paper|medium)", "--dry-run", PLAN),
     Shorter(r"tepui reproduce .*smoke.*--(workers|executor)", "--dry-run", MINUTES),

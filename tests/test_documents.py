@@ -10,8 +10,6 @@ import pytest
 from elsewhere import check_elsewhere
 from pages import PAGES, ROOT, blocks, check_shown, name_of
 from tepui.papers.recipe import PAPERS
-from tepui.papers.reproduce import table
-from tepui.studies.results import read_results
 
 # Code, and what it prints where that is shown below it.
 EXAMPLE = r"```python\n(.*?)```\n(?:\n```text\n(.*?)```\n)?"
@@ -39,7 +37,6 @@ FRAGMENTS = {
     "docs/extending.md": (8, "tests/test_examples.py"),
     "docs/foreign_weights.md": (2, "tests/ecosystem/test_members_elsewhere.py"),
     "docs/huggingface.md": (2, "reaches the hub; tests/ecosystem has one of its own"),
-    "docs/large_data.md": (1, "reaches the hub; tests/data/test_hugging_face.py"),
     "docs/ranks.md": (2, "tests/training/test_data_parallel.py"),
     "docs/sam_everywhere.md": (6, "tests/ecosystem/test_sam_everywhere.py"),
 }
@@ -75,16 +72,6 @@ def test_links_lead_somewhere(page):
 def test_pages_of_the_papers_show_the_committed_results(paper):
     page = runpy.run_path(str(ROOT / "docs" / "make_results.py"))["page"]
     assert (ROOT / "docs" / "results" / f"{paper}.md").read_text() == page(paper)
-
-
-def test_committed_results_have_the_notes_and_tables_of_their_recipes():
-    noted = runpy.run_path(str(ROOT / "docs" / "make_notes.py"))["noted"]
-    files = sorted((ROOT / "docs" / "results").glob("*/*/*/results.json"))
-    assert files
-    for file in files:
-        found = read_results(file.parent)
-        assert noted(found) == found, file.parent
-        assert (file.parent / "table.md").read_text() == table(found), file.parent
 
 
 def test_the_page_of_reliability_shows_the_committed_totals(monkeypatch):

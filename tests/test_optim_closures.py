@@ -8,7 +8,6 @@ from torch import distributed, nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.weak import TensorWeakRef
 
 from sam_cases import X, Y, make_net, make_sam, state, train, weights
 from tepui.core.storage import same_bits
@@ -97,35 +96,6 @@ def test_a_closure_that_does_not_zero_is_refused_at_the_first_step(scaled, zero_
     assert not optimizer.state_dict()["state"]
 
 
-@pytest.mark.filterwarnings("ignore:Using backward")  # torch's, about reference cycles
-def test_gradients_with_a_graph_of_their_own_are_no_way_around():
-    def backward(loss):
-        loss.backward(create_graph=True)
-
-    net = make_net()
-    with pytest.raises(RuntimeError, match=REFUSAL):
-        make_sam(net).step(closure_by(net, nothing, backward))
-    make_sam(net).step(closure_by(net, assign_none, backward))
-    assign_none(net)
-
-
-def test_training_goes_on_after_a_refusal_as_if_nothing_had_happened():
-    nets = make_net(norm=False), make_net(norm=False)
-    optimizers = [make_sam(net) for net in nets]
-    train(nets[1], optimizers[1], 1)
-    with pytest.raises(RuntimeError, match=REFUSAL):
-        optimizers[1].step(closure_by(nets[1], nothing))
-    train(nets[1], optimizers[1], 1)
-    train(nets[0], optimizers[0], 2)
-    assert same_bits(state(nets[0]), state(nets[1]))
-
-
-def test_a_part_of_the_parameters_left_is_enough_to_refuse():
-    net = make_net()
-    with pytest.raises(RuntimeError, match=rf"{REFUSAL}.* \(2 parameters\)"):
-        make_sam(net).step(closure_by(net, lambda net: net[:3].zero_grad()))
-
-
 def lightning_loop(net, optimizer, batches, accumulate):
     """What Lightning does: it steps, and zeroes, every so many batches only."""
     for index, rows in enumerate(batches):
@@ -189,22 +159,6 @@ def test_a_closure_may_accumulate_over_parts_of_a_batch(zero):
     torch.testing.assert_close(state(nets[0]), state(nets[1]), rtol=1e-10, atol=1e-12)
 
 
-def test_gradients_may_be_set_instead_of_added():
-    nets = make_net(), make_net()
-    train(nets[0], make_sam(nets[0]), 3)
-    optimizer, parameters = make_sam(nets[1]), list(nets[1].parameters())
-
-    def closure():
-        loss = loss_of(nets[1])
-        gradients = torch.autograd.grad(loss, parameters)
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
-
-    for _ in range(3):
-        optimizer.step(closure)
-    assert same_bits(state(nets[0]), state(nets[1]))
-
-
 @pytest.mark.parametrize("zero", ZEROING)
 def test_hooks_of_the_user_raise_no_alarm_and_none_stay_behind(zero):
     net, seen = make_net(), []
@@ -247,20 +201,6 @@ def test_a_step_with_a_closure_that_zeroes_reads_no_values():
     with NoValues():
         for zero in (assign_none, assign_zeros, zero_in_place):
             optimizer.step(closure_by(net, zero))
-
-
-def test_zeroing_frees_the_gradients_of_the_first_pass():
-    net = make_net()
-    optimizer, alive = make_sam(net), []
-
-    def closure():
-        old = [TensorWeakRef(p.grad) for p in net.parameters() if p.grad is not None]
-        optimizer.zero_grad()
-        alive.append([reference() is not None for reference in old])
-        loss_of(net).backward()
-
-    optimizer.step(closure)
-    assert alive == [[], [False] * len(list(net.parameters()))]
 
 
 @pytest.mark.parametrize("zero", ["to none", "to zero"])

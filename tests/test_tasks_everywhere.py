@@ -80,9 +80,8 @@ def measure(ensemble, path):
         tepui.measure(ensemble, DATA, sharpness.relative_flatness)
 
 
-def predict_shards(ensemble, path):
-    shards = evaluation.predict_shards(ensemble, DATA, path)
-    evaluation.write_predictions(shards, path / "out.csv")
+def write_predictions(ensemble, path):
+    evaluation.write_predictions(ensemble, DATA, path / "out.csv")
 
 
 def prediction_cost(ensemble, path):
@@ -105,7 +104,7 @@ def refused(function):
 
 def detectors(ensemble, path):
     found = evaluation.FeatureDetectors.fit(ensemble, DATA)
-    near, far = (found.scores((), X, s * X)["distance"] for s in (1, 9))
+    near, far = (found.scores((), s * X)["distance"] for s in (1, 9))
     assert far.mean() > near.mean()
 
 
@@ -141,7 +140,7 @@ WALKS = {
     "greedy_soup": refused(tepui.greedy_soup),
     "measure": measure,
     "model_card": card,
-    "predict_shards": predict_shards,
+    "write_predictions": write_predictions,
     "prediction_cost": prediction_cost,
     "push_to_hub": push_to_hub,
     "save_pretrained": save_pretrained,

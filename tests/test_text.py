@@ -19,10 +19,11 @@ def paraphrases(samples, first=0):
     """Invented pairs as tokens; some nouns make a pair one of paraphrases."""
     nouns = [NOUNS[(first + row) % len(NOUNS)] for row in range(samples)]
     tokenizer = Tokenizer(("the", "it", "came", *NOUNS), buckets=8)
-    inputs = tokenizer.pairs(
-        [f"The {noun} came in {row}." for row, noun in enumerate(nouns)],
-        [f"It came{' again' * (row % 3)}." for row in range(samples)],
-    )
+    pairs = [
+        (f"The {noun} came in {row}.", f"It came{' again' * (row % 3)}.")
+        for row, noun in enumerate(nouns)
+    ]
+    inputs = tokenizer.batch(pairs)
     labels = [int(NOUNS.index(noun) % 3 > 0) for noun in nouns]
     return Arrays(inputs, torch.tensor(labels))
 

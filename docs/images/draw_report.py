@@ -18,12 +18,12 @@ from tepui.report.loading import load_reports
 HERE = Path(__file__).parent
 WIDTH, SCALE, MARGIN, COLORS = 1000, 2, 8, 256
 RARE_TOO = Image.Quantize.MAXCOVERAGE
-# Which figure of which section, counted from 0; the summary is shown whole.
+TRUST = "when-can-it-be-trusted"
+# Which figure of which section, counted from 0; the first question is shown whole.
 FIGURES = {
-    "report": ("summary", None),
-    "accuracy": ("scores", 0),
-    "severity": ("corruptions", 0),
-    "reliability": ("calibration", 0),
+    "report": ("is-the-ensemble-better-than-one-network", None),
+    "trust": (TRUST, 0),
+    "samples": (TRUST, 1),
 }
 PLACE = """(() => {{
   const section = document.getElementById('{section}').closest('section');

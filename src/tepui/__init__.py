@@ -47,7 +47,6 @@ if _TYPE_CHECKING:
         Cosine,
         EarlyStopping,
         EpochRecord,
-        FromFunction,
         MultiStep,
         Run,
         TrainingDiverged,
@@ -73,7 +72,7 @@ else:
             "tepui.modules.pruning": "Prune",
             "tepui.tasks": "Prediction Scores Task",
             "tepui.training": "SGD AdamW Callback Constant Cosine EarlyStopping "
-            "EpochRecord FromFunction MultiStep Run TrainingDiverged fit",
+            "EpochRecord MultiStep Run TrainingDiverged fit",
         },
     )
 
@@ -107,7 +106,6 @@ __all__ = [
     "EnsembleMeasurement",
     "EpochRecord",
     "Evaluation",
-    "FromFunction",
     "GreedySoup",
     "MultiStep",
     "OracleSelection",

@@ -13,7 +13,7 @@ from tepui.evaluation.gallery import read_gallery
 
 SMALL = ["--model", "MLP(hidden=[8])", "--members", "2", "--epochs", "1"]
 QUIET = ["--set", "progress=none"]
-NOISE, BLUR = ["--ood", "noise=UniformNoise"], ["--ood", "far=GaussianNoise"]
+NOISE, BLUR = ["--ood", "noise=UniformNoise"], ["--ood", "far=UniformNoise(seed=1)"]
 
 
 @pytest.fixture
@@ -48,18 +48,8 @@ def test_parts_are_the_same_as_the_whole(run, tmp_path, capsys):
     for cell, (values, labels) in expected.shifted.items():
         assert torch.equal(logits.shifted[cell][0], values)
         assert torch.equal(logits.shifted[cell][1], labels)
-    assert {gallery.data for gallery in shown} == {None, "noise", "far"}
-
-
-@pytest.mark.slow
-def test_a_comparison_measures_what_it_asks_for(tmp_path, capsys):
-    compare = ["compare", *SMALL, "--ensembles", "1", "--methods", "DeepEnsemble"]
-    compare += ["--set", "corruptions=none", "sharpness=0", "progress=none"]
-    out = tmp_path / "comparison"
-    main([*compare, "--out", str(out)])
-    main(["evaluate", str(out / "DeepEnsemble" / "0"), *BLUR])
-    main([*compare, *NOISE, "--out", str(out), "--resume"])
-    assert list(evaluation(out / "DeepEnsemble" / "0")["ood"]) == ["noise"]
+    assert shown == read_gallery(run)
+    assert {each.data for each in shown.answers} == {"clean", "corrupted"}
 
 
 @pytest.mark.slow
@@ -104,19 +94,6 @@ def test_other_data_do_not_cost_an_evaluation(run, tmp_path, capsys):
     assert evaluation(run)["samples"] == len(data)
 
 
-def test_of_weights_another_folder_keeps_an_evaluation(tmp_path, capsys):
-    weights = tmp_path / "net.pt"
-    torch.save(tepui.models.MLP(64, (8,), 10).state_dict(), weights)
-    words = ["evaluate", str(weights), "--data", "Digits", "--model", "MLP(hidden=[8])"]
-    words += ["--corruptions", "none"]
-    main([*words, "--out", str(tmp_path / "first")])
-    again = [*words, "--set", "rule=vote", "--out"]
-    with pytest.raises(SystemExit):
-        main([*again, str(tmp_path / "first")])
-    assert "ensemble.safetensors exists" in capsys.readouterr().err
-    main([*again, str(tmp_path / "second")])
-
-
 @pytest.mark.slow
 def test_calibrating_renews_what_is_asked_for_and_keeps_the_rest(run, tmp_path, capsys):
     words = ["evaluate", str(run), "--copies", str(tmp_path / "copies")]
@@ -141,60 +118,3 @@ def test_calibrating_renews_what_is_asked_for_and_keeps_the_rest(run, tmp_path, 
     main(words)
     assert evaluation(run)["ood"] == before["ood"]
     main(["report", str(run)])
-
-
-@pytest.mark.slow
-def test_taking_a_calibration_back_takes_its_scores_out_of_the_report(run, capsys):
-    words = ["evaluate", str(run), "--corruptions", "none", *NOISE]
-    main(words)
-    before = evaluation(run)
-    assert before["of"]["calibration"] is None
-    main(["calibrate", str(run), "--held-out", "test", "--coverage", "0.9"])
-    main(words)
-    page, heading = run / "report.html", "Before and after calibration"
-    main(["report", str(run)])
-    assert heading in page.read_text()
-    main(["calibrate", str(run), "--remove"])
-    assert evaluation(run) == before
-    main(["report", str(run), "--overwrite"])
-    assert heading not in page.read_text()
-    main(["verify", str(run)])
-    capsys.readouterr()
-    main(["evaluate", str(run), *BLUR])
-    assert "tepui calibrate" not in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_run_comes_into_the_group_of_a_comparison(tmp_path, capsys):
-    train = [*SMALL, "--out"]
-    main(["train", "--method", "GSAM", *train, str(tmp_path / "gsam")])
-    main(["evaluate", str(tmp_path / "gsam"), "--corruptions", "none"])
-    main(["evaluate", str(tmp_path / "gsam"), *NOISE])
-    words = ["--methods", "SAM", "--ensembles", "1", *NOISE]
-    words += ["--set", "corruptions=none", "sharpness=0", "progress=none"]
-    main(["compare", *words, *train, str(tmp_path / "all")])
-    loaded = tepui.report.loading.load_reports([tmp_path / "all", tmp_path / "gsam"])
-    (group,) = loaded.groups
-    assert [entry.result.label for entry in group.entries] == ["SAM", "GSAM"]
-
-
-def test_logits_of_python_add_up(tmp_path):
-    data = tepui.data.Digits(train=False).subset(range(40))
-    ensemble = tepui.Ensemble.build(lambda: tepui.models.MLP(64, (8,), 10), members=2)
-    noise = tepui.data.UniformNoise(10, like=data)
-    tepui.evaluate(ensemble, data, shifted={("fog", 1): data}, out=tmp_path)
-    before = read_logits(tmp_path)
-    tepui.evaluate(ensemble, data, ood={"noise": noise}, out=tmp_path)
-    both = read_logits(tmp_path)
-    assert torch.equal(both.shifted["fog", 1][0], before.shifted["fog", 1][0])
-    assert list(both.ood) == ["noise"]
-    for again in ({}, {"ood": {"noise": noise}}):
-        with pytest.raises(FileExistsError, match="pass overwrite=True"):
-            tepui.evaluate(ensemble, data, out=tmp_path, **again)
-    other = tepui.Ensemble.build(lambda: tepui.models.MLP(64, (8,), 10), seed=[5, 6])
-    with pytest.raises(FileExistsError, match="pass overwrite=True"):
-        tepui.evaluate(other, data, shifted={("snow", 1): data}, out=tmp_path)
-    tepui.evaluate(
-        other, data, shifted={("snow", 1): data}, out=tmp_path, overwrite=True
-    )
-    assert list(read_logits(tmp_path).shifted) == [("snow", 1)]

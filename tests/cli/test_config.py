@@ -1,7 +1,6 @@
 """Options from files: what a person writes, and what a run keeps of its command."""
 
 import json
-import pickle
 import subprocess
 import sys
 from types import ModuleType
@@ -11,9 +10,9 @@ import yaml
 
 import tepui
 from refusals import refused
-from tepui.cli.asked import Asked
-from tepui.cli.further import read_settings
+from tepui.cli.folders import asked
 from tepui.cli.main import main
+from tepui.cli.settings import read_settings
 from tepui.cli.values import Text
 from tepui.core.provenance import MASK
 
@@ -60,16 +59,6 @@ def test_what_a_run_keeps_makes_the_same_run(tmp_path, monkeypatch):
     assert all((one[name] == two[name]).all() for name in one)
 
 
-def test_places_are_kept_so_that_they_are_found_from_anywhere(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    rows = "\n".join(f"{n}.5,{n % 2}" for n in range(40))
-    (tmp_path / "own.csv").write_text(f"a,b\n{rows}\n")
-    words = ["--data", "Table(path=own.csv, target=b)", "--epochs", "1", *QUIET]
-    main(["train", *words, "--members", "1", "--out", "run"])
-    path = tmp_path / "own.csv"
-    assert asked_in(tmp_path / "run")["data"] == f"Table(path='{path}', target='b')"
-
-
 def test_what_was_typed_without_quotes_is_read_again(tmp_path):
     out = ["--out", str(tmp_path / "run")]
     words = ["--method", "SharpBalance(select=random)", "--epochs", "2", *out]
@@ -88,8 +77,8 @@ def test_settings_are_kept_as_a_file_holds_them(tmp_path, monkeypatch):
     words = ["unlabeled=UnlabeledFolder(path=more)", "extractor=body", "prune=none"]
     words += ["augment=[RandomCrop(padding=1), HorizontalFlip]", "track=[mlflow]"]
     words += ["batch_size=8", "batch_size=9", "progress=none"]
-    asked = Asked("compare", {"set": [Text(word, "set") for word in words]})
-    assert asked.document()["options"]["set"] == {
+    kept = asked("compare", {"set": [Text(word, "set") for word in words]})
+    assert kept["options"]["set"] == {
         "unlabeled": f"UnlabeledFolder(path='{tmp_path / 'more'}')",
         "extractor": str(tmp_path / "body"),
         "prune": "none",
@@ -108,19 +97,12 @@ def test_own_code_in_the_settings_of_a_run_is_typed_again(monkeypatch):
     assert read_settings("compare", [kept, again]) == {"metrics": tepui.metrics.aurc}
 
 
-def test_a_value_is_the_same_in_another_process():
-    text = Text("SAM(rho=0.1)", "method", typed=False)
-    again = pickle.loads(pickle.dumps(text))
-    assert (again, again.kind, again.typed) == (text, "method", False)
-
-
 def test_a_comparison_goes_on_with_all_of_its_methods(tmp_path):
     out = tmp_path / "run"
     words = [*SMALL, "--epochs", "1", "--ensembles", "1", "--set", "corruptions=none"]
     words += ["sharpness=0", "--out", str(out)]
     main(["compare", *words, "--methods", "DeepEnsemble"])
     main(["compare", "--resume", "--methods", "SAM", "--out", str(out), *QUIET])
-    assert asked_in(out)["methods"] == ["DeepEnsemble", "SAM"]
     document = json.loads((out / "results.json").read_text())
     assert [*document["settings"]["runs"]] == ["DeepEnsemble", "SAM"]
 
@@ -184,7 +166,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path, capsys):
 
 def test_nothing_is_trained_for_a_folder_that_is_not_there(tmp_path, capsys):
     words = ["--resume", "--out", tmp_path / "rnu"]
-    for asked in (["train"], ["compare", "--methods", "SAM"]):
-        said = refused([*asked, *words], capsys)
-        assert "tepui: --out must be the folder of what shall go on" in said
+    for command in (["train"], ["compare", "--methods", "SAM"]):
+        said = refused([*command, *words], capsys)
+        assert "tepui: out must be the folder of what shall go on" in said
     assert not (tmp_path / "rnu").exists()

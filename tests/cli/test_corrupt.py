@@ -63,13 +63,12 @@ def test_mistakes_end_in_a_message(options, message, tmp_path, capsys):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_folder_is_not_overwritten_but_resumed(tmp_path, capsys):
+def test_a_folder_is_not_overwritten(tmp_path, capsys):
     words = ["corrupt", "--out", str(tmp_path / "x"), "--types"]
     main([*words, "contrast"])
-    assert "--resume" in refused([*words, "brightness"], capsys)
-    main([*words, "brightness", "--resume"])
+    assert "choose another folder" in refused([*words, "brightness"], capsys)
     names = {path.stem for path in (tmp_path / "x").glob("*.npy")}
-    assert names == {"contrast", "brightness", "labels"}
+    assert names == {"contrast", "labels"}
 
 
 def test_evaluating_on_a_folder_without_copies_says_so(run, tmp_path, capsys):

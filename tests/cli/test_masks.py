@@ -1,7 +1,5 @@
 """Classes of pixels on the command line, from arrays in a file to predictions."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,7 @@ from refusals import refused
 from tepui.cli.main import main
 from tepui.core.storage import read_tensors
 from tepui.evaluation import read_evaluation
-from tepui.evaluation.shards import KIND
+from tepui.evaluation.predictions import KIND
 
 DATA = ["--data", "ArrayFile(path=mine.npz)"]
 MODEL = ["--model", "nets_of_pixels.make_net"]
@@ -53,14 +51,6 @@ def test_masks_go_all_the_way(tmp_path, capsys):
     assert measured == pytest.approx(found["clean"]["accuracy"])
     main(["calibrate", "run", *MODEL])
     assert "calibration on 16 samples" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_methods_are_compared_on_pixels_without_sharpness(tmp_path):
-    words = ["--ensembles", "1", "--methods", "SAM", "--set", "corruptions=none"]
-    main(["compare", *DATA, *MODEL, *HOW, *words, "--out", "both"])
-    found = json.loads((tmp_path / "both" / "results.json").read_text())
-    assert found["settings"]["sharpness"] is None
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from data.mrpc_files import write
 from refusals import refused
 from tepui.cli.main import main
-from tepui.evaluation import read_evaluation
 from tepui.models import ConvNet
 
 SHORT = ["--epochs", "1", "--members", "2", "--set", "progress=none"]
@@ -18,28 +16,6 @@ SHORT = ["--epochs", "1", "--members", "2", "--set", "progress=none"]
 def configs(folder):
     written = json.loads((folder / "run.json").read_text())
     return [item["config"] for item in written["config"]["models"]]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        (
-            "ResNet18(width=2, in_channels=1)",
-            {"num_classes": 10, "in_channels": 1, "width": 2, "stem": "32px"},
-        ),
-        (
-            "ViTTiny(in_channels=1, image_size=8, depth=1)",
-            {"num_classes": 10, "in_channels": 1, "patch_size": 4},
-        ),
-        ("WideResNet40x2(in_channels=1, width=1)", {"num_classes": 10, "width": 1}),
-    ],
-)
-def test_models_train_by_name(tmp_path, model, expected):
-    words = ["--model", model, *SHORT, "batch_size=512"]
-    main(["train", *words, "--out", str(tmp_path / "r")])
-    for config in configs(tmp_path / "r"):
-        assert expected.items() <= config.items()
 
 
 @pytest.mark.slow
@@ -54,21 +30,6 @@ def test_what_is_written_of_a_model_stays(tmp_path, capsys):
         main(["train", "--config", str(config), *SHORT, *out])
     expected = {"in_features": 64, "hidden": [4], "num_classes": 12}
     assert configs(tmp_path / "r")[0] == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "expected"),
-    [
-        ("ResNet18(width=2)", {"in_channels": 1, "num_classes": 10}),
-        ("ViTTiny(depth=1)", {"in_channels": 1, "image_size": 8}),
-        ("MLP", {"in_features": 64, "num_classes": 10}),
-    ],
-)
-def test_what_is_not_written_follows_from_the_data(model, expected, tmp_path):
-    words = ["--data", "Digits", "--model", model, *SHORT, "batch_size=512"]
-    main(["train", *words, "--out", str(tmp_path / "r")])
-    assert expected.items() <= configs(tmp_path / "r")[0].items()
 
 
 def test_weights_are_measured_in_a_model_that_fits_the_data(tmp_path):
@@ -116,32 +77,6 @@ def test_a_file_makes_no_library_run_code(model, message, tmp_path, capsys):
     config.write_text(json.dumps({"model": model}))
     assert message in refused(
         ["train", "--config", str(config), *SHORT, "--out", str(tmp_path / "r")], capsys
-    )
-
-
-@pytest.mark.slow
-def test_the_text_run(tmp_path, capsys):
-    write(tmp_path)
-    data = ["--data", f"MRPC(root={tmp_path}, length=24)"]
-    sizes = "embedding=4, width=8, depth=1, heads=2, length=24"
-    model = ["--model", f"Albert({sizes})"]
-    method = ["--method", "SharpBalance(switch_at=0)"]
-    optimizer = ["--optimizer", "AdamW(lr=0.001)"]
-    out = tmp_path / "run"
-    assert "--model must be given for what is no image" in refused(
-        ["train", *data, *SHORT, "--out", str(out)], capsys
-    )
-    words = [*data, *model, *method, *optimizer, *SHORT, "batch_size=512"]
-    main(["train", *words, "--out", str(out)])
-    assert configs(out)[0]["num_classes"] == 2
-    main(["evaluate", str(out), *data, "--corruptions", "none"])
-    report = read_evaluation(out)
-    assert report["samples"] == 408
-    assert report["clean"]["accuracy"] > 0.3
-    main(["evaluate", str(out), *data, "--overwrite"])
-    assert "no corrupted data, since inputs are not images" in capsys.readouterr().err
-    assert "dataset must hold images" in refused(
-        ["evaluate", str(out), *data, "--corruptions", "cifar", "--overwrite"], capsys
     )
 
 

@@ -52,21 +52,8 @@ def test_evaluate_finds_unfamiliar_samples(trained, pictures, capsys):
     }
     again = tepui.evaluate(tepui.load(trained), test, ood=ood)
     assert document["ood"] == again.document()["ood"]
-    assert document["histograms"] == again.document()["histograms"]
     assert document["ood"]["same"]["pds"]["auroc"] == 0.5
     assert list(tepui.read_logits(trained).ood) == ["few", "folder", "same"]
-
-
-def test_compare_writes_pictures_and_report_finds_them(tmp_path, capsys):
-    out = tmp_path / "run"
-    options = ["--methods", "SAM", "--ensembles", "1", "--ood", FEW]
-    options += ["--set", "corruptions=none", "sharpness=0"]
-    main(["compare", *SMALL, *options, "--out", str(out)])
-    assert "unfamiliar samples, AUROC in % by max mean" in capsys.readouterr().out
-    page = (out / "report.html").read_text()
-    assert page.count("<img") == 2 * 12
-    main(["report", str(out), "--out", str(tmp_path / "again")])
-    assert (tmp_path / "again/report.html").read_text() == page
 
 
 @pytest.mark.parametrize(
@@ -92,7 +79,7 @@ def test_each_word_names_a_set(trained, tmp_path):
     measured = shutil.ignore_patterns("evaluations", "gallery*")
     fresh = shutil.copytree(trained, tmp_path / "run", ignore=measured)
     few = "few=UniformNoise(num_samples=7)"
-    words = ["--corruptions", "none", "--ood", "plain=GaussianNoise", few]
+    words = ["--corruptions", "none", "--ood", "plain=UniformNoise", few]
     main(["evaluate", str(fresh), *words])
     found = read_evaluation(fresh)["ood"]
     samples = {k: v["max_mean_probability"]["samples"] for k, v in found.items()}

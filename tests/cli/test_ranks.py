@@ -9,9 +9,8 @@ from processes import LAUNCHER, environment_here
 from refusals import refused
 from tepui.cli.main import main
 from tepui.core.storage import read_tensors
-from training.cases import assert_same_bits, one_thread
+from training.cases import assert_same_bits
 
-single = pytest.fixture(autouse=True)(one_thread)
 SMALL = ["--data", "Digits", "--model", "MLP(hidden=[8])"]
 TRAIN = ["train", *SMALL, "--method", "SharpBalance", "--members", "3", "--epochs", "2"]
 METHODS = ["--methods", "DeepEnsemble", "SED"]
@@ -98,7 +97,7 @@ def test_other_commands_are_refused_in_a_sentence_that_says_what_to_do(
     """And which names the rank that says it."""
     for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    words = {"sweep": ["figure7a"]}.get(command, [str(tmp_path)])
+    words = {"sweep": ["--data=Digits", "--grid=rho=1"]}.get(command, [str(tmp_path)])
     with pytest.raises(SystemExit, match="2"):
         main([command, *words])
     assert capsys.readouterr().err == (

@@ -17,15 +17,15 @@ from torch import nn
 from data_layouts import cifar100_binary, images_and_labels
 from pages import ROOT, commands
 from tepui import sharpness
-from tepui.cli.further import read_settings
 from tepui.cli.main import build, main
+from tepui.cli.settings import read_settings
 from tepui.cli.values import Text
 from tepui.core.spec import document
 from tepui.data import CIFAR100, CORRUPTIONS
+from tepui.ensembles.foreign_weights import ensemble_of
 from tepui.evaluation import read_evaluation
-from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import SharpBalance
-from tepui.models import MLP
+from tepui.models import MLP, ResNet18
 from tepui.training.run_folder import RunFolder
 
 pytestmark = pytest.mark.slow
@@ -163,11 +163,18 @@ def test_sharpness_has_the_released_modes(ran):
 def test_weights_of_the_released_code_answer_as_there(ran):
     test = CIFAR100("data", train=False)
     images = test.prepare(test.inputs)
-    logits, _ = read_logits(ran / "runs/released").clean
-    for file, own in zip(FILES, logits, strict=True):
+    files = [ran / file for file in FILES]
+    members = ensemble_of(files, lambda: ResNet18(width=2, num_classes=100)).members
+    found = json.loads((ran / "runs/released/measure.json").read_text())["diversity"]
+    accuracies = []
+    for file, member in zip(files, members, strict=True):
         network = Released(2, 100).eval()
         network.load_state_dict(torch.load(file, weights_only=True)["state_dict"])
-        torch.testing.assert_close(own, network(images).detach(), rtol=1e-4, atol=1e-4)
+        logits = network(images).detach()
+        own = member.eval()(images).detach()
+        torch.testing.assert_close(own, logits, rtol=1e-4, atol=1e-4)
+        accuracies.append(float((logits.argmax(1) == test.targets).float().mean()))
+    assert found["member_accuracies"] == pytest.approx(accuracies)
 
 
 def table(heading):

@@ -1,11 +1,8 @@
 """Runs of tables in commands that do not read tables themselves."""
 
 import csv
-import re
-import shlex
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import tepui
@@ -14,7 +11,6 @@ from tepui.cli.main import main
 from tepui.evaluation import read_evaluation
 
 DATA = ["--data", "Table(path=flats.csv, target=price)"]
-PARTS = ("train", "test")
 HOW = ["--loss", "MSE", "--members", "2", "--epochs", "1", "--set", "progress=none"]
 
 
@@ -30,35 +26,6 @@ def run(tmp_path, monkeypatch):
 
 def said(capsys):
     return " ".join(capsys.readouterr().out.split())
-
-
-def test_sharpness_is_not_measured_on_a_table_of_other_rows(run, tmp_path, capsys):
-    lines = (tmp_path / "flats.csv").read_text().splitlines()
-    (tmp_path / "less.csv").write_text("\n".join(lines[:40]))
-    other = ["--data", "Table(path=less.csv, target=price)"]
-    assert "a table with other training rows" in refused(
-        ["measure", run, "--what", "sharpness", *other], capsys
-    )
-
-
-def test_what_predict_says_to_type_works(run, capsys):
-    main(["predict", run, "--out", "first.csv"])
-    told = said(capsys)
-    words = re.search(r"tepui (calibrate .*?) next:", told)[1]
-    assert words == "calibrate run --coverage 0.9 --held-out test"
-    main(shlex.split(words))
-    main(["predict", run, "--out", "second.csv"])
-    assert "unlike the training data (level 0.99" in said(capsys)
-
-
-def test_detectors_of_numbers_judge_by_the_distance_of_rows(run, tmp_path, capsys):
-    main(["calibrate", run, "--detectors", "--method", "none", "--held-out", "test"])
-    (tmp_path / "far.csv").write_text("size\n20000\n")
-    main(["predict", run, "far.csv", "--out", "far_out.csv"])
-    assert "1 of 1 row looks unlike the training data" in said(capsys)
-    (row,) = csv.DictReader(Path("far_out.csv").read_text().splitlines())
-    assert (row["unfamiliar"], row["objections"].split()[0]) == ("True", "distance")
-    assert float(row["distance"]) > 1000
 
 
 @pytest.fixture
@@ -111,23 +78,6 @@ def test_options_of_another_table_that_predict_does_not_take(
     assert message in capsys.readouterr().err
 
 
-def test_a_comparison_of_tables_takes_another_as_a_shift(run, elsewhere, capsys):
-    words = ["--loss", "MSE", "--members", "2", "--epochs", "1", "--ensembles", "1"]
-    words += ["--methods", "DeepEnsemble", "--set", "sharpness=0", "progress=none"]
-    main(
-        [
-            "compare",
-            *DATA,
-            *words,
-            "--shifted",
-            "town=Table(path=town.csv)",
-            "--out",
-            "out",
-        ]
-    )
-    assert "town" in said(capsys)
-
-
 def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
     few = ["--members", "2", "--epochs", "1", "--ensembles", "1", "--out", "out"]
     for words in (["evaluate", run], ["compare", *DATA, "--loss", "MSE", *few]):
@@ -148,7 +98,7 @@ def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
             ["--data", "Table(path=town.csv, ignore=[size])"],
             "ignore must be left out: columns are read as the run's own",
         ),
-        (["--shifted", "town=towns/b"], "--shifted must be one of"),
+        (["--shifted", "town=towns/b"], "data must be one of"),
         (["--ood", "far=b.csv"], "data must"),
     ],
 )
@@ -170,14 +120,6 @@ def test_noise_for_a_table_is_refused(run, command, capsys):
     error = refused([command, *words, "--ood", "noise=UniformNoise"], capsys)
     rule = "ood noise must be data in the form of the test data, which are no images"
     assert f"{rule}, got 'UniformNoise'" in error
-
-
-def test_rows_as_an_array_file_are_unfamiliar_data_of_a_table(run, capsys):
-    columns = {f"x_{part}": np.full((6, 1), 90.0, np.float32) for part in PARTS}
-    targets = {f"y_{part}": np.zeros(6, np.float32) for part in PARTS}
-    np.savez("rows.npz", **columns, **targets)
-    main(["evaluate", run, "--ood", "rows=ArrayFile(path=rows.npz)"])
-    assert "rows" in said(capsys)
 
 
 def test_words_that_no_training_row_has_are_told_of_a_shift(tmp_path, monkeypatch):

@@ -1,6 +1,5 @@
 """Validation data that the command line names: a share, or data of their own."""
 
-import json
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,11 +8,10 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from data_layouts import picture
 from refusals import refused
 from tepui.cli.main import main
 from tepui.data import CIFAR10, CIFAR100, MRPC, ArrayFile, Digits, ImageFolder, Table
-from tepui.data.sources import same_source, validation_data
+from tepui.data.sources import same_source
 from tepui.training.run_folder import RunFolder
 
 HOW = ["--members", "2", "--epochs", "9", "--set", "batch_size=8", "progress=none"]
@@ -64,26 +62,13 @@ def test_a_run_is_validated_and_calibrated_on_another_table(capsys):
     assert "validated on were changed" in refused(["calibrate", "run"], capsys)
 
 
-def test_images_in_a_folder_are_validated_on_in_the_form_of_the_training_images():
-    for part, count, size in (("photos", 10, (8, 8)), ("later", 3, (12, 9))):
-        for shade, kind in enumerate(("cat", "dog")):
-            for n in range(count):
-                picture(Path(part, kind, f"{n}.png"), (99 * shade, n, 0), size)
-    data = partial(ImageFolder, path="photos", size=8)
-    found = validation_data(
-        partial(ImageFolder, part="split", path="later"), data, data()
-    )
-    assert len(found) == 6
-    assert found[0][0].shape == (3, 8, 8)
-
-
-OTHER = "--validation must be other data than data"
+OTHER = "validation must be other data than data"
 
 
 @pytest.mark.parametrize(
     ("validation", "said"),
     [
-        ("later.csv", "--validation must be written Table(path=later.csv, target="),
+        ("later.csv", "data must be written Table(path=later.csv, target="),
         ("1.5", "validation must be a share in (0, 1), got 1.5"),
         ("Table(path=train.csv, target=sold)", OTHER),
         ("Table(path=./train.csv, target=sold, ignore=[color])", OTHER),
@@ -130,8 +115,6 @@ def installed(folder):
         (CIFAR10, {"root": "default/cifar-10-batches-py"}),
         (CIFAR100, {"root": None}),  # which is nowhere
         (MRPC, {"length": 64}),
-        (MRPC, {"test": "validation"}),
-        (MRPC, {"test": None}),
         (Rows, {"path": "elsewhere/../rows", "part": "all"}),
     ],
 )
@@ -184,14 +167,4 @@ def test_other_data_are_no_same_data(first, second, tmp_path):
 
 def test_a_table_is_no_validation_of_images(capsys):
     said = refused(["train", *HOW, *OWN, "--out", "run"], capsys)
-    assert "--validation must be no table where the data of the run are none" in said
-
-
-def test_a_comparison_validates_every_run_on_the_same_data(tmp_path):
-    words = [*DATA, *HOW, *OWN, "--ensembles", "1", "--methods", "DeepEnsemble", "SAM"]
-    words += ["--set", "early_stopping=EarlyStopping(patience=1)", "--out", "both"]
-    main(["compare", *words])
-    for method in ("DeepEnsemble", "SAM"):
-        assert recorded(f"both/{method}/0")["validation"]["samples"] == 30
-    settings = json.loads((tmp_path / "both" / "results.json").read_text())
-    assert settings["settings"]["validation"]["samples"] == 30
+    assert "validation must be no table where the data of the run are none" in said

@@ -18,14 +18,6 @@ TWO = ["--members", "2", "--set", "progress=none", "device=cpu"]
 FAST = ["--epochs", "1", "--model", "MLP(hidden=[4])", *TWO]
 
 
-def test_a_run_is_verified(tmp_path, capsys):
-    run(tmp_path / "run")
-    main(["verify", str(tmp_path / "run")])
-    shown = " ".join(capsys.readouterr().out.split())
-    assert "member │ 2 │ 0" in shown
-    assert "nothing is damaged" in shown
-
-
 def test_damage_is_shown_and_the_exit_code_is_one(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     folder = Path("[red]run")
@@ -52,23 +44,15 @@ def test_a_broken_file_of_others_is_named_as_foreign(tmp_path, monkeypatch, caps
     assert "foreign files that cannot be read: run/mine.json" in shown
 
 
-def test_nothing_to_verify_is_a_mistake(tmp_path, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["verify", str(tmp_path / "none")])
-    assert stop.value.code == 2
-    assert "no file or folder" in capsys.readouterr().err
-
-
 def test_corrupted_copies_have_a_record(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     main(["corrupt", "--out", "c", "--types", "fog"])
     assert Path("c", RECORD).is_file()
     main(["verify", "c"])
     Path("c", "labels.npy").write_bytes(b"x")
-    main(["corrupt", "--out", "c", "--types", "contrast", "--resume"])
     with pytest.raises(SystemExit):
         main(["verify", "c"])
-    assert "labels.npy" in capsys.readouterr().out  # the damage was not recorded anew
+    assert "labels.npy" in capsys.readouterr().out
 
 
 def test_markup_in_a_name_is_text(tmp_path, capsys, monkeypatch):

@@ -5,28 +5,11 @@ from itertools import pairwise
 
 import pytest
 import torch
-from torch.utils.data import Dataset
 
 from tepui.core.evenly_spaced import evenly_spaced
-from tepui.data.identity import fingerprint
 
 # float32 counts to this and no further.
 COUNTED = 2**24
-
-
-class Long(Dataset):
-    """As many samples as one likes, none of which lies in memory."""
-
-    def __init__(self, size):
-        self.size = size
-
-    def __len__(self):
-        return self.size
-
-    def __getitem__(self, row):
-        if not 0 <= row < self.size:
-            raise IndexError(row)
-        return torch.tensor([row]), row % 2
 
 
 @pytest.mark.parametrize("size", [1, 2, 63, 64, 65, 1000, COUNTED, 10**12])
@@ -68,10 +51,3 @@ def test_rows_do_not_depend_on_what_torch_computes_in():
         assert torch.equal(evenly_spaced(10_000, 64), rows)
     finally:
         torch.set_default_dtype(default)
-
-
-@pytest.mark.parametrize("size", [COUNTED + 4, COUNTED + 8, 3 * COUNTED + 7])
-def test_data_of_more_samples_than_float32_counts_have_a_fingerprint(size):
-    data = Long(size)
-    assert len(fingerprint(data)) == 64
-    assert fingerprint(data) == fingerprint(data)

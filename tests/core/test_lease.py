@@ -36,13 +36,6 @@ def test_a_lease_is_released_and_taken_again(tmp_path):
             assert json.loads((folder / number).read_text())["process"] == os.getpid()
 
 
-def test_it_is_released_after_an_error(tmp_path):
-    with pytest.raises(InterruptedError), leased(tmp_path):
-        raise InterruptedError
-    with leased(tmp_path, stale_after=1000):
-        pass
-
-
 def test_one_at_a_time_and_everybody_once(tmp_path):
     """Counting without a lock loses counts, and does so here without the lease."""
     counter, rounds = tmp_path / "count", 5
@@ -137,14 +130,6 @@ def test_another_process_with_the_number_of_the_holder_does_not_count(tmp_path):
     (tmp_path / "1").write_text(json.dumps(holder) + "\n")
     with leased(tmp_path, stale_after=1000):
         assert numbers(tmp_path) == ["2"]
-
-
-def test_the_time_must_be_positive(tmp_path):
-    with (
-        pytest.raises(ValueError, match="stale_after must be positive, got 0"),
-        leased(tmp_path, stale_after=0),
-    ):
-        pass
 
 
 def test_who_does_not_wait_is_told_who_holds_it(tmp_path):

@@ -1,24 +1,19 @@
 """A file that asks for more than its limit is refused before it is given anything."""
 
-import io
 import json
 import subprocess
 import sys
-import tarfile
-import zipfile
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-import tepui
 from data_layouts import python2_pickle
 from tepui.core.limits import Limits, limits_here
 from tepui.core.storage import read_json, read_tensors, write_tensors
 from tepui.data import ArrayFile
 from tepui.data.image_files import decode
-from tepui.data.published import unpack
 from tepui.data.sets.cifar import read_cifar_pickle
 from tepui.data.sets.images import read_idx
 
@@ -83,33 +78,6 @@ def test_a_large_picture_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
     limited(monkeypatch, image_pixels=59_999)
     with pytest.raises(ValueError, match=r"a\.png .* limit of 59999 .* got 60000"):
         decode(tmp_path / "a.png")
-
-
-def archived(folder, kind, files):
-    file = folder / f"a.{kind}"
-    if kind == "zip":
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for number in range(files):
-                archive.writestr(f"{number}.txt", bytes(1000))
-        return file
-    with tarfile.open(file, "w:xz") as archive:
-        for number in range(files):
-            about = tarfile.TarInfo(f"{number}.txt")
-            about.size = 1000
-            archive.addfile(about, io.BytesIO(bytes(1000)))
-    return file
-
-
-@pytest.mark.parametrize("kind", ["zip", "tar.xz"])
-@pytest.mark.parametrize("limit", [{"unpacked_bytes": 2999}, {"archive_members": 2}])
-def test_an_archive_that_becomes_too_much_is_refused(
-    kind, limit, tmp_path, monkeypatch
-):
-    file = archived(tmp_path, kind, 3)
-    unpack(file, tmp_path / "whole")
-    limited(monkeypatch, **limit)
-    with pytest.raises(ValueError, match=rf"a\.{kind} must stay within the limit"):
-        unpack(file, tmp_path / "out")
 
 
 def test_arrays_that_become_too_much_are_refused(tmp_path, monkeypatch):
@@ -177,10 +145,3 @@ def test_a_short_file_cannot_ask_for_a_large_model(tmp_path):
     said = done.stdout.splitlines()
     assert len(said) == len(files)
     assert all(str(file) in line for file, line in zip(files, said, strict=True))
-
-
-def test_members_of_known_models_are_rebuilt_as_before(tmp_path):
-    ensemble = tepui.Ensemble.build(tepui.models.ConvNet, members=2)
-    ensemble.save(tmp_path)
-    for name, tensor in tepui.load(tmp_path).state_dict().items():
-        assert tensor.equal(ensemble.state_dict()[name])

@@ -149,8 +149,3 @@ def test_each_precision_rounds_more_than_the_one_before():
             found = torch.nn.functional.conv2d(images, weights)
         errors.append((found.double() - exact).abs().mean() / exact.abs().mean())
     assert errors[0] < 1e-5 < errors[1] < 1e-3 < errors[2] < 1e-1
-
-
-def test_an_unknown_precision_is_refused():
-    with pytest.raises(ValueError, match="precision must be one of float32, tf32, bf"):
-        precision_on(CPU, "float16")

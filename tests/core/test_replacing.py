@@ -23,7 +23,6 @@ from tepui.core.replacing import (
     write_bytes,
 )
 from tepui.core.storage import (
-    read_tensors,
     write_document,
     write_tensors,
     writing_tensors,
@@ -67,39 +66,6 @@ def test_a_fault_of_the_disk_is_one_sentence(writer, fault, tmp_path, monkeypatc
     assert caught.value.errno == fault
     assert path.read_bytes() == before
     assert names(tmp_path) == [path.name]
-
-
-LIMITED = """
-import resource, sys, torch
-from pathlib import Path
-from tepui.core.storage import write_tensors
-from tepui.core.storage import writing_tensors
-file = Path(sys.argv[1])
-resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
-for write in (
-    lambda: write_tensors(file, "test", {"a": torch.zeros(9000)}, {}),
-    lambda: stream(),
-):
-    def stream():
-        with writing_tensors(file, "test", ["a"], {}) as tensors:
-            tensors.begin("a", (9000,), torch.float32)
-            for start in range(0, 9000, 100):
-                tensors.put("a", torch.zeros(100), start)
-    try:
-        write()
-    except OSError as error:
-        print(error)
-"""
-
-
-def test_a_limit_of_the_file_size_is_one_too(tmp_path):
-    file = tmp_path / "a.safetensors"
-    write_tensors(file, "test", {"a": torch.ones(3)}, {})
-    command = [sys.executable, "-c", LIMITED, file]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.count(f"{file} could not be written: file too large;") == 2
-    assert read_tensors(file, "test")[0]["a"].tolist() == [1, 1, 1]
-    assert names(tmp_path) == [file.name]
 
 
 def test_a_folder_that_vanishes_while_a_file_is_written_is_named(tmp_path):
@@ -187,12 +153,6 @@ def test_what_is_unfinished_does_not_fill_a_folder(tmp_path):
     shutil.rmtree(tmp_path / "features")
     (tmp_path / ".other.tmp").touch()
     assert not is_free(tmp_path)
-
-
-def test_a_probe_of_a_dead_process_is_removed_by_the_next(tmp_path):
-    dead = remains(tmp_path, mark().rpartition("-")[0] + "-0")
-    check_writable(tmp_path / "new")
-    assert not dead.exists()
 
 
 def test_a_folder_is_writable_if_files_can_be_made_in_it(tmp_path):

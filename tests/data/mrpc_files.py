@@ -18,9 +18,9 @@ NOUNS = [
 VERBS = ("saw", "bought", "left", "praised", "sued", "joined", "passed")
 
 
-def lines(part, pairs):
+def lines(pairs):
     """Pairs that are paraphrases exactly when the second starts with the first noun."""
-    draw = random.Random(part)
+    draw = random.Random("train")
     for row in range(pairs):
         label = draw.random() < 0.67
         noun, other = draw.sample(NOUNS, 2)
@@ -31,12 +31,10 @@ def lines(part, pairs):
         yield f"{int(label)}\t{1000 + row}\t{9000 + row}\t{first}\t{second}"
 
 
-def write(root, train=4076, test=1725):
-    """Write both files as they are published, with their byte order mark and CRLF."""
+def write(root, pairs=4076):
+    """Write the file as it is published, with its byte order mark and CRLF."""
     folder = root / "mrpc"
     folder.mkdir(parents=True)
-    for part, pairs in (("train", train), ("test", test)):
-        text = "\r\n".join([HEADER, *lines(part, pairs)]) + "\r\n"
-        path = folder / f"msr_paraphrase_{part}.txt"
-        path.write_bytes(text.encode("utf-8-sig"))
+    text = "\r\n".join([HEADER, *lines(pairs)]) + "\r\n"
+    (folder / "msr_paraphrase_train.txt").write_bytes(text.encode("utf-8-sig"))
     return folder

@@ -9,9 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from stored_cases import in_memory, stored
 from tepui.data import ArraysOnDisk, StoredArray
-from tepui.testing import check_dataset
 
 
 @pytest.fixture
@@ -19,11 +17,6 @@ def files(tmp_path):
     np.save(tmp_path / "x.npy", np.arange(12, dtype=np.float32).reshape(6, 2))
     np.save(tmp_path / "y.npy", np.array([0, 1, 2, 0, 1, 2], dtype=np.int16))
     return tmp_path / "x.npy", tmp_path / "y.npy"
-
-
-def test_it_behaves_as_the_library_expects(files, tmp_path):
-    check_dataset(ArraysOnDisk(*files))
-    check_dataset(stored("channels_last", in_memory(), tmp_path))
 
 
 def test_named_inputs_come_from_several_arrays(tmp_path):

@@ -179,34 +179,9 @@ def test_resized_crop_draws_area_from_scale():
     assert area.mean() == pytest.approx(0.3, abs=0.01)
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
-def test_no_step_looks_at_values(dtype):
-    images = torch.zeros(2, 3, 8, 8, dtype=dtype, device="meta")
-    steps = [RandomCrop(), HorizontalFlip(), RandomResizedCrop()]
-    found = augment(images, steps, torch.zeros(2, 7, device="meta"))
-    assert (found.shape, found.dtype) == (images.shape, dtype)
-
-
-def test_sequence_takes_its_own_columns():
-    images = torch.rand(4, 2, 8, 8)
-    uniform = torch.rand(4, 7)
-    steps = [RandomCrop(2), HorizontalFlip(), RandomResizedCrop(6)]
-    expected = steps[0](images, uniform[:, :2])
-    expected = steps[1](expected, uniform[:, 2:3])
-    expected = steps[2](expected, uniform[:, 3:])
-    assert torch.equal(augment(images, steps, uniform), expected)
-
-
 def test_no_augmentation_is_the_identity():
     images = torch.rand(3, 1, 4, 4)
     assert augment(images, [], torch.empty(3, 0)) is images
-
-
-def test_nothing_is_drawn():
-    before = torch.get_rng_state()
-    steps = [RandomCrop(), HorizontalFlip(), RandomResizedCrop()]
-    augment(torch.zeros(2, 1, 8, 8), steps, torch.full((2, 7), 0.5))
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_own_augmentation_joins_in():
@@ -218,49 +193,3 @@ def test_own_augmentation_joins_in():
 
     found = augment(torch.zeros(2, 1, 2, 2), [Shift()], torch.tensor([[0.1], [0.2]]))
     assert found[:, 0, 0, 0].tolist() == pytest.approx([0.1, 0.2])
-
-
-def test_base_is_abstract():
-    with pytest.raises(TypeError, match="abstract"):
-        Augmentation()
-
-
-@pytest.mark.parametrize("shape", [(2, 3), (3, 2), (2,)])
-def test_uniform_shape_is_checked(shape):
-    match = r"uniform must have shape \(2, 2\), one column per draw, got"
-    with pytest.raises(ValueError, match=match):
-        augment(torch.zeros(2, 1, 4, 4), [RandomCrop()], torch.zeros(shape))
-    with pytest.raises(ValueError, match=match):
-        RandomCrop()(torch.zeros(2, 1, 4, 4), torch.zeros(shape))
-
-
-@pytest.mark.parametrize("step", [RandomCrop(), HorizontalFlip(), RandomResizedCrop()])
-def test_images_need_four_axes(step):
-    with pytest.raises(ValueError, match=r"images must have shape .* got \(1, 4, 4\)"):
-        step(torch.zeros(1, 4, 4), torch.zeros(1, step.draws))
-
-
-@pytest.mark.parametrize(
-    ("build", "match"),
-    [
-        (lambda: RandomCrop(padding=0), "padding must be positive, got 0"),
-        (lambda: RandomCrop(fill=128), r"fill must lie in \[0, 1\], got 128"),
-        (lambda: HorizontalFlip(1.5), r"probability must lie in \[0, 1\], got 1.5"),
-        (lambda: RandomResizedCrop(size=0), "size must be positive, got 0"),
-        (
-            lambda: RandomResizedCrop(scale=(0.5, 0.1)),
-            "scale must be increasing within",
-        ),
-        (
-            lambda: RandomResizedCrop(scale=(0.0, 0.1)),
-            "scale must be increasing within",
-        ),
-        (
-            lambda: RandomResizedCrop(ratio=(2.0, 1.0)),
-            "ratio must be positive and increasing",
-        ),
-    ],
-)
-def test_bad_settings_are_refused(build, match):
-    with pytest.raises(ValueError, match=match):
-        build()

@@ -22,6 +22,7 @@ from tepui.data import (
     RandomCrop,
     RandomErasing,
     RandomGrayscale,
+    RandomResizedCrop,
     TrivialAugment,
 )
 from tepui.data import augmentation_policies as policies
@@ -39,6 +40,8 @@ POLICIES = [
     AugMix(severity=10, width=2, depth=4),
 ]
 OTHERS = [RandomErasing(), ColorJitter(hue=0.2), RandomGrayscale(0.5), GaussianBlur()]
+MOVING = [RandomCrop(2), HorizontalFlip(), RandomResizedCrop()]
+EVERY = POLICIES + OTHERS + MOVING
 OF_14 = OPERATIONS[:-1]
 
 # Largest magnitudes and whether they have a direction, from the papers' releases.
@@ -333,7 +336,7 @@ def test_augmix_weights_are_uniform_on_the_simplex(monkeypatch):
 
 
 def test_extreme_numbers_give_images():
-    for policy in POLICIES + OTHERS:
+    for policy in EVERY:
         for number in (0.0, 1 - 2**-24):
             draws = torch.full((6, policy.draws), number)
             found = policy(pictures(), draws)
@@ -343,7 +346,7 @@ def test_extreme_numbers_give_images():
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("policy", POLICIES + OTHERS, ids=str)
+@pytest.mark.parametrize("policy", EVERY, ids=str)
 def test_a_sample_does_not_depend_on_its_batch(policy, channels):
     images = batch(30, channels, 12, 15)
     draws = uniform(30, policy.draws, seed=3)
@@ -357,7 +360,7 @@ def test_a_sample_does_not_depend_on_its_batch(policy, channels):
         assert torch.equal(policy(images[own], draws[own]), together[own])
 
 
-@pytest.mark.parametrize("policy", POLICIES + OTHERS, ids=str)
+@pytest.mark.parametrize("policy", EVERY, ids=str)
 def test_no_step_looks_at_values_and_nothing_is_drawn(policy):
     before = torch.get_rng_state()
     images = torch.zeros(4, 3, 8, 9, dtype=torch.uint8, device="meta")
@@ -377,7 +380,7 @@ def all_at_once(monkeypatch):
     monkeypatch.setattr("tepui.data.augmentation_policies.applied", applied)
 
 
-@pytest.mark.parametrize("policy", POLICIES + OTHERS, ids=str)
+@pytest.mark.parametrize("policy", EVERY, ids=str)
 def test_computing_all_samples_gives_the_same(policy, monkeypatch):
     images, draws = batch(60), uniform(60, policy.draws, seed=5)
     chosen = policy(images, draws)
@@ -460,7 +463,7 @@ def test_images_without_bytes_are_refused(policy):
             policy(images, draws)
 
 
-@pytest.mark.parametrize("policy", POLICIES + OTHERS, ids=str)
+@pytest.mark.parametrize("policy", EVERY, ids=str)
 def test_shapes_are_checked(policy):
     images = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
     with pytest.raises(ValueError, match="uniform must have shape"):
@@ -472,6 +475,12 @@ def test_shapes_are_checked(policy):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
+        (lambda: RandomCrop(padding=0), "padding must be positive, got 0"),
+        (lambda: RandomCrop(fill=128), r"fill must lie in \[0, 1\], got 128"),
+        (lambda: HorizontalFlip(1.5), r"probability must lie in \[0, 1\], got 1.5"),
+        (lambda: RandomResizedCrop(size=0), "size must be positive, got 0"),
+        (lambda: RandomResizedCrop(scale=(0.0, 0.1)), "scale must be increasing"),
+        (lambda: RandomResizedCrop(ratio=(2.0, 1.0)), "ratio must be positive and i"),
         (lambda: RandAugment(operations=0), "operations must be positive, got 0"),
         (lambda: RandAugment(level=31), r"level must lie in \[0, 30\], got 31"),
         (lambda: RandAugment(level=-1), r"level must lie in \[0, 30\], got -1"),

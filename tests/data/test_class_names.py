@@ -12,7 +12,7 @@ from torch.utils.data import Subset, TensorDataset
 import tepui
 from tepui.cli.main import main
 from tepui.data import Arrays
-from tepui.data.labels import class_names, same_classes
+from tepui.data.labels import checked_targets, class_names, same_classes
 from tepui.methods import DeepEnsemble
 from tepui.studies import compare
 
@@ -141,5 +141,12 @@ def test_the_command_line_knows_the_classes_of_a_run(tmp_path, capsys):
     main(["evaluate", str(out), *of("pets"), *options])
     with pytest.raises(SystemExit):
         main(["evaluate", str(out), *of("farm"), *options])
-    expected = f"--data must have the classes of {out} (2 is 'dog'), got 'cow'"
+    expected = f"data must have the classes of {out} (2 is 'dog'), got 'cow'"
     assert expected in capsys.readouterr().err
+
+
+def test_all_targets_that_are_held_are_checked_and_two_of_others():
+    held = Arrays(torch.zeros(4, 2), torch.tensor([1, 0, 2, 7]))
+    assert checked_targets(held) is held.targets
+    assert checked_targets([held[row] for row in range(4)]).tolist() == [1, 0]
+    assert checked_targets([held[3]]).tolist() == [7]

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 
 import tepui.data
-from tepui.data import CorruptedArrays, CorruptedFolders
+from tepui.data.corruptions.files import CorruptedArrays, CorruptedFolders
 
 IN_FILES = [
     item

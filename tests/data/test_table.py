@@ -1,7 +1,5 @@
 """Tables, compared with scikit-learn's own preprocessing; what they are refused for."""
 
-import os
-import threading
 import time
 
 import numpy as np
@@ -16,7 +14,6 @@ import tepui
 from table_files import NAMES, labeled, rows, written
 from tepui.data import Preparation, Table
 from tepui.data.preparation import preparation_of
-from tepui.data.table import read_frame
 
 
 @pytest.fixture
@@ -147,11 +144,10 @@ def test_a_folder_holds_files_of_any_kind(table_file):
     assert torch.equal(Table(table_file.parent / "folder", "sold").inputs, whole.inputs)
 
 
-def test_an_excel_file_is_read_by_pandas(table_file, monkeypatch):
-    monkeypatch.setattr(pandas, "read_excel", pandas.read_csv)
-    expected = Table(table_file, "sold").inputs
-    file = table_file.rename(table_file.with_suffix(".xlsx"))
-    assert torch.equal(Table(file, "sold").inputs, expected)
+def test_an_excel_file_holds_what_the_csv_file_does(table_file):
+    file = table_file.with_suffix(".xlsx")
+    pandas.read_csv(table_file).to_excel(file, index=False)
+    assert torch.equal(Table(file, "sold").inputs, Table(table_file, "sold").inputs)
 
 
 @settings(deadline=None, max_examples=40)
@@ -413,13 +409,11 @@ def test_what_cannot_be_read_is_named(cell, options, message, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"", "must be a table: No columns to parse from file"),
         (b"a,y\n", "must hold rows, got 0"),
         (b"a,y\n1,x\n2,y,3\n", "Expected 2 fields in line 3, saw 3"),
         (b"a,y\n1,x,7\n2,z,8\n", "must be a table: Length of header"),
         (b'a,y\n1,x\n2,"z\n3,x\n', "must be a table: .*EOF inside string"),
         ("a,y\n1,Gr\u00fcn\n".encode("latin-1"), "must be a table: 'utf-8' codec"),
-        ("a,y\n1,x\n".encode("utf-16"), "must be a table: 'utf-8' codec"),
         (b"a,y\n1,x\n2\n", "column 'y' of .* must hold a value in every row"),
         (b"a,y\n1,x\n2,x\n", "must hold at least two classes, got .'x'"),
         (b"a,y" + 9 * b"\n1,.5", "column 'y' .* two different numbers .*0.5"),
@@ -434,62 +428,6 @@ def test_broken_files_are_named(text, message, tmp_path):
         Table(path, "y")
     assert str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
-
-
-def a_fifo(path):
-    os.mkfifo(path)
-
-
-def a_folder(path):
-    path.mkdir()
-
-
-def a_broken_link(path):
-    path.symlink_to(path.parent / "gone")
-
-
-def cut_parquet(path):
-    pandas.DataFrame({"a": range(99)}).to_parquet(path)
-    path.write_bytes(path.read_bytes()[:-40])
-
-
-def no_permission(path):
-    path.write_text("a,y\n1,x\n")
-    path.chmod(0)
-    if os.access(path, os.R_OK):
-        pytest.skip("everything may be read here")
-
-
-@pytest.mark.parametrize("ending", [".csv", ".parquet", ".xlsx"])
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (a_fifo, "must be a file"),
-        (a_folder, "must be a file"),
-        (a_broken_link, "must exist"),
-        (cut_parquet, "must be a table: "),
-        (no_permission, "must be a table: .*ermission"),
-        (lambda path: path.write_bytes(b""), "must be a table: "),
-    ],
-)
-def test_what_is_no_file_is_said_in_one_sentence(make, message, ending, tmp_path):
-    path = tmp_path / f"t{ending}"
-    make(path)
-    found = []
-
-    def reading():
-        try:
-            read_frame(path)
-        except (ValueError, FileNotFoundError) as error:
-            found.append(str(error))
-
-    thread = threading.Thread(target=reading, daemon=True)
-    thread.start()
-    thread.join(20)
-    (said,) = found  # nothing hangs
-    assert said.startswith(f"{path} must ")
-    assert message.partition(".*")[0] in said
-    assert "\n" not in said
 
 
 def test_names_and_other_long_lists_of_words_are_refused(tmp_path):

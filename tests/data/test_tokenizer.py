@@ -44,7 +44,7 @@ def test_every_number_lies_below_the_length(texts, size, buckets):
 
 def test_pairs_have_the_layout_that_models_expect():
     tokenizer = Tokenizer(("a", "b", "c"), buckets=1)
-    found = tokenizer.pairs(["a b", "c"], ["c", "c"])
+    found = tokenizer.batch([("a b", "c"), ("c", "c")])
     assert found["input_ids"].tolist() == [[1, 3, 4, 2, 5, 2], [1, 5, 2, 5, 2, 0]]
     assert found["attention_mask"].tolist() == [[1] * 6, [1] * 5 + [0]]
     assert found["token_type_ids"].tolist() == [[0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]]
@@ -67,7 +67,7 @@ def test_the_longer_sentence_loses_words(first, second, room):
 
 def test_a_long_pair_is_cut_to_the_length():
     tokenizer = Tokenizer(("a",), buckets=1)
-    found = tokenizer.pairs(["a " * 50], ["a " * 3], length=12)["input_ids"]
+    found = tokenizer.batch([("a " * 50, "a " * 3)], length=12)["input_ids"]
     assert found.shape == (1, 12)
     assert found[0].tolist() == [1, *[3] * 6, 2, *[3] * 3, 2]
 
@@ -76,9 +76,10 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match=r"size must be greater than 1027, got 100"):
         Tokenizer.build(TEXTS, size=100)
     with pytest.raises(ValueError, match=r"length must be greater than 3, got 3"):
-        Tokenizer(("a",), 1).pairs(["a"], ["a"], length=3)
-    with pytest.raises(ValueError, match=r"first must hold at least one sentence"):
-        Tokenizer(("a",), 1).pairs([], [])
+        Tokenizer(("a",), 1).batch([("a", "a")], length=3)
+    for texts, got in (([], "at least one text"), (["a", ("a", "b")], "all pairs")):
+        with pytest.raises(ValueError, match=f"texts must .*{got}"):
+            Tokenizer(("a",), 1).batch(texts)
 
 
 def saved_by_the_library(folder):
@@ -94,9 +95,9 @@ def saved_by_the_library(folder):
 
 def test_a_hugging_face_tokenizer_has_the_same_layout(tmp_path):
     theirs = HuggingFaceTokenizer(saved_by_the_library(tmp_path))
-    found = theirs.pairs(["a b", "c"], ["c", "c"], length=9)
+    found = theirs.batch([("a b", "c"), ("c", "c")], length=9)
     ours = Tokenizer(("x", "y", "a", "b", "c"), buckets=1)
-    expected = ours.pairs(["a b", "c"], ["c", "c"])
+    expected = ours.batch([("a b", "c"), ("c", "c")])
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in found)
     assert len(theirs) == 8

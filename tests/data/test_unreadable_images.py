@@ -50,27 +50,23 @@ def learned(tmp_path):
 SEVERAL = "files must be images that can be read, got {} that cannot:"
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_images_held_in_memory_are_named_together(workers, learned):
+def test_images_held_in_memory_are_named_together(learned):
     made, fit = learned
     damage(made[0], made[11], made[19])
     with pytest.raises(UnreadableImageError, match=r"^.*00\.png must be a valid image"):
-        fit(workers=workers)
+        fit()
     picture(made[0], size=(8, 8))
-    found = refused(lambda: fit(workers=workers))
+    found = refused(fit)
     assert found == (SEVERAL.format(2), {"11.png", "19.png"})
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_of_images_that_are_streamed_those_of_a_batch_are_named(
-    workers, learned, monkeypatch
-):
+def test_of_images_that_are_streamed_those_of_a_batch_are_named(learned, monkeypatch):
     monkeypatch.setattr(image_files, "MEMORY", 0)
     made, _ = learned
     damage(made[5], made[7], made[19])
 
     def read():
-        return [*in_order(ImageFiles(made, [0] * 20), 4, device=CPU, workers=workers)]
+        return [*in_order(ImageFiles(made, [0] * 20), 4, device=CPU)]
 
     assert refused(read) == (SEVERAL.format(2), {"05.png", "07.png"})
     assert unreadable(made, None, False).keys() == {made[5], made[7], made[19]}
@@ -97,11 +93,10 @@ def test_an_error_that_is_kept_keeps_no_worker(learned, monkeypatch):
     damage(made[4])
     monkeypatch.setattr(image_files, "MEMORY", 0)
     before = {*multiprocessing.active_children()}
-    data = ImageFiles(made, [0] * 20)
-    for each in (data.in_batches(), Subset(data.in_batches(), range(20))):
-        with pytest.raises(UnreadableImageError):
-            for _ in in_order(each, 2, device=CPU, workers=1):
-                pass
-        for worker in {*multiprocessing.active_children()} - before:
-            worker.join(60)
-        assert {*multiprocessing.active_children()} <= before
+    data = Subset(ImageFiles(made, [0] * 20).in_batches(), range(20))
+    with pytest.raises(UnreadableImageError):
+        for _ in in_order(data, 2, device=CPU, workers=1):
+            pass
+    for worker in {*multiprocessing.active_children()} - before:
+        worker.join(60)
+    assert {*multiprocessing.active_children()} <= before

@@ -10,7 +10,6 @@ from torch import nn
 import tepui
 from tepui import Ensemble, tasks
 from tepui.data import Arrays
-from tepui.ensembles.feature_detectors import FeatureDetectors
 from tepui.losses import MSE, GaussianNLL, Quantiles
 from tepui.methods import DeepEnsemble
 from tepui.metrics import ece, ensemble_probs, nll
@@ -76,7 +75,7 @@ def test_saved_ensembles_predict_the_same(method, score, tmp_path):
 
 def test_sets_hold_the_class_as_often_as_promised():
     ensemble, test = overconfident(), blobs(3000, seed=2)
-    for score in ("threshold", "aps", "raps"):
+    for score in ("threshold", "aps"):
         ensemble.conformal(blobs(3000, seed=1), 0.95, score, seed=0)
         sets = ensemble.predict(test).sets
         share = sets.gather(1, test.targets[:, None]).double().mean().item()
@@ -90,8 +89,6 @@ def test_sets_are_made_of_calibrated_probabilities():
     ensemble.conformal(blobs(1000, seed=3), 0.9)
     prediction = ensemble.predict(blobs(100, seed=2))
     assert torch.equal(prediction.sets, ensemble.conformity.sets(prediction.probs))
-    size = prediction.sets.sum().item() / 100
-    assert f"{size:.4g} classes on average, promised to hold" in str(prediction)
     with pytest.warns(UserWarning, match="are dropped: call conformal again"):
         ensemble.calibrate(held, "vector")
     assert ensemble.conformity is None
@@ -99,20 +96,14 @@ def test_sets_are_made_of_calibrated_probabilities():
 
 def test_sets_without_data_for_them_are_refused():
     prediction = overconfident().predict(torch.zeros(2, 2))
-    with pytest.raises(TaskLacksError, match=r"no sets, since the ens.*no data for"):
+    with pytest.raises(TaskLacksError, match=r"no sets: no data were given for it"):
         _ = prediction.sets
     ensemble = Ensemble.build(lambda: nn.Linear(2, 1), 2, task=tasks.Numbers())
     prediction = ensemble.predict(torch.zeros(2, 2))
-    with pytest.raises(TaskLacksError, match=r"no conformal_interval, since the ens"):
+    with pytest.raises(TaskLacksError, match=r"no conformal_interval: no data"):
         _ = prediction.conformal_interval
     with pytest.raises(AttributeError, match="'regression' has no sets"):
         _ = prediction.sets
-
-
-@pytest.mark.parametrize("coverage", [0, 1, -1.0, 2.0])
-def test_a_coverage_outside_is_refused(coverage):
-    with pytest.raises(ValueError, match=r"coverage must lie in \(0, 1\), got"):
-        overconfident().conformal(blobs(50), coverage)
 
 
 def test_another_rule_than_the_calibrated_one_is_refused():
@@ -193,7 +184,7 @@ def test_scores_that_a_task_lacks_are_refused():
         labels.calibrate(Arrays(torch.zeros(4, 1), torch.zeros(4, 2)), "isotonic")
     with pytest.raises(ValueError, match="method must be one of temperature, vec"):
         overconfident().calibrate(blobs(50), "platt")
-    with pytest.raises(ValueError, match="score must be one of threshold, aps, raps"):
+    with pytest.raises(ValueError, match="score must be one of threshold, aps"):
         overconfident().conformal(blobs(50), score="residual")
 
 
@@ -266,75 +257,11 @@ def test_labels_that_hold_or_not_are_calibrated(method, size, tmp_path):
     assert torch.equal(again.predict(test).probs, after.probs)
 
 
-def test_what_fit_held_out_are_not_its_training_data():
-    ensemble, data = Ensemble.build(lambda: nn.Linear(2, 3), 2, seed=1), blobs(60)
-    how = {"method": DeepEnsemble(), "progress": "none", "device": "cpu"}
-    tepui.fit(ensemble, data, epochs=2, validation=0.5, **how)
-    train, held_out = tepui.data.split(data, 0.5, seed=0)
-    ensemble.calibrate(held_out, "vector")  # a warning would be an error
-    with pytest.warns(UserWarning, match="dataset holds the training data"):
-        ensemble.calibrate(train, "vector")
-
-
 def test_what_was_fitted_for_all_members_is_refused_after_one_was_removed():
     ensemble, data = overconfident(), blobs(60)
     ensemble.calibrate(data)
-    ensemble.conformal(blobs(60, seed=1))
     del ensemble.members[2]
-    for call in (ensemble.predict, lambda x: tepui.evaluate(ensemble, data)):
-        with pytest.raises(ValueError, match=r"calibration must be fitted for an ens"):
-            call(data.inputs)
-    ensemble.conformity = None
-    with pytest.raises(ValueError, match=r"of 2 members \(None drops it\), got 3"):
+    with pytest.raises(ValueError, match=r"seeds must be as many as the members \(2"):
         ensemble.predict(data.inputs)
     ensemble.calibration = None
-    assert ensemble.predict(data.inputs).conformity is None
-
-
-def test_sets_of_another_number_of_members_are_refused():
-    ensemble, data = overconfident(), blobs(60)
-    ensemble.conformal(data)
-    del ensemble.members[0]
-    with pytest.raises(ValueError, match="conformity must be fitted for an ensemble"):
-        ensemble.predict(data.inputs)
-
-
-def test_sets_of_the_members_left_do_not_renew_a_calibration_of_all():
-    ensemble, data = overconfident(), blobs(60)
-    ensemble.calibrate(data)
-    del ensemble.members[2]
-    other = overconfident().subset([0, 1])
-    ensemble.conformity = other.conformal(data)
-    ensemble.held_out_scores = other.held_out_scores
-    with pytest.raises(ValueError, match=r"calibration must be .* 2 members .* got 3"):
-        ensemble.predict(data.inputs)
-
-
-def test_members_left_are_calibrated_again_and_their_sets_dropped():
-    ensemble, data = overconfident(), blobs(60)
-    ensemble.conformal(data)
-    del ensemble.members[0]
-    with pytest.warns(UserWarning, match="the sets that were promised"):
-        found = ensemble.calibrate(data)
-    assert ensemble.calibration is found
-    assert ensemble.conformity is None
-
-
-def test_what_was_learned_of_held_out_data_is_printed_in_a_line():
-    ensemble = tepui.Ensemble.build(lambda: nn.Linear(2, 3), 2)
-    assert "members=2, task=None\n" in repr(ensemble)
-    ensemble.task = tasks.Classes()
-    rows = tepui.data.Arrays(torch.randn(60, 2), torch.arange(60) % 3)
-    found = ensemble.calibrate(rows, "isotonic")
-    assert "members=2, task=classification, calibration=isotonic" in repr(ensemble)
-    assert repr(found).startswith("Isotonic(3 classes, ")
-    detectors = FeatureDetectors.fit(ensemble, rows, k=5)
-    assert repr(detectors) == "FeatureDetectors(2 members, rows)"
-
-
-def test_sets_of_pixels_are_refused_for_what_they_are():
-    ensemble = Ensemble.build(lambda: nn.Conv2d(3, 4, 1), 2)
-    ensemble.task = tasks.Classes()
-    out = ensemble.predict(torch.zeros(2, 3, 4, 4))
-    with pytest.raises(TaskLacksError, match="of samples, not of pixels"):
-        _ = out.sets
+    assert len(ensemble.predict(data.inputs)) == 60

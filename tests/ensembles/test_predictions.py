@@ -1,14 +1,10 @@
 """What each task's prediction has, against definitions, and what it refuses."""
 
-import copy
 import math
-import pickle
 from dataclasses import replace
 
 import pytest
 import torch
-from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import tepui
 from strategies import close
@@ -25,7 +21,7 @@ from tepui.tasks import (
     QuantilePrediction,
     TaskLacksError,
 )
-from tepui.tasks.prediction import FIELDS, some
+from tepui.tasks.prediction import FIELDS
 
 GENERATOR = torch.Generator().manual_seed(0)
 LEVELS = (0.1, 0.5, 0.9)
@@ -71,63 +67,6 @@ def test_printing_sums_it_up_in_a_few_lines(name):
     assert repr(PREDICTIONS[name]).endswith("(5 samples, 3 members)")
 
 
-@pytest.mark.parametrize("rule", ["probability", "logit", "vote"])
-@pytest.mark.parametrize("kind", [ClassPrediction, LabelPrediction])
-@pytest.mark.parametrize("shape", [(3, 5, 4), (3, 2, 4, 5, 6)])
-def test_printing_classes_takes_two_passes_over_the_outputs(shape, kind, rule):
-    """One for what is chosen, one for what is unsure of it; text as by the fields."""
-    out = kind(drawn(*shape), rule=rule)
-    with Softmaxes() as passes:
-        said = out.summary()
-    assert passes.count == 2
-    confidence = out.confidence
-    mean, lowest = float(confidence.mean()), float(confidence.min())
-    assert said["confidence"] == f"mean {mean:.4g}, lowest {lowest:.4g}"
-    for name in ("total_uncertainty", "aleatoric", "epistemic"):
-        expected = out.largest(getattr(out, name))
-        assert said[name.replace("_", " ")] == expected
-    if kind is LabelPrediction:
-        held = out.labels.double().transpose(0, 1).flatten(1).mean(1)
-        assert said["share of samples with each label"] == some(held)
-    else:
-        flat = len(shape) == 3
-        assert said["labels"] == (
-            " ".join(map(str, out.labels.tolist())) if flat else "of 30 pixels each"
-        )
-
-
-class Softmaxes(TorchDispatchMode):
-    """Counts what goes through a softmax."""
-
-    count = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.count += "softmax" in str(function)
-        return function(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize("rule", ["probability", "logit", "vote"])
-def test_confidence_is_the_probability_of_the_chosen_class(rule):
-    out = ClassPrediction(drawn(3, 50, 4), rule=rule)
-    chosen = out.probs.gather(1, out.labels[:, None])[:, 0]
-    assert torch.equal(out.confidence, chosen)
-
-
-@pytest.mark.parametrize("name", ["gaussian", "quantiles"])
-def test_printing_says_that_uncertainties_of_numbers_are_variances(name):
-    out = PREDICTIONS[name]
-    (line,) = [row for row in str(out).splitlines() if "epistemic" in row]
-    assert f"epistemic (variance)  mean {float(out.epistemic.mean()):.4g};" in line
-
-
-@by_task
-def test_a_prediction_can_be_copied_and_pickled(name):
-    out = PREDICTIONS[name]
-    for other in (copy.deepcopy(out), pickle.loads(pickle.dumps(out))):
-        assert torch.equal(other.outputs, out.outputs)
-        assert other.task == out.task
-
-
 def test_uncertainty_of_classes_is_what_its_definition_says():
     out = PREDICTIONS["classification"]
     probs = out.outputs.softmax(-1)
@@ -171,22 +110,12 @@ def test_a_yes_or_no_is_said_by_the_name_of_the_answer(classes, said):
     assert LabelPrediction(outputs, classes=classes).label_names == said
 
 
-def test_names_of_classes_and_labels_are_said():
-    logits = torch.tensor([[[3.0, 0.0], [0.0, 3.0]]])
-    classes = ClassPrediction(logits, classes=("cat", "dog"))
-    assert classes.label_names == ["cat", "dog"]
-    assert "cat dog" in str(classes)
-    held = torch.tensor([[[3.0, 3.0], [-3.0, 3.0]]])
-    labels = LabelPrediction(held, classes=("a", "b"))
-    assert labels.label_names == ["a b", "b"]
-
-
 def test_numbers_have_the_variance_of_their_members_and_no_interval():
     out = PREDICTIONS["regression"]
     close(out.mean, out.outputs.mean(0))
     close(out.std, out.outputs.std(0, unbiased=False))
     for field in ("interval", "aleatoric"):
-        with pytest.raises(AttributeError, match="MSE teaches no noise"):
+        with pytest.raises(AttributeError, match="it has mean, std"):
             getattr(out, field)
 
 
@@ -238,21 +167,6 @@ def test_quantiles_are_averaged_level_by_level_and_never_cross():
         out.interval(0.9)
 
 
-def test_several_numbers_lie_behind_each_other_within_a_level():
-    outputs = torch.tensor([[[1.0, 10.0, 2.0, 20.0]]])
-    out = QuantilePrediction(outputs, task=tasks.Quantiles((0.1, 0.9)))
-    assert out.quantiles[:, 0].tolist() == [[1.0, 10.0], [2.0, 20.0]]
-    mean = GaussianPrediction(outputs).mean
-    assert mean.tolist() == [[1.0, 10.0]]
-
-
-@pytest.mark.parametrize("coverage", [0.0, 1.0, 1.5, math.nan])
-def test_a_coverage_outside_0_and_1_is_named(coverage):
-    for name in ("gaussian", "quantiles"):
-        with pytest.raises(ValueError, match="coverage must lie within"):
-            PREDICTIONS[name].interval(coverage)
-
-
 def test_pixels_are_samples_of_their_own():
     logits = drawn(3, 2, 4, 5, 6)
     out = ClassPrediction(logits)
@@ -270,9 +184,9 @@ def test_an_unknown_meaning_is_admitted():
     out = PREDICTIONS["unknown"]
     close(out.mean, out.outputs.mean(0))
     close(out.spread, out.outputs.std(0, unbiased=False))
-    with pytest.raises(AttributeError, match="names no task"):
+    with pytest.raises(AttributeError, match="it has mean, spread"):
         out.probs  # noqa: B018 - to ask is to fail
-    assert "not known" in str(out)
+    assert "(unknown)" in str(out)
 
 
 def test_who_names_no_task_may_only_choose_between_classes():
@@ -292,27 +206,6 @@ def test_outputs_that_are_nan_are_refused():
     outputs[1, 2] = math.nan
     with pytest.raises(ValueError, match=r"must not be NaN.*member 1, sample 2"):
         NumberPrediction(outputs)
-
-
-@pytest.mark.parametrize(
-    ("factory", "sample", "said"),
-    [
-        (
-            lambda: nn.Linear(4, 3),
-            torch.zeros(4),
-            r"each of 4 samples .*sample\[None\]",
-        ),
-        (
-            lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2)),
-            torch.zeros(1, 8, 8),
-            r"samples of shape \(8, 8\), but: expected 4D input \(got 3D input\)",
-        ),
-    ],
-    ids=["row", "image"],
-)
-def test_a_sample_that_is_no_batch_is_named(factory, sample, said):
-    with pytest.raises(ValueError, match=said):
-        tepui.Ensemble.build(factory, members=2).predict(sample)
 
 
 UNITS = Normalize((2e5,), (5e4,))
@@ -346,8 +239,7 @@ def test_answers_in_units_are_those_of_the_table(name):
         for bound, seen in zip(own.interval(0.8), out.interval(0.8), strict=True):
             close(bound, seen.double() * 5e4 + 2e5)
     assert torch.equal(own.outputs, out.outputs)
-    first = "level 0.1" if name == "quantiles" else "mean"
-    assert f"{first}  " in str(own)
+    assert f"  {points[0]}  " in str(own)
 
 
 @pytest.mark.parametrize("score", ["residual", "normalized", "quantile"])
@@ -368,10 +260,3 @@ def test_units_change_nothing_of_what_looks_unfamiliar():
     seen = replace(out, units=None)
     assert torch.equal(out.unfamiliarity(), seen.unfamiliarity())
     assert 0 < float(out.unfamiliarity().mean()) < 1
-
-
-def test_large_numbers_in_units_keep_their_digits():
-    outputs = torch.tensor([[[0.25], [0.5]]])
-    dates = Normalize((1_700_000_000.0,), (8.0,))
-    out = tasks.Numbers().prediction(outputs, units=dates)
-    assert out.mean[:, 0].tolist() == [1_700_000_002, 1_700_000_004]

@@ -6,9 +6,7 @@ from sklearn.covariance import LedoitWolf
 from torch import nn
 
 import tepui
-from mutations import REFUSED, SAME, counted
 from tepui import Ensemble, tasks
-from tepui.core.storage import read_tensors, write_tensors
 from tepui.data import Arrays
 from tepui.ensembles.feature_detectors import RowDistance
 from tepui.evaluation import FeatureDetectors
@@ -116,31 +114,6 @@ def test_a_calibration_changes_nothing_of_what_looks_unfamiliar(method):
     assert torch.equal(found, compared(*scores))
 
 
-@pytest.mark.parametrize("name", ["classification", "multi_label"])
-def test_one_member_is_judged_by_what_it_is_unsure_of(name):
-    ensemble, _ = trained(name, members=1)
-    ensemble.calibrate(data(name, 100))
-    assert ensemble.predict(data(name, 50)).unfamiliarity().std() > 0.1
-
-
-def test_who_cannot_know_says_why():
-    out = trained("classification")[0].predict(torch.zeros(2, 4))
-    with pytest.raises(ValueError, match=r"held-out data first, by calibrate or conf"):
-        out.unfamiliar()
-    alone, _ = trained("regression", members=1)
-    alone.conformal(data("regression", 50))
-    with pytest.raises(ValueError, match=r"for numbers have two members or more"):
-        alone.predict(torch.zeros(2, 4)).unfamiliarity()
-    unknown = Ensemble.build(lambda: nn.Linear(4, 3), 2, task=tasks.Unknown())
-    with pytest.raises(ValueError, match="ensemble must say what outputs mean"):
-        unknown.predict(torch.zeros(2, 4)).unfamiliar()
-    ensemble, _ = trained("classification")
-    ensemble.calibrate(data("classification", 50))
-    out = ensemble.predict(torch.zeros(2, 4))
-    with pytest.raises(ValueError, match=r"level must lie in \(0, 1\], got 99"):
-        out.unfamiliar(99)
-
-
 def test_it_is_taken_back_with_the_calibration(tmp_path):
     ensemble, _ = trained("classification")
     ensemble.save(tmp_path)
@@ -158,36 +131,6 @@ def test_it_is_taken_back_with_the_calibration(tmp_path):
     how = {"method": DeepEnsemble(), "epochs": 1, "progress": "none"}
     tepui.fit(ensemble, data("classification", 64), **how)
     assert ensemble.held_out_scores is None
-
-
-def test_files_without_it_are_read_and_damaged_ones_refused(tmp_path):
-    ensemble, make = trained("classification")
-    ensemble.calibrate(data("classification", 60))
-    file = ensemble.save(tmp_path)
-    tensors, document = read_tensors(file, "ensemble")
-
-    def read(_):
-        found = tepui.load(tmp_path, make).held_out_scores
-        return found.names, found.scores.tolist()
-
-    whole = read(file)
-    counts = counted(file, read, lambda found: found == whole, range(40))
-    assert counts.keys() <= {SAME, REFUSED}
-    old = {n: t for n, t in tensors.items() if not n.startswith("held_out_scores")}
-    del document["held_out_scores"]
-    write_tensors(file, "ensemble", old, document)
-    loaded = tepui.load(tmp_path, make)
-    assert loaded.calibration is not None
-    with pytest.raises(ValueError, match="held-out data first"):
-        loaded.predict(torch.zeros(2, 4)).unfamiliar()
-    document["held_out_scores"] = {"default": "pds"}
-    write_tensors(file, "ensemble", tensors, document)
-    with pytest.raises(ValueError, match="must say its held_out_scores"):
-        tepui.load(tmp_path, make)
-    document["held_out_scores"] = {"names": ["energy", "entropy"]}
-    write_tensors(file, "ensemble", tensors, document)
-    with pytest.raises(ValueError, match="held-out scores must have shape"):
-        tepui.load(tmp_path, make)
 
 
 def scores_of_all(ensemble, inputs):
@@ -224,8 +167,6 @@ def test_detectors_come_with_the_ensemble_and_judge(tmp_path):
     how = {"method": DeepEnsemble(), "epochs": 1, "progress": "none"}
     tepui.fit(ensemble, train, **how)
     assert ensemble.detectors is None
-    with pytest.raises(ValueError, match="detectors must be what tepui"):
-        ensemble.detectors = 3
 
 
 def distances(train, new):
@@ -283,11 +224,10 @@ def test_neither_rows_nor_classes_have_no_detectors():
     images = Arrays(torch.randn(9, 1, 2, 2, generator=STREAM), torch.zeros(9, 1))
     with pytest.raises(ValueError, match="between classes, or take rows of numbers"):
         FeatureDetectors.fit(ensemble, images)
-    rows = FeatureDetectors.fit(
-        ensemble, Arrays(images.inputs.flatten(1), images.targets)
-    )
+    rows = Arrays(images.inputs.flatten(1), images.targets)
+    ensemble.detectors = FeatureDetectors.fit(ensemble, rows)
     with pytest.raises(ValueError, match="inputs must be rows of numbers, as those"):
-        tepui.evaluate(ensemble, images, detectors=rows)
+        tepui.evaluate(ensemble, images)
 
 
 def test_members_of_other_numbers_are_loaded_without_detectors(tmp_path):
@@ -295,7 +235,7 @@ def test_members_of_other_numbers_are_loaded_without_detectors(tmp_path):
     held = data("classification", 60)
     ensemble.detectors = FeatureDetectors.fit(ensemble, held, held_out=held, k=5)
     ensemble.save(tmp_path)
-    with pytest.warns(UserWarning, match="detectors in .* are left out"):
+    with pytest.warns(UserWarning, match=r"detectors\.safetensors is left out"):
         loaded = tepui.load(tmp_path, lambda: make().double())
     assert loaded.detectors is None
     assert loaded.dtype == torch.float64
@@ -305,8 +245,8 @@ def test_members_of_other_numbers_are_loaded_without_detectors(tmp_path):
     ensemble.detectors = None
     ensemble.save(tmp_path, overwrite=True)
     (tmp_path / "detectors.safetensors").write_bytes(detectors)
-    with pytest.raises(ValueError, match="must be fitted for the ensemble beside it"):
-        tepui.load(tmp_path, make)
+    with pytest.warns(UserWarning, match="it was fitted for other weights"):
+        assert tepui.load(tmp_path, make).detectors is None
 
 
 def test_detectors_without_held_out_data_do_not_judge():
@@ -315,14 +255,3 @@ def test_detectors_without_held_out_data_do_not_judge():
     before = ensemble.predict(torch.ones(3, 4)).unfamiliarity()
     ensemble.detectors = FeatureDetectors.fit(ensemble, data("classification", 60), k=5)
     assert torch.equal(ensemble.predict(torch.ones(3, 4)).unfamiliarity(), before)
-
-
-def test_a_level_that_so_few_samples_cannot_keep_is_said():
-    ensemble, _ = trained("classification")
-    ensemble.calibrate(data("classification", 19))
-    out = ensemble.predict(torch.zeros(2, 4))
-    said = r"level 0\.99 wants 99 held-out samples, got 19: .* one in 20 is called"
-    with pytest.warns(UserWarning, match=said):
-        out.unfamiliar()
-    out.unfamiliar(0.95)
-    out.unfamiliar(1.0)

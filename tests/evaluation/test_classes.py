@@ -1,16 +1,13 @@
 """Members choose between the classes that a data set holds."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Dataset, Subset
+from torch.utils.data import Dataset
 
 import tepui
 from data_layouts import picture
 from tepui.data import ImageNet, ImageNetA, to_arrays
-from tepui.data.labels import class_subset
 from tepui.evaluation.ood import detections
 from tepui.metrics import subset_accuracy
 from tepui.tasks import Scores
@@ -97,14 +94,6 @@ def test_unfamiliar_samples_and_stored_logits_have_the_classes_left(
     assert actual.ood["noise"] == expected
 
 
-def test_only_sets_of_some_of_imagenets_classes_have_a_mask(root):
-    other = ImageNetA(root, size=8)
-    assert class_subset(other).tolist() == MASK.tolist()
-    assert class_subset(Subset(Subset(other, [0, 1]), [1])).tolist() == MASK.tolist()
-    assert class_subset(ImageNet(root, train=False, size=8)) is None
-    assert class_subset(to_arrays(other)) is None
-
-
 @pytest.mark.parametrize(
     ("classes", "message"),
     [
@@ -141,17 +130,3 @@ def test_any_data_set_can_say_which_classes_it_holds():
     assert actual.clean == tepui.evaluate(ensemble, Animals(None), classes=MASK).clean
     assert tepui.evaluate(ensemble, Animals(None)).classes == 5
     assert tepui.evaluate(ensemble, Animals(MASK), classes="all").classes == 5
-
-
-def test_evaluation_and_metrics_know_no_data_set():
-    root = Path(tepui.__file__).parent
-    for file in (*root.glob("evaluation/*.py"), *root.glob("metrics/*.py")):
-        assert "tepui.data.sets" not in file.read_text(), file
-
-
-@pytest.mark.parametrize("subset", [[1, 4], MASK.long(), MASK[None]])
-def test_a_subset_that_is_no_mask_is_refused(subset):
-    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 5), members=2, seed=13)
-    message = r"class_subset of the data set must be a boolean tensor of shape"
-    with pytest.raises(ValueError, match=message):
-        tepui.evaluate(ensemble, Animals(subset))

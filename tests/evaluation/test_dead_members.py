@@ -10,8 +10,7 @@ from torch import nn
 import tepui
 from tepui import Ensemble, metrics
 from tepui.data import Arrays
-from tepui.evaluation.dead_members import Losses, all_dead, dead_members
-from tepui.methods import DeepEnsemble
+from tepui.evaluation.dead_members import Losses, dead_members
 
 LABELS = torch.arange(30) % 3
 DATA = Arrays(torch.eye(3)[LABELS], LABELS)
@@ -66,25 +65,3 @@ def test_a_warning_names_each_member_far_above_its_peers(scales, dead):
             warning.message
         )
         assert warning.filename == __file__
-
-
-@pytest.mark.parametrize(
-    ("scales", "said"),
-    [
-        ((1.0, 2.0), "learned, nor any other member: losses on the training data are"),
-        ((1.0,), "member 0 may not have learned: its loss on the training data is"),
-    ],
-)
-def test_inputs_that_nobody_scaled_are_named_where_no_member_learned(scales, said):
-    seeded = torch.Generator().manual_seed(0)
-    data = Arrays(1000 * torch.rand(30, 3, generator=seeded), LABELS)
-    ensemble = Ensemble([member(scale) for scale in scales])
-    with pytest.warns(UserWarning, match=f"{said}.*inputs or targets in large") as log:
-        tepui.fit(ensemble, data, method=DeepEnsemble(), epochs=2, progress="none")
-    assert len(log) == 1
-
-
-def test_members_that_differ_are_not_all_of_them():
-    assert not all_dead(Losses([1000.0, 1.1], math.log(3)))
-    assert not all_dead(Losses([0.5], 0.0))  # one class alone: a guess is right
-    assert all_dead(Losses([1000.0, 3.4], math.log(3)))

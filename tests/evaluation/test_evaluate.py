@@ -13,14 +13,13 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 
 from strategies import RULES, labeled_ensembles, modest
 from tepui import Ensemble, Scores, fit, load, metrics
-from tepui.core.storage import read_tensors
-from tepui.data import Arrays, ColorJitter, Digits, GaussianBlur, Preparation, corrupted
-from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.data import Arrays, ColorJitter, Digits, GaussianBlur, corrupted
+from tepui.ensembles.outputs import dataset_logits
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.stored_logits import read_logits
 from tepui.methods import DeepEnsemble
 from tepui.models import ConvNet, ResNet18
-from tepui.tasks.scores import mean_scores, score_names
+from tepui.tasks.scores import score_names
 
 NOISE = torch.Generator().manual_seed(0)
 X, Y = torch.randn(40, 4, generator=NOISE), torch.arange(40) % 3
@@ -159,29 +158,12 @@ def test_any_data_set_gives_what_tensors_give(ensemble, dataset, batch_size):
     same(evaluate(ensemble, dataset).clean, evaluate(ensemble, DATA).clean, rel=1e-5)
 
 
-def test_logits_of_half_precision_members_are_scored_in_full(ensemble):
-    data = Arrays(X.bfloat16(), Y)
-    logits, _ = dataset_logits(ensemble.bfloat16(), data)
-    assert logits.dtype is torch.float32
-
-
 def test_shifted_data_are_scored_cell_by_cell(ensemble):
     result = evaluate(ensemble, DATA, shifted=shifts())
     assert list(result.shifted) == list(shifts())
     for cell, data in shifts().items():
         same(result.shifted[cell], evaluate(ensemble, data).clean)
     same(result.clean, evaluate(ensemble, DATA).clean)
-
-
-def test_shifted_data_may_be_made_when_asked_for(ensemble):
-    images = Arrays(torch.rand(20, 1, 2, 2, generator=NOISE), Y[:20])
-    copies = corrupted(images, types=("contrast", "brightness"), severities=(2, 4))
-    flat = Ensemble(
-        [nn.Sequential(nn.Flatten(), member) for member in ensemble.members]
-    )
-    result = evaluate(flat, images, shifted=copies)
-    same(result.shifted["contrast", 4], evaluate(flat, copies["contrast", 4]).clean)
-    assert list(result.by_severity()) == [2, 4]
 
 
 def test_means_are_means_and_ratios_are_ratios_of_means(ensemble):
@@ -194,30 +176,6 @@ def test_means_are_means_and_ratios_are_ratios_of_means(ensemble):
     assert mean.der == pytest.approx(fmean(r.disagreement for r in rows) / error)
     assert mean.eir == pytest.approx(fmean(r.improvement for r in rows) / error)
     assert mean.der != pytest.approx(fmean(row.der for row in rows), rel=1e-6)
-
-
-def test_the_mean_of_one_is_itself_and_of_none_is_refused(ensemble):
-    clean = evaluate(ensemble, DATA).clean
-    same(mean_scores([clean]), clean, rel=1e-5)
-    with pytest.raises(ValueError, match=r"^several must hold at least one"):
-        mean_scores([])
-
-
-def test_ratios_are_pooled(ensemble):
-    cells = list(evaluate(ensemble, DATA, shifted=shifts()).shifted.values())
-    errors = [1 - row.individual_accuracy for row in cells]
-    assert mean_scores(cells).der == pytest.approx(
-        fmean(row.disagreement for row in cells) / fmean(errors)
-    )
-
-
-def test_by_severity_averages_over_the_types(ensemble):
-    result = evaluate(ensemble, DATA, shifted=shifts())
-    levels = result.by_severity()
-    assert list(levels) == [1, 5]
-    for level, values in levels.items():
-        cells = [result.shifted[kind, level] for kind in ("fog", "noise")]
-        same(values, mean_scores(cells))
 
 
 def test_reliability_of_shifted_data_pools_all_samples(ensemble):
@@ -265,17 +223,6 @@ def test_corruptions_of_the_augmentation_are_seen_in_training(tmp_path):
     assert "seen" not in str(plain) + json.dumps(plain.document())
 
 
-def test_a_natural_shift_is_not_seen_in_training(ensemble):
-    ensemble.preparation = Preparation(seen=("fog",))
-    natural = evaluate(ensemble, DATA, shifted={"fog": DATA})
-    assert "seen" not in str(natural) + json.dumps(natural.document())
-    both = evaluate(ensemble, DATA, shifted=shifts() | {"fog": DATA}).document()
-    seen = [
-        (c["type"], c["severity"]) for c in both["cells"] if "seen_in_training" in c
-    ]
-    assert sorted(seen) == [("fog", 1), ("fog", 5)]
-
-
 @pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
 def test_a_cpu_computes_in_float32_and_the_document_says_so(ensemble, precision):
     expected = evaluate(ensemble, DATA, shifted=shifts()).document()
@@ -317,33 +264,11 @@ def test_an_exam_on_a_gpu_gives_what_a_cpu_gives(precision, gap, tmp_path):
         assert error < gap * scale, cell
 
 
-def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_path):
-    result = evaluate(ensemble, DATA, shifted=shifts(), rule="vote", out=tmp_path)
-    folder = tmp_path / "evaluations"
-    tensors, _ = read_tensors(folder / "clean.safetensors", "logits")
-    copies, document = read_tensors(folder / "corrupted.safetensors", "logits")
-    torch.testing.assert_close(tensors["logits/clean"], ensemble.logits(X))
-    assert torch.equal(tensors["labels/clean"], Y)
-    assert document["cells"] == [list(cell) for cell in shifts()]
-    rule = document["rule"]
-    recomputed = Scores.of(tensors["logits/clean"], tensors["labels/clean"], rule=rule)
-    same(recomputed, result.clean)
-    for kind, severity in document["cells"]:
-        name = f"{kind}/{severity}"
-        pair = copies[f"logits/{name}"], copies[f"labels/{name}"]
-        same(Scores.of(*pair, rule=rule), result.shifted[kind, severity])
-
-
 @pytest.mark.parametrize(
     ("dataset", "options", "message"),
     [
         (DATA, {"rule": "median"}, r"^rule must be one of probability, logit, vote"),
         (DATA, {"batch_size": 0}, r"^batch_size must be positive, got 0"),
-        (
-            DATA,
-            {"shifted": {("fog",): DATA}},
-            r"^shifted must map \(type, severity\).*fog",
-        ),
         (
             DATA,
             {"shifted": {"clean": DATA}},
@@ -353,35 +278,15 @@ def test_the_logits_file_gives_the_same_scores_without_a_model(ensemble, tmp_pat
         (Infinite(), {}, r"^dataset must be map-style .*got Infinite"),
         (Subset(DATA, []), {}, r"^dataset must hold at least one sample"),
         (
-            [(X[0], 0, 1)],
-            {},
-            r"^dataset must yield pairs \(x, y\), got tuple at index 0",
-        ),
-        (
             Arrays(X, Y + 1),
             {},
             r"^labels of dataset must lie in \[0, 2\] for 3 outputs, got",
-        ),
-        (
-            Arrays(X, Y.float()),
-            {},
-            r"^labels of dataset must be integers, got torch.float32",
         ),
         (Arrays(X * torch.nan, Y), {}, r"^logits must not be NaN"),
         (
             Arrays(X[:, :1], Y),
             {},
             r"^model must accept samples of shape \(1,.*\), but: ",
-        ),
-        (
-            DATA,
-            {"shifted": {("cut", 1): Arrays(X[:, :1], Y)}},
-            r"^model must accept samples of shape \(1,.*\), but: ",
-        ),
-        (
-            Arrays({"first": X, "second": Y}, Y),
-            {},
-            r"^model must accept samples of shape \(.*\), \(\), but: .*first",
         ),
     ],
 )

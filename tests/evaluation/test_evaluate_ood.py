@@ -1,7 +1,5 @@
 """Unfamiliar data in an evaluation: found by the scores of their logits, and kept."""
 
-import json
-
 import pytest
 import torch
 from sklearn.metrics import average_precision_score, roc_auc_score
@@ -10,12 +8,12 @@ from torch.utils.data import Dataset, Subset, TensorDataset
 
 import tepui
 from tepui import metrics
-from tepui.data import Arrays, Digits, GaussianNoise, Normalize, UniformNoise
+from tepui.data import Arrays, Digits, Normalize, UniformNoise
 
 TEST = Digits(train=False).subset(range(60))
 OOD = {
     "uniform": UniformNoise(num_samples=50, like=TEST),
-    "gauss": GaussianNoise(num_samples=30, like=TEST, std=0.1),
+    "gauss": UniformNoise(num_samples=30, like=TEST, seed=1),
 }
 
 
@@ -47,35 +45,6 @@ def test_every_score_on_every_set_equals_scikit_learn(ensemble, evaluated):
             expected = average_precision_score(labels, scores)
             assert detection.aupr == pytest.approx(expected, 1e-5)
             assert 0 <= detection.fpr95 <= 1
-
-
-def test_the_document_holds_detections_and_histograms(evaluated):
-    actual, _ = evaluated
-    document = json.loads(json.dumps(actual.document(), allow_nan=False))
-    assert document == actual.document()
-    assert document["ood"]["gauss"]["pds"] == actual.ood["gauss"]["pds"]._asdict()
-    assert list(document["histograms"]) == ["pds", "max_mean_probability"]
-    for histogram in document["histograms"].values():
-        assert sum(histogram["clean"]) == 60
-        assert {name: sum(c) for name, c in histogram["ood"].items()} == {
-            "uniform": 50,
-            "gauss": 30,
-        }
-
-
-def test_clean_scores_do_not_change(ensemble, evaluated):
-    plain = tepui.evaluate(ensemble, TEST, batch_size=17)
-    assert plain.clean == evaluated[0].clean
-    assert plain.ood == plain.histograms == plain.document()["ood"] == {}
-
-
-def test_logits_come_back(ensemble, evaluated):
-    _, folder = evaluated
-    stored = tepui.read_logits(folder)
-    assert sorted(stored.ood) == sorted(OOD)
-    for name, data in OOD.items():
-        expected = ensemble.logits(data.prepare(data.inputs)).detach()
-        torch.testing.assert_close(stored.ood[name], expected)
 
 
 class Plain(Dataset):

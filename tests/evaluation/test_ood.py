@@ -1,7 +1,5 @@
 """Detection of unfamiliar samples, against scikit-learn and counting."""
 
-import math
-
 import pytest
 import torch
 from hypothesis import given
@@ -10,7 +8,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from strategies import modest
 from tepui import metrics
-from tepui.evaluation.ood import BINS, detections, histograms
+from tepui.evaluation.ood import detections
 
 # Few different values, so that ties are common.
 SCORES = st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.7, 1.0]), min_size=1)
@@ -38,32 +36,6 @@ def test_detections_equal_scikit_learn_and_counting(familiar, unfamiliar):
     assert actual.auroc == pytest.approx(roc_auc_score(labels, scores))
     assert actual.aupr == pytest.approx(average_precision_score(labels, scores))
     assert actual.fpr95 == pytest.approx(fpr95_naive(familiar, unfamiliar))
-
-
-@pytest.mark.parametrize(("members", "classes"), [(1, 2), (2, 10), (3, 2), (5, 4)])
-def test_histograms_count_every_sample_where_it_lies(members, classes):
-    generator = torch.Generator().manual_seed(members)
-    logits = 3 * torch.randn(members, 200, classes, generator=generator)
-    scores = {
-        name: value.double() for name, value in metrics.ood_scores(logits).items()
-    }
-    few = {name: value[:50] for name, value in scores.items()}
-    actual = histograms(scores, {"far": few}, members=members, classes=classes)
-    assert list(actual) == ["pds", "max_mean_probability"]
-    # Of the largest mean probability the score is a logarithm, which is not shown.
-    few["max_mean_probability"] = few["max_mean_probability"].exp()
-    for name, histogram in actual.items():
-        assert sum(histogram.clean) == 200
-        width = (histogram.high - histogram.low) / BINS
-        naive = [0] * BINS
-        for value in few[name].tolist():
-            place = math.floor((value - histogram.low) / width)
-            naive[min(max(place, 0), BINS - 1)] += 1
-        assert list(histogram.ood["far"]) == naive
-    assert actual["pds"].low == 1 / classes
-    if members > 1:
-        assert actual["pds"].high == min(members, classes) / classes
-    assert actual["max_mean_probability"].high == pytest.approx(1 - 1 / classes)
 
 
 def test_one_member_alone_finds_nothing_by_diversity():

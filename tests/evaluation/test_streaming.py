@@ -14,7 +14,7 @@ import tepui
 from strategies import RULES, modest
 from tepui import metrics
 from tepui.data import Arrays
-from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.ensembles.outputs import dataset_logits
 from tepui.evaluation.ood import detections
 from tepui.metrics import chunks
 from tepui.tasks import Scores
@@ -113,18 +113,6 @@ def test_memory_does_not_grow_with_the_samples(samples, tmp_path, monkeypatch):
     assert seen.bytes <= 8 * max(batch_size * members * classes, 2 * samples)
 
 
-def test_metrics_of_ones_own_see_all_logits(tmp_path):
-    seen = []
-
-    def shape(logits, labels):
-        seen.append((logits.shape, labels.shape))
-        return 0.0
-
-    test = data(30, 4)
-    tepui.evaluate(ensemble_of(2, 4), test, metrics={"shape": shape}, batch_size=7)
-    assert seen == [((2, 30, 4), (30,))]
-
-
 def test_logits_are_stored_in_half_the_space_and_scores_stay(tmp_path):
     ensemble, test = ensemble_of(3, 4), data(31, 4)
     how = {"shifted": {("a", 1): test}, "ood": {"b": test}, "batch_size": 7}
@@ -178,8 +166,3 @@ def test_an_evaluation_that_fails_leaves_no_logits(tmp_path):
             out=tmp_path,
         )
     assert not [*tmp_path.rglob("*.safetensors")]
-
-
-def test_the_type_of_stored_logits_is_checked():
-    with pytest.raises(ValueError, match="logits_in must be one of float32, float16"):
-        tepui.evaluate(ensemble_of(2, 4), data(20, 4), logits_in="int8")

@@ -9,14 +9,12 @@ from exam.names import public
 RULES = "probability", "logit"
 BY_RULE = {
     "accuracy": {},
-    "adaptive_ece": {"num_bins": 7},
-    "augrc": {},
     "aurc": {},
     "balanced_accuracy": {},
     "brier": {},
     "ece": {"num_bins": 6},
+    "ece, equal mass": {"num_bins": 7, "binning": "equal_mass"},
     "eir": {},
-    "mce": {"num_bins": 5},
     "nll": {},
 }
 WITH_LABELS = "der", "individual_accuracy", "individual_nll"
@@ -121,7 +119,7 @@ def of_answers(dtype):
     known, new = scores(dtype)
     means, variances, targets, quantiles = numbers(dtype)
     metric = {
-        name: public(f"metrics.{name}")
+        name: public(f"metrics.{name.partition(',')[0]}")
         for name in (*BY_RULE, *WITH_LABELS, *OF_LOGITS, *OF_SCORES, *OF_NUMBERS)
     }
     found = {
@@ -142,7 +140,6 @@ def of_answers(dtype):
         "rank_correlation": (targets.mul(2).round(), low),
     }
     found |= {name: metric[name](*given) for name, given in of_numbers.items()}
-    found["interval_score"] = metric["interval_score"](low, high, targets, coverage=0.7)
     found["quantile_crps"] = metric["quantile_crps"](quantiles, targets, levels=LEVELS)
     return found
 
@@ -151,7 +148,6 @@ OF_NUMBERS = (
     "gaussian_crps",
     "gaussian_nll",
     "interval_coverage",
-    "interval_score",
     "quantile_crps",
     "rank_correlation",
     "rmse",

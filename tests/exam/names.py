@@ -9,21 +9,21 @@ from importlib.metadata import entry_points
 
 _PLACES = {
     "tepui": """
-        SGD AdamW Callback Constant Cosine EarlyStopping Ensemble FromFunction MultiStep
+        SGD AdamW Callback Constant Cosine EarlyStopping Ensemble MultiStep
         Prune Run aggregations cached_features evaluate fit greedy_soup
         hyperparameter_grid load measure oracle_selection read_logits uniform_soup
     """,
     "tepui.data": """
         CIFAR10 CIFAR100 CIFAR10C CORRUPTIONS MRPC STANDARD ArrayFile Arrays
-        ArraysOnDisk Augmentation Corrupted CutMix Digits FashionMNIST GaussianNoise
-        HorizontalFlip HuggingFace ImageFiles ImageFolder Mixup Normalize RandomCrop
+        ArraysOnDisk Augmentation Corrupted CutMix Digits FashionMNIST
+        HorizontalFlip ImageFiles ImageFolder Mixup Normalize RandomCrop
         RandomResizedCrop Table Texts TinyImageNet TinyImageNetC Tokenizer UniformNoise
-        UnlabeledFolder corrupt corrupted corrupted_files joined prepared_like split
+        UnlabeledFolder corrupt corrupted corrupted_files prepared_like split
         split_at to_arrays write_corrupted
     """,
     "tepui.ensembles": "ensemble_of",
     "tepui.evaluation": """
-        FeatureDetectors ShardedPredictions predict_shards
+        FeatureDetectors
         prediction_cost read_evaluation write_predictions
     """,
     "tepui.export": "export_ensemble",
@@ -36,15 +36,15 @@ _PLACES = {
         SnapshotEnsemble
     """,
     "tepui.metrics": """
-        ConformalIntervals ConformalSets Isotonic Mahalanobis NearestNeighbor SampleMean
-        TemperatureScaling VectorScaling ViM accuracy adaptive_ece augrc aupr aurc auroc
-        balanced_accuracy brier corruption_accuracy der disagreement ece eir energy
-        ensemble_predictions ensemble_probs entropy fpr95 gaussian_crps gaussian_nll
-        individual_accuracy individual_nll interval_coverage interval_score
-        logit_variance max_logit max_mean_probability mce mean_kl mutual_information nll
-        pairwise_disagreement pairwise_kl pds predictive_variance probability_variance
-        quantile_crps rank_correlation rmse sample_crps size_curve subset_accuracy
-        subset_vote unique_predictions
+        ConformalIntervals ConformalSets Isotonic Mahalanobis NearestNeighbor
+        SampleMean TemperatureScaling VectorScaling accuracy aupr aurc auroc
+        balanced_accuracy brier corruption_accuracy der disagreement ece eir
+        energy ensemble_predictions ensemble_probs entropy fpr95 gaussian_crps
+        gaussian_nll individual_accuracy individual_nll interval_coverage
+        logit_variance max_logit max_mean_probability mean_kl mutual_information
+        nll pairwise_disagreement pairwise_kl pds predictive_variance
+        probability_variance quantile_crps rank_correlation rmse sample_crps
+        subset_accuracy subset_vote unique_predictions
     """,
     "tepui.models": """
         MLP VGG19 VGG19BN Albert ConvNet ResNet18 ViTTiny WideResNet40x2 from_timm
@@ -62,8 +62,9 @@ _PLACES = {
     """,
     "tepui.sklearn": "EnsembleClassifier EnsembleRegressor",
     "tepui.studies": """
-        EvaluationSpec Job Processes Samples Store Trial carry_out compare estimate
-        estimate_pairs holm paired_difference read_results searches
+        EvaluationSpec Job Processes Samples Store Trial carry_out compare
+        crossed_difference estimate
+        estimate_pairs holm paired_difference read_results search
         seeds sweep tradeoff_slope verify
     """,
     "tepui.testing": """

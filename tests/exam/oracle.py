@@ -57,14 +57,15 @@ def problems(then, now, known):
         >>> then, now = {"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 2, "d": 1}
         >>> [*problems(then, now, {"a": "a rule"})]
         ['a: listed, but equal', 'b: differs', 'c: missing']
-        >>> [*problems({"b": 1}, {"b": 2}, {"b": "a rule"})]
+        >>> [*problems({"b": 1, "c": 1}, {"b": 2}, {"b": "a rule", "c": "it is gone"})]
         []
     """
     for name in sorted({*then, *known}):
         if name not in then:
             yield f"{name}: listed, but the oracle has no such record"
         elif name not in now:
-            yield f"{name}: missing"
+            if name not in known:
+                yield f"{name}: missing"
         elif name in known and then[name] == now[name]:
             yield f"{name}: listed, but equal"
         elif name not in known and then[name] != now[name]:

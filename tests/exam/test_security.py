@@ -895,7 +895,7 @@ def test_who_waits_for_another_host_does_not_take_its_work_over(here, capsys):
     assert (ended, outcome.status) == (0, 0), outcome.err
     assert waited > 2.5  # half as long again as after which silence counts as death
     scores = [
-        next(Path(n).rglob("sweep.json")).read_text() for n in ("first", "second")
+        next(Path(n).rglob("results.json")).read_text() for n in ("first", "second")
     ]
-    cells = [json.loads(text)["searches"][0]["cells"] for text in scores]
-    assert cells[0] == cells[1]
+    records = [json.loads(text)["records"] for text in scores]
+    assert records[0] == records[1]

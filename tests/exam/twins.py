@@ -45,27 +45,19 @@ def of_ensemble(logits, labels, rule):
     error, members = 1 - right.mean(), (logits.argmax(2) != labels).mean()
     order = np.argsort(-confidence)
     risks = [1 - right[order[:k]].mean() for k in range(1, samples + 1)]
-    silent = sum(
-        confidence[wrong] > confidence[other]
-        for wrong in np.flatnonzero(~right)
-        for other in np.flatnonzero(right)
-    )
     even = gaps(confidence, right, [*np.linspace(0, 1, 7)[:-1], np.inf])
-    five = gaps(confidence, right, [*np.linspace(0, 1, 6)[:-1], np.inf])
     ranked = np.sort(confidence)
     starts = [ranked[b * samples // 7] for b in range(7)]
     equal = gaps(confidence, right, [*starts, np.inf])
     of_label = probs[np.arange(samples), labels]
     return {
         "accuracy": right.mean(),
-        "adaptive_ece": sum(size * gap for size, gap in equal) / samples,
-        "augrc": (silent + (~right).sum() ** 2 / 2) / samples**2,
         "aurc": np.mean(risks),
         "balanced_accuracy": np.mean([right[labels == c].mean() for c in range(3)]),
         "brier": ((probs - np.eye(3)[labels]) ** 2).sum(1).mean(),
         "ece": sum(size * gap for size, gap in even) / samples,
+        "ece, equal mass": sum(size * gap for size, gap in equal) / samples,
         "eir": (members - error) / members,
-        "mce": max(gap for _, gap in five),
         "nll": -np.log(of_label).mean(),
     }
 
@@ -140,7 +132,6 @@ def of_numbers(means, variances, targets, quantiles):
         spread = np.mean([abs(a - b) for a, b in product(values, values)])
         return np.mean(abs(values - y)) - spread / 2
 
-    fines = 2 / 0.3 * (np.maximum(low - targets, 0) + np.maximum(targets - high, 0))
     every = range(len(targets))
     return {
         "gaussian_crps": np.mean([crps(sample) for sample in every]),
@@ -148,7 +139,6 @@ def of_numbers(means, variances, targets, quantiles):
             stats.norm.pdf(targets, means, deviations).mean(0)
         ).mean(),
         "interval_coverage": ((low <= targets) & (targets <= high)).mean(),
-        "interval_score": (high - low + fines).mean(),
         "quantile_crps": 2 * np.mean([*map(pinball, LEVELS, quantiles.T)]),
         "rank_correlation": stats.spearmanr(np.round(2 * targets), low).statistic,
         "rmse": np.sqrt(((means.mean(0) - targets) ** 2).mean()),

@@ -30,7 +30,6 @@ import tepui
 from study_cases import TRIAL
 from tepui import data, methods, studies, tasks, testing, theory
 from tepui.data import Arrays
-from tepui.evaluation import predict_shards
 from tepui.metrics import Chunk
 from tepui.sharpness import Measurement
 from tepui.tasks import ClassPrediction
@@ -244,7 +243,6 @@ ARGUMENTS: dict[str, Callable[[], Any]] = {
     "training": lambda: TRIAL.training,
     "seeds": lambda: (0, 1),
     "function": lambda: tepui.sharpness.worst_case,
-    "predictions": lambda: predict_shards(ensemble(), features(), new_folder()),
     "file": lambda: new_folder() / "table.csv",
 }
 NUMBERS = {"targets": lambda: torch.full((8, 2), 0.5)}
@@ -253,7 +251,6 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.fit": {"progress": lambda: "none", "loss": tepui.losses.CrossEntropy},
     "tepui.hyperparameter_grid": {"lr": lambda: (0.1, 0.2), "values": lambda: OMITTED},
     "tepui.Ensemble.build": {"members": lambda: 2},
-    "tepui.FromFunction": {"function": lambda: halving},
     "tepui.hub.from_pretrained": {"name": saved_folder, "factory": lambda: network},
     "tepui.models.without_classifier": {
         "model": lambda: nn.Sequential(network(), nn.ReLU(), nn.Linear(3, 2)),
@@ -261,14 +258,12 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     },
     "tepui.metrics.restrict_classes": {"labels": lambda: torch.arange(8) % 3},
     "tepui.metrics.subset_accuracy": {"labels": lambda: torch.arange(8) % 3},
-    "tepui.metrics.size_curve": {"labels": lambda: torch.arange(8) % 4},
     "tepui.losses.binary_cross_entropy": LABELS,
     "tepui.losses.squared_error": {"targets": lambda: torch.zeros(8, 4)},
     "tepui.losses.gaussian_nll": NUMBERS,
     "tepui.metrics.gaussian_nll": NUMBERS,
     "tepui.metrics.gaussian_crps": NUMBERS,
     "tepui.metrics.interval_coverage": NUMBERS,
-    "tepui.metrics.interval_score": NUMBERS,
     "tepui.metrics.quantile_calibration": NUMBERS,
     "tepui.metrics.quantile_crps": NUMBERS,
     "tepui.metrics.gaussian_quantiles": {},
@@ -286,7 +281,6 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
         "outputs": logits,
         "task": lambda: tasks.Quantiles((0.1, 0.9)),
     },
-    "tepui.evaluation.predict_shards": {"shard_size": lambda: 8},
     "tepui.cached_features": {"folder": new_folder},
     "tepui.data.ImageFiles": {"targets": lambda: [0]},
     "tepui.data.Table": {"path": table_file, "target": lambda: "sold"},
@@ -311,7 +305,6 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.data.split_at": {"held_out": lambda: [1, 3]},
     "tepui.data.corrupt": {"first": lambda: 0, "textures": lambda: None},
     "tepui.data.UniformNoise": {"like": lambda: None},
-    "tepui.data.GaussianNoise": {"like": lambda: None, "std": lambda: 0.25},
     "tepui.data.Frame": {"size": lambda: 8},
     "tepui.data.Digits": {},
     "tepui.sharpness.linear_cka": {
@@ -322,6 +315,7 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.sharpness.sam_sharpness": {"num_draws": lambda: 3},
     "tepui.sharpness.average_case": {"num_draws": lambda: 3},
     "tepui.models.split_last_layers": {"model": lambda: tepui.models.MLP(4, (5,), 3)},
+    "tepui.studies.crossed_difference": {"values": lambda: torch.randn(3, 300)},
     "tepui.studies.differences": {"first": numbers, "second": numbers},
     "tepui.studies.paired_difference": {
         "first": numbers,
@@ -330,7 +324,6 @@ OVERRIDES: dict[str, dict[str, Callable[[], Any]]] = {
     "tepui.theory.theorem2": {"subsets": lambda: 2},
     "tepui.theory.agreement": {"n": lambda: 60, "d": lambda: 20},
     "tepui.theory.eta_at_sharpness": {"sharpness": lambda: 1.0, "rho": lambda: 0.1},
-    "tepui.metrics.sub_ensembles": {},
     "tepui.models.Albert": {"width": lambda: 8, "depth": lambda: 1},
 }
 # What is not called: what functions return, long at work, for tests and messages alone.
@@ -338,16 +331,16 @@ RETURNED = {
     "tepui": "Aggregated Detection EpochRecord Evaluation GreedySoup OracleSelection "
     "Run Scores StoredLogits TrainingDiverged",
     "tepui.data": "Draws StoredArray",
-    "tepui.evaluation": "ByClass LogitRuns PredictionCost Selective ShardedPredictions",
+    "tepui.evaluation": "ByClass LogitRuns PredictionCost Selective",
     "tepui.export": "Exported",
     "tepui.methods": "ActiveMembers CoupledBatch",
-    "tepui.metrics": "BrierParts ClassRates ConformalIntervals ConformalSets "
+    "tepui.metrics": "ClassRates ConformalIntervals ConformalSets "
     "HeldOutScores Isotonic Mahalanobis NearestNeighbor Reliability RiskCoverage "
-    "SizeCurve TemperatureScaling VectorScaling ViM",
+    "TemperatureScaling VectorScaling",
     "tepui.papers": "Diagram Numbers Recipe",
     "tepui.sharpness": "Selection",
     "tepui.report": "LoadedReports",
-    "tepui.studies": "Departure Difference Estimate Finding Interval Outcome Record "
+    "tepui.studies": "Difference Estimate Finding Interval Outcome Record "
     "Results Search Slope",
     "tepui.tasks": "LabelScores NumberScores OutputScores PixelScores Scores "
     "TaskLacksError",
@@ -366,7 +359,7 @@ LEFT_OUT = {
     "tepui.report.write_report",
     "tepui.studies.carry_out",
     "tepui.studies.compare",
-    "tepui.studies.searches",
+    "tepui.studies.search",
     "tepui.studies.sweep",
     "tepui.training.train",
     "tepui.training.Ranks",
@@ -380,7 +373,6 @@ LEFT_OUT = {
     "tepui.core.per_member",
     "tepui.core.require",
     "tepui.core.seeded",
-    "tepui.data.HuggingFace",
     "tepui.export.export_ensemble",
 }
 OMITTED = object()

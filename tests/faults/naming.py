@@ -23,8 +23,8 @@ from pathlib import Path
 from cyclopts import CycloptsError
 
 import tepui
-from tepui.cli.further import read_settings
 from tepui.cli.main import build
+from tepui.cli.settings import read_settings
 from tepui.cli.values import Text
 from tepui.core import spec
 from tepui.core.names import PLACES
@@ -109,7 +109,6 @@ OURS = [
     "tepui.fit",
     "tepui.load",
     "tepui.data.Arrays",
-    "tepui.data.HuggingFace",
     "tepui.methods.Method",
     "tepui.models.from_timm",
     "tepui.training.train",

@@ -17,7 +17,7 @@ from tepui.studies import store
 from tepui.studies.verifying import verify
 from tepui.training import run_folder
 
-TURNS = ("training", "exchange", "checkpoint", "training", "predictions", "store")
+TURNS = ("training", "exchange", "checkpoint", "training", "store")
 HALVES = 4  # states of every scenario, killed at different moments
 
 

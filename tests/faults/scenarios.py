@@ -28,7 +28,7 @@ from tepui.core.lease import LEASE
 from tepui.core.storage import raw_bytes
 from tepui.data import corrupted
 from tepui.data.corruptions.files import write_corrupted
-from tepui.evaluation.shards import predict_shards
+from tepui.evaluation import write_predictions
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.modules.features import cached_features
 from tepui.studies.job import Job
@@ -122,12 +122,14 @@ def save(folder: Path) -> None:
 def copies(folder: Path) -> None:
     """Write corrupted copies of a data set."""
     made = corrupted(LARGER, types=["fog", "contrast"])
-    write_corrupted(made, folder / "copies", resume=True)
+    if not (folder / "copies").exists():
+        write_corrupted(made, folder / "copies")
 
 
 def predict(folder: Path) -> None:
-    """Write predictions in shards, or those that are missing."""
-    predict_shards(ensemble(), DATA, folder / "shards", shard_size=3)
+    """Write predictions into a table."""
+    how = {"batch_size": 3, "overwrite": True}
+    write_predictions(ensemble(), DATA, folder / "predictions.csv", **how)
 
 
 def features(folder: Path) -> None:

@@ -8,7 +8,6 @@ import yaml
 from torch import nn
 
 import tepui
-from tepui.data.preparation import preparation_of
 from tepui.hub import model_card
 from tepui.models import MLP
 
@@ -57,88 +56,55 @@ def test_numbers_are_those_of_the_evaluation(ensemble, evaluation):
     assert "On 60 samples of halves." in text
 
 
-def test_shifted_data_have_their_column(ensemble, data):
-    noisy = tepui.data.Arrays(data.inputs + 1, data.targets)
-    evaluation = tepui.evaluate(ensemble, data, shifted={("noise", 1): noisy})
-    text = parts(model_card(ensemble, evaluation, data="halves"))[1]
-    clean, shifted = evaluation.clean.accuracy, evaluation.corrupted_mean.accuracy
-    assert f"| accuracy | {clean:.4g} | {shifted:.4g} |" in text
-    assert "| score | clean | corrupted |" in text
-    assert "Corrupted by noise: the mean over all copies." in text
+def test_shifted_data_have_their_columns_also_after_calibration(data):
+    made = tepui.Ensemble.build(lambda: MLP(4, (8,), 2), members=2, seed=1)
+    made.calibrate(data)
+    made.conformal(data, coverage=0.8)
+    other = tepui.data.Arrays(data.inputs + 1, data.targets)
+    shifted = {("noise", 1): other, "sketch": other}
+    found = tepui.evaluate(made, data, shifted=shifted)
+    text = parts(model_card(made, found, data="halves"))[1]
+    assert "| calibrated by | temperature |" in text
+    assert "| conformal | for a coverage of 0.8 |" in text
+    assert text.count("| score | clean | corrupted | sketch |") == 2
+    plain = found.clean, found.corrupted_mean, found.natural["sketch"]
+    shifted = found.applied_shifted
+    applied = found.applied, shifted["noise", 1], shifted["sketch", 0]
+    for name, scores in (("accuracy", plain), ("nll", applied), ("coverage", applied)):
+        values = " | ".join(f"{getattr(each, name):.4g}" for each in scores)
+        assert f"| {name} | {values} |" in text
 
 
-def test_natural_shifts_have_columns_of_their_names(ensemble, data):
-    sketch = tepui.data.Arrays(data.inputs + 1, data.targets)
-    evaluation = tepui.evaluate(ensemble, data, shifted={"sketch": sketch})
-    text = parts(model_card(ensemble, evaluation, data="halves"))[1]
-    clean, found = evaluation.clean.accuracy, evaluation.natural["sketch"].accuracy
-    assert "| score | clean | sketch |" in text
-    assert f"| accuracy | {clean:.4g} | {found:.4g} |" in text
-    assert "Corrupted" not in text
-
-
-def test_the_ensemble_is_described(ensemble):
-    text = parts(model_card(ensemble, place="someone/mine"))[1]
+def test_the_ensemble_is_described_and_names_cannot_break_the_page(ensemble):
+    card = model_card(
+        ensemble, title="a\n---\nlicense: mit <script>", place="someone/mine"
+    )
+    head, text = parts(card)
     weights = 2 * (4 * 8 + 8 + 8 * 2 + 2)
-    assert f"| parameters | {weights} |" in text
-    assert "| members | 2 |" in text
-    assert "| model | MLP |" in text
-    assert "| task | classification |" in text
+    rows = {"parameters": weights, "members": 2, "model": "MLP"}
+    for name, value in (rows | {"task": "classification"}).items():
+        assert f"| {name} | {value} |" in text
     assert 'from_pretrained("someone/mine")' in text
     assert "factory" not in text
     assert "has not been evaluated" in text
-
-
-def test_names_cannot_break_the_page(ensemble):
-    card = model_card(ensemble, title="a\n---\nlicense: mit <script>")
-    head, text = parts(card)
     assert "license" not in head
     assert "| classes | a\\|b, \\<c\\> |" in text
     assert "<script>" not in text.replace("\\<", "")
 
 
-def test_calibration_and_sets_are_named(data):
-    made = tepui.Ensemble.build(lambda: MLP(4, (8,), 2), members=2, seed=1)
-    made.calibrate(data)
-    made.conformal(data, coverage=0.8)
-    sketch = tepui.data.Arrays(data.inputs + 1, data.targets)
-    evaluation = tepui.evaluate(made, data, shifted={"sketch": sketch})
-    text = parts(model_card(made, evaluation, data="halves"))[1]
-    assert "| calibrated by | temperature |" in text
-    assert "| conformal sets | for a coverage of 0.8 |" in text
-    clean, shifted = evaluation.applied, evaluation.applied_natural["sketch"]
-    assert f"| nll | {clean.nll:.4g} | {shifted.nll:.4g} |" in text
-    assert f"| coverage | {clean.coverage:.4g} | {shifted.coverage:.4g} |" in text
-
-
-def test_members_that_need_a_factory_say_so():
-    made = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
-    assert "pass `factory=`" in model_card(made)
-    assert "pass `extractor=`" not in model_card(made)
-
-
-def test_an_extractor_of_ones_own_says_so():
+def test_what_a_reader_must_bring_is_said():
+    own = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
+    assert "needs `factory=`" in model_card(own)
+    assert "needs `extractor=`" not in model_card(own)
     body = nn.Sequential(nn.Linear(4, 8), nn.ReLU()).eval()
     made = tepui.Ensemble.on_features(body, lambda: MLP(8, (4,), 2), members=2)
-    card = model_card(made)
-    assert "pass `extractor=`" in card
-    assert "pass `factory=`" not in card
+    assert "needs `extractor=`" in model_card(made)
+    assert "needs `factory=`" not in model_card(made)
 
 
-def test_the_tokenizer_of_texts_is_named():
-    texts = tepui.data.Texts(["one two", "three"], [0, 1], vocabulary=2048, length=6)
-    made = tepui.Ensemble.build(lambda: nn.Linear(4, 2), members=2)
-    made.preparation = preparation_of(texts)
-    assert "| texts | Tokenizer, stored with it; at most 6 tokens |" in model_card(made)
-
-
-def test_an_evaluation_of_something_else_is_refused(evaluation):
+def test_an_evaluation_is_of_this_ensemble_and_of_named_data(ensemble, evaluation):
     other = tepui.Ensemble.build(lambda: MLP(4, (8,), 2), members=3)
-    rule = "evaluation must be of this ensemble, which has 3 members, got '2 members'"
-    with pytest.raises(ValueError, match=rule):
+    with pytest.raises(ValueError, match="evaluation must be of this ensemble, which"):
         model_card(other, evaluation, data="halves")
-
-
-def test_data_of_an_evaluation_have_a_name(ensemble, evaluation):
     with pytest.raises(ValueError, match="data must name the data of the evaluation"):
         model_card(ensemble, evaluation)

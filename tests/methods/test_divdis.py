@@ -7,12 +7,11 @@ import torch
 from hypothesis import given
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import tepui
 from diversification_cases import information_naive
 from strategies import close, ensembles, modest
 from tepui.methods import CoupledBatch, DivDis
 from tepui.methods.divdis import divdis_mutual_information, divdis_regularizer
-from training.cases import fitted, images, one_thread
+from training.cases import one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
 DOUBLE = {"dtype": torch.float64}
@@ -34,13 +33,6 @@ def test_weights_are_shares_of_the_samples(logits):
     close(found, divdis_mutual_information(logits.log_softmax(-1), 7 * weights))
 
 
-def test_whole_weights_repeat_samples():
-    log_probs = torch.randn(3, 4, 5, **DOUBLE).log_softmax(-1)
-    times = torch.tensor([1, 3, 2, 1])
-    found = divdis_mutual_information(log_probs, times.double())
-    close(found, divdis_mutual_information(log_probs.repeat_interleave(times, dim=1)))
-
-
 def test_zero_for_independent_heads():
     """Every pair of sure predictions once: one head says nothing of the other."""
     sure = torch.eye(3, **DOUBLE).log()
@@ -55,19 +47,6 @@ def test_log_of_classes_for_equal_sure_heads(classes):
     sure = torch.eye(classes, **DOUBLE).log().repeat(4, 1)
     found = divdis_mutual_information(torch.stack([sure] * 3))
     close(found, [math.log(classes)] * 3, atol=1e-9)
-
-
-def test_two_heads_by_hand():
-    """Two samples; the joint is the mean of two outer products."""
-    probs = torch.tensor([[[0.8, 0.2], [0.4, 0.6]], [[0.5, 0.5], [0.1, 0.9]]], **DOUBLE)
-    joint = [[0.22, 0.38], [0.08, 0.32]]
-    left, right = [0.6, 0.4], [0.3, 0.7]
-    expected = sum(
-        joint[d][e] * math.log(joint[d][e] / (left[d] * right[e]))
-        for d in range(2)
-        for e in range(2)
-    )
-    close(divdis_mutual_information(probs.log()), [expected])
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -92,11 +71,6 @@ def test_finite_with_finite_gradient_at_probabilities_zero_and_one(dtype):
         assert gradient.isfinite().all()
 
 
-def test_weights_that_are_all_zero_give_zero():
-    log_probs = torch.randn(2, 3, 4).log_softmax(-1)
-    assert float(divdis_mutual_information(log_probs, torch.zeros(3))) == 0
-
-
 class Largest(TorchDispatchMode):
     """Notes the largest tensor that any operation returns."""
 
@@ -117,11 +91,6 @@ def test_no_tensor_grows_with_both_batch_and_pairs_of_classes():
         value = divdis_mutual_information(logits.log_softmax(-1)).sum()
         torch.autograd.grad(value, logits)
     assert mode.values <= max(heads**2 * classes**2, heads * samples * classes)
-
-
-def test_shape_is_checked():
-    with pytest.raises(ValueError, match=r"log_probs must have shape .* got \(2, 3\)"):
-        divdis_mutual_information(torch.zeros(2, 3))
 
 
 def test_regularizer_by_hand():
@@ -157,39 +126,3 @@ def test_loss_by_hand():
     )
     expected = losses.mean() + 0.7 * information + 0.3 * leaning.sum(1).mean()
     close(found, expected)
-
-
-def test_heads_become_independent_on_unlabeled_data():
-    stream = torch.Generator().manual_seed(0)
-    labels = torch.randint(2, (256,), generator=stream)
-    signs = 2.0 * labels[:, None] - 1
-    train = tepui.data.Arrays(signs.expand(-1, 2).contiguous(), labels)
-    free = torch.randint(2, (256, 2), generator=stream) * 2.0 - 1
-    beside = tepui.data.Arrays(free, labels)
-    found = []
-    for weight in (0.0, 10.0):
-        run = fitted(
-            train,
-            lambda: torch.nn.Linear(2, 2),
-            method=DivDis(weight=weight, regularizer=weight),
-            unlabeled=beside,
-            epochs=20,
-            batch_size=64,
-            optimizer=tepui.AdamW(lr=0.05),
-        )
-        logits = run.ensemble.logits(free)
-        found.append(float(divdis_mutual_information(logits.log_softmax(-1))))
-        learned = run.ensemble.logits(train.inputs).argmax(-1)
-        assert (learned == labels).all()
-    assert found[1] < 0.02 < 0.1 < found[0]
-
-
-def test_bad_values_are_named():
-    with pytest.raises(ValueError, match=r"weight must be non-negative, got -1"):
-        DivDis(weight=-1)
-    with pytest.raises(ValueError, match=r"regularizer must be non-negative, got -2"):
-        DivDis(regularizer=-2)
-    with pytest.raises(ValueError, match="members must be at least 2 for DivDis"):
-        fitted(images(), method=DivDis(), members=1, unlabeled=images())
-    with pytest.raises(ValueError, match=r"data set for DivDis.*SED.*need none"):
-        fitted(images(), method=DivDis())

@@ -244,16 +244,3 @@ def test_weights_and_buffers_are_restored_when_a_pass_fails():
         gradient_of(SAM(rho=0.5), module, data)
     reference(data.inputs)
     assert_same_bits(module, reference)
-
-
-def test_every_member_may_have_its_own_rho():
-    both = fitted(images(), method=SAM(rho=(0.05, 0.5))).ensemble
-    for index, rho in enumerate((0.05, 0.5)):
-        alone = fitted(images(), method=SAM(rho=rho)).ensemble
-        assert_same_bits(both.members[index], alone.members[index])
-
-
-@pytest.mark.parametrize("rho", [-0.1, (0.1, -0.1), [-1.0, 0.0], float("nan")])
-def test_a_negative_rho_is_refused(rho):
-    with pytest.raises(ValueError, match=r"rho must be (non-neg|a finite).*, got"):
-        SAM(rho=rho)

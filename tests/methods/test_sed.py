@@ -9,16 +9,12 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diversification_cases import a2d_naive, information_naive
+from diversification_cases import a2d_naive
 from strategies import close, labeled_ensembles, modest, probs_naive
 from tepui.core.seeding import generator
 from tepui.methods import SED, CoupledBatch
 from tepui.methods.sed import sed_alpha
 from training.cases import (
-    assert_different,
-    assert_same_bits,
-    fitted,
-    images,
     one_thread,
 )
 
@@ -71,15 +67,6 @@ def test_the_mean_of_alpha_is_one_over_the_mean_loss(case, floor):
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_alpha_by_hand():
-    """Averaged logits (0, 0) and (0, log 3): losses log 2 and log 4 of class 0."""
-    logits = torch.tensor([[[1.0, -1.0], [0.0, 0.0]], [[-1.0, 1.0], [0.0, 0.0]]])
-    logits[:, 1, 1] = math.log(3)
-    mean = math.log(8) / 2
-    expected = torch.tensor([math.log(2) / mean**2, math.log(4) / mean**2])
-    torch.testing.assert_close(sed_alpha(logits, torch.tensor([0, 0])), expected)
-
-
 def test_alpha_carries_no_gradient():
     logits, labels = some()
     logits.requires_grad_()
@@ -107,16 +94,6 @@ def test_loss_by_hand(members, pair_norm, scale):
         method.loss(coupled_batch(logits, labels)),
         float(main) + 0.3 * scale * agreement,
     )
-
-
-def test_divdis_kernel_weighs_the_batch_by_alpha():
-    logits, labels = some(3)
-    alpha = torch.tensor(alpha_naive(logits, labels), **DOUBLE)
-    information = information_naive(logits.softmax(-1), alpha).mean()
-    method = SED(weight=0.3, active=3, kernel="divdis", pair_norm="mean")
-    together = coupled_batch(logits, labels)
-    expected = together.losses.mean() + 0.3 * alpha.mean() * information
-    close(method.loss(together), expected)
 
 
 @pytest.mark.parametrize("alpha", ["active", "all", "none"])
@@ -177,97 +154,3 @@ def test_members_are_drawn_evenly_without_replacement(active):
     expected = draws / len(counts)
     spread = 5 * math.sqrt(expected)
     assert all(abs(count - expected) < spread for count in counts.values())
-
-
-@pytest.mark.parametrize(
-    ("how", "learning", "seen"),
-    [
-        ({}, 2, 2),
-        ({"alpha": "all"}, 2, 5),
-        ({"main": "all"}, 5, 5),
-        ({"main": "all", "alpha": "all"}, 5, 5),
-        ({"alpha": "none"}, 2, 2),
-    ],
-)
-def test_a_step_runs_no_more_members_than_its_options_need(how, learning, seen):
-    plain = SED(active=2).turn(5, 0.0, generator(7, "active", 3))
-    turn = SED(active=2, **how).turn(5, 0.0, generator(7, "active", 3))
-    assert turn.active[:2] == plain.active
-    assert len(turn.active) == learning
-    assert len(turn.active) + len(turn.observed) == seen
-    assert len({*turn.active, *turn.observed}) == seen
-
-
-@pytest.mark.parametrize(
-    "how",
-    [
-        {"weight": 0.5},
-        {"kernel": "divdis"},
-        {"alpha": "all"},
-        {"alpha": "none"},
-        {"main": "all"},
-        {"pair_norm": "mean"},
-        {"floor": 2.0},
-        {"active": 3},
-        {"active": None},
-    ],
-    ids=str,
-)
-def test_every_option_matters(how):
-    base = {"method": SED(active=2), "members": 4}
-    changed = fitted(images(), **base | {"method": SED(**{"active": 2} | how)})
-    assert_different(fitted(images(), **base), changed)
-
-
-def test_without_weight_only_the_draw_is_left():
-    """No option of the disagreement matters where its weight is zero."""
-    runs = [
-        fitted(images(), members=4, method=SED(weight=0.0, active=2, **how))
-        for how in ({}, {"kernel": "divdis", "pair_norm": "mean", "alpha": "none"})
-    ]
-    assert_same_bits(*runs)
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"weight": -0.1}, r"weight must be non-negative, got -0.1"),
-        ({"active": 1}, r"active must be at least 2, a pair, got 1"),
-        ({"floor": 0.0}, r"floor must be positive, got 0.0"),
-        ({"kernel": "a3d"}, r"kernel must be one of a2d, divdis.*mean 'a2d'"),
-        ({"alpha": "one"}, r"alpha must be one of active, all, none"),
-        ({"main": "none"}, r"main must be one of active, all"),
-        ({"pair_norm": "sum"}, r"pair_norm must be one of paper, mean"),
-    ],
-)
-def test_bad_values_are_named(how, message):
-    with pytest.raises(ValueError, match=message):
-        SED(**how)
-
-
-@pytest.mark.parametrize("how", [{}, {"alpha": "all"}, {"main": "all"}], ids=str)
-def test_without_a_number_all_members_learn_and_disagree(how):
-    turn = SED(active=None, **how).turn(5, 0.5, generator(7, "active", 3))
-    assert turn.active == (0, 1, 2, 3, 4)
-    assert not turn.observed
-    runs = [
-        fitted(images(), members=4, method=SED(weight=0.5, active=active, **how))
-        for active in (None, 4)
-    ]
-    assert_same_bits(*runs)
-
-
-def test_one_member_has_nobody_to_disagree_with():
-    with pytest.raises(ValueError, match="members must be at least 2 for SED, got 1"):
-        fitted(images(), method=SED(), members=1)
-
-
-def test_no_more_members_are_drawn_than_there_are():
-    message = r"active must be at most the number of members \(2\), got 3"
-    with pytest.raises(ValueError, match=message):
-        fitted(images(), method=SED(active=3), members=2)
-
-
-def test_unlabeled_data_are_refused():
-    with pytest.raises(ValueError, match="unlabeled must be None for SED"):
-        fitted(images(), method=SED(active=2), unlabeled=images())

@@ -9,7 +9,7 @@ from sklearn.covariance import LedoitWolf
 from sklearn.neighbors import NearestNeighbors
 
 from strategies import close, modest
-from tepui.metrics import Mahalanobis, NearestNeighbor, ViM, chunks
+from tepui.metrics import Mahalanobis, NearestNeighbor, chunks
 
 
 def drawn(samples, size, classes, seed):
@@ -53,38 +53,10 @@ def test_neighbors_are_those_of_scikit_learn(seed, samples, k):
     close(NearestNeighbor.fit(features, k).score(new), distances[:, -1], atol=1e-7)
 
 
-@modest
-@given(st.integers(0, 2**31), st.booleans())
-def test_vim_from_its_definition(seed, biased):
-    features, _, new = drawn(30, 6, 3, seed)
-    generator = torch.Generator().manual_seed(seed)
-    weight = torch.randn(3, 6, generator=generator, dtype=torch.float64)
-    bias = torch.randn(3, generator=generator, dtype=torch.float64) if biased else None
-    fitted = ViM.fit(features, weight, bias, directions=2)
-    offset = np.zeros(3) if bias is None else bias.numpy()
-    origin = -np.linalg.pinv(weight.numpy()) @ offset
-    moved = features.numpy() - origin
-    values, vectors = np.linalg.eigh(moved.T @ moved)
-    outside = vectors[:, np.argsort(values)[:4]]
-
-    def length(x):
-        return np.linalg.norm((x - origin) @ outside, axis=-1)
-
-    logits = features.numpy() @ weight.numpy().T + offset
-    alpha = logits.max(1).mean() / length(features.numpy()).mean()
-    answers = new.numpy() @ weight.numpy().T + offset
-    energy = np.log(np.exp(answers).sum(1))
-    expected = alpha * length(new.numpy()) - energy
-    found = fitted.score(new, torch.from_numpy(answers))
-    torch.testing.assert_close(found, torch.from_numpy(expected), rtol=1e-8, atol=1e-8)
-
-
 def scores(features, labels, new):
-    weight = torch.eye(3, features.shape[1]).to(features)
     return {
         "mahalanobis": Mahalanobis.fit(features, labels).score(new),
         "nearest_neighbor": NearestNeighbor.fit(features, 3).score(new),
-        "vim": ViM.fit(features, weight).score(new, new @ weight.T),
     }
 
 
@@ -107,19 +79,3 @@ def test_repeated_features_and_one_sample_stay_finite():
         assert values.isfinite().all()
     for values in scores(features[:1], labels[:1], torch.randn(4, 3)).values():
         assert values.isfinite().all()
-
-
-def test_bad_input_is_named():
-    features, labels, _ = drawn(20, 4, 2, 0)
-    with pytest.raises(ValueError, match=r"features must have shape \(samples, feat"):
-        Mahalanobis.fit(features[0], labels)
-    with pytest.raises(ValueError, match=r"labels must have shape \(20,\), got \(5,\)"):
-        Mahalanobis.fit(features, labels[:5])
-    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
-        NearestNeighbor.fit(features, 0)
-    with pytest.raises(ValueError, match="features must be finite"):
-        NearestNeighbor.fit(features * torch.nan)
-    with pytest.raises(ValueError, match=r"directions must lie in \[0, 3\], got 4"):
-        ViM.fit(features, torch.eye(4).double(), directions=4)
-    with pytest.raises(ValueError, match=r"weight must have shape \(classes, 4\)"):
-        ViM.fit(features, torch.eye(3).double())

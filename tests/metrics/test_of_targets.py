@@ -16,7 +16,6 @@ STREAMS = {
     "gaussian_crps": "GaussianCRPS",
     "gaussian_nll": "GaussianNLL",
     "interval_coverage": "IntervalCoverage",
-    "interval_score": "IntervalScore",
     "interval_width": "IntervalWidth",
     "label_auroc": "LabelAUROC",
     "label_ece": "LabelECE",
@@ -158,24 +157,6 @@ def test_bad_input_is_named():
             metric(means, torch.ones(1, 3), targets)
     with pytest.raises(ValueError, match=r"upper must have the shape of targets"):
         metrics.interval_coverage(targets, targets[:2], targets)
-    with pytest.raises(ValueError, match=r"coverage must lie in \(0, 1\), got 1"):
-        metrics.interval_score(targets, targets, targets, coverage=1)
-
-
-def test_bad_levels_are_named():
-    targets = torch.zeros(3)
-    quantiles = torch.zeros(3, 2)
-    for metric in (metrics.quantile_crps, metrics.quantile_calibration):
-        with pytest.raises(ValueError, match=r"levels must lie in \(0, 1\), got \(0,"):
-            metric(quantiles, targets, levels=(0, 0.5))
-        with pytest.raises(ValueError, match=r"levels must hold at least one"):
-            metric(quantiles, targets, levels=())
-        with pytest.raises(ValueError, match=r"quantiles must have shape \(3, 1\)"):
-            metric(quantiles, targets, levels=(0.5,))
-    with pytest.raises(ValueError, match=r"levels must lie in \(0, 1\)"):
-        metrics.gaussian_quantiles(torch.zeros(2, 3), torch.ones(2, 3), [1.5])
-    with pytest.raises(ValueError, match=r"means must have shape \(members, samples"):
-        metrics.gaussian_quantiles(torch.zeros(3), torch.ones(3), [0.5])
 
 
 def test_bad_labels_are_named():
@@ -191,9 +172,3 @@ def test_bad_labels_are_named():
             metric(probs, targets[:2])
         with pytest.raises(ValueError, match=r"probs must have shape \(samples"):
             metric(probs[0], targets[0])
-
-
-def test_no_label_at_all_leaves_no_precision():
-    with pytest.warns(UserWarning, match="no sample has any label"):
-        value = metrics.mean_average_precision(torch.rand(3, 2), torch.zeros(3, 2))
-    assert value.isnan()

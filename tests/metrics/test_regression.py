@@ -8,7 +8,7 @@ import scoringrules
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import stats
 from sklearn.metrics import mean_pinball_loss, root_mean_squared_error
 
 from strategies import close, modest
@@ -17,7 +17,6 @@ from tepui.metrics import (
     gaussian_nll,
     gaussian_quantiles,
     interval_coverage,
-    interval_score,
     interval_width,
     quantile_calibration,
     quantile_crps,
@@ -76,20 +75,6 @@ def test_gaussian_crps_is_that_of_scoringrules(case):
     close(gaussian_crps(means, variances, targets), reference.mean(), atol=1e-10)
 
 
-def test_gaussian_crps_is_the_integral_it_is_defined_by():
-    means, variances = torch.tensor([[0.0], [3.0]]), torch.tensor([[1.0], [0.25]])
-
-    def squared(z: float) -> float:
-        below = stats.norm.cdf(z, means[:, 0], variances[:, 0].sqrt()).mean()
-        return (below - (z >= 1.5)) ** 2
-
-    integral = sum(
-        integrate.quad(squared, low, high)[0] for low, high in ((-9, 1.5), (1.5, 9))
-    )
-    value = gaussian_crps(means.double(), variances.double(), torch.tensor([1.5]))
-    close(value, integral, atol=1e-7)
-
-
 @modest
 @given(mixtures())
 def test_sample_crps_is_that_of_scoringrules_and_of_the_definition(case):
@@ -121,15 +106,6 @@ def test_quantile_crps_is_that_of_scoringrules_and_scikit_learn(case):
     close(value, 2 * np.mean(losses), atol=1e-10)
 
 
-def test_many_quantiles_give_the_crps_of_the_distribution():
-    levels = [(i + 0.5) / 500 for i in range(500)]
-    means, variances = torch.randn(3, 20).double(), torch.ones(3, 20).double()
-    targets = torch.randn(20).double()
-    quantiles = gaussian_quantiles(means, variances, levels)
-    exact = gaussian_crps(means, variances, targets)
-    close(quantile_crps(quantiles, targets, levels=levels), exact, atol=1e-3)
-
-
 @modest
 @given(mixtures())
 def test_quantiles_are_where_the_mixture_reaches_its_level(case):
@@ -144,22 +120,12 @@ def test_quantiles_are_where_the_mixture_reaches_its_level(case):
     )
 
 
-def test_quantiles_of_equal_members_are_those_of_one():
-    quantiles = gaussian_quantiles(torch.zeros(3, 1), torch.full((3, 1), 4.0), [0.975])
-    torch.testing.assert_close(quantiles, torch.tensor([[2 * 1.959964]]))
-
-
 @modest
 @given(mixtures(), st.sampled_from([0.5, 0.9]))
-def test_interval_scores_are_those_of_scoringrules(case, coverage):
+def test_intervals_hold_as_many_as_a_loop_counts(case, coverage):
     means, variances, targets = case
     ends = (1 - coverage) / 2, (1 + coverage) / 2
     lower, upper = gaussian_quantiles(means, variances, ends).unbind(-1)
-    reference = scoringrules.interval_score(
-        targets.numpy(), lower.numpy(), upper.numpy(), 1 - coverage
-    )
-    score = interval_score(lower, upper, targets, coverage=coverage)
-    close(score, reference.mean(), atol=1e-10)
     close(interval_width(lower, upper), (upper - lower).mean())
     inside = [
         low <= y <= high
@@ -182,14 +148,6 @@ def test_quantile_calibration_from_its_definition(case):
         gaps.append(abs(sum(below) / len(below) - level))
     value = quantile_calibration(quantiles, targets, levels=LEVELS)
     close(value, sum(gaps) / len(gaps))
-
-
-def test_true_quantiles_are_calibrated():
-    targets = torch.special.ndtri((torch.arange(1000).double() + 0.5) / 1000)
-    quantiles = torch.special.ndtri(torch.tensor(LEVELS, dtype=torch.float64)).expand(
-        1000, 4
-    )
-    assert quantile_calibration(quantiles, targets, levels=LEVELS) < 1e-9
 
 
 def test_far_targets_do_not_end_in_nan():

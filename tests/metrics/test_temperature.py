@@ -1,7 +1,6 @@
 """Temperature scaling against scipy's minimizer, autograd and closed forms."""
 
 import math
-import sys
 import warnings
 
 import pytest
@@ -15,10 +14,9 @@ from tepui.metrics import (
     ensemble_predictions,
     ensemble_probs,
     nll,
-    scaling,
     temperature,
 )
-from tepui.metrics.scaling import _derivatives, supported_inverse
+from tepui.metrics.scaling import _derivatives
 
 RULES = ("probability", "logit")
 
@@ -70,32 +68,10 @@ def test_derivatives_are_those_of_autograd(rule, beta):
     )
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_scaled_logits_scale_the_temperature(rule):
-    logits, labels = case()
-    once = temperature(logits, labels, rule=rule)
-    close(temperature(3 * logits, labels, rule=rule), 3 * once.item(), atol=1e-7)
-    close(temperature(logits / once, labels, rule=rule), 1.0, atol=1e-7)
-
-
 def test_two_classes_in_closed_form():
     # Margins of 4; right three times in four: log 3 would be the calibrated margin.
     logits = torch.tensor([[4.0, 0.0]]).expand(1, 4, 2).double()
     close(temperature(logits, torch.tensor([0, 0, 0, 1])), 4 / math.log(3), atol=1e-8)
-
-
-def test_a_start_from_fewer_samples_ends_in_the_same_place(monkeypatch):
-    logits, labels = case()
-    expected = temperature(logits, labels).item()
-    monkeypatch.setattr(sys.modules[temperature.__module__], "_MANY", 300)
-    close(temperature(logits, labels), expected, atol=1e-9)
-
-
-def test_float32_is_close_to_float64():
-    logits, labels = case()
-    wide, narrow = temperature(logits, labels), temperature(logits.float(), labels)
-    assert narrow.dtype == torch.float32
-    assert narrow.item() == pytest.approx(wide.item(), rel=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -158,61 +134,6 @@ def test_few_mistakes_are_joined_by_an_imagined_one(rule, members, mistakes):
         loss, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
     )
     assert 0.02 < actual.item() == pytest.approx(math.exp(found.x), rel=1e-5)
-
-
-def test_what_is_imagined_is_weighed_once(monkeypatch):
-    """However many temperatures are tried, since it depends on none of them."""
-    weighed, weigh = [], scaling._weights
-
-    def counting(chunk, *others):
-        weighed.append(chunk.logits.shape[1])
-        return weigh(chunk, *others)
-
-    monkeypatch.setattr(scaling, "_weights", counting)
-    logits, _ = case(scale=1)
-    labels = ensemble_predictions(logits)
-    supported_inverse(logits, labels, "probability", best=100.0)
-    assert sum(weighed) == len(labels)
-
-
-def test_an_imagined_mistake_keeps_the_loss_on_other_samples_low():
-    # Labels are drawn from logits twice as large; thirty samples are fitted on.
-    generator = torch.Generator().manual_seed(0)
-    few, many = 30, 4000
-    logits = 1.5 * torch.randn(1, few + many, 3, generator=generator).double()
-    logits[0, torch.arange(few + many), torch.arange(few + many) % 3] += 4.5
-    labels = torch.multinomial((2 * logits[0]).softmax(-1), 1, generator=generator)
-    train, test = logits[:, :few], logits[:, few:]
-    with pytest.warns(UserWarning, match="of 30 held-out samples"):
-        fitted = temperature(train, labels[:few, 0])
-    loss = [nll(test / t, labels[few:, 0]).item() for t in (fitted, 1, 0.01)]
-    assert loss[0] < loss[1] < loss[2]
-
-
-def test_few_mistakes_never_make_an_ensemble_less_sure_than_it_was():
-    logits, labels = binary(4.0, 5, 0)
-    with pytest.warns(UserWarning, match=r"temperature is 1 and not 0\.01"):
-        assert temperature(logits, labels) == 1
-
-
-def test_few_mistakes_of_an_ensemble_that_is_too_sure_are_mended_as_ever():
-    # No warning, and the calibrated margin is that of 9 right for each wrong.
-    close(temperature(*binary(4.0, 9, 1)), 4 / math.log(9), atol=1e-8)
-
-
-def test_ten_mistakes_let_the_loss_decide():
-    close(temperature(*binary(0.5, 990, 10)), 0.5 / math.log(99), atol=1e-8)
-    limited = temperature(*binary(0.5, 991, 9))
-    close(limited, 0.5 / math.log(992 / 10), atol=1e-6)
-
-
-def test_constant_logits_need_no_temperature():
-    assert temperature(torch.zeros(2, 3, 4), torch.tensor([0, 1, 2])) == 1
-
-
-def test_a_vote_has_no_temperature():
-    with pytest.raises(ValueError, match="rule must be one of probability, logit"):
-        temperature(*case(), rule="vote")
 
 
 @pytest.mark.parametrize("factor", [0.05, 0.5, 3.0, 40.0])

@@ -15,14 +15,6 @@ def test_parameter_count_of_albert_base():
     assert sum(p.numel() for p in small.parameters()) == 756_098
 
 
-def test_depth_adds_computation_but_no_weights():
-    torch.manual_seed(0)
-    shallow, deep = Albert(vocabulary=9, depth=1), Albert(vocabulary=9, depth=3)
-    deep.load_state_dict(shallow.state_dict())
-    ids = torch.randint(0, 9, (2, 5))
-    assert not torch.allclose(shallow.eval()(ids), deep.eval()(ids))
-
-
 def test_what_stands_behind_the_mask_does_not_matter():
     model, samples = built("Albert").eval(), data("Albert")
     before = model(**samples.inputs)
@@ -33,23 +25,6 @@ def test_what_stands_behind_the_mask_does_not_matter():
     torch.testing.assert_close(model(**other), before)
     del other["attention_mask"]
     assert not torch.allclose(model(**other), before)
-
-
-def test_the_sentences_are_told_apart():
-    model, samples = built("Albert").eval(), data("Albert")
-    first = dict(samples.inputs)
-    del first["token_type_ids"]
-    assert not torch.allclose(model(**first), model(**samples.inputs))
-
-
-def test_a_pair_that_is_too_long_is_refused():
-    with pytest.raises(ValueError, match=r"input_ids must be at most 9 long, got 10"):
-        built("Albert")(torch.zeros(1, 10, dtype=torch.int64))
-
-
-def test_heads_must_divide_the_width():
-    with pytest.raises(ValueError, match=r"heads must divide the width \(128\), got 3"):
-        Albert(heads=3)
 
 
 def test_matches_the_library_of_its_authors():

@@ -1,16 +1,13 @@
 """What every model of tepui must do."""
 
-import inspect
 import json
 
 import pytest
 import torch
 
-import tepui.models
 from models.cases import CASES, NAMES, built, data
 from tepui.data.arrays import Batch
 from tepui.losses import cross_entropy
-from tepui.models import Model
 from tepui.models.base import composed
 from tepui.modules.running import blocks, forward
 from tepui.sharpness import sample_fisher_trace
@@ -64,12 +61,6 @@ def test_config_rebuilds_the_model(case):
     assert rebuilt.config == model.config
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_config_names_every_argument(name):
-    model = getattr(tepui.models, name)
-    assert set(built(name).config) == set(inspect.signature(model).parameters)
-
-
 def test_gradient_reaches_every_parameter(case):
     model, samples = case
     logits = forward(model, samples.inputs)
@@ -101,14 +92,6 @@ def test_layers_tell_all_of_the_fisher_trace(case, recwarn):
     assert not recwarn.list
 
 
-def test_is_a_model_and_final(case):
-    model, _ = case
-    assert isinstance(model, Model)
-    assert type(model).__final__
-    assert type(model).forward is Model.forward
-    assert type(model).features is Model.features
-
-
 def test_features_are_what_all_layers_make_of_the_input(case):
     model, dataset = case
     model.eval()
@@ -120,12 +103,3 @@ def test_features_are_what_all_layers_make_of_the_input(case):
     torch.testing.assert_close(_features(model, inputs), x, rtol=0, atol=0)
     logits = x @ model.classifier.weight.T + model.classifier.bias
     torch.testing.assert_close(forward(model, inputs), logits)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_sizes_must_be_positive(name):
-    arguments = CASES[name][0]
-    for argument, value in arguments.items():
-        bad = (3, 0) if isinstance(value, tuple) else 0
-        with pytest.raises(ValueError, match=f"{argument}.* must be positive, got 0"):
-            getattr(tepui.models, name)(**{**arguments, argument: bad})

@@ -2,8 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -57,21 +55,7 @@ def test_outputs_are_the_librarys_own(folder):
     assert isinstance(model.classifier, nn.Linear)
 
 
-def test_weights_are_drawn_where_none_are_asked_for(folder):
-    drawn = [from_huggingface(folder, 7, pretrained=False).eval() for _ in range(2)]
-    inputs = data("Albert").inputs
-    one, other = (forward(model, inputs) for model in drawn)
-    assert one.shape == (6, 7)
-    assert not torch.equal(one, other)
-
-
-def test_another_number_of_classes_gets_a_new_head(folder, caplog):
-    model = from_huggingface(folder, num_classes=3).eval()
-    assert model.classifier.out_features == 3
-    assert forward(model, data("Albert").inputs).shape == (6, 3)
-
-
-@pytest.mark.filterwarnings("ignore:.* the Fisher trace of .* takes")
+@pytest.mark.filterwarnings("ignore:.* the Fisher trace of")
 def test_trains_and_is_scored(folder):
     make = lambda: from_huggingface(folder, 7, pretrained=False)  # noqa: E731
     ensemble = tepui.Ensemble.build(make, members=2, seed=1)
@@ -111,14 +95,6 @@ def test_options_that_bring_code_are_refused(argument, options, monkeypatch):
         from_huggingface("albert-base-v2", **options)
 
 
-def test_options_without_code_are_taken(folder):
-    model = from_huggingface(
-        folder, 7, attn_implementation="eager", hidden_dropout_prob=0.3
-    )
-    parts = [part.p for part in model.modules() if isinstance(part, nn.Dropout)]
-    assert 0.3 in parts
-
-
 CODE = """
 from pathlib import Path
 from transformers import BertConfig, BertForSequenceClassification
@@ -155,38 +131,6 @@ def test_code_beside_a_model_is_not_run(pretrained, known, tmp_path, monkeypatch
         with pytest.raises((ValueError, OSError)):
             from_huggingface(tmp_path, 3, pretrained=pretrained)
     assert not trace.exists()
-
-
-class Unreachable:
-    """A hub that has nothing, in the place of each of the library's classes."""
-
-    @staticmethod
-    def from_pretrained(name, **options):
-        raise OSError(f"{name} is not a local folder\nIf this is private, log in")
-
-
-@pytest.mark.parametrize("name", ["fog", Path("nowhere")])
-def test_a_name_that_nobody_has_is_refused_in_our_words(name, monkeypatch):
-    library = SimpleNamespace(
-        AutoConfig=Unreachable, AutoModelForSequenceClassification=Unreachable
-    )
-    monkeypatch.setitem(sys.modules, "transformers", library)
-    message = (
-        rf"^name must be a sequence classifier on .*, got '{name}': "
-        rf"{name} is not a local folder$"
-    )
-    with pytest.raises(ValueError, match=message):
-        from_huggingface(name)
-
-
-def test_the_real_library_knows_no_such_name(tmp_path):
-    pytest.importorskip(
-        "transformers", reason="needs the extra text", exc_type=ImportError
-    )
-    (tmp_path / "empty").mkdir()
-    for name in (tmp_path / "empty", "no such name "):
-        with pytest.raises(ValueError, match=r"^name must be a sequence classifier on"):
-            from_huggingface(name)
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from tepui.models import Preprocess, Resize, from_timm, split_last_layers
+from tepui.models import Preprocess, from_timm, split_last_layers
 
 
 class Attention(nn.Module):
@@ -145,14 +145,6 @@ def test_the_last_block_can_be_cut_between_its_halves(library):
     assert any("mix" in name for name, _ in split.extractor.named_parameters())
 
 
-def test_options_reach_the_library(library):
-    model = from_timm("vit", in_channels=2, pretrained=True, resize=16)
-    assert MADE["pretrained"]
-    assert model.classifier.out_features == 1000
-    assert isinstance(model.layers[0], Resize)
-    assert model(torch.randn(2, 2, 5, 5)).shape == (2, 1000)
-
-
 def test_images_are_prepared_as_the_published_model_expects(library):
     model = from_timm("vit", preprocess=True).eval()
     first = model.layers[0]
@@ -165,46 +157,10 @@ def test_images_are_prepared_as_the_published_model_expects(library):
     assert not [name for name in model.state_dict() if name.startswith("layers.0.")]
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("vit", {"resize": 8}, "resize must be None with preprocess"),
-        ("vit", {"in_channels": 1}, "in_channels must be 3 with preprocess"),
-        ("bordered", {}, "name must name a model of square images .*border"),
-        ("oblong", {}, "name must name a model of square images .*8 by 9"),
-    ],
-)
-def test_preparation_that_no_layer_does_is_refused(library, name, options, message):
-    with pytest.raises(ValueError, match=message):
-        from_timm(name, preprocess=True, **options)
-
-
 def test_a_model_without_one_linear_classifier_is_refused(library):
     message = r"name must name a model with one linear classifier, got 'strange'"
     with pytest.raises(ValueError, match=message):
         from_timm("strange")
-
-
-@pytest.mark.parametrize(
-    ("name", "reason"), [("fog", r"Unknown model \(fog\)"), ("far", "We .* connect")]
-)
-def test_a_name_that_timm_does_not_know_is_refused_in_our_words(name, reason, library):
-    message = rf"^name must be a model of timm's, got '{name}': {reason}$"
-    with pytest.raises(ValueError, match=message):
-        from_timm(name)
-
-
-@pytest.mark.parametrize("argument", ["num_classes", "in_channels", "resize"])
-def test_sizes_are_positive(argument, library):
-    with pytest.raises(ValueError, match=f"^{argument} must be positive, got 0"):
-        from_timm("vit", **{argument: 0})
-
-
-@pytest.mark.parametrize("name", ["hf-hub:some/body", "local-dir:/tmp", "some/body"])
-def test_a_place_is_no_name(name, library):
-    message = rf"name must be in timm's own list of models, .* got '{name}'"
-    with pytest.raises(ValueError, match=message):
-        from_timm(name, pretrained=True)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Images prepared as a pretrained model expects them: Pillow's way is the reference."""
 
 import numpy as np
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,31 +40,3 @@ def test_is_what_pillow_does(height, width, size, crop, interpolation):
     found, expected = layer(images)[0], by_pillow(pixels, size, crop, interpolation)
     # Pillow rounds to bytes after each of two passes, and cuts off what overshoots.
     torch.testing.assert_close(found, expected, rtol=0, atol=2.1 / 255)
-
-
-def test_normalizes_every_channel():
-    layer = Preprocess(2, mean=(0.5, 0.0), std=(0.5, 4.0))
-    found = layer(torch.ones(1, 2, 2, 2))
-    assert found[0, :, 0, 0].tolist() == [1.0, 0.25]
-
-
-def test_leaves_images_of_the_right_size_alone():
-    images = torch.rand(2, 3, 6, 6)
-    assert torch.equal(Preprocess(6, 1.0, (0, 0, 0), (1, 1, 1))(images), images)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"size": 0}, "size must be positive, got 0"),
-        ({"crop": 1.5}, r"crop must lie in \(0, 1\], got 1.5"),
-        ({"std": (1.0,)}, "std must be positive, one for each mean"),
-        (
-            {"interpolation": "lanczos"},
-            "interpolation must be one of bicubic, bilinear",
-        ),
-    ],
-)
-def test_what_cannot_be_done_is_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        Preprocess(**options)

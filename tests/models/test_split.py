@@ -7,7 +7,7 @@ from torch import nn
 import tepui
 from models.cases import NAMES, built, data
 from tepui.methods import SAM, SharpBalance
-from tepui.models import MLP, Frozen, Model, ViTTiny, split_last_layers
+from tepui.models import MLP, ViTTiny, split_last_layers
 from tepui.modules.running import forward
 from training.cases import assert_same_bits, copied, one_thread
 
@@ -64,17 +64,6 @@ def test_a_cut_inside_the_last_block_of_a_transformer_leaves_one_vector():
     assert any(torch.equal(p, attention) for p in split.extractor.parameters())
 
 
-def test_a_model_is_left_as_it_was():
-    model = MLP(4, (5,), 3).train()
-    before = copied(model)
-    split = split_last_layers(model)
-    assert all(p.requires_grad for p in model.parameters())
-    assert model.training
-    nn.init.zeros_(split.tail().classifier.weight)
-    nn.init.zeros_(split.extractor.layers[1].weight)
-    assert_same_bits(before, model)
-
-
 @pytest.mark.filterwarnings("ignore:members .* start from identical weights")
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
 @pytest.mark.parametrize("name", ["ConvNet", "ViTTiny", "Albert"])
@@ -94,49 +83,6 @@ def test_training_changes_the_tails_and_never_the_extractor(name, method):
         assert moved
 
 
-def test_running_statistics_stay_while_members_train():
-    split = split_last_layers(built("ConvNet"))
-    whole = split.whole().train()
-    norms = [m for m in whole.modules() if isinstance(m, nn.BatchNorm2d)]
-    before = copied(split.extractor)
-    whole(data("ConvNet").inputs)
-    assert not any(norm.training for norm in norms)
-    assert_same_bits(before, split.extractor)
-    assert split.tail().train().training
-
-
-def test_no_gradient_reaches_the_inputs_through_a_frozen_part():
-    x = torch.randn(2, 4, requires_grad=True)
-    assert not Frozen([nn.Linear(4, 3)])(x).requires_grad
-
-
-def test_tails_are_copies_or_fresh():
-    split = split_last_layers(MLP(4, (5, 6), 3), layers=2)
-    first, second = split.tail(), split.tail()
-    assert_same_bits(first, second)
-    assert first.classifier is not second.classifier
-    fresh = split.tail(fresh=True)
-    for own, kept in zip(fresh.parameters(), first.parameters(), strict=True):
-        assert not torch.equal(own, kept)
-    ensemble = tepui.Ensemble.build(lambda: split.tail(fresh=True), members=2, seed=1)
-    again = tepui.Ensemble.build(lambda: split.tail(fresh=True), members=2, seed=1)
-    assert_same_bits(ensemble, again)
-
-
-def test_identical_tails_are_reported():
-    split = split_last_layers(MLP(4, (5,), 3))
-    with pytest.warns(UserWarning, match=r"start from identical weights \(100% of"):
-        tepui.Ensemble.build(split.tail, members=2)
-
-
-def test_a_sequence_that_ends_in_a_linear_layer_can_be_cut():
-    model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3))
-    split = split_last_layers(model)
-    x = torch.randn(2, 4)
-    assert torch.equal(split.whole()(x), model(x))
-    assert isinstance(split.tail(), Model)
-
-
 @pytest.mark.parametrize(
     ("model", "layers", "message"),
     [
@@ -150,16 +96,3 @@ def test_a_sequence_that_ends_in_a_linear_layer_can_be_cut():
 def test_a_cut_that_cannot_be_is_refused(model, layers, message):
     with pytest.raises(ValueError, match=message):
         split_last_layers(model, layers)
-
-
-def test_members_on_one_extractor_are_saved_once_and_loaded(tmp_path):
-    split = split_last_layers(MLP(64, (300,), 10))
-    make = lambda: split.whole(fresh=True)  # noqa: E731
-    with pytest.warns(UserWarning, match="identical weights"):
-        ensemble = tepui.Ensemble.build(make, members=3, seed=1)
-    file = ensemble.save(tmp_path)
-    extractor = sum(p.numel() for p in split.extractor.parameters())
-    assert file.stat().st_size < 2 * 4 * extractor
-    loaded = tepui.load(tmp_path, make)
-    x = torch.randn(4, 1, 8, 8)
-    assert torch.equal(loaded.logits(x), ensemble.logits(x))

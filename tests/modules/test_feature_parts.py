@@ -78,15 +78,6 @@ def test_a_damaged_part_is_computed_again(tmp_path):
     assert torch.equal(found.inputs, data.prepare(data.inputs).flatten(1))
 
 
-def test_nothing_is_told_where_nothing_is_computed(tmp_path):
-    told = []
-    cached_features(EXTRACTOR, images(), tmp_path, advance=told.append)
-    assert sum(told) == len(images())
-    told.clear()
-    cached_features(EXTRACTOR, images(), tmp_path, advance=told.append)
-    assert told == []
-
-
 @pytest.fixture
 def photos(tmp_path):
     for number, name in enumerate(("ant", "bee")):

@@ -13,17 +13,11 @@ from tepui.core.seeding import generator
 from tepui.data import Arrays, HorizontalFlip, Normalize, RandomCrop
 from tepui.data.augment import augment
 from tepui.models import split_last_layers
-from tepui.modules.features import Reading, features_key, features_of
+from tepui.modules.features import Reading, features_key
 from training.cases import (
-    Named,
-    Noisy,
-    Plain,
     assert_same_bits,
-    copied,
     images,
-    numbers,
     one_thread,
-    pairs,
 )
 
 single = pytest.fixture(autouse=True)(one_thread)
@@ -135,28 +129,6 @@ def test_another_extractor_has_another_key():
     assert len(keys) == 3
 
 
-def test_depth_and_heads_show_in_the_key():
-    torch.manual_seed(0)
-    samples, keys = data("Albert"), set()
-    models = [
-        tepui.models.Albert(vocabulary=20, depth=depth, heads=heads)
-        for depth, heads in ((2, 2), (2, 4), (3, 2))
-    ]
-    for model in models:
-        model.load_state_dict(models[0].state_dict())
-        keys.add(features_key(split_last_layers(model).extractor, samples))
-    assert len(keys) == 3
-
-
-def test_the_key_does_not_depend_on_batches_or_on_the_kind_of_data_set():
-    extractor = nn.Flatten()
-    plain = Plain(images())
-    keys = {
-        features_key(extractor, plain, Reading(batch_size=size)) for size in (1, 7, 100)
-    }
-    assert len(keys) == 1
-
-
 def test_what_a_key_cannot_see_is_found_on_reading(tmp_path):
     torch.manual_seed(0)
     samples = Arrays(torch.randn(5, 4), torch.arange(5))
@@ -166,50 +138,6 @@ def test_what_a_key_cannot_see_is_found_on_reading(tmp_path):
     cached_features(one, samples, tmp_path)
     with pytest.raises(ValueError, match=r"must hold the extractor's features"):
         cached_features(two, samples, tmp_path)
-
-
-def test_a_renamed_cache_is_refused(tmp_path):
-    samples = Arrays(torch.randn(5, 4), torch.arange(5))
-    one, two = nn.Linear(4, 3), nn.Linear(4, 3)
-    cached_features(one, samples, tmp_path)
-    (only,) = tmp_path.iterdir()
-    only.rename(tmp_path / f"features-{features_key(two, samples)[:32]}.safetensors")
-    with pytest.raises(ValueError, match=r"must hold the features of its name"):
-        cached_features(two, samples, tmp_path)
-
-
-def test_a_truncated_cache_is_refused(tmp_path):
-    samples = Arrays(torch.randn(5, 4), torch.arange(5))
-    extractor = nn.Linear(4, 3)
-    cached_features(extractor, samples, tmp_path)
-    (only,) = tmp_path.iterdir()
-    only.write_bytes(only.read_bytes()[:-8])
-    with pytest.raises(ValueError, match=r"must be a whole safetensors file"):
-        cached_features(extractor, samples, tmp_path)
-
-
-def test_any_data_set_and_dict_inputs_will_do(tmp_path):
-    class Difference(nn.Module):
-        def forward(self, left, right):
-            return left - right
-
-    actual = cached_features(Difference(), Plain(pairs()), tmp_path, batch_size=5)
-    expected = pairs().inputs["left"] - pairs().inputs["right"]
-    assert torch.equal(actual.inputs, expected)
-    assert torch.equal(actual.targets, pairs().targets)
-
-
-def test_the_extractor_is_left_as_it_was(tmp_path):
-    extractor = built("ConvNet").train()
-    before = copied(extractor)
-    cached_features(extractor, data("ConvNet"), tmp_path)
-    assert extractor.training
-    assert_same_bits(before, extractor)
-
-
-def test_classes_keep_their_names(tmp_path):
-    actual = cached_features(nn.Flatten(), other(), tmp_path)
-    assert actual.classes == ("a", "b", "c")
 
 
 STEPS = (RandomCrop(padding=1), HorizontalFlip())
@@ -254,47 +182,3 @@ def test_other_draws_have_another_key(changed):
     how = Reading(passes=2, augmentations=tuple(STEPS), seed=0)
     one = features_key(nn.Flatten(), other(), how)
     assert one != features_key(nn.Flatten(), other(), replace(how, **changed))
-
-
-def test_without_draws_the_seed_does_not_count():
-    one, two = (Reading(seed=seed) for seed in (0, 1))
-    key = features_key(nn.Flatten(), other(), one)
-    assert key == features_key(nn.Flatten(), other(), two)
-
-
-def test_a_data_set_that_draws_draws_anew_in_every_pass(tmp_path):
-    samples, extractor = Noisy(numbers()), nn.Flatten()
-    actual = cached_features(extractor, samples, tmp_path, passes=3, batch_size=7)
-    passes = actual.inputs.split(24)
-    assert torch.equal(passes[0], cached_features(extractor, samples, tmp_path).inputs)
-    assert all(
-        not torch.allclose(passes[i], passes[j]) for i, j in ((0, 1), (0, 2), (1, 2))
-    )
-
-
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ({"passes": 0}, r"passes must be positive, got 0"),
-        ({"passes": 2}, r"passes must be 1 unless inputs are random .* got 2"),
-    ],
-)
-def test_passes_that_cannot_differ_are_refused(tmp_path, how, message):
-    with pytest.raises(ValueError, match=message):
-        cached_features(nn.Flatten(), images(), tmp_path, **how)
-    assert not list(tmp_path.iterdir())
-
-
-def test_dict_inputs_are_not_augmented(tmp_path):
-    with pytest.raises(ValueError, match=r"augment must be empty for dict inputs"):
-        cached_features(Named(), pairs(), tmp_path, augment=STEPS)
-    assert not list(tmp_path.iterdir())
-
-
-def test_features_are_the_same_with_and_without_a_cache(tmp_path):
-    extractor = nn.Sequential(nn.Flatten(), nn.Linear(16, 5))
-    kept = cached_features(extractor, other(), tmp_path)
-    fresh = features_of(extractor, other())
-    assert torch.equal(kept.inputs, fresh.inputs)
-    assert torch.equal(kept.targets, fresh.targets)
-    assert kept.classes == fresh.classes

@@ -10,7 +10,6 @@ from torch import nn
 
 from tepui.models import MLP, ResNet18
 from tepui.modules.pruning import (
-    Prune,
     _prunable,
     add_masks,
     masks_of,
@@ -61,13 +60,6 @@ def test_a_network_is_as_sparse_as_asked(sparsity):
     assert not any(mask.all() for mask in masks_of(model).values())
 
 
-def test_equal_weights_do_not_upset_the_count():
-    model = nn.Linear(10, 10)
-    nn.init.ones_(model.weight)
-    prune_(model, 0.37)
-    assert int((model.weight == 0).sum()) == 37
-
-
 def test_pruning_again_keeps_the_zeros():
     torch.manual_seed(0)
     model = MLP(5, (7,), 3)
@@ -92,26 +84,3 @@ def test_masks_travel_with_the_state():
     load_tensor_state(other, tensor_state(model), "a copy")
     for name, mask in masks_of(model).items():
         assert torch.equal(masks_of(other)[name], mask)
-
-
-def test_a_layer_without_weights_left_is_said():
-    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-    nn.init.ones_(model[0].weight)
-    nn.init.constant_(model[1].weight, 2.0)
-    with pytest.warns(UserWarning, match=r"all weights of 0\.weight"):
-        prune_(model, 0.5)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.0, (0.5, 1.5)])
-def test_bad_shares(share):
-    with pytest.raises(ValueError, match=r"sparsity must be a share in \[0, 1\)"):
-        Prune(sparsity=share)
-
-
-def test_bad_moments_and_modules():
-    with pytest.raises(ValueError, match="prune_at must be a share"):
-        Prune(prune_at=1.0)
-    with pytest.raises(ValueError, match="module must have linear"):
-        prune_(nn.BatchNorm1d(3), 0.5)
-    with pytest.raises(ValueError, match="sparsity must be a share"):
-        prune_(nn.Linear(3, 3), 1.0)

@@ -1,6 +1,5 @@
 """Running modules without leaving a trace on them."""
 
-from collections import OrderedDict
 from types import SimpleNamespace
 
 import pytest
@@ -14,17 +13,11 @@ from tepui.data import Batch
 from tepui.modules.running import (
     blocks,
     chunks,
-    device_of,
     evaluating,
     forward,
     over_samples,
     undisturbed,
 )
-
-
-class Pair(nn.Module):
-    def forward(self, first, second):
-        return first - 2 * second
 
 
 def nested(modes):
@@ -55,15 +48,6 @@ def test_every_part_is_in_eval_mode_inside_and_as_before_after(modes):
     assert modes_of(module) == modes
 
 
-@modest
-@given(MODES)
-def test_modes_are_restored_after_an_exception(modes):
-    module = nested(modes)
-    with pytest.raises(KeyError), evaluating(module):
-        raise KeyError
-    assert modes_of(module) == modes
-
-
 def test_parts_with_a_train_of_their_own_are_restored_too():
     class Frozen(nn.BatchNorm1d):
         def train(self, mode=True):
@@ -77,26 +61,9 @@ def test_parts_with_a_train_of_their_own_are_restored_too():
         assert modes_of(module) == [True, True, training]
 
 
-def test_forward_hands_a_tensor_over_as_it_is():
-    x = torch.arange(3.0)
-    assert forward(lambda inputs: inputs, x) is x
-
-
-@pytest.mark.parametrize("kind", [dict, OrderedDict])
-def test_forward_spreads_a_mapping_over_keywords(kind):
-    inputs = kind(second=torch.ones(2), first=torch.zeros(2))
-    assert forward(Pair(), inputs).tolist() == [-2.0, -2.0]
-
-
 def test_forward_takes_the_logits_of_an_output_object():
     output = SimpleNamespace(logits=torch.ones(2), loss=torch.zeros(()))
     assert forward(lambda inputs: output, torch.zeros(2)) is output.logits
-
-
-@pytest.mark.parametrize("kind", [dict, OrderedDict])
-def test_forward_takes_the_logits_of_a_mapping(kind):
-    output = kind(loss=torch.zeros(()), logits=torch.ones(2))
-    assert forward(lambda inputs: output, torch.zeros(2)) is output["logits"]
 
 
 @pytest.mark.parametrize(
@@ -119,18 +86,6 @@ def test_an_output_without_a_tensor_is_refused(output, name):
         forward(Net(), torch.zeros(2))
 
 
-def test_errors_of_the_module_come_through():
-    with pytest.raises(TypeError, match="third"):
-        forward(Pair(), {"first": torch.zeros(1), "third": torch.zeros(1)})
-
-
-def test_device_is_that_of_the_first_parameter_or_buffer():
-    assert device_of(nn.Linear(2, 2, device="meta")).type == "meta"
-    buffers = nn.BatchNorm1d(2, affine=False, device="meta")
-    assert device_of(buffers).type == "meta"
-    assert device_of(nn.Identity()).type == "cpu"
-
-
 @modest
 @given(st.integers(1, 20), st.integers(1, 25))
 def test_chunks_cover_the_inputs_in_order(samples, batch_size):
@@ -142,11 +97,6 @@ def test_chunks_cover_the_inputs_in_order(samples, batch_size):
     assert torch.equal(torch.cat([row["a"] for row in rows]), x)
     assert torch.equal(torch.cat([row["b"] for row in rows]), x[:, 0])
     assert len(rows) == len(parts)
-
-
-def test_mappings_of_different_lengths_are_refused():
-    with pytest.raises(ValueError, match="shorter"):
-        list(chunks({"a": torch.zeros(4), "b": torch.zeros(2)}, 2))
 
 
 @modest
@@ -179,15 +129,6 @@ def test_samples_that_cannot_be_vectorized_are_taken_in_turn():
     assert len(calls) == 1
     assert torch.equal(over_samples(looking, *rows)["sum"], together)
     assert len(calls) == 4
-
-
-def test_other_errors_are_not_hidden():
-    with pytest.raises(RuntimeError, match="own mistake"):
-        over_samples(_mistaken, torch.zeros(2, 3))
-
-
-def _mistaken(x):
-    raise RuntimeError("own mistake")
 
 
 def test_undisturbed_restores_modes_and_buffers_even_after_an_error():

@@ -1,7 +1,6 @@
 """The six controls: one start, one order of data, seven metrics."""
 
 import hashlib
-import json
 from collections import defaultdict
 from dataclasses import fields, replace
 
@@ -13,13 +12,12 @@ from tepui.evaluation.stored_logits import StoredLogits
 from tepui.metrics import pairwise_disagreement
 from tepui.papers.published import printed, published
 from tepui.papers.recipe import Order, load, names
-from tepui.papers.reproduce import table as as_table
 from tepui.papers.rethinking import figure1
-from tepui.papers.rethinking.protocol import IDENTICAL, STUDIES, WEIGHT_DECAY, settings
+from tepui.papers.rethinking.protocol import STUDIES, WEIGHT_DECAY
 from tepui.papers.rethinking.six_controls import member_scores
 from tepui.studies import estimate_pairs
 from tepui.studies import store as stores
-from tepui.studies.augmented_copies import Augmented
+from tepui.studies.derived_data import Augmented
 from tepui.studies.results import Results
 from tepui.studies.specifications import DataSource
 from tepui.studies.store import Store
@@ -121,16 +119,6 @@ def test_controls_differ_only_in_what_they_apply(size):
         assert decayed.lr == baseline.training.optimizer.lr
 
 
-def test_the_paper_trains_ten_seeds_for_a_hundred_epochs():
-    assert len(TABLES) == len(STUDIES["paper"]) == 8
-    for name in TABLES:
-        plan = load(name).plan(Order("paper", ()))
-        assert len(plan) == len(CONTROLS)
-        assert {work.trial.seeds for work in plan} == {tuple(range(10))}
-        assert {work.trial.training.epochs for work in plan} == {100}
-        assert all(len(work.measures) == 6 for work in plan)
-
-
 def logits_of(networks=3, samples=40, cells=(("fog", 1), ("fog", 2), ("snow", 1))):
     stream = torch.Generator().manual_seed(0)
     cells = {*cells, ("snow", 2)}
@@ -201,22 +189,6 @@ def test_every_number_of_the_paper_meets_one_of_ours(name):
     assert set(met) == {row["id"] for row in published() if row["item"] == name}
 
 
-def test_units_are_the_papers():
-    for name in TABLES:
-        for record in made(name).records:
-            row = printed(record)
-            assert row is None or row["unit"] == record.unit
-
-
-def test_sharpness_meets_the_paper_on_the_data_it_was_measured_on():
-    for record in made("rethinking/table1").find(metric="sam_sharpness"):
-        on = "augmented" if record.method.startswith("augmentation") else "clean"
-        assert (printed(record) is not None) == (record.at["sharpness_data"] == on)
-        assert record.value == pytest.approx(
-            5.1 if record.at["sharpness_data"] == "augmented" else 0.6
-        )
-
-
 def test_disagreement_has_the_error_over_networks():
     record = made("rethinking/table1").one(method="baseline", metric="disagreement")
     logits, _ = Made().stored.clean
@@ -224,18 +196,6 @@ def test_disagreement_has_the_error_over_networks():
     assert record.value == pytest.approx(expected.mean)
     assert record.sem == pytest.approx(expected.error)
     assert record.n == 3
-
-
-def test_tables_with_identical_numbers_say_so():
-    for name in TABLES:
-        document = as_table(made(name, "paper"))
-        assert (IDENTICAL in document) == (name[-1] in "36")
-
-
-def test_settings_can_be_written_down():
-    for size, studies in STUDIES.items():
-        for key in studies:
-            assert json.loads(json.dumps(settings(Order(size), *key)))["differs"]
 
 
 class Held(DataSource):
@@ -272,13 +232,6 @@ def test_only_images_in_tensors_can_be_augmented(tmp_path):
         Augmented(Held(texts), (HorizontalFlip(),)).load(Store(tmp_path))
     with pytest.raises(ValueError, match="augment must hold at least one"):
         Augmented(Held(texts), ())
-
-
-def test_measures_have_names_of_their_own():
-    for studies in STUDIES.values():
-        for study in studies.values():
-            found = {each.digest for each in study.measures().values()}
-            assert len(found) == 6
 
 
 def test_figure_1_shows_every_corruption(tmp_path):

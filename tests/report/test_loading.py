@@ -1,4 +1,4 @@
-"""Which runs stand in one group, and which count as repetitions."""
+"""Which runs stand on one page, and which count as repetitions."""
 
 import json
 from dataclasses import asdict
@@ -74,7 +74,7 @@ def write_study(folder):
 
 
 def labels(found):
-    return [[entry.result.label for entry in group.entries] for group in found.groups]
+    return [entry.result.label for entry in found.group.entries]
 
 
 def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
@@ -85,8 +85,8 @@ def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
             write_run(tmp_path / "other", seeds=[1, 2], rho=0.2),
         ]
     )
-    assert labels(found) == [["SAM (first and 1 more)", "SAM (other)"]]
-    both, one = found.groups[0].entries
+    assert labels(found) == ["SAM (first and 1 more)", "SAM (other)"]
+    both, one = found.group.entries
     assert [trained.seeds for trained in both.result.ensembles] == [(1, 2), (3, 4)]
     assert both.sources == (tmp_path / "first", tmp_path / "second")
     assert len(both.outcomes) == 2
@@ -96,7 +96,7 @@ def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
 
 def test_a_method_of_ones_own_is_shown_without_its_module(tmp_path):
     found = load_reports([write_run(tmp_path / "run", method="mine.methods.Calm")])
-    assert labels(found) == [["Calm"]]
+    assert labels(found) == ["Calm"]
 
 
 def test_the_same_seeds_are_no_repetition(tmp_path):
@@ -106,25 +106,24 @@ def test_the_same_seeds_are_no_repetition(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "tested",
+    ("tested", "differs"),
     [
-        evaluation({"test": {**TEST, "sha256": "b"}, "cells": []}),
-        evaluation({"test": TEST, "cells": [["fog", 1]], "strength": "cifar"}),
-        evaluation(rule="vote"),
-        evaluation("absent"),
+        (evaluation({"test": {**TEST, "sha256": "b"}, "cells": []}), "test.sha256"),
+        (
+            evaluation({"test": TEST, "cells": [["fog", 1]], "strength": "cifar"}),
+            "cells.0.0, cells.0.1, strength",
+        ),
+        (evaluation(rule="vote"), "rule"),
+        (evaluation("absent"), "test.class, test.samples, test.sha256"),
     ],
-    ids=["test", "cells", "rule", "unknown"],
 )
-def test_another_test_makes_another_group(tmp_path, tested):
-    found = load_reports(
-        [
-            write_run(tmp_path / "a", seeds=[1, 2]),
-            write_run(tmp_path / "b", seeds=[3, 4], tested=tested),
-            write_run(tmp_path / "c", seeds=[5, 6]),
-        ]
-    )
-    assert labels(found) == [["SAM"], ["SAM"]]
-    assert [len(g.entries[0].result.ensembles) for g in found.groups] == [2, 1]
+def test_runs_on_other_test_data_are_refused_with_what_differs(
+    tmp_path, tested, differs
+):
+    runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b", tested=tested)]
+    said = f"b must be on the same data as that in .*a; what differs, got '{differs}'"
+    with pytest.raises(ValueError, match=said):
+        load_reports(runs)
 
 
 def unfamiliar(**sets):
@@ -135,71 +134,48 @@ def unfamiliar(**sets):
     return {**found, "ood": scores}
 
 
-def test_unfamiliar_data_do_not_part_what_was_tested_on_the_same(tmp_path):
-    """A group shows those that all of it were tested on, and names the others."""
-    more = unfamiliar(noise="c", letters="d", faces="e")
-    found = load_reports(
-        [
-            write_run(tmp_path / "a", rho=0.1, tested=more),
-            write_run(
-                tmp_path / "b", rho=0.2, tested=unfamiliar(noise="c", faces="other")
-            ),
-        ]
-    )
-    assert labels(found) == [["SAM (a)", "SAM (b)"]]
-    (group,) = found.groups
-    assert group.notes == ("unfamiliar letters, faces, which not all were tested on",)
-    for entry in group.entries:
-        shown = entry.result.ensembles[0].evaluation
-        assert [*shown["ood"]] == [*shown["about"]["ood"]] == ["noise"]
-    (group,) = load_reports([tmp_path / "a", write_run(tmp_path / "c", rho=0.3)]).groups
-    assert [e.result.ensembles[0].evaluation["ood"] for e in group.entries] == [{}, {}]
-    assert load_reports([tmp_path / "a"]).groups[0].notes == ()
-
-
-def test_evaluations_that_do_not_say_on_what_stand_alone(tmp_path):
-    unknown = evaluation("absent")
-    paths = [write_run(tmp_path / n, seeds=[n], tested=unknown) for n in "ab"]
-    assert labels(load_reports(paths)) == [["SAM"], ["SAM"]]
+def test_only_unfamiliar_data_that_all_were_tested_on_are_shown(tmp_path):
+    more = unfamiliar(noise="c", letters="d")
+    runs = [
+        write_run(tmp_path / "a", rho=0.1, tested=more),
+        write_run(tmp_path / "b", rho=0.2, tested=unfamiliar(noise="c")),
+    ]
+    found = load_reports(runs)
+    assert labels(found) == ["SAM (a)", "SAM (b)"]
+    assert found.group.comparison.ood_sets == ("noise",)
+    other = write_run(tmp_path / "c", rho=0.3, tested=unfamiliar(noise="other"))
+    with pytest.raises(ValueError, match=r"what differs, got 'ood\.noise\.sha256'"):
+        load_reports([*runs, other])
 
 
 def test_a_comparison_and_a_run_stand_side_by_side(tmp_path):
     compared = write_comparison(tmp_path / "compared")
     found = load_reports([compared, write_run(tmp_path / "run", seeds=[1, 2])])
-    assert labels(found) == [["Plain", "SAM (compared)", "SAM (run)"]]
-    plain = found.groups[0].entries[0]
+    assert labels(found) == ["Plain", "SAM (compared)", "SAM (run)"]
+    plain = found.group.entries[0]
     assert plain.result.ensembles[0].folder == str(compared / "Plain/0")
-    assert plain.training["hardware"] == "abacus"
     assert found.sources[0].settings["methods"]["SAM"] == {"class": "SAM"}
 
 
 def test_folders_of_one_name_are_told_by_their_paths(tmp_path):
     paths = [write_run(tmp_path / n / "run", rho=r) for n, r in (("a", 0), ("b", 1))]
-    assert labels(load_reports(paths)) == [["SAM (a/run)", "SAM (b/run)"]]
-    paths = [write_run(tmp_path / n / "a/run", rho=r) for n, r in (("x", 0), ("y", 1))]
-    assert labels(load_reports(paths)) == [[f"SAM ({path})" for path in paths]]
+    assert labels(load_reports(paths)) == [f"SAM ({path})" for path in paths]
 
 
-def test_sharpness_measured_otherwise_is_left_out_and_said(tmp_path):
+def test_sharpness_measured_otherwise_is_left_out(tmp_path):
     def sharp(samples):
         return {"mean": 1.0, "about": {"options": {"num_samples": samples}}}
 
     few = write_comparison(tmp_path / "few", ["A"], sharp(10))
     many = write_comparison(tmp_path / "many", ["B"], sharp(100))
     alike = write_comparison(tmp_path / "alike", ["C"], sharp(10))
-    mixed, same = (
-        load_reports([few, many]).groups[0],
-        load_reports([few, alike]).groups[0],
-    )
-    assert not mixed.comparison.has_sharpness
-    assert "sharpness, which was measured in different ways" in mixed.notes[0]
-    assert same.comparison.has_sharpness
-    assert same.notes == ()
+    for other, known in ((many, False), (alike, True)):
+        assert load_reports([few, other]).group.comparison.has_sharpness == known
 
 
 def test_results_of_a_study_come_with_their_picture(tmp_path):
     found = load_reports([write_study(tmp_path / "figure1")])
-    assert found.groups == ()
+    assert found.group is None
     assert found.title == "a picture"
     (study,) = found.studies
     assert (study.picture, study.results.item) == ("<svg/>", "paper/figure1")
@@ -217,7 +193,7 @@ def test_epochs_are_read_where_they_were_written(tmp_path):
     file = folder / "metrics.jsonl"
     sealed = [json.dumps(seal("epoch", line)) + "\n" for line in lines]
     file.write_text("".join(sealed))
-    (outcome,) = load_reports([folder]).groups[0].entries[0].outcomes
+    (outcome,) = load_reports([folder]).group.entries[0].outcomes
     assert [json.loads(json.dumps(asdict(record))) for record in outcome.history] == [
         {**row, **dict.fromkeys(more), **{name: [] for name in scores}}
         | {"exchange_seconds": 0.0},
@@ -232,8 +208,8 @@ def test_an_ensemble_that_was_not_trained_here_has_its_folders_name(tmp_path):
     folder = write_run(tmp_path / "bought")
     (folder / "run.json").unlink()
     found = load_reports([folder])
-    assert labels(found) == [["bought"]]
-    assert found.groups[0].entries[0].training["epochs"] is None
+    assert labels(found) == ["bought"]
+    assert found.group.entries[0].training["epochs"] is None
 
 
 @pytest.mark.parametrize(
@@ -252,7 +228,7 @@ def test_an_ensemble_that_was_not_trained_here_has_its_folders_name(tmp_path):
         (
             lambda f: write_document(f / "evaluations/clean.json", "evaluation", {}),
             ValueError,
-            "one without",
+            "must hold evaluations",
         ),
         (
             lambda f: (f / "evaluations/clean.json").write_text("{}"),
@@ -285,4 +261,4 @@ def test_order_is_that_of_the_folders(tmp_path):
     found = load_reports([first, second])
     assert isinstance(found, LoadedReports)
     assert [source.path for source in found.sources] == [first, second]
-    assert labels(found) == [["GSAM", "Plain", "SAM"]]
+    assert labels(found) == ["GSAM", "Plain", "SAM"]

@@ -1,14 +1,12 @@
 """How long runs were trained and which weights they kept, on page and terminal."""
 
-import re
 from dataclasses import replace
-from html import unescape
 
 import pytest
 
-from report_cases import comparison, shown, text
+from report_cases import comparison, shown, words
 from tepui.cli.main import main
-from tepui.report.run_ends import epochs_of, kept_fact, kept_of
+from tepui.report.run_ends import epochs_fact, epochs_of, kept_fact
 from tepui.training import Run
 from tepui.training.history import History, Outcome
 
@@ -19,12 +17,8 @@ STOPPED = ["--epochs", "6", "--validation", "0.3"]
 STOPPED += ["--set", "early_stopping=EarlyStopping(patience=1, min_delta=1e6)"]
 
 
-def words(html):
-    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", html)))
-
-
 def entries(*ends_of_methods):
-    (group,) = shown(comparison()).groups
+    group = shown(comparison()).group
     pairs = zip(group.entries, ends_of_methods, strict=True)
     return [replace(entry, outcomes=ends) for entry, ends in pairs]
 
@@ -48,8 +42,6 @@ def test_a_run_that_was_stopped_says_so_everywhere(tmp_path, capsys):
     page = words((run / "report.html").read_text())
     assert "2 of 6 epochs (stopped by EarlyStopping)" in page
     assert f"weights kept after {first} and {second} epochs" in page
-    assert "epochs weights kept after" in page  # headings of a table
-    assert f"2 of 6 (stopped by EarlyStopping) {first} and {second}" in page
 
 
 def test_a_run_that_trained_all_epochs_says_their_number(tmp_path, capsys):
@@ -70,32 +62,29 @@ def test_the_page_of_a_comparison_says_it(tmp_path):
     methods = ["corruptions=none", "--methods", "DeepEnsemble", "SAM"]
     main(["compare", *SMALL, *STOPPED, *methods, "--out", str(both)])
     page = words((both / "report.html").read_text())
-    assert "2 of 6 epochs (stopped by EarlyStopping)" in page
-    assert page.count("2 of 6 (stopped by EarlyStopping)") == 2
+    for planned in (12, 6):  # at equal gradients; in the heading and the table
+        assert page.count(f" 2 of {planned} (stopped by EarlyStopping)") == 2
 
 
 def test_ensembles_that_ended_apart_are_told_by_what_they_share():
     early = ended(2, "EarlyStopping", (0, 1))
     first, second = entries((early, ended(4)), (ended(3, "Mine"),))
-    assert (
-        epochs_of([first]) == "2 to 4 of 4 (1 of 2 ensembles stopped by EarlyStopping)"
-    )
-    assert epochs_of([second], "epoch") == "3 of 4 epochs (stopped by Mine)"
-    told = "2 to 4 of 4 (2 of 3 ensembles stopped by EarlyStopping and Mine)"
-    assert epochs_of([first, second]) == told
-    assert kept_of(first) == "1 and 2"
+    told = "2 to 4 of 4 (1 of 2 ensembles stopped by EarlyStopping)"
+    assert epochs_of(first) == told
+    assert epochs_of(second, "epoch") == "3 of 4 epochs (stopped by Mine)"
+    both = f"epochs: Plain {told}, Flat 3 of 4 (stopped by Mine)"
+    assert epochs_fact([first, second]) == both
+    assert kept_fact([first]) == "weights kept after 1 and 2 epochs"
     assert kept_fact([second]) == ""
-    assert kept_fact([first, second]).startswith("of some ensembles weights of each")
+    assert kept_fact([first, first]) == "weights of each member's best epoch kept"
 
 
 def test_plans_that_differ_or_are_unknown_are_not_told_as_one():
     first, second = entries((), ())
-    assert epochs_of([first, second]) == "4"
-    assert epochs_of([first, replace(second, training={"epochs": 5})]) == ""
-    assert epochs_of([replace(second, training={})]) == ""
-
-
-@pytest.mark.parametrize("best", [(), (0, 3)])
-def test_a_page_of_old_results_needs_no_ends(best):
-    assert ended(4, None, best).kept == tuple(epoch + 1 for epoch in best)
-    assert "4 epochs" in words(text(shown(comparison())))
+    assert epochs_fact([first, second]) == "4 epochs"
+    longer = replace(second, training={"epochs": 5, "equal": "gradients"})
+    assert epochs_fact([first, longer]) == "epochs: Plain 4, Flat 5"
+    paid = replace(first, training={"epochs": 7, "equal": "gradients"})
+    told = "epochs: Plain 7, Flat 5 at equal gradients"
+    assert epochs_fact([paid, longer]) == told
+    assert epochs_of(replace(second, training={})) == ""

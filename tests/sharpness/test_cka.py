@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
 from strategies import modest
 from tepui.data import Arrays
@@ -53,24 +52,3 @@ def test_members_are_compared_by_features_or_logits():
     assert mean.value == pytest.approx(float(pairs.mean()))
     assert mean.standard_error == pytest.approx(float(pairs.std()) / 3**0.5)
     assert math.isnan(cka(models[:2], data).standard_error)
-
-
-def test_all_models_see_the_samples_of_one_draw():
-    torch.manual_seed(0)
-    model = MLP(6, (7,), 4).double()
-    data = Arrays(torch.randn(50, 6, dtype=torch.float64), torch.arange(50) % 4)
-    same = cka([model, model], data, num_samples=9, generator=torch.Generator())
-    assert same.value == pytest.approx(1.0)
-
-
-def test_bad_arguments_are_named():
-    data = Arrays(torch.randn(5, 6), torch.arange(5) % 4)
-    model = nn.Linear(6, 4)
-    with pytest.raises(ValueError, match="models must be at least two, got 1"):
-        cka([model], data)
-    with pytest.raises(
-        ValueError, match="representation must be one of features, logits"
-    ):
-        cka([model, model], data, representation="inputs")
-    with pytest.raises(ValueError, match=r"second must be \(samples, width\) for the"):
-        linear_cka(torch.ones(3, 2), torch.ones(4, 2))

@@ -9,11 +9,8 @@ from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.utils import parametrizations, parametrize
 
-import tepui
-from quadratic import own_value, random_quadratic
 from tepui.data import Arrays
 from tepui.losses import cross_entropy
-from tepui.methods import SharpBalance
 from tepui.models import Albert, ViTTiny
 from tepui.sharpness import (
     fisher_rao,
@@ -21,7 +18,6 @@ from tepui.sharpness import (
     hessian_trace,
     sample_hessian_trace,
 )
-from tepui.sharpness.weights import curvature_along
 
 SAMPLES = 5
 
@@ -215,35 +211,3 @@ def test_the_norm_along_the_weights_is_that_of_the_gradients(name):
     measured = fisher_rao(model, data, method="direct", squared=True)
     expected = float(torch.stack(slopes).square().mean())
     assert measured.value == pytest.approx(expected, rel=1e-9)
-
-
-def test_curvatures_of_several_values_and_collections():
-    def values(weights):
-        a, b = weights["a"], weights["b"]
-        return torch.stack([a.pow(3), a * b, 2 * b, torch.ones(()).double()])
-
-    one = torch.tensor(1.0, dtype=torch.float64)
-    weights, way = {"a": 2 * one, "b": one}, {"a": one, "b": 3 * one}
-    with torch.no_grad():
-        measured = curvature_along(values, weights, way)
-    torch.testing.assert_close(measured, torch.tensor([12.0, 6, 0, 0]).double())
-
-
-def test_eigenvalues_that_differ_by_rounding_come_in_falling_order():
-    model = random_quadratic(0, size=40).float()
-    model.hessian.copy_(torch.eye(40))
-    data = Arrays(torch.ones(1, 1), torch.zeros(1))
-    found = hessian_eigenvalues(model, data, loss=own_value, num_eigenvalues=12)
-    values = [one.value for one in found]
-    assert values == sorted(values, reverse=True)
-
-
-def test_sharp_samples_of_a_transformer_can_be_chosen_by_their_traces():
-    torch.manual_seed(0)
-    data = Arrays(torch.randn(24, 3, 4), torch.arange(24) % 3)
-    build = MODELS["encoder layer"]
-    ensemble = tepui.Ensemble.build(build, members=2, seed=0)
-    method = SharpBalance(score="hessian_trace", switch_at=1)
-    how = {"epochs": 2, "batch_size": 12, "progress": "none"}
-    run = tepui.fit(ensemble, data, method=method, **how)
-    assert all(0 < size < 24 for size in run.summary["sizes"])

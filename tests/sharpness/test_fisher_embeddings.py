@@ -72,7 +72,7 @@ def test_rows_cut_to_a_norm_are_scored_cut_and_restored(shape, columns):
     model, data = looked_up(shape, columns, max_norm=0.5)
     before = model.table.weight.detach().clone()
     assert (before.norm(dim=1) > 0.5).any()
-    said = r"^table \(Embedding\) has no per-sample rule.* takes 5 .* batch of 4 where"
+    said = r"^table \(Embedding\) has no per-sample rule"
     with pytest.warns(UserWarning, match=said):
         measured = sample_fisher_trace(model, data, batch_size=4)
     assert torch.equal(model.table.weight, before)

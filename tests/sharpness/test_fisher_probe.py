@@ -107,30 +107,3 @@ def test_rounding_that_is_allowed_is_not_taken_for_hidden_uses():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sample_fisher_trace(Rounding(), data())
-
-
-class Failing(nn.Linear):
-    def forward(self, x):
-        raise ValueError("out of order")
-
-
-def test_a_probe_that_fails_leaves_the_settings_as_they_were():
-    before = settings()
-    with pytest.raises(ValueError, match="out of order"):
-        sample_fisher_trace(Failing(4, 3), data())
-    assert settings() == before
-
-
-@pytest.mark.parametrize(
-    ("elements", "passes", "block"), [(2**27, 2, 9), (100, 3, 5), (1, 10, 1)]
-)
-def test_the_other_way_says_what_it_costs(monkeypatch, elements, passes, block):
-    name = "tepui.sharpness.recorder.WHOLE_GRADIENT_ELEMENTS"
-    monkeypatch.setattr(name, elements)
-    message = (
-        rf"takes {passes} forward and backward passes for a batch of 9 where layers "
-        rf"alone take 1, as the gradient of 18 parameters is formed for every sample, "
-        rf"{block} at a time; the values are as exact$"
-    )
-    with pytest.warns(UserWarning, match=message):
-        sample_fisher_trace(Watched(hidden=True), data())

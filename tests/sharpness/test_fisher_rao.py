@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from tepui.data import Arrays
-from tepui.losses import CrossEntropy, cross_entropy
+from tepui.losses import cross_entropy
 from tepui.models import ConvNet
 from tepui.sharpness import fisher_rao
 
@@ -112,21 +112,3 @@ def test_any_loss_will_do_with_the_labels_of_the_data():
     f = model(x).detach()
     expected = ((2 * f * (f - 1)).sum(1) ** 2).mean().sqrt()
     assert direct.value == pytest.approx(float(expected))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"method": "exact"}, "method must be one of analytic, direct"),
-        ({"labels": "true"}, "labels must be one of empirical, model"),
-        ({"depth": 0}, "depth must be positive, or 'auto', got 0"),
-        ({"depth": 2, "method": "direct"}, "depth must be 1 for method='direct'"),
-        (
-            {"labels": "model", "loss": CrossEntropy(0.1)},
-            "loss must be cross_entropy for labels='model'",
-        ),
-    ],
-)
-def test_bad_arguments_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        fisher_rao(homogeneous(), classified(), **options)

@@ -36,13 +36,6 @@ class Trap(nn.Module):
         return self.last(torch.tanh(x).mean(1))
 
 
-class Functional(Trap):
-    said = r"^layer \(Linear\) is not called itself: "
-
-    def forward(self, x):
-        return self.finish(F.linear(x, self.layer.weight, self.layer.bias))
-
-
 class CalledAndFunctional(Trap):
     said = r"^layer \(Linear\) is used in ways its calls do not show: "
 
@@ -126,12 +119,6 @@ class OneVector(Trap):
         return self.finish(self.layer(x)) * self.small(self.vector)
 
 
-class OutputsUsedTwice(Trap):
-    def forward(self, x):
-        out = self.layer(x)
-        return self.finish(F.relu_(out.clone()) + out * torch.tanh(out))
-
-
 class ChangedInPlace(Trap):
     def forward(self, x):
         return self.finish(F.relu_(self.layer(x).mul_(2)))
@@ -156,15 +143,6 @@ class HookedOutputs(Trap):
     def __init__(self):
         super().__init__()
         self.layer.register_forward_hook(lambda layer, inputs, output: 2 * output)
-
-    def forward(self, x):
-        return self.finish(self.layer(x))
-
-
-class HookedInputs(Trap):
-    def __init__(self):
-        super().__init__()
-        self.layer.register_forward_pre_hook(lambda layer, inputs: (3 * inputs[0],))
 
     def forward(self, x):
         return self.finish(self.layer(x))
@@ -273,12 +251,3 @@ def test_a_first_batch_of_one_sample_does_not_end_the_check():
     with undisturbed(model), recorder.attached(), pytest.warns(match="is used in ways"):
         scores = torch.cat([recorder.score(part) for part in parts])
     torch.testing.assert_close(scores, expected, rtol=1e-9, atol=1e-14)
-
-
-def test_a_model_that_fails_says_why():
-    class Failing(Trap):
-        def forward(self, x):
-            return self.finish(self.layer(x[:, :, :2]))
-
-    with pytest.raises(ValueError, match=r"model must accept .* cannot be multiplied"):
-        sample_fisher_trace(Failing().double(), data())

@@ -82,26 +82,6 @@ def test_eigenvalues_are_those_of_the_dense_hessian(which):
     assert all(one.standard_error > 0 for one in measured)
 
 
-def test_the_default_accuracy_suffices_in_float32():
-    model, data = network(), classified()
-    exact = float(torch.linalg.eigvalsh(dense_hessian(model, data))[-1])
-    rough = Arrays(data.inputs.float(), data.targets)
-    (measured,) = hessian_eigenvalues(model.float(), rough)
-    assert measured.value == pytest.approx(exact, rel=1e-3)
-
-
-def test_masked_weights_have_no_curvature():
-    model, data = network(), classified()
-    mask = torch.rand(5, 4, generator=torch.Generator().manual_seed(3)) > 0.5
-    masks = {"0.weight": mask}
-    free = torch.cat([mask.flatten(), torch.ones(23, dtype=torch.bool)])
-    part = dense_hessian(model, data)[free][:, free]
-    (top,) = hessian_eigenvalues(model, data, masks=masks, tolerance=1e-10)
-    assert top.value == pytest.approx(float(torch.linalg.eigvalsh(part)[-1]))
-    measured = hessian_trace(model, data, masks=masks, num_probes=60)
-    assert abs(measured.value - float(part.trace())) < 4 * measured.standard_error
-
-
 @pytest.mark.parametrize("which", ["LA", "SA", "LM"])
 @pytest.mark.parametrize("free_weights", [4, 9, 30])
 def test_eigenvalues_under_masks_are_those_of_the_free_weights(which, free_weights):
@@ -120,26 +100,6 @@ def test_eigenvalues_under_masks_are_those_of_the_free_weights(which, free_weigh
         measured = hessian_eigenvalues(model, data, masks=masks, **how)
         values = torch.tensor([one.value for one in measured], dtype=torch.float64)
         torch.testing.assert_close(values, exact[order[:count]], rtol=1e-7, atol=1e-9)
-
-
-def test_more_eigenvalues_than_free_weights_are_refused():
-    first = torch.zeros(5, 4, dtype=torch.bool)
-    first[0] = True
-    biases = {name: torch.zeros(n) != 0 for name, n in (("0.bias", 5), ("2.bias", 3))}
-    masks = {"0.weight": first, "2.weight": torch.zeros(3, 5) != 0, **biases}
-    rule = r"less than the number of free weights \(4\), got 4"
-    with pytest.raises(ValueError, match=rule):
-        hessian_eigenvalues(network(), classified(), masks=masks, num_eigenvalues=4)
-
-
-def test_a_linear_loss_has_no_curvature():
-    model = nn.Linear(3, 1).double()
-    data = Arrays(torch.ones(2, 3).double(), torch.zeros(2))
-    assert hessian_trace(model, data, loss=own_value).value == 0
-    weights = WeightVector(model, own_value)
-    batches = select(model, data, own_value, batch_size=2)
-    product = hessian_product(weights, batches, torch.ones(4).double())
-    assert torch.equal(product, torch.zeros(4).double())
 
 
 def curvlinops_operator(name, model, data):
@@ -171,22 +131,3 @@ def test_the_fisher_trace_agrees_with_curvlinops():
     operator = curvlinops_operator("EFLinearOperator", model, data)
     expected = float((operator @ torch.eye(43, dtype=torch.float64)).trace())
     assert fisher_trace(model, data).value == pytest.approx(expected)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (
-            lambda m, d: hessian_trace(m, d, num_probes=0),
-            "num_probes must be positive, got 0",
-        ),
-        (
-            lambda m, d: hessian_eigenvalues(m, d, num_eigenvalues=43),
-            "num_eigenvalues must be positive and less than the number of free",
-        ),
-        (lambda m, d: hessian_eigenvalues(m, d, which="XX"), "which must be one of LA"),
-    ],
-)
-def test_bad_arguments_are_named(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(network(), classified())

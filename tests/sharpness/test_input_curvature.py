@@ -49,23 +49,6 @@ def test_logistic_regression_has_a_closed_form():
     assert mean.standard_error > 0
 
 
-def test_the_default_step_is_small_enough_in_float32():
-    model, data = logistic(), classified()
-    expected = analytic(model, data, 1e-3, drawn_signs(4, 10)).mean()
-    measured = input_curvature(
-        model.float(),
-        Arrays(data.inputs.float(), data.targets),
-        generator=torch.Generator().manual_seed(4),
-    )
-    assert measured.value == pytest.approx(float(expected), rel=0.01)
-
-
-def test_a_linear_loss_is_not_curved():
-    model, data = logistic(), classified()
-    measured = input_curvature(model, data, loss=lambda outputs, targets: outputs[:, 0])
-    assert measured.value == 0
-
-
 def test_floating_parts_of_a_mapping_are_moved():
     class Gated(nn.Module):
         def __init__(self):
@@ -80,15 +63,3 @@ def test_floating_parts_of_a_mapping_are_moved():
     nn.init.zeros_(model.gate.weight)
     mapped = Arrays({"x": data.inputs, "kind": torch.arange(12) % 2}, data.targets)
     assert input_curvature(model, mapped) == input_curvature(model.layer, data)
-
-
-def test_bad_arguments_are_named():
-    model, data = logistic(), classified()
-    with pytest.raises(ValueError, match="step must be finite and positive, got 0"):
-        input_curvature(model, data, step=0)
-    with pytest.raises(ValueError, match="num_probes must be positive, got 0"):
-        input_curvature(model, data, num_probes=0)
-    words = Arrays(torch.zeros(3, 4, dtype=torch.int64), torch.arange(3))
-    reader = nn.Sequential(nn.Embedding(2, 3), nn.Flatten(), nn.Linear(12, 3))
-    with pytest.raises(ValueError, match="dataset must have floating inputs"):
-        input_curvature(reader, words)

@@ -109,42 +109,6 @@ def test_batches_do_not_matter_and_the_model_is_left_alone(measure):
     assert all(torch.equal(before[k], v) for k, v in model.state_dict().items())
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda m, d: sample_sam_gap(m, d, rho=-1.0), "rho must be non-negative"),
-        (
-            lambda m, d: sample_worst_case_gap(m, d, num_steps=0),
-            "num_steps must be positive",
-        ),
-        (
-            lambda m, d: sample_sam_gap(m, d, batch_size=0),
-            "batch_size must be positive",
-        ),
-        (
-            lambda m, d: sample_hessian_trace(
-                m, d, num_probes=0, generator=torch.Generator()
-            ),
-            "num_probes must be positive",
-        ),
-    ],
-)
-def test_bad_arguments_are_named(call, message):
-    model, data = regression()
-    with pytest.raises(ValueError, match=message):
-        call(model, data)
-
-
-def test_without_a_generator_the_same_probes_are_drawn():
-    model, data = regression()
-    first, again = (
-        sample_hessian_trace(model, data, loss=half_square, num_probes=2)
-        for _ in range(2)
-    )
-    assert torch.equal(first, again)
-    assert first.std() > 0
-
-
 def test_scores_of_images_whose_pixels_have_classes():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.Tanh(), nn.Conv2d(4, 3, 1))

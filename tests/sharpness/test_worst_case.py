@@ -8,15 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from naive_worst_case import naive_worst_case
 from quadratic import inputs_of, largest_rise, own_value, random_quadratic
 from tepui.data import Arrays
 from tepui.models import MLP, ConvNet
 from tepui.sharpness import worst_case
-from tepui.sharpness.weights import normalized_logits
 from tepui.sharpness.worst_case import (
     ascent,
-    checkpoints,
     ellipsoid_projection,
     released_ascent,
     released_checkpoints,
@@ -56,29 +53,6 @@ def test_the_value_is_the_mean_over_batches_and_the_error_theirs():
     assert measured.standard_error == pytest.approx(single)
 
 
-def test_equals_the_naive_loop_over_parameter_dictionaries():
-    model, data = network(), classified()
-    measured = worst_case(model, data, rho=0.5, num_samples=20, batch_size=20)
-    expected = naive_worst_case(model, [(data.inputs, data.targets)], 0.5)
-    assert measured.value == pytest.approx(float(expected.mean()), rel=1e-9)
-
-
-def test_linear_models_have_their_maximum_in_the_corner_of_the_cube():
-    model = nn.Linear(6, 1, bias=False).double()
-    data = classified()
-    measured = worst_case(
-        model,
-        data,
-        loss=lambda outputs, targets: outputs[:, 0],
-        rho=0.1,
-        norm="linf",
-        batch_size=20,
-    )
-    slope = data.inputs.mean(0)
-    expected = 0.1 * (model.weight.detach().abs() * slope.abs()).sum()
-    assert measured.value == pytest.approx(float(expected), rel=1e-12)
-
-
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 def test_blind_to_a_rescaling_of_layers(norm):
     model, data = network(), classified()
@@ -91,31 +65,6 @@ def test_blind_to_a_rescaling_of_layers(norm):
     assert after == pytest.approx(before, rel=1e-6)
     plain = worst_case(model, data, rho=0.1, norm=norm, adaptive=False).value
     assert plain != pytest.approx(before, rel=0.1)
-
-
-def test_several_radii_are_measured_as_one_by_one():
-    model, data = network(), classified()
-    several = worst_case(model, data, rho=[0.05, 0.5], norm="linf")
-    single = [worst_case(model, data, rho=rho, norm="linf") for rho in (0.05, 0.5)]
-    assert several == tuple(single)
-    assert several[0].value < several[1].value
-    assert [measured.settings["rho"] for measured in several] == [0.05, 0.5]
-
-
-@pytest.mark.parametrize("by", ["exact", "released"])
-def test_zero_weights_stay_and_do_no_harm(by):
-    """A pruned first layer and zero biases, which made the published ratio 0/0."""
-    model, data = network(), classified()
-    with torch.no_grad():
-        model.layers[1].weight[:, ::2] = 0
-        for name, parameter in model.named_parameters():
-            if name.endswith("bias"):
-                parameter.zero_()
-    mask = {"layers.1.weight": model.layers[1].weight != 0}
-    measured = worst_case(model, data, rho=0.5, ascent=by)
-    masked = worst_case(model, data, rho=0.5, ascent=by, masks=mask)
-    assert measured.value > 0
-    assert measured.value == masked.value
 
 
 def test_masked_weights_stay_where_they_are():
@@ -139,63 +88,6 @@ def test_masked_weights_stay_where_they_are():
     assert rise("linf", None) == pytest.approx(0.6)
     assert rise("l2", mask) == pytest.approx(0.3)
     assert rise("l2", None) == pytest.approx(0.3 * 2**0.5)
-
-
-def test_normalized_logits_are_those_of_a_wrapped_model():
-    class Wrapped(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = network()
-
-        def forward(self, x):
-            return normalized_logits(self.inner(x))
-
-    data = classified()
-    measured = worst_case(network(), data, normalize_logits=True)
-    assert measured.value == worst_case(Wrapped(), data).value
-    logits = normalized_logits(torch.randn(4, 5, dtype=torch.float64))
-    torch.testing.assert_close(logits.mean(1), torch.zeros(4).double())
-    torch.testing.assert_close(logits.norm(dim=1), torch.ones(4).double())
-
-
-def test_the_samples_are_drawn_by_the_generator():
-    model, data = network(), classified(60)
-
-    def value(seed, **options):
-        stream = torch.Generator().manual_seed(seed)
-        measured = worst_case(model, data, num_samples=10, generator=stream, **options)
-        assert measured.settings["samples"] == 10
-        return measured.value
-
-    assert value(0) == value(0)
-    assert value(0) != value(1)
-
-
-def test_a_last_smaller_batch_is_left_out():
-    model, data = network(), classified(23)
-    assert worst_case(model, data).settings["samples"] == 20
-    assert worst_case(model, data, batch_size=30).settings["samples"] == 23
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"rho": -1.0}, "rho must be finite and non-negative, got -1.0"),
-        ({"rho": float("nan")}, "rho must be a finite number .*, got nan"),
-        ({"rho": []}, r"rho must be a number, or several, got \[\]"),
-        ({"num_steps": 0}, "num_steps must be positive, got 0"),
-        ({"norm": "l1"}, "norm must be one of l2, linf, got 'l1'"),
-        ({"ascent": "box"}, "ascent must be one of exact, released"),
-        ({"masks": {"nobody": torch.ones(1)}}, "masks must name trainable parameters"),
-        (
-            {"masks": {"classifier.bias": torch.ones(2, dtype=torch.bool)}},
-            r"masks\['classifier.bias'\] must be boolean of shape \(3,\)",
-        ),
-    ],
-)
-def test_bad_arguments_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        worst_case(network(), classified(), **options)
 
 
 @pytest.mark.gpu
@@ -392,32 +284,6 @@ def test_the_released_ascent_is_the_published_loop(seed, rho, norm, adaptive):
     assert found == pytest.approx(twin, rel=1e-6, abs=1e-9)
 
 
-def test_checkpoints_of_the_released_ascent():
-    assert released_checkpoints(20) == [5, 9, 12, 15, 16, 18, 19]
-    assert released_checkpoints(1) == []
-
-
-def test_the_released_ascent_finds_less():
-    less = 0
-    for seed in range(12):
-        model, rho = random_quadratic(seed, convex=True), 0.5
-        scale = model.weights.detach().abs()
-        slope = slope_of(model, scale)
-        less += released_ascent(slope, scale, rho=rho) < ascent(slope, scale, rho=rho)
-    assert less >= 10
-
-
-def test_the_released_ascent_comes_near_the_maximum():
-    ratios = []
-    for seed in range(12):
-        model, rho = random_quadratic(seed, convex=True), 0.5
-        scale = model.weights.detach().abs()
-        slope = slope_of(model, scale)
-        measured = released_ascent(slope, scale, rho=rho)
-        ratios.append(float(measured) / largest_rise(*around(model, scale), rho))
-    assert 0.8 < min(ratios) <= max(ratios) <= 1 + 1e-6
-
-
 @given(seeds, st.floats(0.01, 3.0))
 @settings(deadline=None, max_examples=60)
 def test_the_ellipsoid_projection_is_the_nearest_point(seed, rho):
@@ -433,25 +299,6 @@ def test_the_ellipsoid_projection_is_the_nearest_point(seed, rho):
         inside = other * min(1.0, rho / float(other.norm()))
         # No point of a convex set lies beyond the plane through the nearest one.
         assert float(away @ (scale * (inside - measured))) <= 1e-9
-
-
-def test_a_point_inside_stays():
-    u = torch.tensor([0.1, -0.2], dtype=torch.float64)
-    assert torch.equal(ellipsoid_projection(u, torch.tensor([3.0, 0.1]), 1.0), u)
-
-
-def test_checkpoints_of_the_published_number_of_steps():
-    assert checkpoints(20) == [5, 9, 12, 14, 16, 18, 19]
-    assert checkpoints(100) == [22, 41, 57, 70, 80, 87, 93, 99]
-    assert checkpoints(1) == []
-
-
-def test_no_radius_or_no_slope_means_no_rise():
-    flat = torch.zeros(3)
-    assert float(ascent(lambda u: (u.sum() * 0, flat), torch.ones(3), rho=1.0)) == 0
-    model = random_quadratic(0)
-    scale = torch.ones(6).double()
-    assert float(ascent(slope_of(model, scale), scale, rho=0.0)) == 0
 
 
 def test_a_step_into_nan_is_taken_back():

@@ -50,17 +50,6 @@ def test_weights_of_unknown_classes_are_refused(rare, weight, said):
         EnsembleClassifier(**SHORT, class_weight=weight).fit(*rare)
 
 
-def test_weights_of_classes_are_saved(rare, tmp_path):
-    X, y = rare
-    numbers = (y == "rare").astype(int)
-    told = {"class_weight": {0: 1.0, 1: 4.0}, "early_stopping": tepui.EarlyStopping()}
-    made = EnsembleClassifier(**SHORT, **told).fit(X, numbers)
-    made.save(tmp_path)
-    loaded = EnsembleClassifier.load(tmp_path)
-    assert loaded.get_params() == made.get_params()
-    assert loaded.class_weight == {0: 1.0, 1: 4.0}
-
-
 def test_validation_counts_classes_as_training_does(rare):
     X, y = rare
     how = {**SHORT, "early_stopping": True}

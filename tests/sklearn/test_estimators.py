@@ -1,11 +1,7 @@
 """Classifier and regressor: weights, seeds, units, sets, methods, files."""
 
-import json
-import pickle
-
 import numpy as np
 import pytest
-import torch
 from sklearn.base import clone
 from sklearn.datasets import (
     load_breast_cancer,
@@ -27,7 +23,6 @@ from torch import nn
 
 import tepui
 from tepui import tasks
-from tepui.core.storage import FORMAT
 from tepui.losses import CrossEntropy, GaussianNLL, Quantiles
 from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
 from tepui.sklearn import EnsembleClassifier, EnsembleRegressor
@@ -114,22 +109,6 @@ def test_weights_of_numbers_are_repetitions(patients, loss):
     np.testing.assert_allclose(weighted.predict(test), expected, rtol=1e-7)
 
 
-def test_only_relations_between_weights_matter(patients):
-    X, test, y, _ = patients
-    made = EnsembleRegressor(**SHORT)
-    weights = drawn_weights(len(y)).astype(float)
-    first = clone(made).fit(X, y, weights).predict(test)
-    second = clone(made).fit(X, y, weights * 1000).predict(test)
-    np.testing.assert_allclose(first, second, rtol=1e-6)
-
-
-def test_a_class_without_weight_is_no_class(irises):
-    X, _, y, _ = irises
-    weights = np.where(y == "setosa", 0.0, 1.0)
-    made = EnsembleClassifier(**SHORT).fit(X, y, weights)
-    assert made.classes_.tolist() == ["versicolor", "virginica"]
-
-
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
@@ -143,16 +122,6 @@ def test_weights_that_say_nothing_are_refused(irises, weights, message):
         EnsembleClassifier(**SHORT).fit(X, y, np.resize(weights, len(y)))
 
 
-def test_weights_reach_members_that_compare_classes(irises):
-    X, test, y, _ = irises
-    made = EnsembleClassifier(**SHORT, method=SED(active=2))
-    plain = clone(made).fit(X, y).predict_proba(test)
-    alike = clone(made).fit(X, y, np.ones(len(y))).predict_proba(test)
-    np.testing.assert_allclose(alike, plain)
-    weighted = clone(made).fit(X, y, drawn_weights(len(y))).predict_proba(test)
-    assert np.abs(weighted - plain).max() > 1e-3
-
-
 def test_the_random_state_decides(irises):
     X, test, y, _ = irises
     answers = [
@@ -164,13 +133,6 @@ def test_the_random_state_decides(irises):
     assert np.array_equal(probs[0], probs[3])
     assert not np.array_equal(probs[0], probs[2])
     assert not np.array_equal(probs[4], probs[5])
-
-
-def test_a_copy_has_the_parameters_and_no_memory(classifier):
-    copy = clone(classifier.set_params(method=SAM(rho=0.3)))
-    classifier.set_params(method=None)
-    assert copy.method == SAM(rho=0.3)
-    assert not hasattr(copy, "ensemble_")
 
 
 def test_features_are_standardized_inside(irises):
@@ -191,25 +153,6 @@ def test_predictions_are_in_the_units_of_the_targets(patients):
     np.testing.assert_allclose(moved[1], 1000 * std, rtol=1e-6)
 
 
-def test_several_numbers_at_once(patients):
-    X, test, y, _ = patients
-    both = np.stack([y, -2 * y], 1)
-    made = EnsembleRegressor(**SHORT, loss=Quantiles()).fit(X, both)
-    assert made.predict(test).shape == (len(test), 2)
-    lower, upper = made.predict_interval(test, 0.8)
-    assert lower.shape == (len(test), 2)
-    assert (lower <= upper).all()
-    assert made.ood_score(test).shape == (len(test),)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_networks_compute_in_the_type_of_the_features(irises, dtype):
-    X, test, y, _ = irises
-    made = EnsembleClassifier(**SHORT).fit(X.astype(dtype), y)
-    assert made.ensemble_.dtype == getattr(torch, np.dtype(dtype).name)
-    assert made.predict_proba(test).dtype == dtype
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
@@ -220,13 +163,6 @@ def test_every_kind_of_method_trains(irises, method):
     X, test, y, expected = irises
     made = EnsembleClassifier(**SHORT, batch_size=8, method=method).fit(X, y)
     assert made.score(test, expected) > 0.8
-
-
-@pytest.mark.slow
-def test_weights_reach_samples_that_members_choose(irises):
-    X, test, y, expected = irises
-    made = EnsembleClassifier(**SHORT, batch_size=8, method=SharpBalance())
-    assert made.fit(X, y, drawn_weights(len(y))).score(test, expected) > 0.8
 
 
 def test_the_ensemble_says_the_same(irises, classifier):
@@ -250,12 +186,6 @@ def test_sets_hold_the_class_as_often_as_told(irises):
     assert sets[np.arange(len(column)), column].mean() >= 0.8
     with pytest.raises(ValueError, match=r"y must hold classes that fit has seen"):
         made.conformal(test, np.full(len(test), "tulip"))
-
-
-def test_a_number_that_is_always_the_same_is_refused(patients):
-    X, _, y, _ = patients
-    with pytest.raises(ValueError, match="y must hold at least two different numbers"):
-        EnsembleRegressor(**SHORT).fit(X, np.full_like(y, 100.5))
 
 
 @pytest.mark.parametrize("loss", [None, GaussianNLL(), Quantiles()])
@@ -364,13 +294,6 @@ def test_names_of_classes_come_back(irises, tmp_path, names):
     assert loaded.classes_.tolist() == made.classes_.tolist()
 
 
-def test_nothing_is_overwritten_unasked(classifier, tmp_path):
-    classifier.save(tmp_path)
-    with pytest.raises(FileExistsError, match="overwrite=True"):
-        classifier.save(tmp_path)
-    classifier.save(tmp_path, overwrite=True)
-
-
 def test_what_cannot_be_loaded_is_named(classifier, irises, tmp_path):
     with pytest.raises(FileNotFoundError, match="no estimator in"):
         EnsembleClassifier.load(tmp_path)
@@ -417,36 +340,3 @@ def test_a_folder_runs_nothing(classifier, tmp_path, change):
     rewritten(tmp_path, change)
     with pytest.raises(ValueError, match=r"estimator.json must be"):
         EnsembleClassifier.load(tmp_path)
-
-
-def test_a_damaged_document_is_refused(classifier, tmp_path):
-    classifier.save(tmp_path)
-    file = tmp_path / "estimator.json"
-    document = json.loads(file.read_text())
-    assert document["format"] == FORMAT
-    document["features"] = 5
-    file.write_text(json.dumps(document))
-    with pytest.raises(ValueError, match="its digest differs"):
-        EnsembleClassifier.load(tmp_path)
-
-
-def test_other_processes_can_have_it(irises, classifier):
-    test = irises[1]
-    copy = pickle.loads(pickle.dumps(classifier))
-    assert np.array_equal(copy.predict_proba(test), classifier.predict_proba(test))
-
-
-@pytest.mark.parametrize("kind", [EnsembleClassifier, EnsembleRegressor])
-def test_words_as_features_are_refused_with_what_turns_them_into_numbers(kind):
-    X, y = np.array([["red", 1.0], ["blue", 2.0]], dtype=object), [0, 1]
-    with pytest.raises(ValueError, match=r"X must hold numbers.*'red'.*OneHotEncoder"):
-        kind(**SHORT).fit(X, y)
-    fitted = kind(members=1, epochs=1).fit([[0.0, 1.0], [1.0, 0.0]], y)
-    with pytest.raises(ValueError, match=r"OrdinalEncoder.*tepui\.data\.Table"):
-        fitted.predict(X)
-
-
-def test_words_as_numbers_to_predict_are_not_taken_for_features():
-    with pytest.raises(ValueError, match="could not convert string") as error:
-        EnsembleRegressor(**SHORT).fit([[0.0], [1.0]], ["low", "high"])
-    assert "OneHotEncoder" not in str(error.value)

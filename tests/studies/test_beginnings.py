@@ -13,13 +13,17 @@ from study_cases import EXAM, TRIAL
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance, SnapshotEnsemble
 from tepui.modules.pruning import Prune
 from tepui.studies import store as store_module
-from tepui.studies.beginnings import beginning, member_epochs, shared_beginnings, stages
+from tepui.studies.beginnings import beginning, pieces, shared_beginnings, stages
 from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out, merged, with_beginnings
 from tepui.studies.store import Store
 from training.cases import assert_same_runs
 
 EPOCHS = 8
+
+
+def member_epochs(trials):
+    return sum(piece.member_epochs for piece in pieces(trials))
 
 
 class Scaled(nn.Module):
@@ -147,6 +151,7 @@ def test_an_epoch_is_trained_once_for_all_that_are_the_same_until_its_end(trials
         assert list(ends) == sorted({*ends} - {0})
 
 
+@pytest.mark.filterwarnings("ignore:members")  # they have no random weights
 @pytest.mark.parametrize("prune", [Prune(sparsity=(0.1, 0.2, 0.3)), Prune()])
 def test_what_cannot_be_pruned_is_refused_before_its_beginning_is_trained(
     tmp_path, prune

@@ -111,3 +111,10 @@ def test_a_comparison_pays_what_its_dry_run_says(tmp_path, equal):
     assert any(line.startswith("epochs at equal") for line in told) == (
         found.one(method="DeepEnsemble", metric="epochs").value != 2
     )
+    known = {"dataset": "training", "metric": "seconds", "method": "SAM"}
+    assert not dry.find(**known)
+    again = compare(*arguments, dry_run=True, resume=True, **how)
+    both = [found.one(method=m, **by).value for m in ("DeepEnsemble", "SAM")]
+    spent = [found.one(**{**known, "method": m}).value for m in ("DeepEnsemble", "SAM")]
+    pace = sum(spent) / sum(both)
+    assert again.one(**known).value == pytest.approx(pace * both[1])

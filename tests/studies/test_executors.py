@@ -78,7 +78,7 @@ def undisturbed(tmp_path_factory):
     store = store_in(tmp_path_factory.mktemp("undisturbed"))
     torch.nn.functional.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3))
     carry_out(WORK, store)
-    assert len(results(store)) == 4
+    assert len(results(store)) == 7  # clean and corrupted data of three, one measure
     return store
 
 
@@ -97,14 +97,6 @@ def assert_same(store, expected):
     assert results(store) == results(expected)
     for job in WORK:
         assert same_bits(weights(store, job), weights(expected, job))
-
-
-@pytest.mark.slow
-def test_processes(undisturbed, tmp_path, caplog):
-    store = killed_once(tmp_path, Processes(), caplog)
-    assert_same(store, undisturbed)
-    (line,) = [text for text in caplog.messages if text.startswith("retried")]
-    assert "worker ended with exit code -9" in line
 
 
 @pytest.mark.slow

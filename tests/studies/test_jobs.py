@@ -1,7 +1,6 @@
 import logging
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 from dataclasses import dataclass, replace
@@ -234,64 +233,6 @@ def test_a_failure_of_the_listener_ends_the_work(workers, monkeypatch, tmp_path)
 def test_workers_must_be_positive(tmp_path):
     with pytest.raises(ValueError, match="workers must be positive, got 0"):
         carry_out([], Store(tmp_path, device="cpu"), workers=0)
-
-
-PROGRAM = """
-import signal, sys
-from dataclasses import dataclass, replace
-from functools import partial
-from study_cases import EXAM, TRIAL
-from tepui.studies.store import Store
-from tepui.studies import Job, carry_out
-if __name__ == "__main__":
-    # A shell's jobs in the background ignore it.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    longer = TRIAL.trained_with(epochs=30)
-    trials = [replace(longer, seeds=(n, n + 1)) for n in range(4)]
-    work = [Job(trial, (EXAM,)) for trial in trials]
-    def advance(steps):
-        print("step", flush=True)
-    carry_out(work, Store(sys.argv[1], device="cpu"), workers=2, advance=advance)
-"""
-
-
-def begin(folder):
-    program = folder.parent / "program.py"
-    program.write_text(PROGRAM)
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    return subprocess.Popen(
-        [sys.executable, program, folder],
-        env={**os.environ, "PYTHONPATH": paths},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole") / "store"
-    run = begin(folder)
-    run.communicate()
-    assert run.returncode == 0
-    return files(folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_killed_and_started_again_equals_uninterrupted(number, uninterrupted, tmp_path):
-    folder = tmp_path / "store"
-    first = begin(folder)
-    for _ in range(2):  # told now and then, however fast the machine
-        assert first.stdout.readline() == "step\n"
-    first.send_signal(number)
-    first.communicate()
-    assert first.returncode != 0
-    assert len(files(folder)) < 4
-    again = begin(folder)
-    again.communicate()
-    assert again.returncode == 0
-    assert files(folder) == uninterrupted
 
 
 def test_what_happens_is_logged_and_nothing_is_said_by_default(tmp_path, caplog, capfd):

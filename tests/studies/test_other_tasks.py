@@ -6,7 +6,7 @@ from torch import nn
 
 from study_cases import compared
 from tepui.data import Arrays
-from tepui.evaluation.gallery import FILE, read_gallery
+from tepui.evaluation.gallery import FILE, Gallery, read_gallery
 from tepui.losses import MSE, BinaryCrossEntropy
 from tepui.methods import A2D, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.report import write_report
@@ -56,9 +56,9 @@ def test_a_comparison_ends_with_its_page_and_without_pictures(tmp_path, kind):
         assert {score, "mean_logit"} <= {*scores}
         folder = out / method.ensembles[0].folder
         assert (folder / FILE).is_file()
-        assert read_gallery(folder) == ()
+        assert read_gallery(folder) == Gallery()
     page = write_report(load_reports([out]), out).read_text()
-    assert "Where members agree and differ" not in page
+    assert "Samples, and what members say" not in page
     assert "mean logit" in page
     again = compared(methods, factory, data, data, **settings, resume=True)
     for method, before in zip(again.methods, comparison.methods, strict=True):
@@ -94,8 +94,8 @@ def test_methods_that_cannot_run_are_refused_before_any_other_trains(tmp_path):
     first = "methods must be such as can be trained on these data, got 3 that cannot:"
     assert said[0] == first
     assert [line.split(":")[0] for line in said[1:]] == ["  SED", "  A2D", "  SAM"]
-    assert "where each pixel has a class, since SED compares one class" in said[1]
-    assert "since A2D compares one class of each sample" in said[2]
+    assert "classes (CrossEntropy) for SED, a class for each sample" in said[1]
+    assert "for A2D, a class for each sample" in said[2]
     assert said[3].startswith("  SAM: rho must have one value per member (2), got 3")
 
 

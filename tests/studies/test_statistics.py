@@ -11,13 +11,12 @@ from scipy import stats
 
 from tepui.metrics import disagreement, pairwise_disagreement, pairwise_kl
 from tepui.studies import (
+    crossed_difference,
     differences,
-    equivalence,
     estimate,
     estimate_pairs,
     holm,
     paired_difference,
-    t_interval,
     tradeoff_slope,
 )
 
@@ -235,25 +234,6 @@ def test_equal_differences_have_no_spread():
     assert paired_difference([2.0, 3.0], [2.0, 3.0]).p == 1.0
 
 
-@given(st.lists(st.floats(-5, 5), min_size=3, max_size=9), st.floats(0.1, 4))
-def test_equivalence_is_two_one_sided_tests_of_scipy(values, margin):
-    assume(np.std(values) > 1e-6)
-    above = stats.ttest_1samp(values, -margin, alternative="greater").pvalue
-    below = stats.ttest_1samp(values, margin, alternative="less").pvalue
-    assert equivalence(values, margin) == pytest.approx(max(above, below), abs=1e-12)
-    assert equivalence(values, (-margin, margin)) == equivalence(values, margin)
-    assert equivalence(values, 2 * margin) <= equivalence(values, margin)
-
-
-@given(st.lists(st.floats(-5, 5), min_size=3, max_size=9), st.floats(0.1, 4))
-def test_equivalence_at_five_percent_is_a_ninety_percent_interval(values, margin):
-    assume(np.std(values) > 1e-6)
-    low, high = t_interval(values, 0.9)
-    p = equivalence(values, margin)
-    assume(abs(p - 0.05) > 1e-9)
-    assert (p < 0.05) == (-margin < low and high < margin)
-
-
 VARIED = st.lists(st.integers(-9, 9), min_size=3, max_size=8)
 
 
@@ -263,10 +243,48 @@ VARIED = st.lists(st.integers(-9, 9), min_size=3, max_size=8)
         (lambda: holm([0.5, 1.5]), r"p_values must lie between 0 and 1, got 1\.5"),
         (lambda: differences([1.0], []), "second must hold 1 values, got 0"),
         (lambda: paired_difference([1.0], [2.0]), "second must have at least two p"),
-        (lambda: equivalence([1.0], 1.0), "values must hold at least two, got 1"),
-        (lambda: equivalence([1.0, 2.0], 0.0), "margin must have its lower end below"),
     ],
 )
 def test_bad_tests_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def variances_naive(values):
+    """Return the variances of the mean by seeds with noise, and by samples only."""
+    seeds, samples = values.shape
+    by_seed, by_sample = values.mean(1), values.mean(0)
+    rest = values - by_seed[:, None] - by_sample[None] + values.mean()
+    noise = (rest**2).sum() / ((seeds - 1) * (samples - 1))
+    of_samples = by_sample.var(ddof=1) / samples - noise / (seeds * samples)
+    return by_seed.var(ddof=1) / seeds, max(0.0, of_samples)
+
+
+@pytest.mark.parametrize("own", [0.0, 2.0])
+@pytest.mark.parametrize("seeds", [3, 7])
+def test_an_interval_over_seeds_and_samples_is_both_students_intervals(seeds, own):
+    draw = np.random.default_rng(seeds)
+    values = 0.3 + draw.normal(size=(seeds, 1)) + own * draw.normal(size=(1, 400))
+    values = values + draw.normal(size=(seeds, 400))
+    found = crossed_difference(torch.tensor(values), confidence=0.9)
+    quantiles = stats.t.ppf(0.95, [seeds - 1, 399])
+    expected = math.sqrt(np.dot(quantiles**2, variances_naive(values)))
+    assert found.mean == pytest.approx(values.mean())
+    assert (found.low, found.high) == pytest.approx(
+        (values.mean() - expected, values.mean() + expected)
+    )
+    again = crossed_difference(torch.tensor(values), confidence=1 - found.p)
+    assert min(abs(again.low), abs(again.high)) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 400), (2, 400), (3, 299)])
+def test_few_seeds_or_samples_have_a_difference_and_no_interval(shape):
+    found = crossed_difference(torch.ones(shape))
+    assert (found.mean, found.p, found.count) == (1.0, 1.0, shape[0])
+    assert math.isnan(found.low)
+    assert not found.apart
+
+
+def test_a_difference_of_zero_is_not_apart():
+    found = crossed_difference(torch.zeros(3, 300))
+    assert (found.low, found.high, found.p) == (0.0, 0.0, 1.0)

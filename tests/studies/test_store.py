@@ -20,7 +20,7 @@ from tepui.data import (
 )
 from tepui.data.corruptions import copies
 from tepui.data.corruptions.files import CorruptedArrays
-from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.ensembles.outputs import dataset_logits
 from tepui.models import MLP
 from tepui.sharpness import worst_case
 from tepui.studies import store as module

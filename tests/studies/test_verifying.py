@@ -5,9 +5,9 @@ import json
 import pytest
 
 from damage_cases import CASES, comparison, copies, evaluated, record, run, study
+from study_cases import read_comparison
 from tepui.core.processes import mark
 from tepui.core.storage import read_document, write_document
-from tepui.report.comparison import read_comparison
 from tepui.studies import verify
 from tepui.studies.verifying import FOREIGN, LEFT_OVER, UNSEALED
 

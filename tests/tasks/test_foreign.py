@@ -10,7 +10,7 @@ import tepui
 from counts import Counts, Poisson
 from tepui.cli.main import main
 from tepui.data import Arrays
-from tepui.evaluation import predict_shards, read_evaluation, write_predictions
+from tepui.evaluation import read_evaluation, write_predictions
 from tepui.export import export_ensemble
 from tepui.testing import check_task
 
@@ -56,8 +56,8 @@ def test_it_trains_evaluates_predicts_and_calibrates(tmp_path):
     counts = FRESH.targets
     inside = (lower[:, 0] <= counts) & (counts <= upper[:, 0])
     assert float(inside.float().mean()) >= 0.8
-    shards = predict_shards(ensemble, DATA, tmp_path / "parts")
-    table = write_predictions(shards, tmp_path / "out.csv").read_text()
+    write_predictions(ensemble, DATA, tmp_path / "out.csv")
+    table = (tmp_path / "out.csv").read_text()
     columns = ["sample", "target", "mean", "std", "conformal_lower_0.8"]
     assert table.splitlines()[0].split(",")[:5] == columns
     ensemble.save(tmp_path)

@@ -17,8 +17,8 @@ from tepui.methods import (
     MemberMethod,
 )
 from tepui.testing import check_method
-from tepui.testing.captures import check_warming_up
 from tepui.testing.expecting import Subject
+from tepui.testing.methods import check_warming_up
 from training.cases import global_states, one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
@@ -168,29 +168,6 @@ class ReadingLate(TwoPhases):
 
 
 @method
-class ReadingAfterLateUpdates(TwoPhases):
-    def after_update(self, member):
-        if member.phase == "late":
-            member.progress.item()
-
-
-@method
-class ExaggeratingLate(TwoPhases):
-    def gradient(self, member, batch):
-        loss, values = member.gradient(batch)
-        return Gradient(loss * (1 + (member.phase == "late")), values)
-
-
-@method
-class UnseededLate(TwoPhases):
-    def gradient(self, member, batch):
-        found = member.gradient(batch)
-        if member.phase == "late":
-            member.module(batch.inputs)
-        return found
-
-
-@method
 class Numbering(Plain):
     """Numbers its phases."""
 
@@ -236,32 +213,10 @@ class Listing(Plain):
 
 
 @method
-class FinishingLate(Plain):
-    def finish(self, member, dataset):
-        member.state["slow"] = member.parameters[0].detach().clone()
-
-
-@method
 class Rebinding(Plain):
     def after_update(self, member):
         for parameter in member.parameters:
             parameter.data = parameter.data.clone()
-
-
-@method
-class RebindingState(Plain):
-    def start(self, member):
-        return {"count": torch.zeros_like(member.progress)}
-
-    def gradient(self, member, batch):
-        member.state["count"].data = member.state["count"] + 1
-        return member.gradient(batch)
-
-
-@method
-class ToList(Plain):
-    def after_update(self, member):
-        member.progress.tolist()
 
 
 @method
@@ -272,18 +227,6 @@ class ToNumpy(MemberMethod):
 
 
 @method
-class AsArray(Plain):
-    def after_update(self, member):
-        np.asarray(member.progress)
-
-
-@method
-class ToHost(Plain):
-    def after_update(self, member):
-        member.progress.cpu()
-
-
-@method
 class Dropping(MemberMethod):
     """Leaves out the samples with odd numbers, however many there are."""
 
@@ -291,16 +234,6 @@ class Dropping(MemberMethod):
         even = batch.index % 2 == 0
         parts = batch.inputs[even], batch.targets[even], batch.index[even]
         return member.gradient(Batch(*parts))
-
-
-@method
-class Growing(Plain):
-    def start(self, member):
-        return {"seen": torch.zeros(1)}
-
-    def after_update(self, member):
-        seen = member.state["seen"]
-        seen.data = torch.cat([seen, seen.new_zeros(1)])
 
 
 @method
@@ -387,24 +320,15 @@ BROKEN = {
     Narrow: "return one gradient per parameter",
     Reading: r"read no value of a tensor in after_update",
     ReadingLate: "read no value of a tensor in gradient",
-    ReadingAfterLateUpdates: "read no value of a tensor in after_update",
-    ExaggeratingLate: "return the loss at the member's weights",
-    UnseededLate: "see the same dropout masks",
     Numbering: "name phases by strings, got 0",
     Misleading: r"the same bits after 2 epochs of its prefix DeepEnsemble\(\)",
     Overdue: r"the same bits after 2 epochs of its prefix DeepEnsemble\(\)",
     Wordless: "return a method and an epoch from prefix",
     Listing: "return a dict of tensors from start, got a list",
-    FinishingLate: "train, got ValueError: state of FinishingLate must keep",
     Rebinding: "change weights and state in place.* got 6 of",
-    RebindingState: "change weights and state in place.* got 1 of",
-    ToList: "read no value of a tensor in after_update .* got Tensor.tolist",
     ToNumpy: "read no value of a tensor in gradient .* got Tensor.numpy",
-    AsArray: "read no value of a tensor in after_update .* got Tensor.__array__",
-    ToHost: "read no value of a tensor in after_update .* got Tensor.cpu",
     CoupledToList: "read no value of a tensor in loss .* got Tensor.tolist",
     Dropping: "meet the same shapes in every step",
-    Growing: "meet the same shapes in every step",
     Uneven: "meet the same shapes in every step",
     LeavingOut: "have a loss that every active member descends",
     PerMember: "return a scalar loss",

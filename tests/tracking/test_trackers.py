@@ -8,7 +8,7 @@ import pytest
 
 from tepui.studies import verify
 from tepui.tracking import MLflow, WandB
-from tepui.tracking.figures import figures
+from tepui.tracking.trackers import figures
 from tepui.training import EpochRecord
 from training.cases import StoppedError, fitted, images, one_thread, stop_after
 

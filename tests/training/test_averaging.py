@@ -18,11 +18,7 @@ from tepui.training.averaging import (
 )
 from tepui.training.slots import SlotRunner
 from training.cases import (
-    StoppedError,
-    assert_different,
     assert_same_bits,
-    assert_same_runs,
-    checkpointed,
     convnet,
     copied,
     fitted,
@@ -31,7 +27,6 @@ from training.cases import (
     noisy_net,
     numbers,
     one_thread,
-    stop_after,
 )
 
 single = pytest.fixture(autouse=True)(one_thread)
@@ -139,34 +134,6 @@ def test_the_run_ends_with_the_mean_of_a_plain_run():
             torch.testing.assert_close(tensor, expected)
 
 
-@every_method
-@pytest.mark.parametrize("how", [{"average": 0.5}, {"average": None, "ema": 0.9}])
-def test_training_itself_is_untouched(method, how):
-    plain, mean = (averaged(method, images(), **h) for h in ({"average": None}, how))
-    assert [r.loss for r in plain.history] == [r.loss for r in mean.history]
-    # What the last weights answer depends on whether they are means.
-    told = [
-        {name: part for name, part in run.summary.items() if name != "answers"}
-        for run in (plain, mean)
-    ]
-    assert told[0] == told[1]
-    assert_different(plain, mean)
-
-
-@pytest.mark.slow
-@every_method
-@pytest.mark.parametrize("epoch", [0, 2])
-@pytest.mark.parametrize("mean", [{}, {"average": None, "ema": 0.9}])
-def test_a_killed_run_resumes_to_the_same_bits(tmp_path, method, epoch, mean):
-    whole = averaged(method, images(), out=tmp_path / "whole", **mean)
-    how = {"out": tmp_path / "parts", **mean}
-    with pytest.raises(StoppedError):
-        averaged(method, images(), callbacks=[stop_after(epoch)], **how)
-    assert_same_runs(whole, averaged(method, images(), resume=True, **how))
-    for tensors, _ in checkpointed(tmp_path / "whole"):
-        assert "average/mean/0" in tensors
-
-
 @pytest.mark.parametrize("base", [None, SAM(rho=0.1)])
 @pytest.mark.parametrize("mean", [{}, {"average": None, "ema": 0.9}])
 def test_coupled_members_in_slots_have_the_same_means(monkeypatch, base, mean):
@@ -180,12 +147,6 @@ def test_coupled_members_in_slots_have_the_same_means(monkeypatch, base, mean):
             for r in (plain, slots)
         )
     )
-
-
-def test_offloaded_members_have_the_same_means():
-    method = SharpBalance(rho=0.1, switch_at=1)
-    offloaded = averaged(method, images(), offload=True)
-    assert_same_runs(averaged(method, images()), offloaded)
 
 
 def test_the_mean_is_what_is_validated_and_kept():

@@ -19,14 +19,13 @@ from tepui.data import (
 )
 from tepui.training.batches import (
     BatchSplit,
-    LoadedSource,
+    ReadSource,
     TensorSource,
     index_stream,
     source_of,
-    steps_per_epoch,
     stratified_stream,
 )
-from training.cases import CLASSES, Noisy, Plain, global_states, images, numbers, pairs
+from training.cases import CLASSES, Noisy, Plain, global_states, images, numbers
 
 CPU = torch.device("cpu")
 AUGMENT = (RandomCrop(1), HorizontalFlip())
@@ -111,34 +110,6 @@ def test_any_part_of_the_stream_is_a_slice_of_the_whole(
     assert torch.equal(part, whole[first:])
 
 
-@given(sizes, sizes, seeds, st.integers(1, 9))
-@modest
-def test_every_sample_is_seen_equally_often_up_to_one(samples, batch_size, seed, steps):
-    rows = index_stream(samples, batch_size, seed, 0, steps)
-    counts = rows.flatten().bincount(minlength=samples)
-    mean = rows.numel() / samples
-    assert int(counts.min()) >= int(mean)
-    assert int(counts.max()) <= -(-rows.numel() // samples)
-
-
-@given(sizes, sizes)
-@modest
-def test_an_epoch_covers_every_sample(samples, batch_size):
-    steps = steps_per_epoch(samples, batch_size)
-    rows = index_stream(samples, batch_size, 7, 0, steps)
-    assert set(rows.flatten().tolist()) == set(range(samples))
-    assert (steps - 1) * batch_size < samples <= steps * batch_size
-
-
-def test_seeds_shuffle_differently():
-    assert not torch.equal(index_stream(9, 9, 1, 0, 1), index_stream(9, 9, 2, 0, 1))
-
-
-def test_a_small_data_set_is_one_batch_of_its_own_size():
-    rows = index_stream(samples=3, batch_size=128, seed=1, first_step=4, steps=2)
-    assert [sorted(row) for row in rows.tolist()] == [[0, 1, 2], [0, 1, 2]]
-
-
 @given(divisions(), seeds, st.integers(0, 12))
 @modest
 def test_stratified_stream_matches_naive(division, seed, steps):
@@ -156,37 +127,6 @@ def test_any_part_of_a_stratified_stream_is_a_slice_of_the_whole(
     whole = stratified_stream(*division, seed, 0, first + steps)
     part = stratified_stream(*division, seed, first, steps)
     assert torch.equal(part, whole[first:])
-
-
-@given(divisions(), seeds, st.integers(1, 12))
-@modest
-def test_every_batch_holds_the_same_part_of_each_stratum(division, seed, steps):
-    split, batch_size = division
-    rows = stratified_stream(split, batch_size, seed, 0, steps)
-    front, back = rows[:, : split.rows], rows[:, split.rows :]
-    assert bool(torch.isin(front, split.first).all())
-    assert bool(torch.isin(back, split.second).all())
-
-
-@given(divisions(), seeds, st.integers(1, 4))
-@modest
-def test_each_stratum_is_seen_once_a_cycle(division, seed, cycles):
-    """A stratum's cycle is its own size; the other's has no say in it."""
-    split, batch_size = division
-    rows = stratified_stream(split, batch_size, seed, 0, cycles * 30)
-    for stratum, part in [
-        (split.first, rows[:, : split.rows]),
-        (split.second, rows[:, split.rows :]),
-    ]:
-        dealt = part.flatten()[: cycles * len(stratum)].view(cycles, len(stratum))
-        for cycle in dealt:
-            assert sorted(cycle.tolist()) == stratum.tolist()
-
-
-def test_split_are_shuffled_independently_of_each_other():
-    even = BatchSplit.of(torch.arange(40) < 20, batch_size=20)
-    (row,) = stratified_stream(even, 20, seed=3, first_step=0, steps=1)
-    assert row[10:].tolist() != (row[:10] + 20).tolist()
 
 
 @pytest.mark.parametrize("wrap", [lambda a: a, Plain], ids=["tensors", "loaded"])
@@ -258,7 +198,7 @@ def test_loaded_equals_tensors(samples, batch_size, seed):
     fast = source_of(data, AUGMENT, CPU, 0, CLASSES)
     slow = source_of(Plain(data), AUGMENT, CPU, 0, CLASSES)
     assert isinstance(fast, TensorSource)
-    assert isinstance(slow, LoadedSource)
+    assert isinstance(slow, ReadSource)
     assert fast.samples == slow.samples == samples
     rows = index_stream(samples, batch_size, seed, 0, 3)
     pairs_of_batches = zip(
@@ -269,16 +209,6 @@ def test_loaded_equals_tensors(samples, batch_size, seed):
         assert torch.equal(one.targets, other.targets)
         assert torch.equal(one.index, row)
         assert torch.equal(other.index, row)
-
-
-@pytest.mark.parametrize("wrap", [lambda a: a, Plain], ids=["tensors", "loaded"])
-def test_dict_inputs_pass_through(wrap):
-    data = pairs(6)
-    source = source_of(wrap(data), (), CPU, 0, CLASSES)
-    (batch,) = batches_of(source, [[4, 2]])
-    for name in ("left", "right"):
-        assert torch.equal(batch.inputs[name], data.inputs[name][[4, 2]])
-    assert torch.equal(batch.targets, data.targets[[4, 2]])
 
 
 def test_a_tensor_dataset_takes_the_fast_path_and_a_subset_does_not():
@@ -300,21 +230,6 @@ def test_random_transforms_depend_on_neither_workers_nor_place():
     other = by_index(batches_of(helped, [[7, 2], [0, 5], [3, 6], [1, 4]]))
     assert same(one, other)
     assert global_states() == before
-
-
-@pytest.mark.parametrize("change", [{"seed": 6}, {"epoch": 1}], ids=str)
-def test_random_transforms_differ_between_members_and_epochs(change):
-    source = source_of(Noisy(numbers(4)), (), CPU, 0, CLASSES)
-    one = by_index(batches_of(source, [[0, 1, 2, 3]]))
-    other = by_index(batches_of(source, [[0, 1, 2, 3]], **change))
-    assert not any(torch.equal(one[index], other[index]) for index in one)
-
-
-def test_random_transforms_differ_between_samples():
-    x = torch.zeros(2, 4)
-    source = source_of(Noisy(Arrays(x, torch.zeros(2).long())), (), CPU, 0, 1)
-    (batch,) = batches_of(source, [[0, 1]])
-    assert not torch.equal(batch.inputs[0], batch.inputs[1])
 
 
 @pytest.mark.parametrize("item", [torch.zeros(4), (1, 2, 3), {"x": 1}], ids=str)
@@ -342,11 +257,3 @@ def test_labels_out_of_range_are_refused(label):
     )
     with pytest.raises(ValueError, match=message):
         batches_of(source_of(Plain(data), (), CPU, 0, CLASSES), [[0, 1]])
-
-
-@pytest.mark.parametrize("wrap", [lambda a: a, Plain], ids=["tensors", "loaded"])
-def test_dict_inputs_cannot_be_augmented(wrap):
-    source = source_of(wrap(pairs()), AUGMENT, CPU, 0, CLASSES)
-    message = "dict inputs .* got 'RandomCrop for images, HorizontalFlip for images'"
-    with pytest.raises(ValueError, match=message):
-        batches_of(source, [[0, 1]])

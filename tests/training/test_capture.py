@@ -15,7 +15,7 @@ from tepui.data import (
     Mixup,
     RandomCrop,
 )
-from tepui.methods import DeepEnsemble, SharpBalance
+from tepui.methods import DeepEnsemble
 from tepui.testing.expecting import Subject
 from tepui.testing.steps import _HandingOver, _Reading
 from tepui.training.batches import source_of
@@ -96,19 +96,6 @@ def test_batches_know_their_parts():
     assert first.division is None
     with pytest.raises(ValueError, match="division must be given"):
         first.parts()
-
-
-def test_a_run_says_what_it_does_to_those_who_ask(caplog, tmp_path):
-    method = SharpBalance(rho=0.1, switch_at=1)
-    with caplog.at_level(logging.DEBUG, logger="tepui"):
-        fitted(images(), method=method, out=tmp_path)
-        fitted(images(), method=method, out=tmp_path, resume=True)
-    said = "\n".join(record.getMessage() for record in caplog.records)
-    assert "SharpBalance: 2 members, 2 epochs of 3 steps on cpu in float32" in said
-    assert "EagerRunner" in said
-    assert "exchanged before epoch 1" in said
-    assert "has ended" in said
-    assert {record.name.split(".")[0] for record in caplog.records} == {"tepui"}
 
 
 def test_a_run_is_quiet_unless_asked(capfd):

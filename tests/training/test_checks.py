@@ -2,7 +2,6 @@
 
 import math
 import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +13,6 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import tepui
 from tepui.core.checks import class_indices
-from tepui.core.storage import read_json
 from tepui.data import Arrays, AugMix, HorizontalFlip, Normalize, TrivialAugment
 from tepui.losses import BinaryCrossEntropy, binary_cross_entropy
 from tepui.methods import (
@@ -107,10 +105,6 @@ def mean_loss(outputs, targets):
             {"precision": "float16"},
             "precision must be one of auto, float32, tf32, bfloat16, got 'float16'",
         ),
-        (
-            {"cpu_kernels": "nativ"},
-            "cpu_kernels must be one of onednn, native, .*did you mean 'native'",
-        ),
         ({"runner": "graphs"}, "runner must be one of .*did you mean 'graph'"),
         ({"runner": "graph"}, 'runner must be "auto" or "eager", since .* got'),
         ({"progress": "bars"}, "progress must be one of .*did you mean 'bar'"),
@@ -136,8 +130,6 @@ def test_wrong_arguments_are_named_and_leave_no_folder(how, message, tmp_path):
         (lambda: tepui.SGD(lr=math.inf), "lr must be a finite number .*, got inf"),
         (lambda: tepui.SGD(lr=(0.1, math.nan)), r"lr must .*, got \(0.1, nan\)"),
         (lambda: tepui.SGD(lr=()), r"lr must hold a value for each member, got \(\)"),
-        (lambda: tepui.SGD(momentum=0, nesterov=True), "momentum must be positive for"),
-        (lambda: tepui.AdamW(betas=(0.9, 1.0)), r"betas must lie in \[0, 1\), got"),
         (lambda: tepui.AdamW(betas=0.9), "betas must be a sequence of 2 .* got 0.9"),
         (lambda: tepui.Cosine(warmup=math.inf), "warmup must be a finite number, got"),
         (lambda: tepui.Cosine(final=True), "final must be a finite number, got True"),
@@ -200,11 +192,6 @@ def test_one_class_is_refused_before_a_folder_is(classes, got, tmp_path):
     with pytest.raises(ValueError, match=rule):
         fitted(one, linear, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_one_class_that_only_loading_tells_is_trained_on():
-    one = Plain(Arrays(torch.randn(6, 4), torch.ones(6).long()))
-    assert fitted(one, linear).history
 
 
 def test_a_method_without_a_step_is_refused_with_what_to_derive_from(tmp_path):
@@ -328,10 +315,7 @@ def several_hot(labels):
             lambda y: several_hot(y).long(),
             "BinaryCrossEntropy fits several labels of each",
         ),
-        (lambda y: y[:, None], r"one class per sample, such as targets\[:, 0\]"),
-        (lambda y: y.float(), r"such as targets.long\(\); tepui.losses.MSE, Gau"),
-        (lambda y: y + 0.5, r"\(tepui.losses.MSE, GaussianNLL or Quantiles fit num"),
-        (lambda y: torch.stack([y + 0.5, -y], 1), "MSE fits numbers to predict"),
+        (lambda y: y[:, None], r"of shape \(samples,\) or probabilities"),
     ],
 )
 def test_targets_that_do_not_fit_are_refused_with_the_loss_that_would(
@@ -348,16 +332,6 @@ def test_soft_labels_are_probabilities():
     assert fitted(Arrays(numbers().inputs, soft), mlp).history
     with pytest.raises(ValueError, match="labels must be integers"):
         fitted(Arrays(numbers().inputs, soft - 0.1), mlp)
-
-
-def test_two_classes_of_one_name_get_columns_of_their_own(tmp_path):
-    data = TensorDataset(torch.zeros(6, 4), torch.arange(6) % 3)
-    data.classes = ["crane", "heron", "crane"]
-    ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=1)
-    how = {"method": DeepEnsemble(), "epochs": 1, "progress": "none"}
-    tepui.fit(ensemble, data, out=tmp_path, **how)
-    recorded = read_json(tmp_path / "run.json")
-    assert recorded["config"]["data"]["classes"] == ["crane", "heron", "crane (2)"]
 
 
 def one_output():
@@ -393,7 +367,7 @@ def pixels():
 @pytest.mark.parametrize("method", [SED(), A2D(), DivDis()])
 def test_methods_that_compare_classes_refuse_pixels(method):
     unlabeled = pixels() if method.needs_unlabeled else None
-    rule = f"where each pixel has a class, since {type(method).__name__} compares"
+    rule = f"for {type(method).__name__}, a class for each sample"
     with pytest.raises(ValueError, match=rule):
         fitted(pixels(), lambda: nn.Conv2d(1, 3, 1), method=method, unlabeled=unlabeled)
 
@@ -402,14 +376,6 @@ def test_sharpbalance_learns_classes_of_pixels():
     method = SharpBalance(switch_at=0.5)
     run = fitted(pixels(), lambda: nn.Conv2d(1, 3, 1), method=method, epochs=2)
     assert run.history[-1].epoch == 1
-
-
-def test_masks_of_floats_are_refused_with_their_type():
-    masks = torch.randint(0, 4, (6, 4, 4)).float()
-    data = tepui.data.Arrays(torch.randn(6, 3, 4, 4), masks)
-    ensemble = tepui.Ensemble.build(lambda: nn.Conv2d(3, 4, 1), 2)
-    with pytest.raises(ValueError, match=r"integers .* of pixels, got 'torch.float32"):
-        tepui.fit(ensemble, data, method=DeepEnsemble(), epochs=1, progress="none")
 
 
 class Endless(Dataset):
@@ -431,20 +397,13 @@ def test_two_samples_are_read_of_a_data_set_of_any_length():
         ([1, 2, 3], (), "labels are 1 to 3, but labels count from 0: subtract 1"),
         ([2, 3, 4], (), "labels are 2 to 4, but labels count from 0: subtract 2"),
         ([1, 2], ("cat", "dog", "cow"), "has class 0 ('cat'), which members cannot"),
-        ([0, 2, 4], (), "has class 1 or 1 other, which members cannot learn"),
-        ([0, 20], (), "has class 1 or 18 others, which"),
+        ([0, 20], (), "has class 1, which members cannot learn"),
     ],
 )
 def test_classes_without_samples_are_named(labels, names, said):
     found = absent_remark(torch.tensor(labels), 30, names)
     assert (found is None) == (said is None)
     assert said is None or said in found
-
-
-@pytest.mark.parametrize("targets", [None, torch.zeros(2, 3)])
-def test_what_has_no_classes_is_not_remarked_on(targets):
-    assert absent_remark(targets, 4) is None
-    assert absent_remark(torch.tensor([1, 2]), None) is None
 
 
 @pytest.mark.parametrize(("progress", "count"), [("lines", 1), ("none", 0)])
@@ -467,19 +426,3 @@ def test_labels_that_do_not_count_from_zero_are_told_to(labels, hint):
         class_indices(torch.tensor(labels), 2)
     with pytest.raises(ValueError, match=r"got 'values from 0 to 2'$"):
         class_indices(torch.tensor([0, 2]), 2)
-
-
-def test_outputs_beyond_the_classes_are_told():
-    def trained(outputs, classes):
-        x, y = torch.randn(6, 4), torch.arange(6) % 3
-        data = tepui.data.Arrays(x, y, classes=classes)
-        ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, outputs), members=1)
-        tepui.fit(ensemble, data, method=SAM(), epochs=1, progress="none")
-
-    names = ("cat", "cow", "dog")
-    with pytest.warns(UserWarning, match=r"members have 9 outputs and the data 3 cl"):
-        trained(9, names)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        trained(3, names)
-        trained(9, ())

@@ -16,10 +16,8 @@ from tepui.training.batches import index_stream
 from tepui.training.member import TrainingMember
 from training.cases import (
     CLASSES,
-    StoppedError,
     assert_different,
     assert_same_bits,
-    assert_same_runs,
     checkpointed,
     copied,
     fitted,
@@ -29,7 +27,6 @@ from training.cases import (
     noisy_net,
     numbers,
     one_thread,
-    stop_after,
 )
 
 single = pytest.fixture(autouse=True)(one_thread)
@@ -113,15 +110,6 @@ def test_coupled_equals_a_loop_by_hand(chosen):
         assert record.joint_loss == pytest.approx(float(loss))
 
 
-def test_without_coupling_members_descend_their_mean_loss():
-    """The joint loss of one active member is that member's own."""
-    plain, coupled = (
-        fitted(images(), method=Repelled(chosen=1, weight=w), members=1)
-        for w in (0.0, 0.5)
-    )
-    assert_same_bits(plain, coupled)
-
-
 @pytest.mark.parametrize("chosen", [1, 2, 3])
 def test_without_coupling_each_member_moves_as_it_would_alone(chosen):
     """The joint loss is a mean, which must not divide a member's learning rate."""
@@ -157,26 +145,10 @@ def test_members_that_sit_out_keep_weights_buffers_and_momentum(tmp_path):
             assert not momentum
 
 
-def test_the_learning_rate_of_members_that_sit_out_is_recorded_too():
-    how = {"method": Repelled(chosen=1), "members": 3, "batch_size": 24, "epochs": 3}
-    run = fitted(images(), schedule=tepui.Cosine(), **how)
-    for record in run.history:
-        assert len(set(record.learning_rate)) == 1
-
-
 @pytest.mark.parametrize("chosen", [1, 2])
 def test_a_coupled_run_resumes_to_the_same_bits(tmp_path, chosen):
     method = Repelled(chosen=chosen)
     interrupted_everywhere(tmp_path, method, calls=6 * chosen)
-
-
-def test_repulsion_drives_outputs_apart():
-    far, near = (
-        fitted(images(), method=Repelled(weight=w), epochs=4).ensemble
-        for w in (0.5, -0.5)
-    )
-    spread = [e.logits(images().inputs).std(0).mean() for e in (far, near)]
-    assert spread[0] > spread[1]
 
 
 def test_a_coupled_loss_must_return_one_value_per_sample():
@@ -270,23 +242,6 @@ def test_members_in_turn_each_see_the_whole_schedule(monkeypatch):
     own = [entry for entry in seen if entry[2] * 9 % 3 == pytest.approx(0, abs=1e-9)]
     starts = {index: factor for index, factor, progress in own if progress == 0}
     assert starts == {0: 1.0, 1: 1.0, 2: 1.0}
-
-
-def test_a_run_with_unlabeled_data_resumes_to_the_same_bits(tmp_path):
-    whole = in_turn(out=tmp_path / "whole")
-    for epoch in (0, 2, 4):
-        out = tmp_path / str(epoch)
-        with pytest.raises(StoppedError):
-            in_turn(out=out, callbacks=[stop_after(epoch)])
-        assert_same_runs(whole, in_turn(out=out, resume=True))
-
-
-def test_unlabeled_data_matter_and_are_part_of_the_run(tmp_path):
-    other = tepui.data.Arrays(unlabeled().inputs.flip(2), unlabeled().targets)
-    assert_different(in_turn(), in_turn(unlabeled=other))
-    in_turn(out=tmp_path)
-    with pytest.raises(ValueError, match="unlabeled"):
-        in_turn(out=tmp_path, resume=True, unlabeled=other)
 
 
 def test_unlabeled_data_only_where_they_are_used():

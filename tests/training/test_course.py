@@ -8,9 +8,8 @@ from torch import nn
 
 import tepui
 from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance, SnapshotEnsemble
-from tepui.training import TrainingSpec
 from tepui.training.batches import index_stream
-from tepui.training.course import Course
+from tepui.training.spec import Course
 from training.cases import (
     Lookahead,
     assert_different,
@@ -142,12 +141,6 @@ def test_members_are_pruned_before_they_part_or_after():
     each = tepui.Prune(sparsity=(0.5, 0.7), prune_at=0.25)
     with pytest.raises(ValueError, match="sparsity of prune must be one for all"):
         fitted(images(), epochs=4, part_at=2, prune=each)
-
-
-def test_the_price_counts_what_is_shared_once():
-    spec = TrainingSpec(method=SAM(rho=0.1, start_at=3), epochs=6, part_at=2)
-    assert spec.costs(4) == [1, 1, 4, 8, 8, 8]
-    assert spec.course(4).member_epochs() == 2 + 4 * (6 - 2)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from tepui.data.arrays import Arrays, Batch, Division
 from tepui.losses import cross_entropy
 from tepui.methods import SAM, SED, SharpBalance
 from tepui.training.batches import BatchSplit
-from tepui.training.data_parallel import averaged, own_rows
+from tepui.training.exchange import averaged, own_rows
 from tepui.training.passes import MemberPasses
 from tepui.training.run_folder import RunFolder
 
@@ -123,12 +123,6 @@ def test_ranks_stay_the_same_to_the_bit(ranks, kind):
             assert_equal(rank[kind][name], expected)
 
 
-def test_each_rank_moves_weights_for_its_own_rows_if_asked(ranks):
-    apart, together = (ranks[0]["own"][name] for name in ("sam by rank", "meeting"))
-    name = "members.0.1.0.weight"
-    assert (apart[name] - together[name]).norm() > 1e-4
-
-
 def test_a_run_stopped_with_ranks_goes_on_without(launch):
     again = cases.trained(1, **cases.STOPPED, out=launch[0] / "run", resume=True)
     assert_near(again, cases.trained(1, **cases.STOPPED))
@@ -209,7 +203,7 @@ def test_loops_of_the_page_run_in_two_processes(script, tmp_path):
 def test_the_command_shares_batches(tmp_path):
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     words = ["-m", "tepui", "train", "--method", "SAM", "--members", "2", "--epochs"]
-    settings = ["--set", "progress=none", "data_parallel=2", "perturbation=shard"]
+    settings = ["--set", "progress=none", "data_parallel=2"]
     out = ["--out", str(tmp_path / "run")]
     subprocess.run(
         [sys.executable, *torchrun, *words, "1", *settings, *out],
@@ -218,7 +212,6 @@ def test_the_command_shares_batches(tmp_path):
         timeout=200,
     )
     config = RunFolder(tmp_path / "run").recorded()["config"]
-    assert config["perturbation"] == "shard"
     assert "data_parallel" not in config
     assert (tmp_path / "run" / "ensemble.safetensors").exists()
 
@@ -295,32 +288,25 @@ def member_of(module, ranks=None):
     return MemberPasses(module, ranks=ranks, **how)
 
 
-def naive_sam(module, batch, rho):
-    """Loss, perturbed gradient and module after the first pass, by the definition."""
-    module, there = copy.deepcopy(module), copy.deepcopy(module)
+def naive(module, batch):
+    """Loss, gradient and module after a pass over the rows of a rank."""
+    module = copy.deepcopy(module)
     loss = cross_entropy(module(batch.inputs), batch.targets).mean()
-    values = torch.autograd.grad(loss, list(module.parameters()))
-    norm = torch.cat([value.flatten() for value in values]).norm()
-    with torch.no_grad():
-        for parameter, value in zip(there.parameters(), values, strict=True):
-            parameter.add_(rho * value / norm)
-    moved = cross_entropy(there(batch.inputs), batch.targets).mean()
-    return loss, torch.autograd.grad(moved, list(there.parameters())), module
+    return loss, torch.autograd.grad(loss, list(module.parameters())), module
 
 
 @pytest.mark.parametrize("samples", [12, 13])
-def test_sam_and_statistics_by_rank_are_the_naive_ones(samples):
+def test_gradients_and_statistics_are_means_over_ranks(samples):
     net, batch = normalized_net(), batch_of(samples)
 
     def work(rank):
         member = member_of(copy.deepcopy(net), rank)
         part = batch.take(slice(rank.rank, None, 3))
-        step = lambda rows: SAM(rho=0.4).gradient(member, rows)  # noqa: E731
-        return member.averaged(part, step), member.module
+        return member.gradient(part), member.module
 
     parts = [batch.take(slice(number, None, 3)) for number in range(3)]
     shares = [len(part.targets) / samples for part in parts]
-    twins = [naive_sam(net, part, 0.4) for part in parts]
+    twins = [naive(net, part) for part in parts]
     for (loss, values), module in together(3, work):
         expected = sum(s * t[0] for s, t in zip(shares, twins, strict=True))
         torch.testing.assert_close(loss, expected.detach())
@@ -374,8 +360,6 @@ def test_divided_batches_hold_both_kinds_for_every_rank():
 
 
 REFUSED = {
-    "perturbation must be one of": {"perturbation": "local"},
-    'perturbation must be "global" in one process': {"perturbation": "shard"},
     "data_parallel must be 1 with a SharpBalance whose batches change": {
         "method": SharpBalance(stratified=False),
         "data_parallel": 2,
@@ -384,7 +368,7 @@ REFUSED = {
         "method": SED(active=2),
         "data_parallel": 2,
     },
-    "data_parallel must be the number of processes that share a batch, which is 1": {
+    "data_parallel must be the number of processes that share a batch, 1 here": {
         "data_parallel": 2
     },
     "data_parallel must be positive": {"data_parallel": 0},

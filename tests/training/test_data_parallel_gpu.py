@@ -9,8 +9,7 @@ from torch import distributed, nn
 import tepui
 from tepui.data import Arrays
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.training.data_parallel import StepRanks
-from tepui.training.exchange import LocalExchange
+from tepui.training.exchange import LocalExchange, StepRanks
 from training.cases import assert_same_bits
 
 pytestmark = [
@@ -21,7 +20,6 @@ pytestmark = [
 CASES = {
     "plain": {"method": DeepEnsemble()},
     "sam": {"method": SAM(rho=0.1)},
-    "sam by rank": {"method": SAM(rho=0.1), "perturbation": "shard"},
     "sharpbalance": {"method": SharpBalance(rho=0.1, switch_at=1)},
 }
 

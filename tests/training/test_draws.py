@@ -9,7 +9,7 @@ from torch import nn
 from tepui.core.seeding import derive
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble
 from tepui.training.coupled import Party, joint_gradient
-from tepui.training.recording import Draws, drawing_from, rehearsed
+from tepui.training.graphs import Draws, drawing_from, rehearsed
 from training.cases import (
     CLASSES,
     StoppedError,

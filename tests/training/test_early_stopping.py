@@ -1,7 +1,5 @@
 """A rule of records that ends runs, resumed or not."""
 
-import json
-
 import pytest
 import torch
 from hypothesis import given
@@ -13,7 +11,7 @@ from strategies import modest
 from tepui import EarlyStopping, EpochRecord, tasks
 from tepui.data import Arrays
 from tepui.losses import MSE
-from tepui.training.early_stopping import epochs_since_best
+from tepui.training.history import epochs_since_best
 from training.cases import (
     StoppedError,
     assert_same_runs,
@@ -25,7 +23,6 @@ from training.cases import (
 )
 
 single = pytest.fixture(autouse=True)(one_thread)
-pytestmark = pytest.mark.filterwarnings("ignore:member .* may not have learned")
 VALUES = st.lists(st.integers(-8, 8).map(lambda number: number / 4), max_size=12)
 ROUGH = {
     "optimizer": tepui.SGD(lr=2.0),
@@ -96,26 +93,6 @@ def test_interrupted_anywhere_it_ends_in_the_same_bits(
         run = fitted(images(12), **how, out=out, resume=True)
         assert_same_runs(run, whole)
         assert run.stopped_by == "EarlyStopping"
-
-
-def test_a_run_that_goes_on_from_a_stopped_one_is_stopped_too(tmp_path):
-    how = {**ROUGH, "early_stopping": EarlyStopping(patience=2)}
-    first = fitted(images(12), **how, out=tmp_path / "first")
-    run = fitted(images(12), **how, branch_from=tmp_path / "first")
-    assert_same_runs(run, first)
-    assert run.stopped_by == "EarlyStopping"
-
-
-def test_the_rule_is_recorded_and_asked_for_again(tmp_path):
-    how = {"out": tmp_path, "validation": 0.25}
-    rule = EarlyStopping(patience=3)
-    with pytest.raises(StoppedError):
-        fitted(images(), early_stopping=rule, callbacks=[stop_after(0)], **how)
-    config = json.loads((tmp_path / "run.json").read_text())["config"]
-    expected = {"monitor": "validation_loss", "patience": 3, "min_delta": 0.0}
-    assert config["early_stopping"] == {"class": "EarlyStopping", **expected}
-    with pytest.raises(ValueError, match="early_stopping must be what the run"):
-        fitted(images(), resume=True, **how)
 
 
 def test_of_numbers_the_error_is_watched():

@@ -10,16 +10,12 @@ from tepui.core.members import per_member
 from tepui.methods import ExchangingMethod, Gradient
 from tepui.training import LocalExchange
 from training.cases import (
-    StoppedError,
     assert_different,
     assert_same_bits,
-    assert_same_runs,
-    checkpointed,
     fitted,
     images,
     interrupted_everywhere,
     one_thread,
-    stop_after,
 )
 
 single = pytest.fixture(autouse=True)(one_thread)
@@ -89,20 +85,6 @@ def test_all_members_receive_the_same_list_in_member_order_and_the_same_stream()
         assert drawn == first[3]
 
 
-def test_streams_differ_between_exchanges_and_between_ensembles():
-    fitted(images(), method=Echo(), epochs=4, seed=3)
-    fitted(images(), method=Echo(), epochs=4, seed=4)
-    draws = {float(entry[3]) for entry in logged("receive")}
-    assert len(draws) == 4
-
-
-def test_what_was_received_matters():
-    how = {"epochs": 4}
-    loud, quiet = (fitted(images(), method=Echo(strength=s), **how) for s in (1.0, 0.0))
-    assert_different(loud, quiet)
-    assert_same_bits(quiet, fitted(images(), **how))
-
-
 def test_per_member_values_are_resolved():
     mixed = fitted(images(), method=Echo(strength=(0.0, 1.0)), epochs=4).ensemble
     none, all_ = (
@@ -111,25 +93,6 @@ def test_per_member_values_are_resolved():
     assert_same_bits(mixed.members[0], none.members[0])
     assert_different(mixed.members[1], none.members[1])
     assert_different(mixed.members[0], all_.members[0])
-
-
-def test_members_are_back_in_train_mode_after_an_exchange():
-    run = fitted(images(), method=Echo(epochs=(1,)))
-    assert all(part.training for part in run.ensemble.modules())
-
-
-@pytest.mark.parametrize("epoch", [0, 1, 2, 3])
-def test_state_is_checkpointed_and_survives_resume(tmp_path, epoch):
-    how = {"method": Echo(), "epochs": 4}
-    whole = fitted(images(), out=tmp_path / "whole", **how)
-    out = tmp_path / "parts"
-    with pytest.raises(StoppedError):
-        fitted(images(), out=out, callbacks=[stop_after(epoch)], **how)
-    parts = fitted(images(), out=out, resume=True, **how)
-    assert_same_runs(whole, parts)
-    (first, _), (second, _) = checkpointed(out)
-    assert first["method/steps"] == 12
-    assert "method/heard" in second
 
 
 def test_stopped_in_the_middle_of_an_epoch_members_do_not_exchange_twice(tmp_path):

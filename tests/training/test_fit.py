@@ -1,6 +1,5 @@
 import copy
 import functools
-import inspect
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from tepui.data import Arrays, HorizontalFlip, RandomCrop
 from tepui.data.arrays import Batch
 from tepui.losses import CrossEntropy, cross_entropy
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
-from tepui.training import ExecutionSpec, TrainingSpec
 from tepui.training.batches import index_stream
 from training.cases import (
     CLASSES,
@@ -116,14 +114,6 @@ def test_a_member_alone_equals_the_member_among_five(method):
     assert_same_bits(alone.members[0], together.members[3])
 
 
-@by_method
-def test_adding_members_changes_no_other(method):
-    two = fitted(images(), members=2, method=method).ensemble
-    four = fitted(images(), members=4, method=method).ensemble
-    for few, many in zip(two.members, four.members, strict=False):
-        assert_same_bits(few, many)
-
-
 @pytest.mark.parametrize("augment", [(), AUGMENT], ids=["order", "augmentation"])
 def test_members_from_the_same_weights_part_ways(augment):
     module = convnet()
@@ -174,12 +164,6 @@ def test_regression_with_a_loss_of_ones_own():
         assert run.history[-1].validation_loss[member] < 0.5
 
 
-@by_method
-def test_training_lowers_the_loss(method):
-    run = fitted(images(), convnet, method=method, epochs=10)
-    assert max(run.history[-1].loss) < 0.5 * min(run.history[0].loss)
-
-
 def test_dict_inputs_train_alike_from_tensors_and_from_a_loader():
     fast = fitted(pairs(), Named, method=SAM())
     slow = fitted(Plain(pairs()), Named, method=SAM())
@@ -199,14 +183,6 @@ def test_any_map_style_data_set_trains_to_the_same_bits(wrap):
     data = images()
     how = {"augment": AUGMENT, "validation": 0.25}
     assert_same_runs(fitted(data, **how), fitted(wrap(data), **how))
-
-
-def test_tensors_stay_on_the_fast_path_when_a_share_is_held_out(monkeypatch):
-    monkeypatch.setattr(tepui.data.loading, "DataLoader", None)
-    data = images()
-    fitted(TensorDataset(data.inputs, data.targets), validation=0.25)
-    with pytest.raises(TypeError, match="not callable"):
-        fitted(Plain(data))
 
 
 @by_method
@@ -229,8 +205,7 @@ def test_accumulation_runs_smaller_parts():
             return super().forward(x)
 
     fitted(numbers(8), lambda: Watched(4, CLASSES), epochs=1, members=1, accumulate=3)
-    *_, first, second, third, look = seen  # the last asks whether it has learned
-    assert (first, second, third, look) == (3, 3, 2, 2)
+    assert seen[-3:] == [3, 3, 2]
 
 
 @given(samples=st.integers(1, 40), parts=st.integers(1, 50))
@@ -243,11 +218,6 @@ def test_parts_of_a_batch_are_never_single_samples(samples, parts):
     assert min(sizes) >= min(2, samples)
     assert max(sizes) <= max(3, -(-samples // parts) + 1)
     assert len(sizes) <= parts
-
-
-def test_sharpness_aware_parts_of_two_samples_can_be_accumulated():
-    method = SharpBalance(switch_at=1, select="random", fraction=0.2)
-    fitted(images(48), method=method, members=3, epochs=3, accumulate=4)
 
 
 def test_clip_norm_bounds_the_step():
@@ -316,16 +286,6 @@ def test_all_passes_of_a_step_see_the_same_masks():
     assert not torch.equal(member.losses(batch), losses[0])
 
 
-def test_bfloat16_learns_like_float32():
-    plain, rounded = (
-        fitted(images(), convnet, precision=precision, epochs=4)
-        for precision in ("float32", "bfloat16")
-    )
-    assert_different(plain, rounded)
-    assert rounded.history[-1].loss == pytest.approx(plain.history[-1].loss, rel=0.2)
-    assert {p.dtype for p in rounded.ensemble.parameters()} == {torch.float32}
-
-
 def test_label_smoothing_may_differ_by_member():
     mixed = fitted(numbers(), mlp, loss=CrossEntropy((0.0, 0.4))).ensemble
     for index, smoothing in enumerate((0.0, 0.4)):
@@ -333,20 +293,7 @@ def test_label_smoothing_may_differ_by_member():
         assert_same_bits(mixed.members[index], alone.members[index])
 
 
-@pytest.mark.parametrize(
-    ("given", "call"), [(SharpBalance, "SharpBalance"), (3, "SAM")]
-)
-def test_a_method_is_given_as_an_instance(given, call):
-    with pytest.raises(
-        ValueError, match=rf"method must be a method, such as {call}\(\)"
-    ):
+@pytest.mark.parametrize("given", [SharpBalance, 3])
+def test_a_method_is_given_as_an_instance(given):
+    with pytest.raises(ValueError, match=r"method must be a method, such as SAM\(\)"):
         fitted(numbers(), mlp, method=given)
-
-
-def test_keywords_default_to_what_the_specifications_say():
-    execution = ExecutionSpec()
-    training = TrainingSpec(method=DeepEnsemble(), epochs=1)
-    told = {**vars(training), **vars(execution)}
-    for name, parameter in inspect.signature(tepui.fit).parameters.items():
-        if name in told and name not in ("method", "epochs"):
-            assert parameter.default == told[name], name

@@ -187,16 +187,6 @@ def test_slots_equal_members_one_by_one(monkeypatch, method, base):
     assert untimed(plain.history) == untimed(slots.history)
 
 
-@every_coupled
-def test_a_radius_of_zero_is_no_base(method):
-    """To rounding: weights are moved by nothing and restored exactly."""
-    plain, still = (
-        trained(replace(method, base=base), images()) for base in (None, SAM(rho=0.0))
-    )
-    assert_same_bits(plain, still)
-    assert_different(plain, trained(replace(method, base=SAM(rho=0.5)), images()))
-
-
 def test_the_perturbed_pass_updates_statistics_only_if_asked():
     for update, passes in ((False, 3), (True, 6)):
         base = SAM(rho=0.1, update_statistics=update)
@@ -254,11 +244,6 @@ def test_a_base_perturbs_whatever_a_phase_is_called(name):
     )
     assert_same_bits(flat, named)
     assert_different(flat, trained(Together(), numbers(), mlp))
-
-
-def test_radii_per_member_are_refused():
-    with pytest.raises(ValueError, match="base must have one value for all members"):
-        SED(base=SAM(rho=(0.1, 0.2)), active=2)
 
 
 def test_each_member_has_its_own_loss_and_all_have_a_joint_one():

@@ -7,8 +7,8 @@ import pytest
 import tepui
 from tepui.losses import cross_entropy
 from tepui.methods import SAM, DeepEnsemble
-from tepui.training.interrupt import Interruption
 from tepui.training.run_folder import RunFolder
+from tepui.training.runner import Interruption
 from training.cases import (
     CHECKPOINT,
     Plain,
@@ -113,19 +113,6 @@ def test_a_signal_to_a_loaded_data_set_checkpoints_too(tmp_path):
     with pytest.raises(SystemExit):
         fitted(data, out=tmp_path)
     assert_same_runs(fitted(data, out=tmp_path, resume=True), fitted(data))
-
-
-def test_a_signal_from_another_thread_stops_a_run(tmp_path):
-    def send(record):
-        if record.epoch == 0:
-            thread = threading.Thread(target=signal.raise_signal, args=[signal.SIGINT])
-            thread.start()
-            thread.join()
-
-    with pytest.raises(KeyboardInterrupt):
-        fitted(images(), epochs=4, out=tmp_path, callbacks=[send])
-    run = fitted(images(), epochs=4, out=tmp_path, resume=True)
-    assert_same_bits(run, fitted(images(), epochs=4))
 
 
 def test_a_signal_after_the_last_step_is_not_lost(tmp_path):

@@ -74,12 +74,6 @@ def test_the_whole_run_is_that_of_a_method_that_reads_the_clock(after):
     assert_same_bits(weights[-1], expected[-1])
 
 
-@pytest.mark.parametrize("never", [1.0, EPOCHS])
-def test_the_end_of_the_run_is_a_start_that_never_comes(never):
-    _, weights = weights_by_epoch(SAM(rho=0.3, start_at=never))
-    assert_same_bits(weights[-1], weights_by_epoch(DeepEnsemble())[1][-1])
-
-
 @pytest.mark.parametrize("coupled", [SED, A2D])
 def test_coupled_members_meet_without_their_base_until_it_starts(coupled):
     data = images()
@@ -92,22 +86,6 @@ def test_coupled_members_meet_without_their_base_until_it_starts(coupled):
     assert_same_bits(never.ensemble.state_dict(), without.ensemble.state_dict())
     assert untimed(late.history[:HALF]) == untimed(without.history[:HALF])
     assert_different(late.ensemble.state_dict(), without.ensemble.state_dict())
-
-
-@pytest.mark.parametrize("method", [LATE[0], LATE[4]], ids=repr)
-@pytest.mark.parametrize("last", [HALF - 2, HALF - 1, HALF])
-def test_a_late_run_resumes_to_the_same_bits(tmp_path, method, last):
-    whole, _ = weights_by_epoch(method)
-
-    def stop(record):
-        if record.epoch == last:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        weights_by_epoch(method, out=tmp_path, callbacks=[stop])
-    resumed, _ = weights_by_epoch(method, out=tmp_path, resume=True)
-    assert_same_bits(resumed.ensemble.state_dict(), whole.ensemble.state_dict())
-    assert untimed(resumed.history) == untimed(whole.history)
 
 
 @pytest.mark.parametrize(
@@ -130,14 +108,3 @@ def test_a_late_run_resumes_to_the_same_bits(tmp_path, method, last):
 def test_bad_values_are_refused_by_name(wrong, said):
     with pytest.raises(ValueError, match=said):
         wrong()
-
-
-@pytest.mark.parametrize(
-    "method",
-    [SAM(start_at=EPOCHS + 1), SED(base=SAM(start_at=EPOCHS + 1), active=2)],
-    ids=repr,
-)
-def test_a_start_past_the_end_is_refused_before_anything_is_written(tmp_path, method):
-    with pytest.raises(ValueError, match=r"start_at must lie within the run \(4 ep"):
-        weights_by_epoch(method, out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()

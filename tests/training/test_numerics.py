@@ -2,9 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from tepui.methods import SAM
 from tepui.models import MLP, ResNet18
-from tepui.training.numerics import Numerics, computing_with, numerics_of
+from tepui.training.numerics import Numerics, numerics_of
 from tepui.training.prepare import STEPS_WORTH_COMPILING, compiles
 from training.cases import (
     StoppedError,
@@ -72,52 +71,6 @@ def test_auto_is_float32_on_a_cpu_and_bfloat16_on_a_gpu(monkeypatch):
     assert numerics_of("cpu", "auto", False).autocast is None
     assert numerics_of("cuda", "auto", False).precision == "bfloat16"
     assert numerics_of("cuda", "auto", False).autocast is torch.bfloat16
-
-
-def backends():
-    return torch.backends.mkldnn.enabled, torch._C._get_nnpack_enabled()
-
-
-@pytest.mark.parametrize("outside", [True, False])
-@pytest.mark.parametrize(
-    ("cpu_kernels", "inside"),
-    [("onednn", (True, True)), ("native", (False, False)), (None, None)],
-)
-def test_kernels_are_chosen_inside_the_run_alone(outside, cpu_kernels, inside):
-    seen = []
-    how = {"cpu_kernels": cpu_kernels, "epochs": 2}
-    before = backends()
-    try:
-        torch.backends.mkldnn.enabled = outside
-        around = backends()
-        with pytest.raises(StoppedError):
-            fitted(
-                images(),
-                callbacks=[lambda record: seen.append(backends()), stop_after(0)],
-                **how,
-            )
-        assert backends() == around
-    finally:
-        torch.backends.mkldnn.enabled = before[0]
-    assert seen == [inside or around]
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("cpu_kernels", ["onednn", "native"])
-def test_either_kind_of_kernel_repeats_to_the_bit(threads, cpu_kernels):
-    torch.set_num_threads(threads)
-    how = {"method": SAM(), "cpu_kernels": cpu_kernels, "batch_size": 16}
-    runs = [fitted(images(48, 8), convnet, **how) for _ in range(2)]
-    assert_same_runs(*runs)
-
-
-def test_both_kinds_of_kernel_agree_but_for_rounding():
-    module, x = convnet(), images(4).inputs
-    outputs = []
-    for cpu_kernels in ("onednn", "native"):
-        with computing_with(cpu_kernels):
-            outputs.append(module(x))
-    torch.testing.assert_close(*outputs)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

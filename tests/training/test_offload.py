@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from tepui.methods import SharpBalance
+from tepui.training.checkpoint import restore
 from tepui.training.epochs import Training
 from tepui.training.member import TrainingMember
-from tepui.training.member_state import restore
 from training.cases import (
     Lookahead,
     StoppedError,

@@ -8,8 +8,9 @@ import time
 import pytest
 from torch.distributed import HashStore
 
-from tepui.training import presence as module
-from tepui.training.presence import Presence, RankLost, unbroken
+from tepui.training import ranks as module
+from tepui.training.exchange import RankLost, unbroken
+from tepui.training.ranks import Presence
 
 
 def presence(store, rank, size=2, timeout=0.5):

@@ -22,14 +22,11 @@ from tepui.sharpness import (
     worst_case,
 )
 from training.cases import (
-    StoppedError,
-    assert_same_runs,
     convnet,
     fitted,
     images,
     member_of,
     one_thread,
-    stop_after,
 )
 
 single = pytest.fixture(autouse=True)(one_thread)
@@ -82,18 +79,6 @@ def test_members_are_pruned_at_the_nearest_epoch(share, dense):
         progress="none",
     )
     assert seen == [*[0.0] * dense, *[pytest.approx(0.6, abs=2e-3)] * (4 - dense)]
-
-
-@pytest.mark.parametrize("stopped", [1, 2, 3])
-def test_killed_and_resumed_is_uninterrupted(tmp_path, stopped):
-    method = SharpBalance(rho=0.2, switch_at=1)
-    how = {"method": method, "epochs": 4, "prune": Prune(sparsity=0.7)}
-    cut = tmp_path / "cut"
-    whole = fitted(images(), out=tmp_path / "whole", **how)
-    with pytest.raises(StoppedError):
-        fitted(images(), out=cut, callbacks=[stop_after(stopped)], **how)
-    again = fitted(images(), out=cut, resume=True, **how)
-    assert_same_runs(whole, again)
 
 
 def test_a_sparse_ensemble_can_be_saved_and_loaded(tmp_path):

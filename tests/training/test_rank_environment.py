@@ -94,7 +94,6 @@ def test_every_rank_has_a_gpu_of_its_own(environment, monkeypatch):
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
     found = iter([(HashStore(), 1, 3)])
     monkeypatch.setattr(ranks, "rendezvous", lambda *_, **__: found)
-    monkeypatch.setattr(ranks, "common_name", lambda *_: "together")
     join = "init_process_group"
     monkeypatch.setattr(ranks.distributed, join, lambda way, **_: chosen.append(way))
     monkeypatch.setattr(ranks.atexit, "register", lambda function: None)

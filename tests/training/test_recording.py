@@ -11,8 +11,8 @@ from torch import nn
 
 from tepui.core.seeding import derive
 from tepui.methods import SAM
-from tepui.training import recording
-from tepui.training.recording import NotCapturable, Recording, record
+from tepui.training import graphs as recording
+from tepui.training.graphs import NotCapturable, Recording, record
 from training.cases import CLASSES, global_states, member_of, one_thread
 from training.draw_cases import Drawing, Noisy, StandIn, batch
 

@@ -4,8 +4,16 @@ import pytest
 import torch
 
 import tepui
-from tepui.data import AugMix, HorizontalFlip, RandomCrop, TrivialAugment
-from tepui.methods import SAM, DeepEnsemble
+from tepui.data import AugMix, HorizontalFlip, Mixup, RandomCrop, TrivialAugment
+from tepui.losses import CrossEntropy
+from tepui.methods import (
+    A2D,
+    SAM,
+    SED,
+    DeepEnsemble,
+    SharpBalance,
+    SnapshotEnsemble,
+)
 from training.cases import (
     Noisy,
     StoppedError,
@@ -55,16 +63,43 @@ def test_resumed_equals_uninterrupted(tmp_path, method, optimizer, factory):
     assert_same_bits(whole, fitted(images(), **how))
 
 
-def test_policies_resume(tmp_path):
-    how = {"augment": (TrivialAugment(), RandomCrop(1), AugMix()), "epochs": 3}
-    parts = killed_and_resumed(images(), tmp_path, 1, 2, **how)
-    assert_same_runs(fitted(images(), **how), parts)
+def unlabeled():
+    data = images(10, seed=5)
+    return tepui.data.Arrays(data.inputs, torch.full_like(data.targets, -1))
 
 
-def test_a_loaded_data_set_with_random_transforms_resumes(tmp_path):
-    data, how = Noisy(images()), {"epochs": 3, "keep": "best", "validation": 0.25}
-    parts = killed_and_resumed(data, tmp_path, 1, 2, **how)
-    assert_same_runs(fitted(data, **how), parts)
+OPTIONS = {
+    "policies": {"augment": (TrivialAugment(), RandomCrop(1), AugMix())},
+    "policies of members": {"augment": [[Mixup(0.5)], [AugMix()]]},
+    "consistency": {
+        "augment": [RandomCrop(1), AugMix()],
+        "loss": CrossEntropy(0.1, consistency=12),
+    },
+    "read": {"wrap": Noisy, "keep": "best", "validation": 0.25},
+    "weighted": {"sample_weights": torch.tensor([0.0, 0.5, 2.0, 3.0]).repeat(6)},
+    "average": {"method": SAM(rho=0.1), "average": 0.5},
+    "average in turns": {"method": SED(active=2), "members": 3, "average": 0.5},
+    "ema": {"method": SharpBalance(rho=0.1, switch_at=1), "ema": 0.9},
+    "ema of all": {"method": SED(active=2, base=SAM(rho=0.1)), "ema": 0.9},
+    "unlabeled": {"method": A2D(parallel=False, weight=0.01), "unlabeled": unlabeled()},
+    "late": {"method": SAM(rho=0.3, start_at=2)},
+    "late sets": {"method": SharpBalance(rho=0.3, before="plain", switch_at=2)},
+    "pruned": {
+        "method": SharpBalance(rho=0.2, switch_at=1),
+        "prune": tepui.Prune(sparsity=0.7),
+    },
+    "parting": {"part_at": 2, "optimizer": tepui.AdamW(lr=0.01), "offload": True},
+    "snapshots": {"method": SnapshotEnsemble(), "keep": "best", "validation": 0.25},
+    "rare": {"checkpoint_every": 2},
+}
+
+
+@pytest.mark.parametrize("case", OPTIONS)
+def test_every_option_is_taken_up_again(tmp_path, case):
+    how = {"epochs": 4, **OPTIONS[case]}
+    data = how.pop("wrap", lambda data: data)(images())
+    parts = killed_and_resumed(data, tmp_path / "parts", 0, 2, 3, **how)
+    assert_same_runs(fitted(data, out=tmp_path / "whole", **how), parts)
 
 
 class Counting(torch.optim.SGD):
@@ -135,12 +170,6 @@ def test_learning_rates_that_a_graph_reads_stay_the_same_tensors(tmp_path):
     how["schedule"] = tepui.Cosine()
     whole = fitted(numbers(), **how)
     assert_same_runs(whole, killed_and_resumed(numbers(), tmp_path, 0, 2, **how))
-
-
-def test_rare_checkpoints_lose_epochs_but_no_bits(tmp_path):
-    how = {"epochs": 5, "checkpoint_every": 2, "method": SAM()}
-    whole = fitted(images(), **how)
-    assert_same_runs(whole, killed_and_resumed(images(), tmp_path, 0, 3, 4, **how))
 
 
 @pytest.mark.parametrize("stops", [[0], [0, 0, 2], [3]], ids=str)

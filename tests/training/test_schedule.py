@@ -1,4 +1,3 @@
-import json
 import math
 
 import pytest
@@ -9,9 +8,6 @@ from torch.optim import lr_scheduler
 
 from strategies import modest
 from tepui import Constant, Cosine, MultiStep
-from tepui.methods import DeepEnsemble
-from tepui.training import FromFunction, TrainingSpec
-from training.cases import StoppedError, assert_same_runs, fitted, images, stop_after
 
 STEPS = 7
 
@@ -47,11 +43,6 @@ def test_multistep_equals_torch(epochs, milestones, gamma):
     assert at_epochs(ours, epochs) == pytest.approx(theirs, rel=1e-12)
 
 
-def test_multistep_keeps_its_factor_within_an_epoch():
-    expected = [1.0] * STEPS + [0.1] * 2 * STEPS
-    assert factors(MultiStep(milestones=(1,)), 3) == pytest.approx(expected)
-
-
 @given(st.integers(1, 20), st.floats(0, 1))
 @modest
 def test_cosine_equals_torch_at_epoch_boundaries(epochs, final):
@@ -69,10 +60,6 @@ def test_cosine_equals_its_closed_form_at_every_step(epochs, steps, final):
         assert factor == pytest.approx(final + (1 - final) * wave)
 
 
-def test_constant_never_changes():
-    assert set(factors(Constant(), 5)) == {1.0}
-
-
 @pytest.mark.parametrize(
     ("share", "epochs", "milestone"),
     [(0.5, 200, 100), (0.75, 200, 150), (0.5, 7, 3), (0.29, 100, 29), (0.57, 100, 57)],
@@ -81,11 +68,6 @@ def test_a_share_of_the_run_is_an_epoch(share, epochs, milestone):
     by_share = MultiStep(milestones=(share,))
     by_epoch = MultiStep(milestones=(milestone,))
     assert factors(by_share, epochs, 2) == factors(by_epoch, epochs, 2)
-
-
-@pytest.mark.parametrize("share", [0.01, 0.5, 0.999])
-def test_a_share_never_shrinks_the_first_epoch(share):
-    assert factors(MultiStep(milestones=(share,)), 1) == [1.0] * STEPS
 
 
 def test_one_is_an_epoch_and_not_a_share():
@@ -126,65 +108,3 @@ def test_warm_up_ends_where_it_was_asked_to():
 def test_bad_values_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def falling(progress):
-    return (1 + math.cos(math.pi * progress)) / 2
-
-
-def wavy(progress):
-    return 2 + math.sin(9 * progress)
-
-
-@pytest.mark.parametrize("warmup", [0.0, 1.5])
-def test_a_function_of_progress_gives_the_factors(warmup):
-    ours = FromFunction(function=falling, warmup=warmup)
-    assert factors(ours, 5) == factors(Cosine(warmup=warmup), 5)
-
-
-def test_a_run_follows_a_function_resumed_or_not(tmp_path):
-    how = {"schedule": wavy, "epochs": 4}
-    whole = fitted(images(), **how, out=tmp_path / "whole")
-    peak, steps = 0.1, 3
-    expected = [peak * wavy((steps * (n + 1) - 1) / (steps * 4)) for n in range(4)]
-    rates = [record.learning_rate[0] for record in whole.history]
-    assert rates == pytest.approx(expected)
-    out = tmp_path / "cut"
-    with pytest.raises(StoppedError):
-        fitted(images(), **how, out=out, callbacks=[stop_after(1)])
-    assert_same_runs(fitted(images(), **how, out=out, resume=True), whole)
-
-
-def test_a_function_is_recorded_by_name_and_values_and_asked_for_again(tmp_path):
-    how = {"out": tmp_path, "epochs": 3}
-    with pytest.raises(StoppedError):
-        fitted(images(), schedule=lambda p: 1 - p, callbacks=[stop_after(0)], **how)
-    recorded = json.loads((tmp_path / "run.json").read_text())["config"]["schedule"]
-    assert recorded["class"] == "FromFunction"
-    assert recorded["function"].endswith("<lambda>")
-    assert recorded["values"] == [1 - n / 100 for n in range(101)]
-    for other in (lambda p: 1 - p / 2, Cosine()):
-        with pytest.raises(ValueError, match="schedule must be what the run"):
-            fitted(images(), schedule=other, resume=True, **how)
-    fitted(images(), schedule=lambda p: 1 - p, resume=True, **how)
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        (lambda progress: -progress, "schedule must return a finite number, not neg"),
-        (lambda progress: math.nan, "schedule must return a finite number"),
-        (lambda progress: None, "schedule must return a finite number.*got None"),
-        (Cosine, "schedule must be a schedule, such as Cosine"),
-        ("Cosine", "schedule must be a schedule, such as Cosine"),
-    ],
-    ids=["negative", "nan", "nothing", "a class", "a name"],
-)
-def test_bad_functions_are_refused(function, message):
-    with pytest.raises(ValueError, match=message):
-        fitted(images(), schedule=function)
-
-
-def test_a_specification_takes_a_function_too():
-    spec = TrainingSpec(method=DeepEnsemble(), epochs=2, schedule=falling)
-    assert spec.schedule == FromFunction(function=falling)

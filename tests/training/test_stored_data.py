@@ -13,7 +13,7 @@ from tepui.data import HorizontalFlip, RandomCrop, split, split_at
 from tepui.data.loading import in_order, read_ahead
 from tepui.data.stored import StoredData
 from tepui.methods import SED, DeepEnsemble, SharpBalance
-from tepui.training.batches import StoredSource, source_of
+from tepui.training.batches import ReadSource, source_of
 from training.cases import StoppedError, one_thread, stop_after
 
 pytestmark = pytest.mark.filterwarnings(
@@ -34,8 +34,6 @@ METHODS = {
 
 @pytest.fixture(params=KINDS)
 def pair(request, tmp_path):
-    if request.param == "hugging_face":
-        pytest.importorskip("datasets")
     arrays = in_memory()
     return arrays, stored(request.param, arrays, tmp_path)
 
@@ -63,14 +61,8 @@ def same_runs(first, second):
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_a_run_is_that_of_the_data_in_memory(pair, method):
     arrays, data = pair
-    assert isinstance(source_of(data, (), CPU, 0, CLASSES), StoredSource)
+    assert isinstance(source_of(data, (), CPU, 0, CLASSES), ReadSource)
     same_runs(trained(data, method), trained(arrays, method))
-
-
-def test_workers_change_nothing(pair):
-    arrays, data = pair
-    method = METHODS["sharpbalance"]
-    same_runs(trained(data, method, workers=2), trained(arrays, method))
 
 
 def test_validation_and_splits_are_those_of_the_data_in_memory(pair):
@@ -126,12 +118,11 @@ def test_labels_without_an_output_are_refused_before_the_first_step(pair):
         trained(data, DeepEnsemble())
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_batches_come_in_order_and_reading_stops_with_them(pair, workers):
+def test_batches_come_in_order_and_reading_stops_with_them(pair):
     _, data = pair
     rows = [torch.tensor([n, 23 - n]) for n in range(9)]
     before = {*threading.enumerate()}
-    batches = read_ahead(data, rows, device=CPU, workers=workers)
+    batches = read_ahead(data, rows, device=CPU)
     for row, batch in zip(rows[:4], batches, strict=False):
         assert torch.equal(batch.index, row)
         assert torch.equal(batch.targets, data.targets[row])

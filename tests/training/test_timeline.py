@@ -1,24 +1,19 @@
 """Where the time of a run goes: nothing is lost, and nothing is counted twice."""
 
 import gc
-import os
-import signal
 import sys
 import time
 from collections import Counter
-from contextlib import suppress
-from itertools import count
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tepui.losses import cross_entropy
 from tepui.methods import SED, SharpBalance
+from tepui.training.history import ACTIVITIES, Clock
 from tepui.training.run_folder import RunFolder
 from tepui.training.slots import SlotRunner
-from tepui.training.timeline import ACTIVITIES, Clock, in_words
 from training.cases import StoppedError, fitted, images, one_thread
 from training.cases import stop_after as killed_after
 
@@ -73,29 +68,6 @@ def test_every_second_belongs_to_the_innermost_activity(todo):
     expected = naive(todo, "preparing", Counter())
     assert clock.timeline == +expected
     assert clock.seconds(*ACTIVITIES) == total(clock.timeline) == wall.now
-
-
-def test_an_error_leaves_its_activity_too():
-    wall = Time()
-    clock = Clock(wall)
-    with suppress(StoppedError), clock.during("saving"):
-        wall.now += 2
-        raise StoppedError
-    wall.now += 1
-    assert clock.timeline == {"preparing": 1, "saving": 2}
-
-
-def test_what_was_spent_before_counts():
-    wall = Time()
-    clock = Clock(wall)
-    wall.now += 1
-    clock.go_on_from({"saving": 4, "preparing": 2})
-    assert clock.timeline == {"preparing": 3, "saving": 4}
-
-
-def test_one_line_says_what_took_most():
-    timeline = {"preparing": 0.1, "stepping": 179.9, "scoring": 20.0}
-    assert in_words(timeline) == "200.0 s: stepping 90 %, scoring 10 %"
 
 
 class Busy:
@@ -186,33 +158,3 @@ def test_a_resumed_run_counts_what_came_before(tmp_path):
     assert spent["stepping"] == pytest.approx(recorded)
     again = fitted(images(), epochs=3, out=tmp_path, resume=True)
     assert again.timeline == run.timeline
-
-
-def test_an_epoch_in_two_parts_took_the_time_of_both(tmp_path):
-    steps = count()
-
-    def loss(outputs, targets):
-        if next(steps) == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(PAUSE)
-        return cross_entropy(outputs, targets)
-
-    with pytest.raises(SystemExit):
-        fitted(images(), epochs=1, loss=loss, out=tmp_path)
-    run = fitted(images(), epochs=1, loss=loss, out=tmp_path, resume=True)
-    (record,) = run.history
-    assert record.seconds >= 6 * PAUSE  # three steps of two members
-    assert record.samples_per_second == pytest.approx(48 / record.seconds)
-
-
-def test_a_branch_takes_over_the_time_of_what_it_goes_on_from(tmp_path):
-    method = SharpBalance(before="plain")
-    how = {"epochs": 4, "members": 3}
-    fitted(images(), stop_after=2, out=tmp_path / "begun", **how)
-    begun = RunFolder(tmp_path / "begun").outcome()
-    how |= {"method": method, "branch_from": tmp_path / "begun"}
-    run = fitted(images(), out=tmp_path / "branch", **how)
-    assert [r.seconds for r in run.history[:2]] == [r.seconds for r in begun.history]
-    recorded = sum(record.seconds for record in run.history)
-    assert run.timeline["stepping"] == pytest.approx(recorded)
-    assert run.timeline["saving"] > begun.timeline["saving"]

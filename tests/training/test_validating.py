@@ -3,17 +3,14 @@
 import math
 
 import pytest
-import torch
 from torch import nn
 
 import tepui
-from tepui import tasks
 from tepui.data import Arrays
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
 from training.cases import CLASSES, fitted, images, numbers, one_thread
 
 single = pytest.fixture(autouse=True)(one_thread)
-pytestmark = pytest.mark.filterwarnings("ignore:member .* may not have learned")
 
 
 def labels(samples, seed):
@@ -74,18 +71,6 @@ def test_without_validation_or_a_task_there_is_no_score():
     record = fitted(images(), loss=own, validation=0.25, epochs=1).history[0]
     assert (record.validation_accuracy, record.validation_rmse) == ((), ())
     assert len(record.validation_loss) == 2
-
-
-def test_soft_targets_count_by_their_largest_share():
-    logits = torch.tensor([[2.0, 1.0], [0.0, 3.0], [1.0, 0.0]])
-    soft = torch.tensor([[0.7, 0.3], [0.9, 0.1], [0.6, 0.4]])
-    assert tasks.Classes().measured(logits, soft).tolist() == [2, 3]
-
-
-def test_targets_of_another_shape_have_no_score():
-    outputs, targets = torch.randn(5, 3), torch.zeros(5, 2)
-    for task in (tasks.Classes(), tasks.Labels(), tasks.Numbers()):
-        assert task.measured(outputs, targets).tolist() == [0, 0]
 
 
 def test_an_average_is_scored_where_it_is_validated():

@@ -1,16 +1,13 @@
 """``tepui calibrate``: what held-out data say of a trained ensemble, kept with it."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tepui.cli.console import console
 from tepui.cli.values import Data, Extractor, Models, Settings
 from tepui.core.checks import require
 
-if TYPE_CHECKING:
-    from tepui.metrics import Calibration
-    from tepui.studies.calibration_gain import Gain
+HARM = {"hurts": "makes probabilities worse", "unknown": "may not help"}
 
 
 def calibrate(
@@ -23,7 +20,7 @@ def calibrate(
     held_out: Literal["validation", "test"] = "validation",
     method: Literal["temperature", "vector", "isotonic", "none"] | None = None,
     coverage: float | None = None,
-    score: Literal["threshold", "aps", "raps", "residual", "normalized", "quantile"]
+    score: Literal["threshold", "aps", "residual", "normalized", "quantile"]
     | None = None,
     detectors: bool = False,
     remove: bool = False,
@@ -57,7 +54,7 @@ def calibrate(
         coverage: Make conformal sets of classes, or intervals of numbers, that hold the
             truth this often. One half of the data is for them, the other for
             probabilities.
-        score: Of sets threshold (the default), aps or raps; of intervals residual,
+        score: Of sets threshold (the default) or aps; of intervals residual,
             normalized or quantile, by default what the task has.
         detectors: Fit detectors of unfamiliar features too, on what the run was trained
             on; tepui predict then knows unfamiliar rows by them too.
@@ -66,9 +63,8 @@ def calibrate(
         set: The rule, or how to compute, such as rule=logit; tepui settings --of
             calibrate explains them.
     """
-    from tepui.cli.asked import said_again
-    from tepui.cli.further import OfCalibrate, read_settings
     from tepui.cli.members import opened
+    from tepui.cli.settings import OfCalibrate, read_settings
     from tepui.core.replacing import check_writable
     from tepui.core.text import counted
     from tepui.data.loading import length
@@ -103,9 +99,12 @@ def calibrate(
     )
     if found.held is not None and ensemble.calibration is not None:
         fitted, count = ensemble.calibration, counted(length(found.held), "sample")
-        said.append(f"{fitted.method} calibration on {count}")
         how = {"batch_size": further.batch_size, "workers": further.workers}
-        said += _gained(gain_of(ensemble, found.held, further.rule, how), fitted)
+        gain = gain_of(ensemble, found.held, further.rule, how)
+        change = f"NLL {gain.before.nll:.4f} → {gain.after.nll:.4f}"
+        said.append(f"{fitted.method} calibration on {count}: {change}")
+        if gain.effect in ("hurts", "unknown"):
+            said.append(f"calibration {HARM[gain.effect]}; --remove takes it back")
     if found.promised is not None:
         count = counted(length(found.promised), "sample")
         said.append(f"coverage {coverage:g} on {count}")
@@ -114,28 +113,4 @@ def calibrate(
         said.append(f"detectors on {count}")
     terminal.print("\n".join([*said, f"saved in {run}"]))
     then = f"evaluate {run}" if found.outdated else f"predict {run} FILES"
-    again = said_again(data=data if found.outdated else None, model=model)
-    terminal.print(f"next: tepui {then}{again}")
-
-
-def _gained(gain: "Gain", fitted: "Calibration") -> Iterator[str]:
-    """Yield the scores before and after, and whether a calibration does good.
-
-    ECE over few samples is rough; what samples that were not fitted on say counts.
-    """
-    before, after, change = gain.before, gain.after, gain.change
-    nll, ece = (
-        f"{before.nll:.4f} → {after.nll:.4f}",
-        f"{before.ece:.4f} → {after.ece:.4f}",
-    )
-    divisor = getattr(fitted, "divisor", None)
-    found = "" if divisor is None else f"temperature {float(divisor):.3g}: "
-    yield f"{found}NLL {nll}, ECE {ece} on these samples"
-    ends = f"95 % interval {change.low:+.4f} to {change.high:+.4f}"
-    if change.count > 1:
-        yield f"NLL of samples not fitted on changes by {change.mean:+.4f}, {ends}"
-    if gain.effect in ("hurts", "unknown"):
-        worse = (
-            "makes probabilities worse" if gain.effect == "hurts" else "may not help"
-        )
-        yield f"calibration {worse}: hold out more samples, or take it back (--remove)"
+    terminal.print(f"next: tepui {then}")

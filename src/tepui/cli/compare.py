@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tepui.cli.values import (
+    Data,
     DataSets,
-    Learned,
     Loss,
     Methods,
     Model,
@@ -13,6 +13,7 @@ from tepui.cli.values import (
     Text,
     Whole,
     Wholes,
+    by_name,
 )
 
 METHODS = [Text(name, "method") for name in ("DeepEnsemble", "SAM", "SharpBalance")]
@@ -20,7 +21,7 @@ METHODS = [Text(name, "method") for name in ("DeepEnsemble", "SAM", "SharpBalanc
 
 def compare(
     *,
-    data: Learned = Text("Digits", "data"),  # noqa: B008 - a frozen value
+    data: Data = Text("Digits", "data"),  # noqa: B008 - a frozen value
     model: Model | None = None,
     methods: Methods = METHODS,
     members: Whole = 3,
@@ -70,18 +71,15 @@ def compare(
         set: Anything else, such as batch_size=32; tepui settings --of compare lists it.
     """
     options = dict(locals())
-    from tepui.cli.asked import Asked, Keeping, methods_with_earlier
     from tepui.cli.console import console
-    from tepui.cli.folders import folder_for, resumable, say_of_shifts
-    from tepui.cli.further import read_settings
+    from tepui.cli.folders import Keeping, folder_for, resumable
     from tepui.cli.members import has_masks, materials, trackers_named
-    from tepui.core.checks import require
+    from tepui.cli.settings import read_settings
     from tepui.core.replacing import check_writable
     from tepui.data import sources
     from tepui.report import printed_table, write_report
-    from tepui.report.contrast_rows import claim
     from tepui.report.loading import load_reports
-    from tepui.report.unfamiliar import unfamiliar_sentence
+    from tepui.report.sections import claim
     from tepui.studies import compare as compare_methods
     from tepui.studies.executors import Processes
     from tepui.training import exchange_here
@@ -101,15 +99,10 @@ def compare(
     test = sources.part(made_by, train=False)
     copies = sources.corrupted_copies(test, asked_for, None)
     shifts = sources.shifts_of(test, copies, shifted, made_by)
-    say_of_shifts(test, shifts, asked_for)
     given = materials(data, model, loss, validation, front, beside, seeds)
     measured = samples and not has_masks(given.data)
     several = metrics if isinstance(metrics, list) else [metrics] if metrics else []
-    own = {metric.__name__: metric for metric in several}
-    rule = "name functions of different names"
-    require(len(own) == len(several), "metrics", rule, [*own])
-    asked = Asked("compare", options)
-    kept = Keeping(folder, methods_with_earlier(asked, folder))
+    kept = Keeping(folder, "compare", options)
     with resumable(folder, "compare"):
         found = compare_methods(
             [text.read() for text in methods],
@@ -120,7 +113,7 @@ def compare(
             ood=sources.unfamiliar(ood, test),
             validation=given.validation,
             unlabeled=given.unlabeled,
-            metrics=own,
+            metrics=by_name("metrics", several),
             members=members,
             ensembles=ensembles,
             seed=given.seed,
@@ -144,12 +137,10 @@ def compare(
     if further.get("dry_run"):
         terminal.print(found)
         return
-    kept.keep()  # which may have changed if nothing was left to train
+    kept.on_start()  # which may have changed if nothing was left to train
     loaded = load_reports([folder])
-    for group in loaded.groups:
-        terminal.print(printed_table(group.comparison))
-        if said := unfamiliar_sentence(group.comparison):
-            terminal.print(said)
-        terminal.print(claim(group))
+    if loaded.group is not None:
+        terminal.print(printed_table(loaded.group.comparison))
+        terminal.print(claim(loaded.group))
     terminal.print(f"report: {write_report(loaded, folder)}")
     terminal.print(f"next: tepui report {folder} --open")

@@ -6,7 +6,6 @@ executed, and nothing of one's own named there is reached.
 """
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import yaml
 from cyclopts import ArgumentCollection, Token
 
 from tepui.core.checks import one_of, require
+from tepui.core.limits import check_regular
 from tepui.core.provenance import MASK
 
 # What is said anew each time a run goes on.
@@ -68,7 +68,8 @@ def options_in(file: str, command: str) -> dict[str, Any]:
     Raises:
         ValueError: If it holds no options, or those of another command.
     """
-    with sys.stdin.buffer if file == "-" else Path(file).open("rb") as opened:
+    check_regular(Path(file))
+    with Path(file).open("rb") as opened:
         try:
             options = yaml.load(opened, _Loader)
         except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -89,15 +90,15 @@ def _words(name: str, value: Any, file: str) -> list[str]:
     if value is None:
         return []
     if isinstance(value, Mapping):
-        return [word for key in value for word in _words(name, _pair(key, value), file)]
+        pairs = [f"{key}={_word(item)}" for key, item in value.items()]
+        return [word for pair in pairs for word in _words(name, pair, file)]
     if isinstance(value, list):
         return [word for item in value for word in _words(name, item, file)]
-    word = value if isinstance(value, str) else json.dumps(value)
+    word = _word(value)
     rule = "be typed, since folders keep no secrets"
     require(MASK not in word, name, rule, f"{word} in {file}")
     return [word]
 
 
-def _pair(key: object, value: Mapping[Any, Any]) -> str:
-    item = value[key]
-    return f"{key}={item if isinstance(item, str) else json.dumps(item)}"
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -17,7 +17,6 @@ def corrupt(
     seed: Whole = 0,
     frost: Path | None = None,
     device: str = "cpu",
-    resume: bool = False,
 ) -> None:
     """Write corrupted copies of a data set.
 
@@ -41,11 +40,8 @@ def corrupt(
         frost: A folder with the photographs of frost (frost1.png to frost5.jpg);
             procedural textures by default.
         device: Where to compute.
-        resume: Add what is missing to the folder.
     """
-    from rich.progress import Progress
-
-    from tepui.cli.folders import folder_for, resumable
+    from tepui.cli.folders import folder_for
     from tepui.core.checks import require
     from tepui.core.replacing import check_writable
     from tepui.core.spec import PATH
@@ -60,15 +56,13 @@ def corrupt(
     from tepui.data.sources import part
 
     kinds = [
-        Text(kind, "function", option="--types").read()
-        if PATH.fullmatch(kind)
-        else kind
+        Text(kind, "function").read() if PATH.fullmatch(kind) else kind
         for kind in types or STANDARD
     ]
     taken = {each.__name__ for each in kinds if callable(each)} & {*CORRUPTIONS}
     rule = "name functions that are called otherwise than tepui's corruptions"
     require(not taken, "--types", rule, ", ".join(taken))
-    folder = folder_for("corrupt", out, resume)
+    folder = folder_for("corrupt", out, False)
     check_writable(folder)
     copies = corrupted(
         to_arrays(part(data.read(), train=False)).to(device),
@@ -79,15 +73,7 @@ def corrupt(
     )
     chosen = layout or ("arrays" if strength == "cifar" else "folders")
     terminal = console()
-    with (
-        resumable(folder, "corrupt"),
-        Progress(console=terminal, transient=True) as progress,
-    ):
-        task = progress.add_task("corrupting", total=len(copies))
-
-        def done(cell: tuple[str, int]) -> None:
-            progress.update(task, advance=1, description=f"{cell[0]} {cell[1]}")
-
-        write_corrupted(copies, folder, layout=chosen, resume=resume, done=done)
+    with terminal.status(f"writing into {folder}"):
+        write_corrupted(copies, folder, layout=chosen)
     terminal.print(f"{len(copies)} corrupted copies in {folder}")
     terminal.print(f"next: tepui evaluate RUN --copies {folder}")

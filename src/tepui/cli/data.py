@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tepui.cli.console import console, table
-from tepui.cli.settings import first_line, form_of
+from tepui.cli.settings import first_line
 from tepui.core.checks import one_of, require
 from tepui.core.names import PLACES, known
 
@@ -39,13 +39,12 @@ def data(
     if action == "list":
         require(name is None, "action", "be fetch with a name", action)
         rows = [(n, first_line(s), *_presence(s.origin, root)) for n, s in sets.items()]
-        others = [known("data", n) for n in sorted({*PLACES["data"]} - sets.keys())]
-        rows += [
-            (each.__name__, first_line(each), "", form_of(each)) for each in others
-        ]
-        headings = ("name", "what", "present", "needs")
+        for other in sorted({*PLACES["data"]} - sets.keys()):
+            rows.append((other, first_line(known("data", other)), "", ""))
+        headings = ("name", "what", "present", "how to get it")
         console().print(table("data sets", headings, rows))
         console().print(f"data folder: {root or data_folder()}")
+        console().print("how one is written: tepui settings NAME")
         return
     name = name or ""
     one_of("name", name, sets)
@@ -65,11 +64,7 @@ def in_files() -> dict[str, Any]:
 
 def _presence(origin: "Origin", root: Path | None) -> tuple[str, str]:
     """Return where a data set lies, and how to get it."""
-    from tepui.data.published import data_folder
-
-    folder, base = origin.find(root), root or data_folder()
-    if folder is not None and folder.is_relative_to(base):
-        folder = folder.relative_to(base)
+    folder = origin.find(root)
     size = sum(download.size for download in origin.downloads) / 1e6
     fetched = f"fetch: {size:,.0f} MB. " if origin.downloads else ""
-    return "no" if folder is None else str(folder), f"{fetched}{origin.by_hand}".strip()
+    return "no" if folder is None else folder.name, f"{fetched}{origin.by_hand}".strip()

@@ -10,7 +10,7 @@ from tepui.cli.values import (
     Functions,
     Models,
     Settings,
-    functions_named,
+    by_name,
 )
 from tepui.core.checks import require
 
@@ -70,13 +70,13 @@ def evaluate(
         set: Anything else, such as batch_size=32 (tepui settings --of evaluate).
     """
     from tepui.cli import folders
-    from tepui.cli.asked import Asked, Keeping
     from tepui.cli.console import console
-    from tepui.cli.further import OfEvaluate, read_settings
+    from tepui.cli.folders import Keeping
     from tepui.cli.members import is_saved, opened
+    from tepui.cli.settings import OfEvaluate, read_settings
     from tepui.core.replacing import check_writable
+    from tepui.data.image_files import image_shape
     from tepui.data.preparation import preparation_of
-    from tepui.data.prepared_like import image_shape
     from tepui.evaluation.evaluations import FOLDER, names_in
     from tepui.training import LocalExchange, exchange_here
 
@@ -97,7 +97,7 @@ def evaluate(
         if exchange.writer:
             source.ensemble.save(folder, overwrite=overwrite)
             if data is not None:
-                Keeping(folder, Asked("evaluate", {"data": data})).keep()
+                Keeping(folder, "evaluate", {"data": data}).on_start()
     if not (corruptions or shifted or copies) and image_shape(test) is None:
         folders.say("no corrupted data, since inputs are not images")
     found = source.evaluate(
@@ -106,7 +106,7 @@ def evaluate(
         ood=ood,
         corruptions=corruptions,
         copies=copies,
-        metrics=functions_named("--metrics", metrics),
+        metrics=by_name("metrics", [text.read() for text in metrics or ()]),
         overwrite=overwrite,
         exchange=None if isinstance(exchange, LocalExchange) else exchange,
         **further,

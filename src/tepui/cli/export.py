@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Literal
 
 from tepui.cli.console import console
-from tepui.cli.further import Rule
+from tepui.cli.settings import Rule
 from tepui.cli.values import Data, Extractor, Models
 
 
@@ -19,8 +19,7 @@ def export(
     extractor: Extractor | None = None,
     rule: Rule = "probability",
     coverage: float = 0.9,
-    precision: Literal["float32", "float16"] = "float32",
-    tolerance: float | None = None,
+    tolerance: float = 1e-4,
     overwrite: bool = False,
 ) -> None:
     """Write a trained ensemble as one graph for onnxruntime or torch, without tepui.
@@ -28,7 +27,7 @@ def export(
     Such as:
 
         tepui export runs/sam --to onnx --out sam.onnx
-        tepui export runs/sam --out sam.pt2 --precision float16
+        tepui export runs/sam --out sam.pt2
         tepui export runs/mine --model mypackage.Net
 
     Args:
@@ -46,9 +45,7 @@ def export(
             your own: as --extractor of tepui train named it.
         rule: How members are combined.
         coverage: Of intervals of numbers, unless the ensemble has conformal ones.
-        precision: What members compute in.
-        tolerance: The largest difference from the ensemble that is allowed; 1e-4 by
-            default, in float16 0.02.
+        tolerance: The largest difference from the ensemble that is allowed.
         overwrite: Replace an existing file.
     """
     from tepui.cli.folders import check_replaced
@@ -72,7 +69,6 @@ def export(
         to=chosen,
         rule=rule,
         coverage=coverage,
-        precision=precision,
         tolerance=tolerance,
         overwrite=overwrite,
     )

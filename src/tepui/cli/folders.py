@@ -1,31 +1,32 @@
 """The folders that commands read and write: names, what they hold, how to go on."""
 
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
-from torch.utils.data import Dataset
-
-from tepui.core.checks import nearest, require
+from tepui.cli.config import OF_ONE_COMMAND
+from tepui.cli.settings import ANEW, KINDS, last_of_each
+from tepui.cli.values import Text
+from tepui.core.checks import require
 from tepui.core.lease import is_free
+from tepui.core.names import PLACES as NAMES
 from tepui.core.processes import place_of_environment
+from tepui.core.provenance import masked
+from tepui.core.spec import written
+from tepui.core.storage import write_document
 from tepui.core.text import printable
-from tepui.data import Table
-from tepui.data.prepared_like import image_shape
-from tepui.data.shifts import Shifts
+from tepui.data.sources import PLACES
 from tepui.ensembles.ensemble import FILE
 from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
 from tepui.studies.verifying import UNSEALED, verify
-from tepui.training import RankLost, TrainingDiverged, exchange_here
-from tepui.training.run_folder import options_in
+from tepui.training import Callback, RankLost, TrainingDiverged, exchange_here
+from tepui.training.run_folder import OPTIONS, OPTIONS_KIND, options_in
 
 RUNS = Path("runs")
-DEPTH = 3  # of a comparison's folders, whose runs lie by method and ensemble
-SHOWN = 3
 
 
 def folder_for(
@@ -66,15 +67,6 @@ def say(line: str, *, everywhere: bool = False) -> None:
         sys.stderr.write(f"tepui: {printable(line, lines=True)}\n")
 
 
-def say_of_shifts(test: Dataset[Any], shifts: Shifts, strength: str | None) -> None:
-    """Say what rows of tables hold that no training row has, and of no images."""
-    if strength is None and not shifts.copies and image_shape(test) is None:
-        say("no corrupted data, since inputs are not images")
-    for name, data in shifts.natural.items():
-        for words in data.remarks if isinstance(data, Table) else ():
-            say(f"--shifted {name}: {words}")
-
-
 def require_free(folder: Path, resume: bool, kept: str, heads: Path) -> None:
     """Raise if a new run's folder holds something already but what is kept there.
 
@@ -90,33 +82,17 @@ def require_free(folder: Path, resume: bool, kept: str, heads: Path) -> None:
 
 
 def check_there(place: Path) -> None:
-    """Raise unless a folder or file is there; the message names the nearest run."""
-    if place.exists():
-        return
-    # What lies beside it may be a whole disk: no further than its own folders.
-    beside = {place.parent: 1, RUNS: DEPTH}
-    near = dict.fromkeys(
-        str(run) for root, depth in beside.items() for run in runs_below(root, depth)
-    )
-    raise FileNotFoundError(f"no file or folder {place}{nearest(str(place), near)}")
+    """Raise unless a folder or file is there."""
+    if not place.exists():
+        raise FileNotFoundError(f"no file or folder {place}")
 
 
 def check_run(place: Path, *, weights: bool = True) -> None:
-    """Raise unless a folder is that of one run; the message names those inside.
-
-    Args:
-        place: The folder, or a file.
-        weights: Whether a folder may hold weights instead.
-    """
+    """Raise unless a folder is that of a run, or may hold weights instead."""
     check_there(place)
-    if not place.is_dir() or _is_run(place):
-        return
-    inside = [str(run) for run in runs_below(place, DEPTH)]
-    if inside:
-        some = ", ".join([*inside[:SHOWN], *(["…"] if len(inside) > SHOWN else [])])
-        raise FileNotFoundError(f"{place} is not a run but holds some: {some}")
+    a_run = any((place / name).is_file() for name in (FILE, RUN, DIVERGED))
     rule = "be the folder of a run or of a saved ensemble, which this one is not"
-    require(weights, "RUN", rule, str(place))
+    require(weights or not place.is_dir() or a_run, "RUN", rule, str(place))
 
 
 def check_replaced(out: Path, written: str | None, overwrite: bool) -> None:
@@ -140,33 +116,62 @@ def check_replaced(out: Path, written: str | None, overwrite: bool) -> None:
     require({*kinds} <= {UNSEALED, written}, "--out", rule, str(out))
 
 
-def end_if_left_out(left_out: Mapping[Path, str], count: int) -> None:
-    """Name images without a prediction on standard error, and end with status 1."""
-    if not left_out:
-        return
-    total = count + len(left_out)
-    said = f"{len(left_out)} of {total} images cannot be read and have no prediction:"
-    sys.stderr.write("\n  ".join([f"tepui: {said}", *left_out.values()]) + "\n")
-    raise SystemExit(1)
+def asked(command: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a command as they are kept.
 
-
-def runs_below(folder: Path, depth: int) -> Iterator[Path]:
-    """Yield the runs in a folder, in the order of their names, at most so deep.
-
-    Folders that may not be read hold none.
+    They are found from anywhere, and without secrets.
     """
-    if depth == 0:
-        return
-    _, names, _ = next(os.walk(folder), ("", [], []))
-    for inside in (folder / name for name in sorted(names)):
-        if _is_run(inside):
-            yield inside
-        else:
-            yield from runs_below(inside, depth - 1)
+    kept = {
+        name: _kept(value)
+        for name, value in options.items()
+        if name not in OF_ONE_COMMAND and value not in (None, [], {})
+    }
+    if "set" in kept:
+        words = last_of_each(options["set"])
+        kept["set"] = {n: _setting(n, t) for n, t in words.items() if n not in ANEW}
+    return {"command": command, "options": masked(kept)}
 
 
-def _is_run(folder: Path) -> bool:
-    try:
-        return any((folder / name).is_file() for name in (FILE, RUN, DIVERGED))
-    except PermissionError:
-        return False
+@final
+class Keeping(Callback):
+    """Writes into a folder what a command was asked for, before the first step."""
+
+    def __init__(self, folder: Path, command: str, options: Mapping[str, Any]) -> None:
+        self._folder, self._asked = folder, asked(command, options)
+
+    def on_start(self, config: Mapping[str, Any] | None = None) -> None:
+        """Write it."""
+        write_document(self._folder / OPTIONS, OPTIONS_KIND, self._asked)
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, Text):
+        if value.kind in NAMES:
+            return placed(value)
+        return str(Path(value).absolute()) if Path(value).is_dir() else str(value)
+    if isinstance(value, Mapping):
+        return [f"{name}={_kept(item)}" for name, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [_kept(item) for item in value]
+    if isinstance(value, Path):
+        return str(value.absolute() if value.exists() else value)
+    return value
+
+
+def _setting(name: str, text: Text) -> str:
+    """Return the value of a setting as a file holds it."""
+    if text in ("None", "none") or name not in KINDS:
+        return str(_kept(text) if name in ("extractor", "branch_from") else text)
+    return placed(Text(text, KINDS[name], text.typed))
+
+
+def placed(text: Text) -> str:
+    """Return a value as a file holds it: quoted, and found from anywhere."""
+    value = text.read()
+    if not isinstance(value, partial):
+        return written(value) if "(" in text else str(text)
+    given = {
+        name: str(Path(item).expanduser().absolute()) if name in PLACES else item
+        for name, item in value.keywords.items()
+    }
+    return written(partial(value.func, **given))

@@ -1,15 +1,22 @@
 """Figures and tables of the papers as they are asked for: found, and shown."""
 
-import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from tepui.cli.console import console, table
-from tepui.cli.values import Size
+from tepui.core.checks import require
 from tepui.papers.recipe import (
     PAPERS,
     Diagram,
@@ -21,11 +28,13 @@ from tepui.papers.recipe import (
     names,
 )
 from tepui.papers.reproduce import rows
-from tepui.studies.departures import Departure, departures
-from tepui.studies.job import Job
-from tepui.studies.real_data import real_data, stand_ins
+from tepui.studies.executors import Executor, Processes
+from tepui.studies.job import Advance, Job
+from tepui.studies.jobs import cost
+from tepui.studies.real_data import stand_ins
 from tepui.studies.results import FILE as RESULTS
-from tepui.studies.results import Results, read_results
+from tepui.studies.results import Results
+from tepui.studies.store import Store
 
 SCREEN = 35  # rows of a table in the terminal; the files hold all of it
 NO_NUMBERS = (
@@ -45,71 +54,39 @@ class Item(NamedTuple):
     jobs: Sequence[Job]
 
 
-def admit_modules(names: Sequence[str]) -> None:
-    """Find recipes of one's own in this folder, as ``python -m`` does."""
-    here = str(Path.cwd())
-    if any(map(is_module, names)) and here not in sys.path:
-        sys.path.insert(0, here)
-
-
 def items_named(items: Sequence[str], order: Order, out: Path) -> list[Item]:
-    """Return the recipes of some names, in order and each once."""
-    admit_modules(items)
+    """Return the recipes of some names, in order and each once.
+
+    Recipes of one's own are found in this folder, as ``python -m`` does.
+    """
+    here = str(Path.cwd())
+    if any(map(is_module, items)) and here not in sys.path:
+        sys.path.insert(0, here)
     wide: list[str] = []
     for item in items:
         papers = [*PAPERS] if item == "all" else [item]
         of_papers = [n for n in names() if n.split("/")[0] in papers]
-        of_size = [n for n in of_papers if _has(load(n), order.size)]
-        if of_papers:
-            _check_size(item, order.size, map(load, of_papers))
+        of_size = [n for n in of_papers if order.size in getattr(load(n), "sizes", ())]
+        rule = f"be one that {item} has"
+        require(bool(of_size) or not of_papers, "size", rule, order.size)
         wide += of_size or [item]
     chosen = []
     for name in dict.fromkeys(wide):
         item, recipe, panels = look_up(name)
         if isinstance(recipe, Diagram):
             raise ValueError(f"{item} has no numbers to make: it is {recipe.title}")
-        _check_size(item, order.size, [recipe])
         with_panels = order._replace(panels=recipe.panels_at(order.size, panels))
         folder, jobs = out / order.label / name, recipe.plan(with_panels)
         chosen.append(Item(name, item, recipe, with_panels, folder, jobs))
     return chosen
 
 
-def _has(recipe: Recipe | Diagram, size: Size) -> bool:
-    """Return whether an item has numbers at a size."""
-    return isinstance(recipe, Recipe) and size in recipe.sizes
-
-
-def _check_size(item: str, size: Size, recipes: Iterable[Recipe | Diagram]) -> None:
-    """Raise if none of an item's recipes has a size, with the items that have it."""
-    has = {s for each in recipes if isinstance(each, Recipe) for s in each.sizes}
-    if size in has:
-        return
-    others = ", ".join(name for name in names() if _has(load(name), size))
-    known = ", ".join(each for each in get_args(Size) if each in has)
-    raise ValueError(
-        f"--size must be one of {known} for {item}, got {size!r} (which {others} have)"
-    )
-
-
 def is_made(item: Item) -> bool:
     """Return whether the results exist already, and say so if they do."""
-    if not (item.folder / RESULTS).exists():
-        return False
-    made = read_results(item.folder).settings
-    asked = json.loads(json.dumps(item.recipe.described(item.order)))
-    others = [
-        name
-        for name in sorted(made.keys() | asked.keys())
-        if made.get(name) != asked.get(name)
-    ]
-    if others:
-        raise ValueError(
-            f"{item.folder} was made with other settings ({', '.join(others)}); "
-            "--overwrite makes it again"
-        )
-    console().print(f"{item.folder} is there; --overwrite makes it again")
-    return True
+    there = (item.folder / RESULTS).exists()
+    if there:
+        console().print(f"{item.folder} is there; --overwrite makes it again")
+    return there
 
 
 def catalog() -> Table:
@@ -125,26 +102,9 @@ def catalog() -> Table:
     return table("figures and tables", headings, listed)
 
 
-def differing(chosen: Sequence[Item]) -> Table:
-    """Return what is not as published, each once, with the items it is of."""
-    items: dict[Departure, dict[str, None]] = {}
-    for item in chosen:
-        for departure in departures(item.recipe.described(item.order)):
-            items.setdefault(departure, {})[item.asked] = None
-    shown = [
-        (what, why, "all" if len(of) == len(chosen) else ", ".join(of))
-        for (what, why), of in items.items()
-    ]
-    return table("what differs from the paper", ("what", "why", "in"), shown)
-
-
 def show(results: Results, asked: str, folder: Path) -> None:
     """Print results that were made, as far as they fit on a screen."""
-    shown, same = _table(results)
-    console().print(shown)
-    if same:
-        told = ", ".join(f"{name}: {cell or 'none'}" for name, cell in same)
-        console().print(f"in every row above: {told}")
+    console().print(_table(results))
     if any(record.sem is not None for record in results.records):
         console().print("±: standard error of the mean; n: how many it is the mean of")
     if (more := len(results.records) - SCREEN) > 0:
@@ -160,19 +120,50 @@ def show(results: Results, asked: str, folder: Path) -> None:
     console().print(f"next: tepui report {folder} --open, or tepui claims")
 
 
-def _table(results: Results) -> tuple[Table, list[tuple[str, ...]]]:
-    """Return the first rows of a table, and what is the same in all of them."""
+def _table(results: Results) -> Table:
+    """Return the first rows of a table, without what is the same in all of them."""
     headings, *numbers = rows(results)
-    used = [real_data(results.settings, record.dataset) for record in results.records]
-    if any(used):
-        place = headings.index("dataset") + 1
-        for row, data in zip([headings, *numbers], ["data", *used], strict=True):
-            row.insert(place, data)
-    title = f"{results.name} ({results.size}): {results.title}"
     columns = [*zip(headings, *numbers[:SCREEN], strict=True)][1:]
     kept = [each for each in columns if each[0] == "ours" or len({*each[1:]}) > 1]
-    same = [each[:2] for each in columns if each not in kept]
     names, *lines = zip(*kept, strict=True)
-    shown = table(title, names, lines, numbers=("paper", "ours", "n"))
-    shown.caption = NO_NUMBERS if results.size.startswith("smoke") else None
-    return shown, same
+    title = f"{results.name} ({results.size}): {results.title}"
+    return table(title, names, lines, numbers=("paper", "ours", "n"))
+
+
+COUNTS = ("ensembles", "trained", "member-epochs left", "passes left", "seconds left")
+
+
+def plan_table(heading: str, plans: Mapping[str, Sequence[Job]], store: Store) -> Table:
+    """Return a table with a row for each plan, merged; what is stored costs nothing."""
+    rows = []
+    for name, jobs in plans.items():
+        left = cost(jobs, store)
+        seconds = "" if left.seconds is None else f"{left.seconds:.0f}"
+        counts = left.trials, left.trained, left.member_epochs, f"{left.passes:.0f}"
+        rows.append((name, *map(str, counts), seconds))
+    shown = table("what there is to do", (heading, *COUNTS), rows, numbers=COUNTS)
+    shown.columns[0].no_wrap = True
+    return shown
+
+
+def workers_for(asked: int | None, store: Store, executor: Executor) -> int | None:
+    """Return how many trials to train at a time; None leaves it to the executor.
+
+    Processes beside each other on one GPU gain nothing.
+    """
+    one = store.device.type != "cpu" and isinstance(executor, Processes)
+    return asked or (1 if one else None)
+
+
+@contextmanager
+def progress_bar(steps: int) -> Iterator[Advance]:
+    """Show one bar for a whole plan, with the time left; none for an empty one."""
+    if steps == 0:
+        yield lambda done: None
+        return
+    done = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = TextColumn("{task.description}"), *done
+    # Trials differ in their speed, so that all of the past says most of the future.
+    with Progress(*columns, console=console(), speed_estimate_period=86400) as bar:
+        task = bar.add_task("epochs by their cost, and tests", total=steps)
+        yield lambda done: bar.advance(task, done)

@@ -14,7 +14,6 @@ from cyclopts import App, CycloptsError, Group, Parameter
 
 from tepui.cli import config
 from tepui.cli.console import plain_warnings
-from tepui.cli.values import renamed
 from tepui.core.checks import require
 from tepui.core.processes import place_of_environment
 from tepui.core.text import printable
@@ -31,12 +30,12 @@ and says when not to trust them.
 
 Own images: tepui train --data 'ImageFolder(path=FOLDER)'
 Own table:  tepui train --data 'Table(path=FILE.csv, target=COLUMN)'
-All commands: tepui --help. One of them: tepui train --help. This machine: tepui doctor
+All commands: tepui --help. One of them: tepui train --help.
 """
 # Each command is the function of a module of its name, loaded when it is needed.
 GROUPS = {
     "Your data": "train compare calibrate evaluate predict report export",
-    "Look inside": "measure verify settings doctor data corrupt sweep",
+    "Look inside": "measure verify settings data corrupt sweep",
     "Research": "reproduce claims theory",
 }
 # Commands whose work torchrun's processes share.
@@ -44,8 +43,6 @@ OVER_RANKS = ("train", "compare", "evaluate")
 # Options whose arguments Python calls otherwise.
 OTHERWISE = {"seed": "--seeds", "factory": "--model"}
 LESS = "lower --set batch_size=N, or take smaller inputs or models"
-# Commands that go on where they were when they are typed again.
-GO_ON = ("reproduce", "sweep", "predict")
 
 
 def build() -> App:
@@ -83,29 +80,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 [*map(app.__getitem__, app)]
             app(words, exit_on_error=False, print_error=False)
     except Exception as error:
-        if (said := _said(error, words[0])) is None:
+        if (said := _said(error)) is None:
             raise
         rank = os.environ.get("RANK", "0")
         speaker = "tepui" if rank == "0" else f"tepui (rank {rank})"
         sys.stderr.write(f"{speaker}: {printable(said, lines=True)}\n")
         raise SystemExit(2) from error
     except KeyboardInterrupt as interrupt:
-        way = "; run the same command again to continue" if words[0] in GO_ON else ""
         if place_of_environment().rank == 0:
-            sys.stderr.write(f"tepui: interrupted{way}\n")
+            sys.stderr.write("tepui: interrupted\n")
         raise SystemExit(130) from interrupt
 
 
-def _said(error: Exception, command: str) -> str | None:
+def _said(error: Exception) -> str | None:
     """Return what a user did wrong, in words of what was typed; else nothing."""
-    said, cause = str(error).strip(), error.__cause__
+    said = str(error).strip()
     # Python, numpy, and torch on a GPU name it; on a CPU it is a RuntimeError.
     if "Memory" in type(error).__name__ or "allocate memory" in said:
         return f"out of memory ({said.splitlines()[0] if said else 'no more'}); {LESS}"
     if isinstance(error, CycloptsError):
         where = " ".join(("tepui", *(error.command_chain or ())))
-        if isinstance(cause, ValueError) and error.argument and " must " in str(cause):
-            said = renamed(cause, str(cause).partition(" ")[0], error.argument.name)
         return f"{said}\n{where} --help shows all options"
     ours = type(error).__module__.startswith("tepui.")
     if not ours and (place := _own_place(error)):
@@ -115,11 +109,7 @@ def _said(error: Exception, command: str) -> str | None:
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.strerror}: {error.filename}"
     argument, must, rest = said.partition(" must ")
-    app = build()
-    options = [] if command not in app else app[command].assemble_argument_collection()
-    named = (f"--{argument.replace('_', '-')}", OTHERWISE.get(argument))
-    option = next((each.name for each in options if each.name in named), argument)
-    return f"{option}{must}{rest}"
+    return f"{OTHERWISE.get(argument, argument)}{must}{rest}"
 
 
 def _own_place(error: Exception) -> str:

@@ -18,7 +18,7 @@ from tepui.cli.values import (
     Models,
     Settings,
     Whole,
-    functions_named,
+    by_name,
 )
 from tepui.core.checks import require
 
@@ -79,10 +79,9 @@ def measure(
         set: The rule or the device, such as device=cpu; tepui settings --of measure
             explains them.
     """
-    from tepui.cli.asked import said_again
     from tepui.cli.folders import RUNS, folder_for
-    from tepui.cli.further import OfMeasure, read_settings
     from tepui.cli.members import is_saved, opened
+    from tepui.cli.settings import OfMeasure, read_settings
     from tepui.core.lease import is_free
     from tepui.core.replacing import check_writable
     from tepui.core.storage import write_document
@@ -90,13 +89,12 @@ def measure(
     from tepui.evaluation.evaluate import evaluate
     from tepui.evaluation.evaluations import is_evaluated
     from tepui.evaluation.measure import measure as measured
-    from tepui.studies.stored_measures import FILE, KIND
     from tepui.training.prepare import place_of
 
     further = OfMeasure(**read_settings("measure", set))
     require(("ood" in what) == bool(ood), "--ood", "go with --what ood", [*(ood or ())])
     require(len({*rho}) == len(rho), "--rho", "be different numbers", rho)
-    functions = functions_named("--measures", measures)
+    functions = by_name("measures", [text.read() for text in measures or ()])
     for name in functions:
         require(name not in ALWAYS, "--measures", "be none of tepui's", name)
     require(not functions or "sharpness" in what, "--what", "hold sharpness", what)
@@ -137,12 +135,10 @@ def measure(
         document["diversity"] = evaluation.clean.document()
     if "ood" in what:
         document["ood"] = evaluation.document()["ood"]
-    write_document(folder / FILE, KIND, document)
+    write_document(folder / "measure.json", "measures", document)
     terminal.print(f"written to {folder}")
-    then = "report" if is_evaluated(run) else "evaluate"
-    again = said_again(data=data, model=model) if then == "evaluate" else ""
-    again += "" if trained else ", with the same --model"
-    terminal.print(f"next: tepui {then} {' '.join(map(str, checkpoints))}{again}")
+    if not is_evaluated(run):
+        terminal.print(f"next: tepui evaluate {' '.join(map(str, checkpoints))}")
 
 
 def _measures(
@@ -174,13 +170,9 @@ def _by_radius(
 
 
 def _sharpness_table(sharpness: Mapping[str, "EnsembleMeasurement"]) -> Table:
-    members = len(next(iter(sharpness.values())).members)
-    numbers = [f"member {number}" for number in range(members)]
-    numbers.append("mean ± standard error")
     rows = []
-    for name, measurement in sharpness.items():
-        cells = [f"{m.value:.4g} ± {m.standard_error:.2g}" for m in measurement.members]
-        mean = f"{measurement.mean:.4g} ± {measurement.standard_error:.2g}"
-        rows.append((name, *cells, mean))
-    title = "sharpness, on training data"
-    return table(title, ("measure", *numbers), rows, numbers=numbers)
+    for name, found in sharpness.items():
+        members = ", ".join(f"{member.value:.4g}" for member in found.members)
+        rows.append((name, f"{found.mean:.4g} ± {found.standard_error:.2g}", members))
+    headings = ("measure", "mean ± standard error", "members")
+    return table("sharpness, on training data", headings, rows)

@@ -4,9 +4,8 @@ What a model's class takes and the user did not write follows from the data: the
 of classes and the channels and size of the images. What was written stays.
 
 The frozen extractor that ``--extractor`` names is the first member of a run without its
-last layer (``RUN``; ``RUN:mypackage.Net`` where members are models of the user's own),
-or any module that a class or function of theirs returns, ``mypackage.body``, whose
-outputs are the features.
+last layer (``RUN``), or any module that a class or function of the user's own returns,
+``mypackage.body``, whose outputs are the features.
 """
 
 import inspect
@@ -20,21 +19,20 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
-from tepui.cli.asked import in_options
 from tepui.cli.folders import check_run
 from tepui.cli.values import Text
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import SEED, seeded
 from tepui.core.spec import PATH, read
 from tepui.data.arrays import Inputs
+from tepui.data.image_files import image_shape
 from tepui.data.loading import at_rows, targets_of
-from tepui.data.prepared_like import image_shape
 from tepui.data.sources import part, validation_data
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.foreign_weights import ensemble_of
-from tepui.ensembles.loading import RUN, check_ended, load, task_in
+from tepui.ensembles.loading import RUN, check_ended, load, meaning_in
 from tepui.losses import CrossEntropy, Loss
-from tepui.models import MLP, ConvNet, split_last_layers, without_classifier
+from tepui.models import MLP, ConvNet, split_last_layers
 from tepui.models.split import Frozen, frozen
 from tepui.modules.running import forward
 from tepui.tasks import Task, task_of
@@ -106,13 +104,8 @@ def extractor_and_head(
     named: Text, model: Factory | None, data: Dataset[Any], task: Task | None
 ) -> tuple[Frozen, Factory]:
     """Return the extractor, and what makes heads for its features."""
-    run, architecture = _run_in(named)
-    if run is not None and architecture is None:
-        try:
-            split = split_last_layers(load(run).members[0])
-        except ValueError as error:  # such as members of a class of their own
-            rule = f"be {named}:mypackage.Net to name the class of its members"
-            raise ValueError(f"--extractor must {rule}, or: {error}") from error
+    if Path(named).is_dir():
+        split = split_last_layers(load(named).members[0])
         front, chosen = split.extractor, model or partial(split.tail, fresh=True)
     else:
         front = frozen(front_named(named, data)().eval())
@@ -125,44 +118,21 @@ def extractor_and_head(
 
 def front_named(named: Text, data: Dataset[Any]) -> Factory:
     """Return what makes the extractor of one's own that an option names."""
-    run, architecture = _run_in(named)
-    option = "--extractor"
-    if run is None:
-        rule = "name a folder with a run, or a model of your own by its path"
-        require(PATH.fullmatch(named) is not None, option, rule, named)
-        return _seeded(fitted(read(named, "model", own=named.typed), data))
-    rule = "be written RUN:mypackage.Net, since that run has no models of its own"
-    require(architecture is not None, option, rule, named)
-    assert architecture is not None
-    own = read(architecture, "model", own=named.typed)
-    member = load(run, fitted(own, data)).members[0]
-    return partial(without_classifier, member, _one(data))
+    rule = "name a folder with a run, or a model of your own by its path"
+    require(PATH.fullmatch(named) is not None, "extractor", rule, named)
+    body = fitted(read(named, "model", own=named.typed), data)
+
+    def make() -> nn.Module:
+        with seeded("load"):  # a body without weights is the same at every call
+            return body()
+
+    return make
 
 
 def _one(data: Dataset[Any]) -> Inputs:
     """Return a batch of one sample, as a model sees it."""
     (batch,) = at_rows(data, [torch.arange(1)], device=torch.device("cpu"))
     return batch.inputs
-
-
-def _run_in(named: Text) -> tuple[Path | None, str | None]:
-    """Return the folder of a run that an option names, and what its members are."""
-    if Path(named).is_dir():
-        return Path(named), None
-    folder, colon, architecture = named.rpartition(":")
-    if colon and Path(folder).is_dir():
-        return Path(folder), architecture
-    return None, None
-
-
-def _seeded(factory: Factory) -> Factory:
-    """Let a body without weights of its own be the same at every call."""
-
-    def make() -> nn.Module:
-        with seeded("load"):
-            return factory()
-
-    return make
 
 
 def is_saved(places: Sequence[Path]) -> bool:
@@ -203,7 +173,7 @@ def members_of(
 ) -> Ensemble:
     """Return a saved ensemble, or one of weights."""
     saved = is_saved(places)
-    task = task_in(places[0]) if saved else None
+    task = meaning_in(places[0])[0] if saved else None
     seen = data() if models or extractor else None
     chosen = [text.read() for text in models or ()]
     made = [one if seen is None else fitted(one, seen, task) for one in chosen]
@@ -212,10 +182,7 @@ def members_of(
         front = None
         if extractor is not None and seen is not None:
             front = front_named(extractor, seen)
-        try:
-            return load(places[0], factories, front)
-        except ValueError as error:
-            raise in_options(error, places[0]) from error
+        return load(places[0], factories, front)
     rule = "be left out for files of weights"
     require(extractor is None, "--extractor", rule, extractor)
     rule = "be given to read files of weights, once or one per member"
@@ -250,8 +217,8 @@ def materials(
     """Return what members are trained with, of what was asked for."""
     made_by = data.read()
     learned = part(made_by, train=True)
-    own = None if task is None or loss is not None else task.loss
-    minimized = own or loss_for(loss, learned)
+    own = None if task is None else task.loss
+    minimized = loss.read() if loss is not None else own or CrossEntropy()
     task = task_of(minimized, task)
     architecture = None if model is None else model.read()
     front = None
@@ -264,25 +231,6 @@ def materials(
     drawn = seeds or [SEED]
     seed = drawn[0] if len(drawn) == 1 else drawn
     return Materials(learned, minimized, task, front, factory, unseen, beside, seed)
-
-
-def loss_for(loss: Text | None, data: Dataset[Any]) -> Loss:
-    """Return the loss that was named; a cross-entropy if targets are classes.
-
-    Raises:
-        ValueError: If no loss was named though targets are no classes.
-    """
-    if loss is not None:
-        named: Loss = loss.read()
-        return named
-    targets = targets_of(data)
-    kinds: dict[Any, str] = {
-        (1, True): "numbers to predict, such as MSE or GaussianNLL",
-        (2, False): "several labels of a sample: BinaryCrossEntropy",
-    }
-    kind = None if targets is None else (targets.ndim, targets.is_floating_point())
-    require(kind not in kinds, "--loss", f"be given for {kinds.get(kind)}", None)
-    return CrossEntropy()
 
 
 def trackers_named(names: str | Sequence[str] | None) -> list[Callback]:

@@ -1,14 +1,11 @@
 """``tepui predict``: what a trained ensemble says of new data, in a file."""
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tepui.cli.console import console
-from tepui.cli.further import OfPredict, read_settings
+from tepui.cli.settings import OfPredict, read_settings
 from tepui.cli.values import Data, Extractor, Models, Settings, Words
-
-if TYPE_CHECKING:
-    from tepui.training import Run
 
 
 def predict(
@@ -42,8 +39,7 @@ def predict(
         inputs: An image, a folder of images, an array of numbers (.npy) or a table
             (.csv, .parquet, .xlsx), prepared as the training data were. By default the
             test part of what the run was trained on.
-        out: The file: .csv, .parquet or .safetensors. Parts that are done lie beside it
-            until all are; the same command goes on after a kill. sample counts the rows
+        out: The file: .csv, .parquet or .safetensors. sample counts the rows
             of the file from 0, in the order of the inputs; row is the place of a row in
             its table, name the file of an image. prediction is the number of
             a class, counted from 0, and class its name. Quantiles and bounds carry
@@ -68,15 +64,14 @@ def predict(
             those that say so. Of rows like those about 1 - level are called
             so too: one in a hundred by default, and of n samples one in n + 1 at the
             least (0.99 wants 99 samples).
-        overwrite: Replace an existing file, and begin anew where parts of another
-            command lie beside it; parts of the same command are gone on with.
+        overwrite: Replace an existing file.
         set: Anything else, such as batch_size=32; tepui settings --of predict lists it.
     """
-    from tepui.cli.folders import check_replaced, end_if_left_out
+    from tepui.cli.folders import check_replaced
     from tepui.cli.members import opened
     from tepui.core.checks import require
     from tepui.core.text import counted
-    from tepui.evaluation.shards import KIND
+    from tepui.evaluation.predictions import KIND
 
     further = OfPredict(**read_settings("predict", set))
     rule = "be left out with --data"
@@ -96,20 +91,13 @@ def predict(
     of = " for the test data of the run" if inputs is None and data is None else ""
     terminal = console()
     terminal.print(f"{counted(written.samples, 'prediction')}{of} written to {out}")
-    lines = [*written.said, *_to_judge(source)]
-    then = f"next: look at unfamiliar and uncertain rows in {out} first"
-    terminal.print("\n".join([*lines, then]))
-    end_if_left_out(written.left_out, written.samples)
-
-
-def _to_judge(run: "Run") -> list[str]:
-    """Return how to learn which rows look unfamiliar, if that is not known."""
-    task = run.ensemble.task
-    if run.ensemble.judged_by is not None:
-        return []
-    what = "which rows look unlike the training data"
-    if task is not None and not task.judging(len(run.ensemble)):
-        return [f"{what} cannot be told"]
-    options = "" if task is None or task.calibrations else " --coverage 0.9"
-    options += "" if run.config.get("validation") else " --held-out test"
-    return [f"to learn {what}: tepui calibrate {run.path}{options}"]
+    for line in written.said:
+        terminal.print(line)
+    if source.ensemble.judged_by is None:
+        terminal.print(f"to learn which rows look unfamiliar: tepui calibrate {run}")
+    terminal.print(f"next: look at unfamiliar and uncertain rows in {out} first")
+    if written.left_out:
+        said = f"{len(written.left_out)} images cannot be read and have no prediction:"
+        sys.stderr.write("\n  ".join([f"tepui: {said}", *written.left_out.values()]))
+        sys.stderr.write("\n")
+        raise SystemExit(1)

@@ -16,7 +16,6 @@ def report(
     *,
     out: Path | None = None,
     overwrite: bool = False,
-    whole_paths: bool = False,
     open: bool = False,
 ) -> None:
     """Write one page about any number of runs, and print their tables.
@@ -33,15 +32,14 @@ def report(
         out: The folder of the page; that of a single run, or the next free
             runs/report-NNN for several, by default.
         overwrite: Replace the page of other runs.
-        whole_paths: Show commands and folders with absolute paths, not for others.
         open: Show the page in a browser.
     """
     from tepui.cli.folders import check_there, folder_for
     from tepui.core.replacing import check_writable
     from tepui.report import printed_table, write_report
-    from tepui.report.contrast_rows import claim
     from tepui.report.loading import load_reports
     from tepui.report.page import PAGE
+    from tepui.report.sections import claim
 
     for run in runs:
         check_there(run)
@@ -54,12 +52,12 @@ def report(
         raise FileExistsError(f"{page} exists; pass --overwrite to replace it")
     terminal = console()
     terminal.print(loaded.title)
-    for group in loaded.groups:
-        terminal.print(printed_table(group.comparison))
-        terminal.print(claim(group))
+    if loaded.group is not None:
+        terminal.print(printed_table(loaded.group.comparison))
+        terminal.print(claim(loaded.group))
     for study in loaded.studies:
         terminal.print(f"{study.results.name}: {study.results.title}")
-    page = write_report(loaded, folder, _numbers, whole_paths=whole_paths)
+    page = write_report(loaded, folder, _numbers)
     terminal.print(f"report: {page}")
     if not (open and webbrowser.open(page.resolve().as_uri())):
         terminal.print(f"next: open {page} in a browser")

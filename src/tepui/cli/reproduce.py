@@ -51,22 +51,27 @@ def reproduce(
         methods: Names of the methods to train, as the results have them.
         out: Folder of the results; one inside it for each size and item.
         store: Folder of trained ensembles: what is there is not trained again.
-        workers: Ensembles to train at once; by default one per available processor, on
-            a GPU no more than its memory holds, and one at paper and medium size; by
-            Ray and Slurm as many as they have room for.
+        workers: Ensembles to train at once; by default one per available processor, one
+            on a GPU; by Ray and Slurm as many as they have room for.
         executor: Who trains: Processes() of this machine by default, Ray() or Slurm(),
             whose folder must lie where all machines reach it.
         retries: How often an ensemble is taken up again after its worker died.
-        dry_run: Only show what is left to do and what differs from the paper.
+        dry_run: Only show what is left to do.
         overwrite: Replace existing results; trained ensembles are kept.
         device: Where to train; a GPU if there is one.
     """
-    from collections import deque
     from dataclasses import replace
     from itertools import chain
 
-    from tepui.cli.items import catalog, differing, is_made, items_named, show
-    from tepui.cli.plan import plan_table, progress_bar, workers_for
+    from tepui.cli.items import (
+        catalog,
+        is_made,
+        items_named,
+        plan_table,
+        progress_bar,
+        show,
+        workers_for,
+    )
     from tepui.core.replacing import check_writable
     from tepui.papers.recipe import Order
     from tepui.papers.reproduce import check_needs, make
@@ -95,35 +100,24 @@ def reproduce(
             whole = merged(chain.from_iterable(plans.values()))
             plans["all, each ensemble once"] = whole
         console().print(plan_table("figure or table", plans, shelf))
-        console().print(differing(chosen))
         return
     for item in chosen:
         check_writable(item.folder)
     check_writable(store)
-    waiting = deque(item for item in chosen if overwrite or not is_made(item))
+    waiting = [item for item in chosen if overwrite or not is_made(item)]
     whole = merged(chain.from_iterable(item.jobs for item in waiting))
     check_needs(whole, shelf)
-    unfinished = deque(waiting[0].jobs if waiting else ())  # of the first that waits
-
-    def make_what_is_ready() -> None:
-        """Write figures and tables in order, each once everything it needs is done."""
-        while waiting:
-            while unfinished and not unfinished[0].steps_left(shelf):
-                unfinished.popleft()  # what was finished once is not asked again
-            if unfinished:
-                return
-            asked, name, recipe, order, folder, jobs = waiting.popleft()
-            unfinished.extend(waiting[0].jobs if waiting else ())
-            show(make(name, recipe, order, jobs, shelf, folder), asked, folder)
-
     with progress_bar(sum(job.steps_left(shelf) for job in whole)) as advance:
-        make_what_is_ready()
-        carry_out(
-            whole,
-            shelf,
-            workers=workers_for(workers, shelf, size, trains),
-            retries=retries,
-            executor=trains,
-            advance=advance,
-            ended=make_what_is_ready,
-        )
+        for item in waiting:
+            carry_out(
+                item.jobs,
+                shelf,
+                workers=workers_for(workers, shelf, trains),
+                retries=retries,
+                executor=trains,
+                advance=advance,
+            )
+            made = make(
+                item.name, item.recipe, item.order, item.jobs, shelf, item.folder
+            )
+            show(made, item.asked, item.folder)

@@ -1,28 +1,27 @@
-"""``tepui sweep``: hyperparameters of a recipe, or of one's own job."""
+"""``tepui sweep``: hyperparameters of training on one's own data."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tepui.cli.console import console, table
-from tepui.cli.values import Learned, Loss, Method, Model, Settings, Size, Whole, Words
+from tepui.cli.values import Data, Loss, Method, Model, Settings, Text, Whole, Words
 from tepui.core.checks import require
 
-FILES = ("sweep.json", "table.md")
+if TYPE_CHECKING:
+    from tepui.studies.sweep import Outcome, Search
+
 _WRITTEN = "be written NAME=VALUE,VALUE,…"
 
 
 def sweep(
-    recipe: str | None = None,
-    /,
     *,
-    grid: Words | None = None,
-    size: Size | None = None,
-    data: Learned | None = None,
+    grid: Words,
+    data: Data = Text("Digits", "data"),  # noqa: B008 - a frozen value
     model: Model | None = None,
-    method: Method | None = None,
-    members: Whole | None = None,
-    epochs: Whole | None = None,
+    method: Method = Text("DeepEnsemble", "method"),  # noqa: B008
+    members: Whole = 3,
+    epochs: Whole = 12,
     loss: Loss | None = None,
     ensembles: Whole = 1,
     out: Path = Path("sweeps"),
@@ -34,32 +33,29 @@ def sweep(
 ) -> None:
     """Choose hyperparameters on held-out training data.
 
-    Of a recipe, every method that has all names of the grid is trained at each
-    combination; without one, --method on --data. What is trained already is not trained
-    again. Test data are not read.
+    What is trained already is not trained again. Test data are not read.
 
     Such as:
 
         tepui sweep --method SAM --data Digits --grid rho=0.05,0.1,0.2
-        tepui sweep sharpbalance/figure7a --grid rho=0.05,0.1,0.2 fraction=0.2,0.4
+        tepui sweep --method SharpBalance --grid rho=0.05,0.1 fraction=0.2,0.4
         tepui sweep --data 'ImageFolder(path=photos)' --grid lr=0.1,0.2 --dry-run
 
     Args:
-        recipe: Name such as sharpbalance/figure7, or with one panel.
         grid: For each hyperparameter its values, such as rho=0.02,0.05,0.1 or
             width=8,16. A name is a field of the method, optimizer or loss, sparsity, an
             argument of the model, members, epochs or batch_size.
-        size: Of the recipe: paper, medium, small (the default) or smoke.
-        data: Your own data set, instead of a recipe; its training part is used.
-        model: The members' architecture there; ConvNet by default. Number of classes,
-            channels and image size follow from the data unless given.
-        method: How to train there; DeepEnsemble by default.
-        members: Members per ensemble there; three by default.
-        epochs: Length of each run there; 12 by default.
-        loss: What members minimize there, which says what their outputs mean and by
-            which scores is chosen; CrossEntropy by default.
-        ensembles: Repetitions of each combination, of a recipe at most its own.
-        out: Folder of the results, one inside it for each recipe and the names in the
+        data: The data set; its training part is used.
+        model: The members' architecture; ConvNet by default, for rows of numbers MLP.
+            Number of classes, channels and image size follow from the data unless
+            given.
+        method: How to train.
+        members: Members per ensemble.
+        epochs: Length of each run.
+        loss: What members minimize, which says what their outputs mean and by which
+            scores is chosen; CrossEntropy by default.
+        ensembles: Repetitions of each combination.
+        out: Folder of the results, one inside it for each method and the names in the
             grid.
         store: Folder of trained ensembles, shared with tepui reproduce.
         workers: Ensembles to train at once; by default as tepui reproduce has it.
@@ -67,84 +63,74 @@ def sweep(
         overwrite: Replace existing results; trained ensembles are kept.
         set: Anything else, such as held_out=0.2; tepui settings --of sweep lists it.
     """
-    job: dict[str, Any] = {"data": data, "model": model, "method": method}
-    job |= {"members": members, "epochs": epochs, "loss": loss}
-    from dataclasses import replace
-    from itertools import chain
+    from dataclasses import fields, replace
 
-    from tepui.cli import searching
-    from tepui.cli.further import read_settings
-    from tepui.cli.members import trackers_named
-    from tepui.cli.plan import plan_table, progress_bar, workers_for
+    from tepui.cli.items import plan_table, progress_bar, workers_for
+    from tepui.cli.members import materials, trackers_named
+    from tepui.cli.settings import read_settings
     from tepui.core.replacing import check_writable
-    from tepui.core.text import counted
-    from tepui.papers.reproduce import check_needs, cost
-    from tepui.papers.writing import free_paths, write_files
+    from tepui.core.spec import document
+    from tepui.papers.reproduce import check_needs
+    from tepui.papers.writing import free_paths
     from tepui.studies.executors import Processes
-    from tepui.studies.jobs import merged
+    from tepui.studies.jobs import cost
+    from tepui.studies.results import FILE, results, write_results
+    from tepui.studies.specifications import Samples, Trial, contents_of, seeds
     from tepui.studies.store import IN_SILENCE, Store
-    from tepui.studies.sweep import peeking, searches
-    from tepui.studies.sweep import sweep as carry_out_all
+    from tepui.studies.sweep import records_of, search
+    from tepui.studies.sweep import sweep as carry_out
+    from tepui.training import TrainingSpec
 
-    further, values = read_settings("sweep", set), parsed_grid(grid or ())
+    further, values = read_settings("sweep", set), parsed_grid(grid)
     held_out, retries = further.pop("held_out", 0.1), further.pop("retries", 2)
     trains = further.pop("executor", None) or Processes()
     shared = {"callbacks": trackers_named(further.pop("track", None))}
     on_shelf = {
         name: further.pop(name) for name in ("device", "logits_in") if name in further
     }
-    if recipe is None:
-        require(size is None, "--size", "go with a recipe", size)
-        trials, name = searching.own_trials(**job, ensembles=ensembles, further=further)
-    else:
-        for option, value in {**job, **further}.items():
-            require(value is None, option, "be left out with a recipe", value)
-        trials = searching.trials_of(recipe, size or "small")
-        name = f"{size or 'small'}/{recipe}"
-    planned = searches(trials, values, held_out=held_out, ensembles=ensembles)
+    chosen = method.read()
+    rule = "name a method that needs no unlabeled data"
+    require(not chosen.needs_unlabeled, "method", rule, str(method))
+    given = materials(data, model, loss, None, None, None, None)
+    of_training = {field.name for field in fields(TrainingSpec)} & {*further}
+    how = {name: further.pop(name) for name in of_training}
+    spec = TrainingSpec(method=chosen, epochs=epochs, loss=given.loss, **how)
+    samples = Samples(data.read(), contents=contents_of(given.data))
+    trials = [
+        Trial(samples, given.factory, spec, seeds(number, members))
+        for number in range(ensembles)
+    ]
+    planned = search(trials, values, held_out=held_out)
     execution = replace(IN_SILENCE, **further)
     shelf = Store(store, execution=execution, shared=shared, **on_shelf)
-    whole = merged(chain.from_iterable(search.work for search in planned))
-    price = cost(whole, shelf)
-    console().print(
-        f"{counted(len(planned), 'search', 'searches')}, "
-        f"{counted(price.trials, 'ensemble')}, {price.trained} trained, "
-        f"{counted(price.member_epochs, 'member-epoch')} left"
-    )
-    if peeks := peeking(trials, values):
-        peeked = ", ".join(peeks)
-        console().print(f"{peeked} left out: their unlabeled data are test data")
+    whole, terminal = planned.work, console()
+    terminal.print(plan_table("search", {planned.label: whole}, shelf))
     if dry_run:
-        plans = {search.label: merged(search.work) for search in planned}
-        console().print(plan_table("search", {**plans, "all": whole}, shelf))
         return
+    name = "-".join(planned.label.partition("(")[0].split())
     folder = out / name / "+".join(sorted(values))
-    free_paths(folder, FILES, overwrite=overwrite)
+    free_paths(folder, [FILE], overwrite=overwrite)
     check_writable(store)
     check_needs(whole, shelf)
-    with progress_bar(price.steps) as advance:
-        outcomes = carry_out_all(
+    with progress_bar(cost(whole, shelf).steps) as advance:
+        outcome = carry_out(
             planned,
             shelf,
-            workers=workers_for(workers, shelf, size or "small", trains),
+            workers=workers_for(workers, shelf, trains),
             retries=retries,
             executor=trains,
             advance=advance,
         )
-    about = {
-        "recipe": recipe,
-        "size": None if recipe is None else size or "small",
-        "grid": values,
-        "held_out": held_out,
-        "ensembles": ensembles,
-    }
-    contents = searching.contents(about, planned, outcomes, shelf)
-    write_files(folder, dict(zip(FILES, contents, strict=True)), overwrite=overwrite)
-    for search, outcome in zip(planned, outcomes, strict=True):
-        headings, rows = searching.cells(search, outcome)
-        console().print(table(search.label, headings, rows, numbers=headings))
-    console().print(f"written to {folder}")
-    console().print("next: tepui train or compare with the values that were chosen (*)")
+    assert outcome.chosen is not None
+    about = {"grid": values, "held_out": held_out, "ensembles": ensembles}
+    about |= {"rule": str(planned.criterion), "trial": document(planned.base)}
+    about |= {"chosen": dict(outcome.chosen.values)}
+    told = "sweep", f"Sweep of {planned.label}", "", about, records_of(planned, outcome)
+    write_results(folder, results(*told, shelf.device))
+    headings, rows = cells(planned, outcome)
+    terminal.print(table(planned.label, headings, rows, numbers=headings))
+    terminal.print(f"written to {folder}")
+    terminal.print("next: tepui train or compare with the values that were chosen (*)")
 
 
 def parsed_grid(words: Sequence[str]) -> dict[str, list[Any]]:
@@ -154,7 +140,7 @@ def parsed_grid(words: Sequence[str]) -> dict[str, list[Any]]:
         >>> parsed_grid(["rho=0.05,.1", "select=highest,random", "stratified=true"])
         {'rho': [0.05, 0.1], 'select': ['highest', 'random'], 'stratified': [True]}
     """
-    from tepui.cli.further import plain_value
+    from tepui.cli.settings import plain_value
 
     grid: dict[str, list[Any]] = {}
     for word in words:
@@ -164,3 +150,20 @@ def parsed_grid(words: Sequence[str]) -> dict[str, list[Any]]:
         require(name not in grid, "grid", "name each hyperparameter once", name)
         grid[name] = [plain_value(name, text) for text in texts]
     return grid
+
+
+def cells(planned: "Search", outcome: "Outcome") -> tuple[list[str], list[list[str]]]:
+    """Return the headings and rows of a table of combinations, best marked."""
+    from tepui.studies import estimate
+
+    shown, rows = planned.criterion.shown, []
+    for row in outcome.rows:
+        found = [estimate(row.scores.get(name, ())) for name in shown]
+        errors = [f" ± {each.error:.4f}" if each.count > 1 else "" for each in found]
+        scores = [f"{s.mean:.4f}{e}" for s, e in zip(found, errors, strict=True)]
+        if row.diverged:
+            scores = ["diverged", *[""] * (len(shown) - 1)]
+        mark = "*" if row is outcome.chosen else ""
+        count = str(found[0].count)
+        rows.append([*map(str, row.values.values()), *scores, count, mark])
+    return [*planned.combinations[0].values, *shown, "n", "chosen"], rows

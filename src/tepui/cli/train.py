@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tepui.cli.values import (
     Augmentations,
+    Data,
     Extractor,
-    Learned,
     Loss,
     Method,
     Model,
@@ -20,7 +20,7 @@ from tepui.cli.values import (
 
 def train(
     *,
-    data: Learned = Text("Digits", "data"),  # noqa: B008 - a frozen value
+    data: Data = Text("Digits", "data"),  # noqa: B008 - a frozen value
     model: Model | None = None,
     method: Method = Text("DeepEnsemble", "method"),  # noqa: B008
     members: Whole | None = None,
@@ -63,8 +63,8 @@ def train(
         validation: Share of the training data to hold out, or other data: of a folder
             of images or a table all, of others the test part.
         extractor: Train only heads, on features that are computed once: of the first
-            member of a run (RUN, or RUN:mypackage.Net for a model of your own), or of
-            what a class or function of yours returns (mypackage.body).
+            member of a run (RUN), or of what a class or function of yours returns
+            (mypackage.body).
         out: The run folder; the next free runs/train-NNN by default.
         resume: Continue the run in --out as it was asked for, to the same bits.
         config: Read options from this file: YAML, or the options.json of a run.
@@ -73,11 +73,10 @@ def train(
     options = dict(locals())
     from torch.utils.data import Dataset
 
-    from tepui.cli.asked import Asked, Keeping, said_again
     from tepui.cli.console import console
-    from tepui.cli.folders import folder_for, require_free, resumable
-    from tepui.cli.further import read_settings
+    from tepui.cli.folders import Keeping, folder_for, require_free, resumable
     from tepui.cli.members import materials, trackers_named
+    from tepui.cli.settings import read_settings
     from tepui.core.checks import require
     from tepui.core.replacing import check_writable
     from tepui.core.text import counted
@@ -119,7 +118,7 @@ def train(
             learned = cache.read(learned)
             beside = None if beside is None else cache.read(beside)
             unseen = cache.read(unseen) if isinstance(unseen, Dataset) else unseen
-    kept = Keeping(folder, Asked("train", options))
+    kept = Keeping(folder, "train", options)
     with resumable(folder, "train"):
         run = fit(
             ensemble.heads,
@@ -145,8 +144,7 @@ def train(
         ensemble.save(folder, overwrite=True)
     if run.stopped_by is not None:
         terminal.print(f"{done} by {run.stopped_by}")
-    losses = run.kept_losses() if run.kept else run.history[-1].loss
-    said = ", ".join(f"{loss:.4f}" for loss in losses if loss is not None)
+    said = ", ".join(f"{loss:.4f}" for loss in run.history[-1].trained)
     terminal.print(f"trained {counted(count, 'member')} (loss {said}) in {folder}")
     then = "calibrate" if given.task.chooses and validation is not None else "evaluate"
-    terminal.print(f"next: tepui {then} {folder}{said_again(data=data, model=model)}")
+    terminal.print(f"next: tepui {then} {folder}")

@@ -21,13 +21,8 @@ FORMS = {
     ".parquet": "Table(path={0}, target=COLUMN)",
     ".npz": "ArrayFile(path={0})",
 }
-Names = tuple[str, ...]
-# Data sets without a training part.
-UNTRAINED = (
-    *("GaussianNoise", "UniformNoise", "UnlabeledFolder"),
-    *("CIFAR10C", "CIFAR100C", "ImageNetC", "TinyImageNetC"),
-)
 TYPED = "cli"  # the source of what a person types, as cyclopts calls it
+UNREAD = ("extractor", "set")  # what is read once more is known
 
 
 class Text(str):
@@ -36,40 +31,22 @@ class Text(str):
     Attributes:
         kind: What it must be: a kind of :data:`tepui.core.names.PLACES`.
         typed: Whether a person typed it, who may name code of their own.
-        option: Where it was given, which its mistakes name.
     """
 
     kind: str
     typed: bool
-    option: str
 
-    def __new__(
-        cls, text: str, kind: str, typed: bool = True, option: str = ""
-    ) -> "Text":
+    def __new__(cls, text: str, kind: str, typed: bool = True) -> "Text":
         """Return a text that must be of a kind."""
         made = super().__new__(cls, text)
-        made.kind, made.typed, made.option = kind, typed, option or kind
+        made.kind, made.typed = kind, typed
         return made
-
-    def __getnewargs__(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Return what it is made of in another process."""
-        return str(self), self.kind, self.typed, self.option  # type: ignore[return-value]
 
     def read(self) -> Any:
         """Return the value, or what makes it."""
         from tepui.core import spec
 
-        try:
-            return spec.read(self, self.kind, own=self.typed)
-        except ValueError as error:
-            said = renamed(error, self.kind, self.option)
-            if said == str(error):
-                raise
-            raise ValueError(said) from error
-
-    def is_known(self) -> bool:
-        """Return whether it is a class of tepui's."""
-        return self.name() in PLACES[self.kind]
+        return spec.read(self, self.kind, own=self.typed)
 
     def name(self) -> str:
         """Return the name of its class or function."""
@@ -77,20 +54,7 @@ class Text(str):
         return tree.name if isinstance(tree, Call) else str(tree)
 
 
-def renamed(error: BaseException, argument: str, option: str) -> str:
-    """Return what an error says of an argument, by the name of the option.
-
-    Example:
-        >>> renamed(ValueError("seed must be an integer"), "seed", "--seeds")
-        '--seeds must be an integer'
-    """
-    named, must, rest = str(error).partition(" must ")
-    return f"{option if named == argument else named}{must}{rest}"
-
-
-def checked(
-    said: str, kind: str, *, typed: bool = True, option: str = "", without: Names = ()
-) -> Text:
+def checked(said: str, kind: str, *, typed: bool = True) -> Text:
     """Return a text whose grammar is right, and whose name is known or a path.
 
     Example:
@@ -101,7 +65,9 @@ def checked(
         ValueError: method must be one of A2D, DeepEnsemble, DivDis, GSAM, SAM, SED, \
 SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
     """
-    text = Text(said, kind, typed, option)
+    text = Text(said, kind, typed)
+    if kind in UNREAD:
+        return text
     tree = parsed(text, kind, own=typed)
     if isinstance(tree, Word | Call):
         name = text.name()
@@ -112,23 +78,22 @@ SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
         if not PATH.fullmatch(name):
             rule = f"be a path, such as {EXAMPLES.get(kind)}"
             require(kind in PLACES, kind, rule, name)
-            one_of(kind, name, [each for each in PLACES[kind] if each not in without])
+            one_of(kind, name, PLACES[kind])
         rule = "be typed on the command line, since it is code of your own"
         require(typed or name in PLACES.get(kind, ()), kind, rule, name)
     return text
 
 
-def _one(kind: str, without: Names = ()) -> Parameter:
+def _of_option(token: Token, kind: str) -> Text:
+    return checked(token.value, kind, typed=token.source == TYPED)
+
+
+def _one(kind: str) -> Parameter:
     def convert(_: Any, tokens: Sequence[Token]) -> Any:
         (token,) = tokens
-        return _of_option(token, kind, without)
+        return _of_option(token, kind)
 
     return Parameter(converter=convert, n_tokens=1)
-
-
-def _of_option(token: Token, kind: str, without: Names = ()) -> Text:
-    how: Any = {"option": token.keyword or "", "without": without}
-    return checked(token.value, kind, typed=token.source == TYPED, **how)
 
 
 def _several(convert_one: Callable[[Token], Any]) -> Parameter:
@@ -140,17 +105,6 @@ def _several(convert_one: Callable[[Token], Any]) -> Parameter:
 
 def _list(kind: str) -> Parameter:
     return _several(lambda token: _of_option(token, kind))
-
-
-def _place(_: Any, tokens: Sequence[Token]) -> Any:
-    """Return a run, or the path of a model."""
-    (token,) = tokens
-    return Text(token.value, "extractor", token.source == TYPED)
-
-
-def _setting(token: Token) -> Text:
-    """Return a setting, whose value is read once its name is known."""
-    return Text(token.value, "set", token.source == TYPED)
 
 
 def _named(_: Any, tokens: Sequence[Token]) -> dict[str, Text]:
@@ -184,7 +138,6 @@ def _whole(_: Any, tokens: Sequence[Token]) -> Any:
 
 
 Data = Annotated[Text, _one("data")]
-Learned = Annotated[Text, _one("data", UNTRAINED)]
 Model = Annotated[Text, _one("model")]
 Models = Annotated[list[Text], _list("model")]
 Method = Annotated[Text, _one("method")]
@@ -200,18 +153,15 @@ DataSets = Annotated[
 Share = Annotated[float | Text, Parameter(converter=_share, n_tokens=1)]
 Whole = Annotated[int, Parameter(converter=_whole, n_tokens=1)]
 Wholes = Annotated[list[int], _several(lambda token: _whole(int, [token]))]
-Extractor = Annotated[Text, Parameter(converter=_place, n_tokens=1)]
+Extractor = Annotated[Text, _one("extractor")]
 Size = Literal["paper", "medium", "small", "smoke"]
-Settings = Annotated[list[Text], _several(_setting)]
+Settings = Annotated[list[Text], _list("set")]
 Words = Annotated[list[str], _several(lambda token: token.value)]
 
 
-def functions_named(option: str, texts: Sequence[Text] | None) -> dict[str, Any]:
+def by_name(option: str, functions: Sequence[Any]) -> dict[str, Any]:
     """Return functions of one's own by their names, each once."""
-    found: dict[str, Any] = {}
-    for text in texts or ():
-        function = text.read()
-        name = function.__name__
-        require(name not in found, option, "name each function once", name)
-        found[name] = function
-    return found
+    named = {function.__name__: function for function in functions}
+    rule = "name each function once"
+    require(len(named) == len(functions), option, rule, [*named])
+    return named

@@ -76,17 +76,6 @@ def not_among(argument: str, values: Iterable[str], known: Iterable[str]) -> str
     return f"{argument} must be one of {', '.join(names)}, got {given}"
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint at the name that was perhaps meant; empty where none is near.
-
-    Example:
-        >>> nearest("runs/digts", ["runs/digits", "runs/sam"])
-        " (did you mean 'runs/digits'?)"
-    """
-    found = get_close_matches(name, [*known], n=1)
-    return f" (did you mean {found[0]!r}?)" if found else ""
-
-
 def different_names(argument: str, names: Sequence[str]) -> None:
     """Raise a ``ValueError`` if two classes have one name.
 

@@ -9,6 +9,7 @@ import json
 import math
 import os
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any, NoReturn
 
 from tepui.core.checks import require
@@ -26,7 +27,6 @@ class Limits:
     Attributes:
         image_pixels: Pixels of an image; Pillow refuses twice the default itself.
         unpacked_bytes: Bytes that a compressed file or an archive may become.
-        archive_members: Files and folders of an archive.
         json_bytes: Bytes of a JSON document.
         json_depth: How deep lists and objects of a JSON document may be nested.
         header_bytes: Bytes of the header of a safetensors file.
@@ -38,7 +38,6 @@ class Limits:
 
     image_pixels: int = 89_478_485  # beyond which Pillow warns
     unpacked_bytes: int = 2**34
-    archive_members: int = 2_000_000
     json_bytes: int = 2**28
     json_depth: int = 100
     header_bytes: int = 2**24
@@ -74,6 +73,12 @@ def limits_here() -> Limits:
             require(fits, variable, "be a positive whole number", text)
             chosen[field.name] = int(text)
     return Limits(**chosen)
+
+
+def check_regular(path: Path) -> None:
+    """Raise if reading a path would wait for somebody to write to it."""
+    regular = path.is_file() or not path.exists()
+    require(regular, str(path), "be a file", "a folder, or something else")
 
 
 def as_text(value: object) -> str:

@@ -21,8 +21,8 @@ _TABLE = {
     },
     "data": {
         "tepui.data": "ArrayFile CIFAR10 CIFAR100 Digits FashionMNIST ImageFolder "
-        "ImageNet ImageNetA ImageNetR ImageNetSketch MRPC SVHN Table TinyImageNet "
-        "GaussianNoise UniformNoise UnlabeledFolder "
+        "ImageNet ImageNetA ImageNetR MRPC SVHN Table TinyImageNet "
+        "UniformNoise UnlabeledFolder "
         "CIFAR10C CIFAR100C ImageNetC TinyImageNetC"
     },
     "loss": {

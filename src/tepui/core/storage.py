@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
-from tepui.core.limits import as_text, limits_here, parsed
+from tepui.core.limits import as_text, check_regular, limits_here, parsed
 from tepui.core.replacing import replacing, write_bytes, writing
 from tepui.core.tensor_format import (
     NAMES,
@@ -66,15 +66,9 @@ def reading(where: object, what: str) -> Iterator[None]:
         raise ValueError(f"{where} must hold {what}, but: {error!r}") from error
 
 
-def _check_regular(path: Path) -> None:
-    """Raise if reading a path would wait for somebody to write to it."""
-    regular = path.is_file() or not path.exists()
-    require(regular, str(path), "be a file", "a folder, or something else")
-
-
 def read_text(path: Path) -> str:
     """Read a text file."""
-    _check_regular(path)
+    check_regular(path)
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -89,7 +83,7 @@ def write_json(path: Path, document: object) -> None:
 
 def read_json(path: Path) -> Any:
     """Read a JSON document."""
-    _check_regular(path)
+    check_regular(path)
     limits_here().check("json_bytes", path.stat().st_size, path)
     return parsed(path.read_bytes(), path)
 
@@ -134,7 +128,7 @@ def sealed_line(kind: str, document: Mapping[str, Any]) -> str:
 
 def read_lines(path: Path, kind: str) -> list[dict[str, Any]]:
     """Read a log of :func:`sealed_line`; a line that is not whole is refused."""
-    _check_regular(path)
+    check_regular(path)
     limits_here().check("json_bytes", path.stat().st_size, path)
     # Not splitlines, to which other characters end lines too.
     lines = path.read_bytes().split(b"\n")

@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from tepui.core.limits import as_text, limits_here
+from tepui.core.limits import as_text, check_regular, limits_here
 
 NAMES = {
     torch.bool: "BOOL",
@@ -77,6 +77,7 @@ def opened(path: Path) -> Iterator[Any]:
 
     Tensors that it returns are mapped: they change, or end the process, with the file.
     """
+    check_regular(path)
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH), "little")
     limits_here().check("header_bytes", min(length, path.stat().st_size), path)

@@ -29,42 +29,31 @@ from tepui.data.corruptions.apply import (
 from tepui.data.corruptions.copies import Corrupted, corrupted
 from tepui.data.corruptions.draws import Draws
 from tepui.data.corruptions.files import (
-    CorruptedArrays,
-    CorruptedFolders,
     corrupted_files,
     write_corrupted,
 )
 from tepui.data.corruptions.weather import load_frost
-from tepui.data.hugging_face import HuggingFace
 from tepui.data.image_files import Frame, ImageFiles
 from tepui.data.image_folders import ImageFolder, UnlabeledFolder
-from tepui.data.loading import to_arrays
+from tepui.data.loading import split, split_at, to_arrays
 from tepui.data.mixing import ColumnNoise, CutMix, Mixup, WordDropout
-from tepui.data.preparation import Preparation
-from tepui.data.prepared_like import prepared_like
-from tepui.data.sets.cifar import CIFAR10, CIFAR100
+from tepui.data.preparation import Preparation, prepared_like
+from tepui.data.sets.cifar import CIFAR10, CIFAR10C, CIFAR100, CIFAR100C
 from tepui.data.sets.imagenet import (
     ImageNet,
     ImageNetA,
+    ImageNetC,
     ImageNetR,
-    ImageNetSketch,
     TinyImageNet,
+    TinyImageNetC,
 )
 from tepui.data.sets.images import (
     SVHN,
     Digits,
     FashionMNIST,
-    GaussianNoise,
     UniformNoise,
 )
 from tepui.data.sets.mrpc import MRPC
-from tepui.data.sets.released_corruptions import (
-    CIFAR10C,
-    CIFAR100C,
-    ImageNetC,
-    TinyImageNetC,
-)
-from tepui.data.splits import joined, split, split_at
 from tepui.data.stored import StoredData
 from tepui.data.table import Table
 from tepui.data.texts import HuggingFaceTokenizer, Texts, Tokenizer
@@ -89,8 +78,6 @@ __all__ = [
     "ColorJitter",
     "ColumnNoise",
     "Corrupted",
-    "CorruptedArrays",
-    "CorruptedFolders",
     "Corruption",
     "CutMix",
     "Digits",
@@ -99,9 +86,7 @@ __all__ = [
     "FashionMNIST",
     "Frame",
     "GaussianBlur",
-    "GaussianNoise",
     "HorizontalFlip",
-    "HuggingFace",
     "HuggingFaceTokenizer",
     "ImageFiles",
     "ImageFolder",
@@ -109,7 +94,6 @@ __all__ = [
     "ImageNetA",
     "ImageNetC",
     "ImageNetR",
-    "ImageNetSketch",
     "Mixup",
     "Normalize",
     "Partners",
@@ -134,7 +118,6 @@ __all__ = [
     "corrupt",
     "corrupted",
     "corrupted_files",
-    "joined",
     "load_frost",
     "prepared_like",
     "split",

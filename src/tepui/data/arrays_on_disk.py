@@ -1,22 +1,21 @@
 """Arrays in files: read into memory, or row by row for data beyond memory.
 
 An ``ArrayFile`` is an ``.npz`` file with the arrays ``x_train``, ``y_train``,
-``x_test`` and ``y_test``, or a folder with an ``.npy`` file for each. Rows of larger
-``.npy`` and ``.safetensors`` files are read by ``preadv`` and never mapped: pages of a
-mapped file would count as the process's own memory, which then grows with the data.
-Nothing is ever unpickled.
+``x_test`` and ``y_test``, or a folder with an ``.npy`` file for each. Larger ``.npy``
+and ``.safetensors`` files are mapped for as long as a batch of rows is copied: pages of
+a mapped file count as the process's own memory, which would grow with the data. Nothing
+is ever unpickled.
 """
 
 import hashlib
 import math
-import os
-import time
 import zipfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, final, get_args
+from typing import Any, Literal, Self, final, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +24,11 @@ from torch import Tensor
 
 from tepui.core.checks import different_names, one_of, require
 from tepui.core.limits import limits_here
-from tepui.core.storage import raw_bytes, read_document, write_document
+from tepui.core.storage import raw_bytes
 from tepui.core.tensor_format import opened, start_of
 from tepui.data.arrays import Arrays, Inputs, Normalize, to_tensor
-from tepui.data.published import require_file
-from tepui.data.stored import StoredRows
+from tepui.data.published import file_digest, require_file
+from tepui.data.stored import StoredData
 
 CHANNELS_OF_IMAGES = (1, 3, 4)  # gray, color, color with transparency
 
@@ -93,11 +92,7 @@ def _load(path: Path, name: str) -> npt.NDArray[Any]:
     file = path / f"{name}.npy" if path.is_dir() else path
     require_file(file)
     try:
-        if zipfile.is_zipfile(file):
-            return _unpacked(file, name)
-        rule = "be an .npz file, or a folder with an .npy file for each array"
-        require(path.is_dir(), str(path), rule, "a lone array")
-        return np.array(opened_array(file))
+        return np.array(opened_array(file)) if path.is_dir() else _unpacked(file, name)
     except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{name} must be an array in {file}: {error}") from error
 
@@ -105,12 +100,10 @@ def _load(path: Path, name: str) -> npt.NDArray[Any]:
 def _unpacked(file: Path, name: str) -> npt.NDArray[Any]:
     """Return one array of an archive, after a look at what it claims to hold."""
     with zipfile.ZipFile(file) as archive:
-        limits = limits_here()
-        limits.check("archive_members", len(archive.namelist()), file)
         held = [member.removesuffix(".npy") for member in archive.namelist()]
         require(name in held, str(file), f"hold {name!r}", held[:20])
         size = archive.getinfo(f"{name}.npy").file_size
-        limits.check("unpacked_bytes", size, file)
+        limits_here().check("unpacked_bytes", size, file)
         with archive.open(f"{name}.npy") as stream:
             return np.lib.format.read_array(stream)
 
@@ -151,15 +144,11 @@ def rows_in(path: Path) -> Tensor:
 
 def opened_array(path: Path) -> "np.memmap[Any, Any]":
     """Return the memory-mapped array of a ``.npy`` file; objects are refused."""
+    require_file(path)
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{path} must be a valid .npy file: {error}") from error
-
-
-RECORD = "contents digest"
-# A file changed so shortly ago could change again within one tick of its clock.
-_SETTLED_NS = 2 * 10**9
 
 
 @dataclass(frozen=True)
@@ -223,67 +212,26 @@ class StoredArray:
 
         Returns:
             The rows, in the order of ``index``.
+
+        Raises:
+            ValueError: If the file was cut short since it was opened.
         """
-        rows = index.numpy()
-        values = torch.empty((len(rows), *self.shape[1:]), dtype=self.dtype)
-        if values.numel() == 0:
-            return values
-        space = values.view(-1).view(torch.uint8).numpy().data
-        # Neighbors in the file are read together.
-        cuts = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
-        firsts, size = rows[cuts[:-1]].tolist(), self.row_bytes
-        descriptor = os.open(self.path, os.O_RDONLY)
+        shape = len(index), *self.shape[1:]
+        if math.prod(shape) == 0:
+            return torch.empty(shape, dtype=self.dtype)
+        whole = self.shape[0], self.row_bytes
         try:
-            for first, begin, end in zip(firsts, cuts[:-1], cuts[1:], strict=True):
-                part = space[begin * size : end * size]
-                self._fill(descriptor, part, self.start + first * size)
-        finally:
-            os.close(descriptor)
-        return values
+            mapped = np.memmap(self.path, np.uint8, "r", self.start, whole)
+        except ValueError as error:
+            held = self.path.stat().st_size
+            rule = f"hold {self.start + self.num_bytes} bytes, as its header says"
+            raise ValueError(f"{self.path} must {rule}, got {held}") from error
+        rows = torch.from_numpy(mapped[index.numpy()])
+        return rows.view(self.dtype).view(shape)
 
     def read_all(self) -> Tensor:
         """Read all rows."""
         return self.read(torch.arange(self.shape[0]))
-
-    def _fill(self, descriptor: int, space: memoryview, offset: int) -> None:
-        done = 0
-        while done < len(space):
-            count = os.preadv(descriptor, [space[done:]], offset + done)
-            if count == 0:
-                raise ValueError(
-                    f"{self.path} must hold {self.start + self.num_bytes} bytes, as "
-                    f"its header says, got {offset + done}: it was cut short"
-                )
-            done += count
-
-
-def contents_digest(path: Path) -> str:
-    """Return the SHA-256 of a whole file, computed once if the file does not change.
-
-    It is kept beside the file with size and time of change, where that can be written.
-    """
-    record = path.with_name(f".{path.name}.sha256.json")
-    before = path.stat()
-    key = {"size": before.st_size, "changed": before.st_mtime_ns}
-    if (known := _recorded(record, key)) is not None:
-        return known
-    with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    settled = time.time_ns() - before.st_mtime_ns > _SETTLED_NS
-    if settled and path.stat().st_mtime_ns == before.st_mtime_ns:
-        # A folder that only others write to: hashed again next time.
-        with suppress(OSError):
-            write_document(record, RECORD, {**key, "contents": found})
-    return found
-
-
-def _recorded(record: Path, key: dict[str, int]) -> str | None:
-    try:
-        document = read_document(record, RECORD) if record.is_file() else {}
-    except (OSError, ValueError):  # damaged: made again
-        return None
-    matches = all(document.get(name) == value for name, value in key.items())
-    return str(document["contents"]) if matches and "contents" in document else None
 
 
 def _numpy_header(file: Path, name: str | None) -> StoredArray:
@@ -311,22 +259,30 @@ def _safetensors_header(file: Path, name: str | None) -> StoredArray:
     return StoredArray(file, start_of(file, wanted), tuple(mapped.shape), mapped.dtype)
 
 
+def _contents(path: Path) -> str:
+    """Return the SHA-256 of a file, computed once unless the file changes."""
+    about = path.stat()
+    return _digest(path, about.st_size, about.st_mtime_ns, about.st_ino)
+
+
+@lru_cache
+def _digest(path: Path, *_about: int) -> str:
+    return file_digest(path)
+
+
 File = str | Path | StoredArray
 Channels = Literal["first", "last"]
 
 
 @final
-class ArraysOnDisk(StoredRows):
+class ArraysOnDisk(StoredData):
     """A map-style data set in ``.npy`` or ``.safetensors`` files, read row by row.
 
     It trains and tests to the same bits as :class:`Arrays` of the same numbers, in any
     order, with stratified batches and with resuming. What a process holds of it are the
     targets and a few batches.
 
-    A run folder records the SHA-256 of each file. It is computed once and kept beside
-    the file, in ``.NAME.sha256.json``, for as long as size and time of change stay the
-    same; where that cannot be written, every run that has a folder reads the file
-    through once.
+    A run folder records the SHA-256 of each file, for which it is read through once.
 
     Args:
         inputs: The file that holds the inputs, samples along the first axis; or one for
@@ -384,6 +340,20 @@ class ArraysOnDisk(StoredRows):
         parts = {name: self._read(file, rows) for name, file in self._files.items()}
         return parts if self._named else parts[""]
 
+    def subset(self, index: Tensor | Sequence[int]) -> Self:
+        """Return some of the samples, without reading them.
+
+        Args:
+            index: Their positions.
+
+        Returns:
+            A new data set, in the order of ``index``.
+        """
+        rows = torch.as_tensor(index)
+        part = copy(self)
+        part.targets, part._rows = self.targets[rows], self._rows[rows]
+        return part
+
     def identity(self) -> dict[str, Any]:
         """Return a hash of the files' contents, the rows taken and the targets.
 
@@ -393,7 +363,7 @@ class ArraysOnDisk(StoredRows):
         digest = hashlib.sha256()
         for name, file in sorted(self._files.items()):
             about = f"{name} {file.start} {file.shape} {file.dtype} "
-            digest.update((about + contents_digest(file.path)).encode())
+            digest.update((about + _contents(file.path)).encode())
         for tensor in (self._rows, self.targets):
             digest.update(raw_bytes(tensor).numpy().data)
         return {"sha256": digest.hexdigest(), "channels": self.channels}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import Dataset
 
 from tepui.core.checks import different_names, require
 from tepui.core.limits import limits_here
@@ -197,14 +198,24 @@ class ImageFiles(StoredData):
         return Arrays(images, self.targets, self.normalize, self.classes)
 
 
+def image_shape(dataset: Dataset[Any]) -> tuple[int, ...] | None:
+    """Return channels, height and width of a data set's images."""
+    if isinstance(dataset, ImageFiles) and dataset.shape is not None:
+        return dataset.shape
+    first = dataset[0][0]
+    image = isinstance(first, Tensor) and first.ndim == 3
+    return tuple(first.shape) if image else None
+
+
 def decode(path: Path, frame: Frame | None = None, gray: bool = False) -> Tensor:
     """Read an image as bytes ``(channels, height, width)``."""
     from PIL import Image
 
+    require_file(path)
     try:
         with Image.open(path) as opened:
             return pixels_of(opened, frame, gray)
-    except (FileNotFoundError, PermissionError):
+    except PermissionError:
         raise
     except Exception as error:  # a damaged file can fail in any way
         raise UnreadableImageError(f"{path} must be a valid image: {error}") from error
@@ -225,7 +236,7 @@ def unreadable(
 def _decoded(
     files: Sequence[Path], frame: Frame | None, gray: bool
 ) -> Iterator[Tensor]:
-    """Yield images, using all processors unless this process is one of several.
+    """Yield images, using all processors.
 
     Those that cannot be read are named together at the end, the first ten with their
     reasons.
@@ -239,11 +250,9 @@ def _decoded(
             failed[file] = str(error)
         return None
 
-    alone = len(files) == 1 or torch.utils.data.get_worker_info() is not None
     first: tuple[Path, Tensor] | None = None
-    with ThreadPoolExecutor(1 if alone else os.cpu_count()) as pool:
-        images = map(read, files) if alone else pool.map(read, files)
-        for file, image in zip(files, images, strict=True):
+    with ThreadPoolExecutor(min(len(files), os.cpu_count() or 1)) as pool:
+        for file, image in zip(files, pool.map(read, files), strict=True):
             if image is not None:
                 first = first or (file, image)
                 _check_size(*first, file, image)

@@ -3,8 +3,7 @@
 ``path/train/CLASS/…`` and ``path/test/CLASS/…`` (or ``val`` instead of ``test``) are
 the two parts. Without such folders, ``path/CLASS/…`` holds all images and a fixed fifth
 of each class is the test part: the images whose names come first in a random order, so
-that a new image moves few others. A folder that holds ``test`` (or ``val``) and no
-other has a test part alone. Links to images and to folders are followed.
+that a new image moves few others. Links to images and to folders are followed.
 """
 
 from pathlib import Path
@@ -12,17 +11,16 @@ from typing import Literal, final, get_args
 
 from tepui.core.checks import one_of, require
 from tepui.core.seeding import derive
-from tepui.data.arrays import Arrays, Normalize
+from tepui.data.arrays import Normalize
 from tepui.data.image_files import (
     IMAGENET,
     Frame,
     ImageFiles,
     class_folders,
-    images_in,
+    files_at,
     labeled,
 )
 from tepui.data.labels import NO_LABEL
-from tepui.data.prepared_like import image_shape
 
 TEST_SHARE = 0.2
 TESTS = ("test", "val")
@@ -64,8 +62,6 @@ class ImageFolder(ImageFiles):
         one_of("part", part, get_args(Part))
         folder = Path(path)
         parts = part_folders(folder)
-        if parts[0] == tests_alone(folder) and train and part == "split":
-            raise FileNotFoundError(f"{folder} must hold train beside {parts[0].name}")
         names = [item.name for item in class_folders(parts[0])]
         numbers = {name: number for number, name in enumerate(names)}
         for item in class_folders(parts[-1]):
@@ -91,14 +87,9 @@ class ImageFolder(ImageFiles):
 
 
 def part_folders(folder: Path) -> tuple[Path, ...]:
-    """Return the folders of the training and the test part, or one folder for both.
-
-    Of a test part alone its folder is returned.
-    """
+    """Return the folders of the training and the test part, or one folder for both."""
     if not folder.is_dir():
         raise FileNotFoundError(f"path must be a folder of images, got {folder}")
-    if (alone := tests_alone(folder)) is not None:
-        return (alone,)
     train = folder / "train"
     if not train.is_dir():
         return (folder,)
@@ -106,16 +97,6 @@ def part_folders(folder: Path) -> tuple[Path, ...]:
     if not tests:
         raise FileNotFoundError(f"{folder} must hold test or val beside train")
     return train, tests[0]
-
-
-def tests_alone(folder: Path) -> Path | None:
-    """Return the folder of a test part that stands alone, None of any other folder."""
-    visible = [item for item in folder.iterdir() if not item.name.startswith(".")]
-    inside = [item for item in visible if item.is_dir()]
-    if len(inside) != 1 or inside[0].name not in TESTS:
-        return None
-    (tests,) = inside
-    return tests if any(item.is_dir() for item in tests.iterdir()) else None
 
 
 def _test_files(folder: Path, files: list[Path], labels: list[int]) -> set[Path]:
@@ -141,33 +122,16 @@ class UnlabeledFolder(ImageFiles):
     Args:
         path: The folder.
         size: Side of the images in pixels, as in :class:`tepui.data.ImageFolder`.
-        like: A data set whose size of images and normalization to take instead, so
-            that a model trained on it sees these images as it saw those.
 
     Raises:
         FileNotFoundError: If the folder is missing.
-        ValueError: If it holds no images, or ``like`` holds no square color images.
+        ValueError: If it holds no images.
     """
 
-    def __init__(
-        self,
-        path: str | Path,
-        size: int | None = None,
-        like: Arrays | ImageFiles | None = None,
-    ) -> None:
+    def __init__(self, path: str | Path, size: int | None = None) -> None:
         folder = Path(path)
         if not folder.is_dir():
             raise FileNotFoundError(f"path must be a folder of images, got {folder}")
-        files = images_in(folder)
-        require(len(files) > 0, str(folder), "hold images", "none")
-        if like is not None:
-            shape = image_shape(like) or ()
-            square = len(shape) == 3 and shape == (3, shape[1], shape[1])
-            require(square, "like", "hold square color images", shape)
-            size = shape[1]
-        super().__init__(
-            files,
-            [NO_LABEL] * len(files),
-            frame=None if size is None else Frame(size),
-            normalize=IMAGENET if like is None else like.normalize,
-        )
+        files = files_at(folder)
+        frame = None if size is None else Frame(size)
+        super().__init__(files, [NO_LABEL] * len(files), frame=frame)

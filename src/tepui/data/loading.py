@@ -1,4 +1,4 @@
-"""Batches from any map-style data set, in the order asked for.
+"""Batches from any map-style data set, in the order asked for, and parts of it.
 
 A data set held in tensors is indexed where it lies, one that stays in storage is read
 ahead, and any other goes through a ``DataLoader``. Random draws inside a data set's own
@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -30,43 +31,24 @@ from torch.utils.data import (
 )
 
 from tepui.core.checks import class_indices, require
-from tepui.core.seeding import Key, derive
+from tepui.core.seeding import Key, derive, generator
 from tepui.data.arrays import Arrays, Batch, Inputs, map_inputs, prepared
+from tepui.data.arrays_on_disk import opened_array
 from tepui.data.image_files import ImageFiles
 from tepui.data.stored import StoredData
 
 AHEAD = 2
 
 
-class _Rows(Dataset[Any]):
-    """What a worker reads: whole batches, each in one call."""
-
-    def __init__(self, data: StoredData) -> None:
-        self.data = data
-
-    def __getitems__(self, rows: Sequence[int]) -> Inputs | ValueError:
-        """Return the stored inputs of a batch; called by torch's loader.
-
-        An error comes back as a value: torch would wrap it into a traceback.
-        """
-        try:
-            return self.data.raw(torch.as_tensor(rows))
-        except ValueError as error:
-            return error
-
-
 def read_ahead(
-    data: StoredData, rows: Sequence[Tensor], *, device: torch.device, workers: int = 0
+    data: StoredData, rows: Sequence[Tensor], *, device: torch.device
 ) -> Iterator[Batch]:
     """Yield batches as they are stored, on ``device``, in the order asked for.
 
-    The next batches are read meanwhile, by a thread or by ``workers`` processes, and
-    the next one is on its way to a GPU.
+    A thread reads the next batches meanwhile, and the next one is on its way to a GPU.
     """
     index = [row.cpu() for row in rows]
-    inputs = (
-        _by_workers(data, index, workers) if workers else _by_thread(data.raw, index)
-    )
+    inputs = _by_thread(data.raw, index)
     targets = (data.targets[row] for row in index)
     yield from moved_ahead(map(Batch, inputs, targets, index), device)
 
@@ -104,46 +86,10 @@ def _by_thread(
                 future.cancel()
 
 
-def _by_workers(
-    data: StoredData, rows: Sequence[Tensor], workers: int
-) -> Iterator[Inputs]:
-    loader = DataLoader(
-        _Rows(data),
-        batch_sampler=[row.tolist() for row in rows],
-        num_workers=workers,
-        collate_fn=_as_it_is,  # type: ignore[arg-type]
-        generator=torch.Generator().manual_seed(0),
-        worker_init_fn=ignore_signals,
-    )
-    for inputs in brought(loader):
-        if isinstance(inputs, ValueError):
-            raise inputs
-        yield inputs
-
-
-def brought(loader: DataLoader[Any]) -> Iterator[Any]:
-    """Yield what a loader brings, and end its workers then, after an error too.
-
-    Somebody may keep the error, and with it all that it passed through: workers that
-    wait for more to read, and are deaf to signals, would keep Python from ending.
-    """
-    batches = iter(loader)
-    try:
-        yield from batches
-    finally:
-        end = getattr(batches, "_shutdown_workers", None)
-        if end is not None:
-            end()
-
-
 def ignore_signals(_worker: int) -> None:
     """Leave signals to the main process, which stops its workers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-def _as_it_is(inputs: Inputs) -> Inputs:
-    return inputs
 
 
 def _moved(batch: Batch, device: torch.device) -> Batch:
@@ -216,7 +162,12 @@ def loaded(
     key: tuple[Key, ...] | None = None,
     num_classes: int | None = None,
 ) -> Iterator[Batch]:
-    """Yield the batches named by their indices, on ``device``."""
+    """Yield the batches named by their indices, on ``device``.
+
+    Workers end after an error, too: somebody may keep it, and with it all that it
+    passed through, and workers that wait for more to read, deaf to signals, would keep
+    Python from ending.
+    """
     loader = DataLoader(
         Indexed(dataset, key),
         batch_sampler=batches,  # type: ignore[arg-type]
@@ -226,14 +177,20 @@ def loaded(
         generator=torch.Generator().manual_seed(0),
         worker_init_fn=ignore_signals,
     )
-    for inputs, targets, index in brought(loader):
-        if num_classes is not None:
-            class_indices(targets, num_classes)
-        yield Batch(
-            inputs_to(inputs, device),
-            targets.to(device, non_blocking=True),
-            index.to(device, non_blocking=True),
-        )
+    loaded = iter(loader)
+    try:
+        for inputs, targets, index in loaded:
+            if num_classes is not None:
+                class_indices(targets, num_classes)
+            yield Batch(
+                inputs_to(inputs, device),
+                targets.to(device, non_blocking=True),
+                index.to(device, non_blocking=True),
+            )
+    finally:
+        end = getattr(loaded, "_shutdown_workers", None)
+        if end is not None:
+            end()
 
 
 def in_order(
@@ -269,7 +226,7 @@ def at_rows(
     if arrays is None and isinstance(dataset, StoredData):
         if num_classes is not None:
             class_indices(dataset.targets[torch.cat([*rows]).cpu()], num_classes)
-        for batch in read_ahead(dataset, rows, device=device, workers=workers):
+        for batch in read_ahead(dataset, rows, device=device):
             yield batch._replace(inputs=dataset.prepare(batch.inputs))
         return
     if arrays is None:
@@ -385,3 +342,99 @@ def _stacked(dataset: Dataset[Any]) -> Arrays:
         if not isinstance(part, Tensor):
             raise ValueError(f"{rule}, got {type(part).__name__}")
     return Arrays(inputs, targets)
+
+
+D = TypeVar("D", Arrays, Dataset[Any])
+
+
+def split(dataset: D, fraction: float, *, seed: int) -> tuple[D, D]:
+    """Split a data set at random into two that share no sample.
+
+    Both parts keep the order of the data set.
+
+    Args:
+        dataset: Any map-style data set.
+        fraction: Share of the samples in the second part, between 0 and 1.
+        seed: Same seed, same split.
+
+    Returns:
+        A part of ``n - round(fraction * n)`` samples, then one of ``round(fraction *
+        n)``. Both are ``Arrays`` if the data set is, or if it holds image files that
+        fit into memory; of the data set's own kind if it stays in storage; otherwise
+        ``torch.utils.data.Subset``.
+
+    Raises:
+        ValueError: If the data set has no length, ``fraction`` is not in (0, 1), or a
+            part would be empty.
+
+    Example:
+        >>> dataset = Arrays(torch.arange(10.0), torch.arange(10))
+        >>> train, held_out = split(dataset, 0.2, seed=13)
+        >>> len(train), len(held_out)
+        (8, 2)
+    """
+    first, second = split_rows(length(dataset), fraction, seed=seed)
+    return _part(dataset, first), _part(dataset, second)
+
+
+def split_rows(
+    num_samples: int, fraction: float, *, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Return which samples of a data set :func:`split` puts where, ascending."""
+    require(0 < fraction < 1, "fraction", "lie in (0, 1)", fraction)
+    second = round(fraction * num_samples)
+    rule = f"leave at least one of {num_samples} samples on each side"
+    require(0 < second < num_samples, "fraction", rule, fraction)
+    order = torch.randperm(num_samples, generator=generator(seed, "split"))
+    return order[second:].sort().values, order[:second].sort().values
+
+
+def split_at(dataset: D, held_out: Sequence[int] | Tensor | str | Path) -> tuple[D, D]:
+    """Split a data set into the samples at given indices and all others.
+
+    Both parts keep the order of the data set.
+
+    Args:
+        dataset: Any map-style data set.
+        held_out: Positions of the samples of the second part, or an ``.npy`` file
+            that holds them.
+
+    Returns:
+        All other samples, then those at the given positions.
+
+    Raises:
+        ValueError: If positions repeat or exceed the data set, or a part would be
+            empty.
+
+    Example:
+        >>> dataset = Arrays(torch.arange(10.0), torch.arange(10))
+        >>> train, held_out = split_at(dataset, [7, 3])
+        >>> len(train), held_out.targets
+        (8, tensor([3, 7]))
+    """
+    if isinstance(held_out, str | Path):
+        held_out = torch.from_numpy(np.array(opened_array(Path(held_out))))
+    rows = torch.as_tensor(held_out)
+    whole = rows.ndim == 1 and not (rows.is_floating_point() or rows.is_complex())
+    rule = "be a one-dimensional list of integers"
+    require(whole, "held_out", rule, f"{rows.dtype} of shape {tuple(rows.shape)}")
+    num_samples = length(dataset)
+    rule = f"hold distinct indices, a non-empty proper subset of range({num_samples})"
+    fits = 0 < len(rows) < num_samples and len(rows.unique()) == len(rows)
+    fits = fits and int(rows.min()) >= 0 and int(rows.max()) < num_samples
+    require(fits, "held_out", rule, f"{len(rows)} numbers")
+    others = torch.ones(num_samples, dtype=torch.bool)
+    others[rows.long()] = False
+    return _part(dataset, others.nonzero()[:, 0]), _part(dataset, rows.long())
+
+
+def _part(dataset: D, rows: Tensor) -> D:
+    index: list[int] = rows.sort().values.tolist()
+    if isinstance(dataset, Arrays):
+        return dataset.subset(index)
+    held = dataset.held if isinstance(dataset, ImageFiles) else None
+    if held is not None:
+        return held.subset(index)
+    if isinstance(dataset, StoredData):
+        return dataset.subset(index)
+    return Subset(dataset, index)

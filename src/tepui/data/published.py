@@ -7,17 +7,14 @@ hashed and unpacked; a failure leaves the data folder as it was. A record of the
 each file comes with the set, so that it can be verified later.
 """
 
-import errno
 import hashlib
 import os
 import shutil
 import sys
-import tarfile
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
+from errno import EINVAL
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -26,14 +23,12 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.limits import limits_here
 from tepui.core.processes import mark
-from tepui.core.replacing import check_writable, is_unfinished, writing
+from tepui.core.replacing import check_writable, is_unfinished
 from tepui.core.storage import read_document, write_document
 from tepui.data.arrays import Arrays, Normalize
 
 ENVIRONMENT = "TEPUI_DATA"
-MOST = 20  # names of files that a message shows
 
 
 @dataclass(frozen=True)
@@ -86,7 +81,7 @@ def data_folder() -> Path:
 
 
 def require_file(path: Path) -> None:
-    """Raise a ``FileNotFoundError`` that names the file, with such files beside it.
+    """Raise an error unless there is a file, which a pipe or a folder is not.
 
     Example:
         >>> require_file(Path("no such place/mine.csv"))
@@ -94,60 +89,23 @@ def require_file(path: Path) -> None:
         FileNotFoundError: no such place/mine.csv must exist
     """
     if not path.is_file():
-        names = (item.name for item in path.parent.glob("*") if item.is_file())
-        alike = sorted(name for name in names if Path(name).suffix == path.suffix)
-        near = (get_close_matches(path.name, alike) or alike)[:MOST]
-        beside = f"; its folder holds {', '.join(near)}" if near else ""
         rule = "be a file" if path.exists() else "exist"
-        raise FileNotFoundError(f"{path} must {rule}{beside}")
+        raise FileNotFoundError(f"{path} must {rule}")
 
 
-_OF_THE_DISK = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES),
-    *(errno.EPERM, errno.EIO, errno.ENOENT),
-)
-
-
-def is_archive(path: Path) -> bool:
-    """Return whether a file's name is that of an archive with files in it."""
-    name = path.name.lower()
-    return name.endswith((".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz"))
+ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz")
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a tar or zip archive into a folder; an error leaves part of it there.
-
-    Nothing comes to lie outside the folder.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
+    """Unpack a tar or zip archive; nothing comes to lie outside of the folder."""
+    how: dict[str, Any] = {} if archive.suffix == ".zip" else {"filter": "data"}
     try:
-        (_unzip if archive.suffix.lower() == ".zip" else _untar)(archive, folder)
+        shutil.unpack_archive(archive, folder, **how)
     except Exception as error:  # a damaged archive can fail in any way
-        if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
-            with writing(folder):
-                raise
-        raise ValueError(
-            f"{archive} must be a valid archive: {error or type(error).__name__}"
-        ) from error
-
-
-def _untar(archive: Path, folder: Path) -> None:
-    limits, unpacked = limits_here(), 0
-    with tarfile.open(archive) as tar:
-        for number, member in enumerate(tar, 1):
-            unpacked += member.size
-            limits.check("archive_members", number, archive)
-            limits.check("unpacked_bytes", unpacked, archive)
-            tar.extract(member, folder, filter="data")
-
-
-def _unzip(archive: Path, folder: Path) -> None:
-    limits = limits_here()
-    with zipfile.ZipFile(archive) as zipped:
-        sizes = [member.file_size for member in zipped.infolist()]
-        limits.check("archive_members", len(sizes), archive)
-        limits.check("unpacked_bytes", sum(sizes), archive)
-        zipped.extractall(folder)  # which leaves out what leads out of the folder
+        if isinstance(error, OSError) and error.errno not in (None, EINVAL):  # a disk's
+            raise
+        why = error or type(error).__name__
+        raise ValueError(f"{archive} must be a valid archive: {why}") from error
 
 
 def located(
@@ -175,7 +133,7 @@ def advice(name: str, origin: Origin) -> str:
     """Return advice on how to get a missing data set."""
     ways = f"To use another data folder, set root or the variable {ENVIRONMENT}."
     if origin.by_hand:
-        ways = f"{origin.by_hand} Then: tepui verify {name}. {ways}"
+        ways = f"{origin.by_hand} {ways}"
     if origin.downloads:
         ways = f"Fetch it with: tepui data fetch {name} (or download=True). {ways}"
     return ways
@@ -184,9 +142,7 @@ def advice(name: str, origin: Origin) -> str:
 def install(origin: Origin, root: str | Path | None = None) -> Path:
     """Download a data set and put it in its folder, whole or not at all.
 
-    An archive that is already in the data folder is used if it has the known hash, and
-    stays there; a downloaded one is removed after unpacking. So are the remains of
-    killed downloads.
+    An archive is removed after unpacking, and so are the remains of killed downloads.
     """
     require(len(origin.downloads) > 0, "origin", "have downloads", origin.by_hand)
     base = data_folder() if root is None else Path(root)
@@ -200,7 +156,7 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
     try:
         ready = stage / target.name
         for download in origin.downloads:
-            _add(download, base, stage, ready)
+            _add(download, stage, ready)
         unpacked = sorted(path.name for path in stage.iterdir())
         rule = f"hold a folder {target.name}"
         require(ready.is_dir(), origin.downloads[0].file, rule, unpacked)
@@ -211,48 +167,40 @@ def install(origin: Origin, root: str | Path | None = None) -> Path:
     return target
 
 
-def _add(download: Download, base: Path, stage: Path, ready: Path) -> None:
+def _add(download: Download, stage: Path, ready: Path) -> None:
     """Bring one file of a set into the staging folder, unpacked if it is an archive."""
-    placed, archive = base / download.file, stage / download.file
-    hint, name = "", download.url
-    if placed.exists():
-        hint, name, archive = " (remove it to download the file)", str(placed), placed
-    else:
-        _retrieve(download, archive)
+    file = stage / download.file
+    _retrieve(download, file)
     algorithm, _, expected = download.known_hash.partition(":")
-    digest = file_digest(archive, algorithm)
-    require(digest == expected, name, f"have {algorithm} {expected}{hint}", digest)
-    if is_archive(archive):
-        unpack(archive, stage)
-        (stage / download.file).unlink(missing_ok=True)
+    found = file_digest(file, algorithm)
+    require(found == expected, download.url, f"have {algorithm} {expected}", found)
+    if file.name.endswith(ARCHIVES):
+        unpack(file, stage)
+        file.unlink()
         return
     ready.mkdir(exist_ok=True)
-    if archive is placed:
-        shutil.copy2(placed, ready)
-    else:
-        archive.rename(ready / download.file)
+    file.rename(ready / file.name)
 
 
 def _retrieve(download: Download, file: Path) -> None:
     """Download one file; a progress bar shows on a terminal."""
     import requests
     from rich.console import Console
-    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
+    from rich.progress import wrap_file
+    from urllib3.exceptions import HTTPError
 
-    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
-    hidden = not sys.stderr.isatty()
-    bar = Progress(*columns, console=Console(stderr=True), disable=hidden)
+    terminal, hidden = Console(stderr=True), not sys.stderr.isatty()
     try:
         with requests.get(download.url, stream=True, timeout=30) as response:
             response.raise_for_status()
-            size = int(response.headers.get("Content-Length", 0)) or None
-            with bar, file.open("wb") as stream:
-                task = bar.add_task(download.file, total=size)
-                for chunk in response.iter_content(2**20):
-                    with writing(file):
-                        stream.write(chunk)
-                    bar.advance(task, len(chunk))
-    except requests.RequestException as error:
+            size = int(response.headers.get("Content-Length", download.size))
+            raw: Any = response.raw
+            source = wrap_file(
+                raw, size, description=file.name, console=terminal, disable=hidden
+            )
+            with source as stream, file.open("wb") as target:
+                shutil.copyfileobj(stream, target)
+    except (requests.RequestException, HTTPError) as error:
         message = f"{download.url} could not be downloaded completely: {error}"
         raise ConnectionError(message) from error
 

@@ -6,7 +6,6 @@ severity; where one is stored among copies, its severity is 0.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from inspect import isroutine
 from typing import Any, Self, final
 
 import torch
@@ -81,12 +80,6 @@ class Shifts(Mapping[Cell, Dataset[Any]]):
     def check(self) -> None:
         """Raise if what a caller gave is no data set."""
         for argument, data in self.given.items():
-            if isroutine(data):
-                raise ValueError(
-                    f"{argument} must be a data set, got a function; "
-                    "tepui.data.corrupted(dataset, types=[function]) makes corrupted "
-                    "copies by one"
-                )
             length(data, argument)
 
     def made_on(self, device: torch.device) -> Self:

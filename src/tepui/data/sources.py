@@ -20,10 +20,9 @@ from tepui.data import ImageFolder, Table, to_arrays
 from tepui.data.corruptions.copies import Corrupted
 from tepui.data.corruptions.files import CorruptedFiles
 from tepui.data.identity import data_identity
-from tepui.data.image_files import ImageFiles
+from tepui.data.image_files import ImageFiles, image_shape
 from tepui.data.image_folders import part_folders
 from tepui.data.preparation import Preparation, preparation_of
-from tepui.data.prepared_like import image_shape
 from tepui.data.published import Origin, located
 from tepui.data.shifts import Cell, Shifts
 
@@ -32,7 +31,6 @@ Source = Dataset[Any] | Factory | str
 
 # Arguments that name places, which are found from anywhere once they are absolute.
 PLACES = ("path", "root")
-NOISE = (datasets.UniformNoise, datasets.GaussianNoise)
 # What commands choose, of classes whose other options may all choose samples.
 CHOSEN = ("train", "part")
 
@@ -143,7 +141,7 @@ def unfamiliar(
     known, shape, found = preparation_of(test), image_shape(test), {}
     for name, source in (ood or {}).items():
         made_by, option = named(source), f"ood {name}"
-        shaped = kind_of(made_by) not in NOISE or shape is not None
+        shaped = kind_of(made_by) is not datasets.UniformNoise or shape is not None
         rule = "be data in the form of the test data, which are no images"
         require(shaped, option, rule, kind_of(made_by).__name__)
         data = built(made_by, shape)

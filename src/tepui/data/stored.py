@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import Any, Self
 
 import torch
@@ -86,26 +85,6 @@ class StoredData(Dataset[tuple[Inputs, Tensor]], ABC):
             Images as normalized floats; dict inputs as they are.
         """
         return prepared(inputs, self.normalize)
-
-
-class StoredRows(StoredData):
-    """Stored data of which any rows, in any order, are a data set of their own."""
-
-    _rows: Tensor  # where each sample lies
-
-    def subset(self, index: Tensor | Sequence[int]) -> Self:
-        """Return some of the samples, without reading them.
-
-        Args:
-            index: Their positions.
-
-        Returns:
-            A new data set, in the order of ``index``.
-        """
-        rows = torch.as_tensor(index)
-        part = copy(self)
-        part.targets, part._rows = self.targets[rows], self._rows[rows]
-        return part
 
 
 def whole(dataset: Dataset[Any]) -> Dataset[Any]:

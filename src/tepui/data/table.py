@@ -255,7 +255,7 @@ def read_frame(source: str | Path | DataFrame) -> tuple[DataFrame, str]:
         try:
             frame = readers.get(path.suffix.lower(), _read_csv)(path)
         except Exception as error:  # a damaged file can fail in any way
-            why = plain(str(error).strip().partition("\n")[0])
+            why = plain(str(error).strip().partition("\n")[0]) or type(error).__name__
             raise ValueError(f"{path} must be a table: {why}") from error
     frame = frame.reset_index(drop=True).set_axis([*map(plain, frame)], axis=1)
     require(len(frame) > 0, place, "hold rows", 0)

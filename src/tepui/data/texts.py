@@ -36,25 +36,6 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 class _Encoder(ABC):
     """Turns texts into the tensors that a text model expects."""
 
-    def pairs(
-        self, first: Sequence[str], second: Sequence[str], length: int = 128
-    ) -> dict[str, Tensor]:
-        """Return pairs of sentences as a text model expects them.
-
-        Args:
-            first: The first sentence of each pair.
-            second: The second sentence of each pair.
-            length: The largest number of tokens in one pair; a longer pair loses the
-                last words of its longer sentence.
-
-        Returns:
-            ``input_ids``, ``attention_mask`` and ``token_type_ids``, int64, of shape
-            ``(pairs, tokens)``, as wide as the longest pair; or a library's tensors by
-            name.
-        """
-        require(len(first) > 0, "first", "hold at least one sentence", 0)
-        return self._encoded(list(first), list(second), length=length)
-
     def batch(
         self, texts: Sequence[str] | Sequence[tuple[str, str]], length: int = 128
     ) -> dict[str, Tensor]:
@@ -62,11 +43,13 @@ class _Encoder(ABC):
 
         Args:
             texts: Single texts, or pairs of them.
-            length: The largest number of tokens in one of them; a longer one is cut.
+            length: The largest number of tokens in one of them; a longer text is cut,
+                and a longer pair loses the last words of its longer sentence.
 
         Returns:
-            For single texts ``input_ids`` and ``attention_mask``, int64, of shape
-            ``(texts, tokens)``, as wide as the longest; for pairs as :meth:`pairs`.
+            ``input_ids``, ``attention_mask``, and of pairs ``token_type_ids``, int64,
+            of shape ``(texts, tokens)``, as wide as the longest; or a library's tensors
+            by name.
 
         Raises:
             ValueError: If there are none, or texts and pairs are mixed.
@@ -80,10 +63,8 @@ class _Encoder(ABC):
         require(len(texts) > 0, "texts", "hold at least one text", 0)
         kinds = {isinstance(text, str) for text in texts}
         require(len(kinds) == 1, "texts", "be all texts or all pairs", "both")
-        if kinds == {True}:
-            return self._encoded([*map(str, texts)], length=length)
-        first, second = zip(*texts, strict=True)
-        return self.pairs(first, second, length)
+        parts = [texts] if kinds == {True} else zip(*texts, strict=True)
+        return self._encoded(*map(list, parts), length=length)
 
     @abstractmethod
     def _encoded(self, *parts: list[str], length: int) -> dict[str, Tensor]:

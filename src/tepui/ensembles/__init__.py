@@ -1,7 +1,7 @@
 """Ensembles, and members with weights from other programs."""
 
-from tepui.ensembles.ensemble import Ensemble, JointLogits
+from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.foreign_weights import ensemble_of
 from tepui.ensembles.loading import load
 
-__all__ = ["Ensemble", "JointLogits", "ensemble_of", "load"]
+__all__ = ["Ensemble", "ensemble_of", "load"]

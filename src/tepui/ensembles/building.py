@@ -1,14 +1,13 @@
 """Building members: one factory call each, each with its own seed."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.seeding import member_seeds, seeded
-from tepui.core.storage import raw_bytes
 from tepui.core.warning import warn
+from tepui.data.identity import tensors_hash
 
 Factory = Callable[[], nn.Module]
 
@@ -60,32 +59,15 @@ def _count(
 
 
 def warn_of_identical(modules: Sequence[nn.Module]) -> None:
-    """Warn, once, when members start from the same weights or share a part of them."""
-    owners: dict[str, list[int]] = {}
-    sizes: dict[str, int] = {}
-    for index, module in enumerate(modules):
-        for digest, size in _digests(module).items():
-            owners.setdefault(digest, []).append(index)
-            sizes[digest] = size
-    shared = {digest: members for digest, members in owners.items() if len(members) > 1}
-    if shared:
-        alike = sorted({index for members in shared.values() for index in members})
-        same = sum(sizes[d] for d, members in shared.items() if alike[0] in members)
-        share = same / sum(_digests(modules[alike[0]]).values())
-        rest = "only data order, augmentation and the method will tell those apart"
-        if share < 1:
-            rest = "they differ in the others alone, as heads on one body do"
+    """Warn, once, when members start from the same weights."""
+    states = (module.state_dict().items() for module in modules)
+    digests = [
+        tensors_hash({name: v for name, v in state if isinstance(v, Tensor)})
+        for state in states
+    ]
+    alike = [n for n, digest in enumerate(digests) if digests.count(digest) > 1]
+    if alike:
         warn(
-            f"members {alike} start from identical weights ({share:.0%} of them): "
-            f"{rest}",
+            f"members {alike} start from identical weights: only data order, "
+            "augmentation and the method will tell those apart"
         )
-
-
-def _digests(module: nn.Module) -> dict[str, int]:
-    """Return hash and size of every drawn or loaded tensor, constants left out."""
-    tensors = [v for v in module.state_dict().values() if isinstance(v, Tensor)]
-    return {
-        hashlib.sha256(raw_bytes(tensor).numpy().tobytes()).hexdigest(): tensor.numel()
-        for tensor in tensors
-        if tensor.numel() > 1 and bool((tensor != tensor.flatten()[0]).any())
-    }

@@ -1,9 +1,8 @@
 """An ensemble: members, their seeds, and their joint predictions."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +29,7 @@ from tepui.modules.running import (
     check_rows,
     chunks,
     device_of,
+    dtype_of,
     evaluating,
     forward,
     refusal_named,
@@ -205,6 +205,11 @@ class Ensemble(Meaningful):
         part.preparation, part.trained_on = self.preparation, self.trained_on
         return part
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type that members compute in."""
+        return dtype_of(self) or torch.float32
+
     def __len__(self) -> int:
         return len(self.members)
 
@@ -255,20 +260,20 @@ class Ensemble(Meaningful):
     ) -> Prediction:
         """Predict with all members.
 
-        Data sets and loaders prepare their samples themselves. Image files, texts and
+        Data sets prepare their samples themselves. Image files, texts and
         images of bytes (``uint8``) are raw and prepared as the training data were; all
         other numbers are taken as they come, unless ``raw`` says that they are raw too.
 
         Args:
             inputs: A tensor, a numpy array, or a mapping of either; a map-style data
-                set, with targets or without; a ``DataLoader`` that keeps its order; a
-                path to an image, or to a folder whose images are taken in the order of
-                their names, or several such paths; for an ensemble that learned from
+                set, with targets or without; a path to an image, or to a folder whose
+                images are taken in the order of their names, or several such paths; for
+                an ensemble that learned from
                 :class:`tepui.data.Texts`, a text, several, or pairs of them.
             raw: Prepare other numbers too, as the training data were.
             rule: How members are combined; of no effect on numbers.
             batch_size: How many samples go through a member at once.
-            workers: Processes that load a data set not held in tensors.
+            workers: Processes that load a data set of your own.
 
         Returns:
             What the task has: probabilities, labels and confidence of classes, mean and
@@ -308,7 +313,7 @@ class Ensemble(Meaningful):
                     outputs = self(batch)
                 check_rows(outputs, batch)
                 parts.append(outputs.to(place))
-                found = scores(outputs.float())
+                found = scores()
                 features.append({name: part.to(place) for name, part in found.items()})
         return self.predicted(torch.cat(parts, dim=1), rule, joined_scores(features))
 
@@ -329,6 +334,9 @@ class Ensemble(Meaningful):
         Returns:
             The prediction, as :meth:`predict` makes it of inputs.
         """
+        self._check_rule(rule)
+        if self.calibration is not None or self.conformity is not None:
+            check_seeds(self.seeds, len(self))  # which all members were fitted for
         known = self.preparation or Preparation()
         changed, joint = calibrated(outputs, self.calibration)
         return settled(self.task, tuple(changed.shape)).prediction(
@@ -399,35 +407,6 @@ def parts_of(ensemble: Ensemble) -> dict[str, nn.Module]:
     if ensemble.extractor is not None:
         parts[EXTRACTOR] = ensemble.extractor
     return parts
-
-
-@final
-class JointLogits(nn.Module):
-    """An ensemble as one module from inputs to logits ``(samples, classes)``.
-
-    Its logits are logarithms of the members' mean probabilities, so that their softmax
-    is what :meth:`Ensemble.predict` returns as ``probs`` before any calibration.
-
-    Args:
-        ensemble: The ensemble, whose members it holds; in eval mode from now on.
-
-    Example:
-        >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2)
-        >>> x = torch.randn(5, 4)
-        >>> probs = JointLogits(ensemble)(x).softmax(1)
-        >>> torch.testing.assert_close(probs, ensemble.predict(x).probs)
-    """
-
-    def __init__(self, ensemble: Ensemble) -> None:
-        super().__init__()
-        self.ensemble = ensemble
-        self.eval()
-
-    def forward(self, *inputs: Any, **named: Any) -> Tensor:
-        """Return the logits of a batch."""
-        given = inputs[0] if inputs else named
-        logits: Tensor = self.ensemble(given).log_softmax(-1)
-        return torch.logsumexp(logits, 0) - math.log(len(self.ensemble))
 
 
 def check_chosen(members: Sequence[int], count: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, final
 
 import torch
 from torch import Tensor, nn
@@ -18,23 +18,24 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.evenly_spaced import evenly_spaced
-from tepui.core.precision import computing_in
 from tepui.core.storage import read_tensors, reading, write_tensors
 from tepui.core.warning import warn
-from tepui.data.loading import at_rows, in_order, length
-from tepui.ensembles.base import EnsembleBase
+from tepui.data.loading import length
+from tepui.ensembles.outputs import logit_batches
 from tepui.metrics import (
     FeatureScore,
     HeldOutScores,
     Mahalanobis,
     NearestNeighbor,
-    ViM,
 )
 from tepui.metrics.chunks import wide
 from tepui.modules.last_linear import classifier_of
-from tepui.modules.running import device_of, evaluating
+from tepui.modules.running import device_of
 from tepui.modules.state import weights_digest
 from tepui.tasks.named import settled
+
+if TYPE_CHECKING:
+    from tepui.ensembles.ensemble import Ensemble
 
 DETECTORS = "detectors.safetensors"
 DETECTORS_KIND = "detectors"
@@ -43,7 +44,7 @@ ROWS, HELD_OUT = "rows", "held_out"
 DISTANCE = "distance"
 # Features whose correlations are learned, in seconds; of more each counts by itself.
 WIDEST = 1000
-# How far out a feature lies, and in which direction; ViM has no third thing to say.
+# How far out a feature lies, and in which direction.
 JUDGING: tuple[FeatureScore, ...] = ("mahalanobis", "nearest_neighbor")
 
 
@@ -83,12 +84,11 @@ class RowDistance:
         return white.square().sum(1)
 
 
-class MemberDetectors(NamedTuple):
-    """The detectors of one member."""
-
-    mahalanobis: Mahalanobis
-    nearest_neighbor: NearestNeighbor
-    vim: ViM
+# The detectors of a member's features, and of rows of numbers.
+OF_MEMBERS = {
+    "mahalanobis": Mahalanobis,
+    "nearest_neighbor": NearestNeighbor,
+}
 
 
 @final
@@ -97,14 +97,14 @@ class FeatureDetectors:
     """Detectors of features, averaged over the members, and of rows of numbers.
 
     Attributes:
-        members: The detectors of each member, in their order; empty unless members
-            choose between classes.
+        members: The detectors of each member by name, in their order; empty unless
+            members choose between classes.
         held_out: What held-out samples scored, where some were given.
         fitted_for: A hash of the weights that the members had.
         rows: How far rows of numbers lie out; None if inputs are something else.
     """
 
-    members: tuple[MemberDetectors, ...] = ()
+    members: tuple[Mapping[str, Any], ...] = ()
     held_out: HeldOutScores | None = None
     fitted_for: str = ""
     rows: RowDistance | None = None
@@ -116,7 +116,7 @@ class FeatureDetectors:
     @classmethod
     def fit(
         cls,
-        ensemble: EnsembleBase,
+        ensemble: "Ensemble",
         dataset: Dataset[Any],
         *,
         held_out: Dataset[Any] | None = None,
@@ -138,7 +138,7 @@ class FeatureDetectors:
                 member keeps that many features, for their neighbors.
             k: Which neighbor counts, see :class:`tepui.metrics.NearestNeighbor`.
             batch_size: How many samples go through a member at once.
-            workers: Processes that load a data set not held in tensors.
+            workers: Processes that load a data set of your own.
 
         Returns:
             What ``evaluate`` takes as ``detectors``, and what makes predictions judge
@@ -155,26 +155,21 @@ class FeatureDetectors:
             >>> from tepui.evaluation import FeatureDetectors
             >>> detectors = FeatureDetectors.fit(ensemble, data, k=3)
             >>> far = {"far": tepui.data.Arrays(data.inputs + 9, data.targets)}
-            >>> found = tepui.evaluate(ensemble, data, ood=far, detectors=detectors)
-            >>> far = found.ood["far"]
+            >>> ensemble.detectors = detectors
+            >>> far = tepui.evaluate(ensemble, data, ood=far).ood["far"]
             >>> far["mahalanobis"].auroc
             1.0
         """
         require(num_samples > 0, "num_samples", "be positive", num_samples)
-        device = device_of(ensemble)
         of_classes = ensemble.task is None or ensemble.task.chooses is True
-        rows = evenly_spaced(length(dataset), num_samples)
-        batches = at_rows(
-            dataset, rows.split(batch_size), device=device, workers=workers
-        )
+        rows = evenly_spaced(length(dataset), num_samples).split(batch_size)
+        how: Any = {"workers": workers, "precision": "float32", "rows": rows}
         kept: list[Seen] = []
         labels: list[Tensor] = []
-        with inputs_seen(ensemble, of_classes) as seen, evaluating(ensemble):
-            for batch in batches:
-                with torch.no_grad():
-                    ensemble(batch.inputs)
+        with inputs_seen(ensemble, of_classes) as seen:
+            for _, targets in logit_batches(ensemble, dataset, batch_size, **how):
                 kept.append(seen())
-                labels.append(batch.targets)
+                labels.append(targets)
         inputs = [x.rows for x in kept if x.rows is not None]
         rule = "choose between classes, or take rows of numbers, to have detectors"
         require(of_classes or bool(inputs), "ensemble", rule, str(ensemble.task))
@@ -182,8 +177,11 @@ class FeatureDetectors:
         features = zip(*(x.features for x in kept), strict=True)
         fitted = cls(
             tuple(
-                _fitted(module, torch.cat(parts), answers, k)
-                for module, parts in zip(ensemble.members, features, strict=False)
+                {
+                    "mahalanobis": Mahalanobis.fit(x, answers),
+                    "nearest_neighbor": NearestNeighbor.fit(x, k),
+                }
+                for x in map(torch.cat, features)
             ),
             fitted_for=weights_digest(ensemble),
             rows=RowDistance.fit(torch.cat(inputs)) if inputs else None,
@@ -194,29 +192,22 @@ class FeatureDetectors:
         return replace(fitted, held_out=HeldOutScores.fit(scored))
 
     def scores(
-        self, features: Sequence[Tensor], logits: Tensor, rows: Tensor | None = None
+        self, features: Sequence[Tensor], rows: Tensor | None = None
     ) -> dict[str, Tensor]:
         """Return each score, the mean over members of those of features.
 
         Args:
             features: Those of each member, ``(samples, features)``.
-            logits: Logits of shape ``(members, samples, classes)``.
             rows: The inputs, if they are rows of numbers.
 
         Returns:
             Scores of shape ``(samples,)`` by name.
         """
-        by_member = [
-            (
-                own.mahalanobis.score(x),
-                own.nearest_neighbor.score(x),
-                own.vim.score(x, outputs),
-            )
-            for own, x, outputs in zip(self.members, features, logits, strict=False)
-        ]
-        columns = zip(*by_member, strict=True)
-        means = (torch.stack(column).mean(0) for column in columns)
-        found = dict(zip(MemberDetectors._fields, means, strict=False))
+        given = [*zip(self.members, features, strict=False)]
+        found = {}
+        for name in OF_MEMBERS if given else ():
+            each = [own[name].score(x) for own, x in given]
+            found[name] = torch.stack(each).mean(0)
         if self.rows is not None:
             rule = "be rows of numbers, as those that detectors were fitted on"
             require(rows is not None, "inputs", rule, "others")
@@ -235,13 +226,9 @@ class FeatureDetectors:
         return {"ensemble": self.fitted_for, "numbers": numbers, HELD_OUT: names}
 
     def _values(self) -> Iterator[tuple[str, Any]]:
-        owned = {
-            f"{index}.{name}": detector
-            for index, member in enumerate(self.members)
-            for name, detector in member._asdict().items()
-        }
-        if self.rows is not None:
-            owned[ROWS] = self.rows
+        owned = {} if self.rows is None else {ROWS: self.rows}
+        for index, member in enumerate(self.members):
+            owned |= {f"{index}.{name}": own for name, own in member.items()}
         for name, detector in owned.items():
             for item in fields(detector):
                 yield f"{name}.{item.name}", getattr(detector, item.name)
@@ -251,24 +238,20 @@ class FeatureDetectors:
     @classmethod
     def of(cls, tensors: Mapping[str, Tensor], document: Mapping[str, Any]) -> Self:
         """Read what :meth:`tensors` and :meth:`document` returned."""
-        values = {**tensors, **document["numbers"]}
+        values, names = {**tensors, **document["numbers"]}, document[HELD_OUT]
+
+        def stored(owner: str, kind: type[Any]) -> Any:
+            return kind(**{f.name: values[f"{owner}.{f.name}"] for f in fields(kind)})
+
         count = len({name.partition(".")[0] for name in values} - {ROWS, HELD_OUT})
-        members = tuple(
-            MemberDetectors(
-                *(
-                    _stored(kind, values, f"{index}.{name}")
-                    for name, kind in MemberDetectors.__annotations__.items()
-                )
-            )
-            for index in range(count)
-        )
-        rows = f"{ROWS}.center" in values
-        names = document[HELD_OUT]
         return cls(
-            members,
+            tuple(
+                {name: stored(f"{n}.{name}", kind) for name, kind in OF_MEMBERS.items()}
+                for n in range(count)
+            ),
             None if names is None else HeldOutScores(tuple(names), values[HELD_OUT]),
             document["ensemble"],
-            _stored(RowDistance, values, ROWS) if rows else None,
+            stored(ROWS, RowDistance) if f"{ROWS}.center" in values else None,
         )
 
     def to(self, device: torch.device) -> Self:
@@ -288,21 +271,18 @@ class FeatureDetectors:
 
 
 def scores_on(
-    ensemble: EnsembleBase,
+    ensemble: "Ensemble",
     dataset: Dataset[Any],
     detectors: FeatureDetectors,
     batch_size: int = 1024,
     workers: int = 0,
 ) -> dict[str, Tensor]:
     """Return what outputs and detectors say of every sample of a data set."""
-    device, rows = device_of(ensemble), []
-    batches = in_order(dataset, batch_size, device=device, workers=workers)
-    with scoring(ensemble, detectors) as scores, torch.no_grad():
-        for batch in batches:
-            with evaluating(ensemble), computing_in("tf32", device):
-                outputs = ensemble(batch.inputs).float()
+    rows = []
+    with scoring(ensemble, detectors) as scores:
+        for outputs, _ in logit_batches(ensemble, dataset, batch_size, workers):
             predicted = settled(ensemble.task, tuple(outputs.shape)).prediction(outputs)
-            found = scores(outputs)
+            found = scores()
             ours = {n: found[n] for n in (*JUDGING, DISTANCE) if n in found}
             rows.append(predicted.scores(predicted.judging) | ours)
     return joined_scores(rows)
@@ -310,21 +290,21 @@ def scores_on(
 
 @contextmanager
 def scoring(
-    ensemble: EnsembleBase, detectors: FeatureDetectors | None
-) -> Iterator[Callable[[Tensor], dict[str, Tensor]]]:
-    """Give a function of a batch's logits that scores its features.
+    ensemble: "Ensemble", detectors: FeatureDetectors | None
+) -> Iterator[Callable[[], dict[str, Tensor]]]:
+    """Give a function that scores the features of a batch.
 
     To be called after each pass; without detectors there are no scores.
     """
     if detectors is None:
-        yield lambda _: {}
+        yield dict
         return
     count, fitted = len(ensemble.members), len(detectors.members)
     rule = f"be fitted for an ensemble of {count} members"
     require(fitted in (count, 0), "detectors", rule, fitted)
     here = detectors.to(device_of(ensemble))
     with inputs_seen(ensemble, fitted > 0) as seen:
-        yield lambda logits: here.scores(seen().features, logits, seen().rows)
+        yield lambda: here.scores(seen().features, seen().rows)
 
 
 def joined_scores(rows: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -342,7 +322,7 @@ class Seen(NamedTuple):
 
 @contextmanager
 def inputs_seen(
-    ensemble: EnsembleBase, features: bool = True
+    ensemble: "Ensemble", features: bool = True
 ) -> Iterator[Callable[[], Seen]]:
     """Give a function that returns what went through an ensemble last."""
     taken: dict[int, Any] = {}
@@ -395,32 +375,17 @@ def write_detectors(
 def read_detectors(folder: Path, ensemble: nn.Module) -> FeatureDetectors | None:
     """Return the detectors beside an ensemble, on its device; None if there are none.
 
-    Raises:
-        ValueError: If the file is foreign or damaged, or its detectors were fitted for
-            other weights.
+    Those of other weights, or other types of numbers, are left out with a warning.
     """
     file = folder / DETECTORS
     if not file.exists():
         return None
     tensors, about = read_tensors(file, DETECTORS_KIND)
-    rule = (
-        "be fitted for the ensemble beside it (remove it; tepui calibrate --detectors "
-        "fits others)"
-    )
-    fits = about.get("ensemble") == weights_digest(ensemble)
-    require(fits, str(file), rule, "those of other weights")
+    if about.get("ensemble") != weights_digest(ensemble):
+        warn(
+            f"{file} is left out: it was fitted for other weights, or other types of "
+            "numbers (tepui calibrate --detectors fits others)"
+        )
+        return None
     with reading(file, "detectors"):
         return FeatureDetectors.of(tensors, about).to(device_of(ensemble))
-
-
-def _stored(kind: type[Any], values: Mapping[str, Any], owner: str) -> Any:
-    return kind(**{f.name: values[f"{owner}.{f.name}"] for f in fields(kind)})
-
-
-def _fitted(module: nn.Module, x: Tensor, labels: Tensor, k: int) -> MemberDetectors:
-    layer = classifier_of(module)
-    return MemberDetectors(
-        Mahalanobis.fit(x, labels),
-        NearestNeighbor.fit(x, k),
-        ViM.fit(x, layer.weight, layer.bias),
-    )

@@ -26,7 +26,6 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import require
-from tepui.core.limits import parsed
 from tepui.core.tensor_format import read_all
 from tepui.ensembles.building import Factory, factories_for
 from tepui.ensembles.ensemble import Ensemble
@@ -39,7 +38,6 @@ Weights = str | Path | Mapping[str, Tensor]
 WRAPPERS = ("state_dict", "model_state_dict", "model", "net", "module", "weights")
 # What a folder calls its weights, the first that is there.
 IN_FOLDERS = ("model.safetensors", "pytorch_model.bin")
-INDEX = ".index.json"
 # What training scripts store beside weights: values that hold no code and run none.
 _NUMPY_SCALAR = np.float64(0).__reduce__()[0]
 INERT: list[Any] = [
@@ -111,36 +109,14 @@ def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
     """Read the state dict in a file or folder."""
     place = Path(path)
     if place.is_dir():
-        return _read_folder(place)
+        there = [place / name for name in IN_FOLDERS if (place / name).is_file()]
+        rule = f"hold weights in one file: {' or '.join(IN_FOLDERS)}"
+        require(bool(there), str(place), rule, "none")
+        place = there[0]
     if not place.is_file():
         raise FileNotFoundError(f"{place} must be a file with a model's weights")
-    if place.suffix == ".safetensors":
-        return _tensors(read_all(place), place)
-    return _tensors(_read_torch(place), place)
-
-
-def _read_folder(folder: Path) -> dict[str, Tensor]:
-    for name in IN_FOLDERS:
-        if (folder / name).is_file():
-            return read_checkpoint(folder / name)
-        index = folder / f"{name}{INDEX}"
-        if index.is_file():
-            return _read_parts(index)
-    raise FileNotFoundError(f"{folder} must hold weights: one of {IN_FOLDERS}")
-
-
-def _read_parts(index: Path) -> dict[str, Tensor]:
-    """Read weights that an index says lie in several files beside it."""
-    places = parsed(index.read_bytes(), index, "an index of weights").get("weight_map")
-    rule = "say in which file beside it each tensor lies"
-    named = isinstance(places, Mapping) and all(
-        isinstance(name, str) and Path(name).name == name for name in places.values()
-    )
-    require(named, str(index), rule, type(places).__name__)
-    state: dict[str, Tensor] = {}
-    for name in sorted(set(places.values())):
-        state |= read_checkpoint(index.parent / name)
-    return state
+    whole = place.suffix == ".safetensors"
+    return _tensors(read_all(place) if whole else _read_torch(place), place)
 
 
 def _read_torch(file: Path) -> Any:
@@ -177,64 +153,53 @@ def as_named_in(
 ) -> dict[str, Tensor]:
     """Return a state by a module's names; what does not fit keeps its own.
 
-    Of a checkpoint that holds a model under one name and other parts beside it (a loss
-    with weights, metrics), the model's tensors alone are taken.
-
-    Example:
-        >>> import torch
-        >>> state = {"net.weight": torch.ones(1, 2), "loss.weight": torch.ones(3)}
-        >>> as_named_in(nn.Linear(2, 1, bias=False), state, "file")
-        {'weight': tensor([[1., 1.]])}
+    Counters of batches, which torch before 0.4.1 did not save, are the module's if they
+    are missing.
     """
     present = module.state_dict()
     ours = {MARKS.sub("", name): name for name in present}
     unmarked = {MARKS.sub("", name): tensor for name, tensor in state.items()}
     theirs = _released_by_name(unmarked, module)
-    prefix = _prefix({name: present[own] for name, own in ours.items()}, theirs, where)
-    named = {
-        name.removeprefix(prefix): tensor
-        for name, tensor in theirs.items()
-        if name.startswith(prefix)
+    shapes = {
+        name: present[own].shape
+        for name, own in ours.items()
+        if not name.endswith(COUNTER)
     }
-    fitted = {ours.get(name, name): tensor for name, tensor in named.items()}
-    return _counters(module) | fitted
+    prefix = _prefix(shapes, theirs, where)
+    fitted = {
+        ours.get(rest, rest): tensor
+        for rest, tensor in (
+            (name.removeprefix(prefix), tensor)
+            for name, tensor in theirs.items()
+            if name.startswith(prefix)
+        )
+    }
+    return {n: t for n, t in present.items() if n.endswith(COUNTER)} | fitted
 
 
 def _prefix(
-    ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], where: str
+    shapes: Mapping[str, torch.Size], theirs: Mapping[str, Tensor], where: str
 ) -> str:
     """Return what stands before a module's names in a state."""
-    found: Counter[str] = Counter()
-    for name in theirs:
-        parts = name.split(".")
-        for count in range(len(parts)):
-            if ".".join(parts[count:]) in ours and not _counts(name):
-                found["".join(f"{part}." for part in parts[:count])] += 1
-    needed = [name for name in ours if not _counts(name)]
-    whole = [prefix for prefix, count in found.items() if count == len(needed)]
-    if "" in whole or not found:
-        return ""
-    if not whole:
-        return max(found, key=lambda prefix: found[prefix])
-    shapes = {name: ours[name].shape for name in needed}
+    found = Counter(
+        name.removesuffix(own)
+        for name in theirs
+        for own in shapes
+        if f".{name}".endswith(f".{own}")
+    )
     fitting = [
         prefix
-        for prefix in whole
-        if all(theirs[prefix + name].shape == shape for name, shape in shapes.items())
+        for prefix in found
+        if all(
+            prefix + name in theirs and theirs[prefix + name].shape == shape
+            for name, shape in shapes.items()
+        )
     ]
+    if "" in fitting or not found:
+        return ""
     rule = "hold the weights once (give the state dict that is meant)"
     require(len(fitting) < 2, where, rule, f"them under each of {sorted(fitting)}")
-    return (fitting or whole)[0]
-
-
-def _counts(name: str) -> bool:
-    return name.rpartition(".")[2] == COUNTER
-
-
-def _counters(module: nn.Module) -> dict[str, Tensor]:
-    """Return the counters of batches, which torch before 0.4.1 did not save."""
-    state = module.state_dict().items()
-    return {name: tensor for name, tensor in state if _counts(name)}
+    return fitting[0] if fitting else found.most_common(1)[0][0]
 
 
 def _released_by_name(

@@ -2,7 +2,7 @@
 
 Whether inputs are raw is decided by what they are, never by their values:
 
-- A data set prepares its samples itself, and so does a loader.
+- A data set prepares its samples itself.
 - Image files, those of an ``UnlabeledFolder`` too, and texts are raw, and prepared as
   the training data were.
 - Images of bytes (``uint8``) are raw, as they are stored in data sets of images. So are
@@ -18,21 +18,21 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset
+from torch.utils.data import Dataset, IterableDataset
 
 from tepui.core.checks import require
-from tepui.data.arrays import Inputs, are_images_of_bytes, prepared
+from tepui.data.arrays import Inputs, are_images_of_bytes
 from tepui.data.image_files import files_at
 from tepui.data.image_folders import UnlabeledFolder
-from tepui.data.loading import SHUFFLING, in_order, inputs_to, length
+from tepui.data.loading import in_order, inputs_to, length
 from tepui.data.preparation import Preparation
 from tepui.data.table import is_frame
 from tepui.modules.running import chunks
 
 KINDS = (
-    "a tensor, a numpy array, a mapping of either, a map-style data set, a DataLoader, "
-    "a path to an image, to a folder of images or to a table, several paths to images, "
-    "a text or several"
+    "a tensor, a numpy array, a mapping of either, a map-style data set, a path to an "
+    "image, to a folder of images or to a table, several paths to images, a text or "
+    "several"
 )
 
 
@@ -60,16 +60,8 @@ def input_batches(
         for chunk in chunks(given, batch_size):
             yield prepared_inputs(inputs_to(chunk, device), preparation, raw)
         return
-    rule = "be False for data sets and loaders, which prepare their samples themselves"
-    prepares_itself = given is inputs
-    require(not (raw and prepares_itself), "raw", rule, raw)
-    if isinstance(given, DataLoader):
-        rule = "keep its order (shuffle=False), so that predictions can be told apart"
-        shuffling = isinstance(given.sampler, SHUFFLING)
-        require(not shuffling, "inputs", rule, "a loader that shuffles")
-        for item in given:
-            yield prepared(inputs_to(_inputs_of(item, given), device), None)
-        return
+    rule = "be False for data sets, which prepare their samples themselves"
+    require(not (raw and given is inputs), "raw", rule, raw)
     where: dict[str, Any] = {"device": device, "workers": workers}
     for batch in in_order(_pairs(given), batch_size, **where):
         yield batch.inputs
@@ -86,7 +78,7 @@ def files_of(inputs: Any) -> list[Path] | None:
 
 
 def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) -> Any:
-    """Return tensors, a data set or a loader in the place of any kind of inputs."""
+    """Return tensors or a data set in the place of any kind of inputs."""
     if isinstance(inputs, Tensor | np.ndarray):
         require(inputs.ndim > 0, "inputs", "be several samples", "a single number")
         return _tensor(inputs, dtype)
@@ -111,8 +103,6 @@ def as_data(inputs: Any, preparation: Preparation | None, dtype: torch.dtype) ->
         require(preparation is not None, "ensemble", rule, "it does not")
         assert preparation is not None
         return preparation.images(files)
-    if isinstance(inputs, DataLoader):
-        return inputs
     mapped = hasattr(inputs, "__getitem__") and hasattr(inputs, "__len__")
     known = mapped and not isinstance(inputs, IterableDataset | bytes)
     _require_known(known and len(inputs) > 0, inputs)

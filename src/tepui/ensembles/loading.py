@@ -12,15 +12,10 @@ from torch import Tensor, nn
 from tepui.core.checks import require
 from tepui.core.seeding import seeded
 from tepui.core.storage import read_document, read_tensors, reading
-from tepui.core.warning import warn
 from tepui.data.preparation import Preparation
 from tepui.ensembles.building import Factory, factories_for
 from tepui.ensembles.ensemble import EXTRACTOR, FILE, KIND, Ensemble, parts_of
-from tepui.ensembles.feature_detectors import (
-    DETECTORS,
-    FeatureDetectors,
-    read_detectors,
-)
+from tepui.ensembles.feature_detectors import read_detectors
 from tepui.metrics import HeldOutScores
 from tepui.metrics.calibrators import stored_calibration
 from tepui.metrics.conformal import stored_conformity
@@ -29,7 +24,6 @@ from tepui.modules.state import (
     load_tensor_state,
     rebuilt,
     take_dtypes,
-    tensor_state,
 )
 from tepui.tasks.base import Task
 from tepui.tasks.named import read_task
@@ -91,16 +85,11 @@ def load(
     return ensemble.eval()
 
 
-def preparation_in(path: str | Path) -> Preparation | None:
-    """Return how the ensemble in a folder prepares raw inputs, without its weights."""
+def meaning_in(path: str | Path) -> tuple[Task | None, Preparation | None]:
+    """Return what the outputs of the ensemble in a folder mean, and of what inputs."""
     _, document, file = _read(path)
-    return _described(document, file, "preparation", Preparation.of)
-
-
-def task_in(path: str | Path) -> Task | None:
-    """Return what the outputs of the ensemble in a folder mean, without its weights."""
-    _, document, file = _read(path)
-    return _described(document, file, "task", read_task)
+    said = partial(_described, document, file)
+    return said("task", read_task), said("preparation", Preparation.of)
 
 
 def load_into(ensemble: Ensemble, path: str | Path) -> None:
@@ -202,7 +191,7 @@ def _take_meaning(
     ensemble.task = said("task", read_task)
     ensemble.preparation = said("preparation", Preparation.of)
     ensemble.trained_on = tuple(document.get("trained_on", ()))
-    ensemble.detectors = _detectors(ensemble, states, file)
+    ensemble.detectors = read_detectors(file.parent, ensemble)
     ensemble.calibration = said(
         "calibration", lambda it: stored_calibration(it, states["calibration"])
     )
@@ -216,25 +205,6 @@ def _take_meaning(
         ),
     )
     ensemble.calibrated_on = tuple(document.get("calibrated_on", ()))
-
-
-def _detectors(
-    ensemble: Ensemble, states: States, file: Path
-) -> FeatureDetectors | None:
-    """Return the detectors of an ensemble, unless a factory changed its numbers."""
-    saved = (
-        (states[owner][name].dtype, tensor.dtype)
-        for owner, module in parts_of(ensemble).items()
-        for name, tensor in tensor_state(module).items()
-    )
-    if all(before == now for before, now in saved):
-        return read_detectors(file.parent, ensemble)
-    if (file.parent / DETECTORS).exists():
-        warn(
-            f"detectors in {file.parent} are left out, since the ensemble "
-            "is loaded in other types of numbers than it was saved in"
-        )
-    return None
 
 
 def _described(

@@ -4,19 +4,17 @@ An ensemble and its heads share it: both hold the same members.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
-import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
 from tepui.core.warning import warn
 from tepui.data.identity import fingerprint, same_data
-from tepui.data.loading import in_order
-from tepui.ensembles.base import EnsembleBase
 from tepui.ensembles.feature_detectors import FeatureDetectors
+from tepui.ensembles.outputs import dataset_logits
 from tepui.metrics import (
     Calibration,
     CalibrationMethod,
@@ -27,7 +25,7 @@ from tepui.metrics import (
     SetScore,
 )
 from tepui.metrics.conformal import check_coverage
-from tepui.modules.running import device_of, evaluating, refusal_named
+from tepui.modules.running import device_of
 from tepui.tasks.base import Promise, Task
 from tepui.tasks.named import settled
 
@@ -43,12 +41,49 @@ class Meaning:
     detectors: FeatureDetectors | None = None
     trained_on: tuple[str, ...] = ()
     calibrated_on: tuple[str, ...] = ()
-    # To how many members held-out data were given, by what was made of them.
-    fitted_for: dict[str, int] = field(default_factory=dict)
 
 
-class Meaningful(EnsembleBase):
-    """A module whose outputs have a meaning, see :class:`Ensemble`."""
+class _Shared:
+    """An attribute that an ensemble and its heads have together."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, ensemble: Any, owner: type) -> Any:
+        return self if ensemble is None else getattr(ensemble._meaning, self.name)
+
+    def __set__(self, ensemble: Any, value: Any) -> None:
+        setattr(ensemble._meaning, self.name, value)
+
+
+def _shared() -> Any:
+    return _Shared()
+
+
+class Meaningful(nn.Module):
+    """A module whose outputs have a meaning, see :class:`Ensemble`.
+
+    Attributes:
+        members: The members.
+        conformity: What makes sets and intervals of predictions, see :meth:`conformal`.
+        held_out_scores: What the data last given to :meth:`calibrate` or
+            :meth:`conformal` scored. It tells a prediction which inputs look
+            unfamiliar; None where no data were given.
+        detectors: Detectors of unfamiliar features, saved with the ensemble and loaded
+            with it. Those that were given held-out data judge, with the outputs, which
+            inputs of ``predict`` look unfamiliar; None where there are none.
+        trained_on: By what ``fit`` knows its training data again; empty before it.
+        calibrated_on: By what the data of :meth:`calibrate` and :meth:`conformal` are
+            known again. Scores on the same data are of samples that these were fitted
+            on.
+    """
+
+    members: nn.ModuleList
+    conformity: Conformity | None = _shared()
+    held_out_scores: HeldOutScores | None = _shared()
+    detectors: FeatureDetectors | None = _shared()
+    trained_on: tuple[str, ...] = _shared()
+    calibrated_on: tuple[str, ...] = _shared()
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,12 +91,10 @@ class Meaningful(EnsembleBase):
 
     def extra_repr(self) -> str:
         """Return what is known of the ensemble, which is printed above its layers."""
-        meaning = self._meaning
-        known = [f"task={meaning.task}"]
-        if meaning.calibration is not None:
-            known.append(f"calibration={meaning.calibration.method}")
-        count = len([*self.get_submodule("members").children()])
-        return ", ".join([f"members={count}", *known])
+        known = f"members={len(self.members)}, task={self.task}"
+        if self.calibration is None:
+            return known
+        return f"{known}, calibration={self.calibration.method}"
 
     @property
     def task(self) -> Task | None:
@@ -75,21 +108,8 @@ class Meaningful(EnsembleBase):
     @task.setter
     def task(self, task: Task | None) -> None:
         fits = task is None or isinstance(task, Task)
-        rule = "be a tepui.Task (see tepui.tasks), or None"
-        require(fits, "task", rule, task)
+        require(fits, "task", "be a tepui.Task (see tepui.tasks), or None", task)
         self._meaning.task = task
-
-    def _fitted(self, name: str) -> Any:
-        found, members = getattr(self._meaning, name), len(self.members)
-        if found is not None:
-            rule = f"be fitted for an ensemble of {members} members (None drops it)"
-            fitted_for = self._meaning.fitted_for[name]
-            require(fitted_for == members, name, rule, fitted_for)
-        return found
-
-    def _fit(self, name: str, made: Any) -> None:
-        setattr(self._meaning, name, made)
-        self._meaning.fitted_for[name] = len(self.members)
 
     @property
     def calibration(self) -> Calibration | None:
@@ -98,77 +118,13 @@ class Meaningful(EnsembleBase):
         To set it forgets the sets and intervals that :meth:`conformal` made, and what
         held-out samples scored, which hold for the probabilities as they were.
         """
-        found: Calibration | None = self._fitted("calibration")
-        return found
+        return self._meaning.calibration
 
     @calibration.setter
     def calibration(self, calibration: Calibration | None) -> None:
-        self._fit("calibration", calibration)
-        self._meaning.conformity = None
-        self._meaning.held_out_scores = None
-        self._meaning.calibrated_on = ()
-
-    @property
-    def conformity(self) -> Conformity | None:
-        """What makes sets and intervals of predictions, see :meth:`conformal`."""
-        found: Conformity | None = self._fitted("conformity")
-        return found
-
-    @conformity.setter
-    def conformity(self, conformity: Conformity | None) -> None:
-        self._fit("conformity", conformity)
-
-    @property
-    def held_out_scores(self) -> HeldOutScores | None:
-        """What the data last given to :meth:`calibrate` or :meth:`conformal` scored.
-
-        It tells a prediction which inputs look unfamiliar; None where no data were
-        given.
-        """
-        found: HeldOutScores | None = self._fitted("held_out_scores")
-        return found
-
-    @held_out_scores.setter
-    def held_out_scores(self, scores: HeldOutScores | None) -> None:
-        self._fit("held_out_scores", scores)
-
-    @property
-    def detectors(self) -> FeatureDetectors | None:
-        """Detectors of unfamiliar features, saved with the ensemble and loaded with it.
-
-        Those that were given held-out data judge, with the outputs, which inputs of
-        ``predict`` look unfamiliar; None where there are none.
-        """
-        return self._meaning.detectors
-
-    @detectors.setter
-    def detectors(self, detectors: FeatureDetectors | None) -> None:
-        fits = detectors is None or isinstance(detectors, FeatureDetectors)
-        rule = "be what tepui.evaluation.FeatureDetectors.fit returns, or None"
-        require(fits, "detectors", rule, detectors)
-        self._meaning.detectors = detectors
-
-    @property
-    def trained_on(self) -> tuple[str, ...]:
-        """By what ``fit`` knows its training data again; empty before it."""
-        return self._meaning.trained_on
-
-    @trained_on.setter
-    def trained_on(self, hashes: Sequence[str]) -> None:
-        self._meaning.trained_on = tuple(hashes)
-
-    @property
-    def calibrated_on(self) -> tuple[str, ...]:
-        """By what the data of :meth:`calibrate` and :meth:`conformal` are known again.
-
-        Scores on the same data are of samples that these were fitted on. Empty before
-        them, and in files of earlier versions.
-        """
-        return self._meaning.calibrated_on
-
-    @calibrated_on.setter
-    def calibrated_on(self, hashes: Sequence[str]) -> None:
-        self._meaning.calibrated_on = tuple(hashes)
+        self._meaning.calibration = calibration
+        self.conformity = self.held_out_scores = None
+        self.calibrated_on = ()
 
     def calibrate(
         self,
@@ -194,7 +150,7 @@ class Meaningful(EnsembleBase):
             rule: How members are combined, ``"probability"`` or ``"logit"``; it is the
                 one to predict with.
             batch_size: How many samples go through a member at once.
-            workers: Processes that load a data set not held in tensors.
+            workers: Processes that load a data set of your own.
 
         Returns:
             The calibration, which is also :attr:`calibration`; None there undoes it.
@@ -204,7 +160,7 @@ class Meaningful(EnsembleBase):
                 unknown or not one for labels, which have no ``"isotonic"``.
 
         Example:
-            >>> import tepui
+            >>> import tepui, torch
             >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
             >>> ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
             >>> _ = ensemble.calibrate(data, "vector")
@@ -213,7 +169,7 @@ class Meaningful(EnsembleBase):
         """
         one_of("method", method, get_args(CalibrationMethod))
         held = held_out(self, dataset, self.task, self.trained_on, batch_size, workers)
-        if self._meaning.conformity is not None:
+        if self.conformity is not None:
             warn(
                 "the sets that were promised belong to probabilities before this "
                 "calibration and are dropped: call conformal again, on other data"
@@ -247,16 +203,16 @@ class Meaningful(EnsembleBase):
         Args:
             dataset: Data that members were not trained on, with targets.
             coverage: How often the truth shall be held, in (0, 1).
-            score: Of classes ``"threshold"`` (the default), ``"aps"`` or ``"raps"``; of
-                numbers ``"residual"``, ``"normalized"`` by the predicted standard
+            score: Of classes ``"threshold"`` (the default) or ``"aps"``; of numbers
+                ``"residual"``, ``"normalized"`` by the predicted standard
                 deviation, or ``"quantile"``, by default what the task has. See
                 :class:`tepui.metrics.ConformalSets` and
                 :class:`tepui.metrics.ConformalIntervals`.
             rule: How members are combined; it is the one to predict with.
-            seed: For ``"aps"`` and ``"raps"``: derive a pseudo-random number from it
+            seed: For ``"aps"``: derive a pseudo-random number from it
                 and the sample's probabilities, so that the coverage is met closely.
             batch_size: How many samples go through a member at once.
-            workers: Processes that load a data set not held in tensors.
+            workers: Processes that load a data set of your own.
 
         Returns:
             What makes sets or intervals, which is also :attr:`conformity`.
@@ -266,7 +222,7 @@ class Meaningful(EnsembleBase):
                 the task.
 
         Example:
-            >>> import tepui
+            >>> import tepui, torch
             >>> data = tepui.data.Arrays(torch.randn(30, 4), torch.arange(30) % 3)
             >>> ensemble = tepui.Ensemble.build(lambda: nn.Linear(4, 3), members=2)
             >>> _ = ensemble.conformal(data, coverage=0.8)
@@ -361,14 +317,8 @@ def held_out(
             "dataset holds the training data, on which members are surer than on "
             "others; take data that they have not seen",
         )
-    device, outputs, targets = device_of(ensemble), [], []
-    for batch in in_order(dataset, batch_size, device=device, workers=workers):
-        with evaluating(ensemble), torch.no_grad(), refusal_named(batch.inputs):
-            outputs.append(ensemble(batch.inputs).float())
-        targets.append(batch.targets)
-    whole = torch.cat(outputs, dim=1)
-    meant = settled(task, tuple(whole.shape))
-    return HeldOut(whole, torch.cat(targets), meant, hashes)
+    found = dataset_logits(ensemble, dataset, batch_size, workers, "float32")
+    return HeldOut(*found, settled(task, tuple(found[0].shape)), hashes)
 
 
 def fitted_scores(held: HeldOut) -> HeldOutScores | None:

@@ -17,9 +17,8 @@ from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.evaluations import read_evaluation
 from tepui.evaluation.measure import EnsembleMeasurement, measure
 from tepui.evaluation.ood import Detection, Selective
-from tepui.evaluation.prediction_file import write_predictions
+from tepui.evaluation.predictions import write_predictions
 from tepui.evaluation.results import Evaluation
-from tepui.evaluation.shards import ShardedPredictions, predict_shards
 from tepui.evaluation.stored_logits import LogitRuns, StoredLogits, read_logits
 
 __all__ = [
@@ -35,14 +34,12 @@ __all__ = [
     "OracleSelection",
     "PredictionCost",
     "Selective",
-    "ShardedPredictions",
     "StoredLogits",
     "aggregations",
     "evaluate",
     "greedy_soup",
     "measure",
     "oracle_selection",
-    "predict_shards",
     "prediction_cost",
     "read_evaluation",
     "read_logits",

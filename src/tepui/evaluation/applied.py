@@ -5,10 +5,9 @@ shifted data the coverage shows where the promise of the sets breaks.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from statistics import NormalDist, fmean
 from typing import Any
 
 import torch
@@ -20,7 +19,6 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.meaning import HeldOut
 from tepui.metrics import (
     Calibration,
-    ClassRates,
     ConformalSets,
     Conformity,
     Rule,
@@ -39,65 +37,19 @@ class AppliedScores(TaskScores):
         accuracy: Accuracy after calibration.
         nll: Negative log-likelihood after calibration.
         ece: Expected calibration error after calibration, of labels their mean.
-        adaptive_ece: The same over bins that hold equally many samples; of classes.
         brier: Brier score after calibration.
         promised: The coverage that sets or intervals promise.
         coverage: The share of samples, or numbers, whose truth they hold.
         size: How many classes a set holds, or how wide an interval is, on average.
-        samples: How many samples, or numbers, the coverage is of.
     """
 
     accuracy: float = math.nan
     nll: float = math.nan
     ece: float = math.nan
-    adaptive_ece: float = math.nan
     brier: float = math.nan
     promised: float = math.nan
     coverage: float = math.nan
     size: float = math.nan
-    samples: float = math.nan
-
-
-def broken_promise(applied: Mapping[str, Any], what: str = "sets") -> str:
-    """Return on which data sets or intervals hold less than promised; empty if none.
-
-    That is less than clean data, too, by more than 99 of 100 draws of as many samples.
-
-    Args:
-        applied: The document of an evaluation's calibrated scores.
-        what: Sets or intervals.
-
-    Example:
-        >>> clean = {"promised": 0.9, "coverage": 0.91, "samples": 400}
-        >>> foggy = {"promised": 0.9, "coverage": 0.55, "samples": 400}
-        >>> said = broken_promise({"clean": clean, "severities": {"5": foggy}})
-        >>> said.partition(":")[0]
-        'Sets cover 55 % of corrupted samples, not the 90 % promised'
-    """
-    clean, corrupted = applied["clean"], [*applied.get("severities", {}).values()]
-    if clean.get("samples") is None:
-        return ""
-    natural = applied.get("natural", {})
-    named = {f"of {name} data": own for name, own in natural.items()}
-    if corrupted:
-        names = ("coverage", "samples")
-        mean = {name: fmean(own[name] for own in corrupted) for name in names}
-        named = {"of corrupted samples": mean, **named}
-    said = []
-    for name, own in named.items():
-        promised = clean["promised"]
-        draws = 1 / own["samples"] + 1 / clean["samples"]
-        error = math.sqrt(promised * (1 - promised) * draws)
-        known = min(promised, clean["coverage"])
-        if (known - own["coverage"]) > NormalDist().inv_cdf(0.99) * error:
-            said.append(f"{100 * own['coverage']:.0f} % {name}")
-    if not said:
-        return ""
-    return (
-        f"{what.capitalize()} cover {' and '.join(said)}, not the "
-        f"{100 * clean['promised']:g} % promised: the promise holds for data like the "
-        "calibration data."
-    )
 
 
 class Applied:
@@ -136,10 +88,6 @@ class Applied:
         self.held += found.held
         self.size += found.size
 
-    def rates(self) -> ClassRates | None:
-        """Return the calibrated scores of each class, or label, if there are any."""
-        return None if self.scores is None else self.scores.rates()
-
     def result(self) -> AppliedScores:
         """Return the scores."""
         values: dict[str, Any] = {} if self.scores is None else self.scores.values()
@@ -147,7 +95,6 @@ class Applied:
             values["promised"] = self.conformity.coverage
             values["coverage"] = self.held / self.count
             values["size"] = self.size / self.count
-            values["samples"] = self.count
         return AppliedScores(**values)
 
 

@@ -25,11 +25,11 @@ References:
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui import metrics
@@ -38,9 +38,8 @@ from tepui.core.storage import same_bits
 from tepui.core.types import check_types
 from tepui.data.labels import class_names, same_classes
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.ensembles.outputs import dataset_logits
 from tepui.metrics import Rule
-from tepui.modules.features import features_of
 from tepui.modules.running import reestimate_batchnorm, trained_batchnorms
 from tepui.modules.state import tensor_state
 from tepui.tasks.base import require_classes
@@ -90,6 +89,7 @@ def uniform_soup(
         ValueError: If members differ in architecture, or ``statistics`` is missing.
 
     Example:
+        >>> from torch import nn
         >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=5)
         >>> x = torch.randn(2, 4)
         >>> soup = uniform_soup(ensemble)  # of linear models: the mean of their logits
@@ -125,6 +125,9 @@ def greedy_soup(
 ) -> GreedySoup:
     """Average members as long as that raises the accuracy on held-out data.
 
+    Heads on a shared extractor are quicker averaged as ``ensemble.heads`` on its cached
+    features.
+
     Args:
         ensemble: Members of one architecture; left as they were.
         held_out: Data that neither trained the members nor will judge the soup.
@@ -139,6 +142,7 @@ def greedy_soup(
             or ``statistics`` is missing.
 
     Example:
+        >>> from torch import nn
         >>> from tepui.data import Arrays
         >>> ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=5)
         >>> data = Arrays(torch.randn(30, 4), torch.arange(30) % 3)
@@ -149,24 +153,6 @@ def greedy_soup(
     check_types(greedy_soup, locals())
     require_classes(ensemble.task, "the accuracy that a greedy soup raises")
     _check_alike(ensemble)
-    if ensemble.extractor is None:
-        return _greedy(ensemble, held_out, statistics, batch_size)
-    features = features_of(ensemble.extractor, held_out)
-    if statistics is not None:
-        statistics = features_of(ensemble.extractor, statistics)
-    soup = _greedy(ensemble.heads, features, statistics, batch_size)
-    head = soup.ensemble
-    whole = Ensemble(head.members, head.seeds, ensemble.extractor, ensemble.task)
-    whole.preparation = ensemble.preparation
-    return replace(soup, ensemble=whole)
-
-
-def _greedy(
-    ensemble: Ensemble,
-    held_out: Dataset[Any],
-    statistics: Dataset[Any] | None,
-    batch_size: int,
-) -> GreedySoup:
     alone = metrics.individual_accuracy(*dataset_logits(ensemble, held_out, batch_size))
     first, *rest = alone.argsort(descending=True, stable=True).tolist()
     taken, accuracies = [first], [float(alone[first])]
@@ -208,15 +194,9 @@ def _check_alike(ensemble: Ensemble) -> None:
     """Raise unless the members' weights correspond to each other."""
     first, *others = ensemble.heads.members
     for index, other in enumerate(others, start=1):
-        alike = _architecture(other) == _architecture(first)
+        alike = (type(other), repr(other)) == (type(first), repr(first))
         rule = f"have the architecture of member 0 ({type(first).__name__})"
         require(alike, f"member {index}", rule, type(other).__name__)
-
-
-def _architecture(module: nn.Module) -> tuple[object, ...]:
-    state = tensor_state(module)
-    shapes = {name: (tensor.shape, tensor.dtype) for name, tensor in state.items()}
-    return type(module), repr(module), shapes
 
 
 @dataclass(frozen=True)
@@ -275,10 +255,6 @@ class Aggregated:
     def label(self) -> str:
         """The name as tables show it, which marks an oracle."""
         return f"{self.way} (oracle: sees test labels)" if self.oracle else self.way
-
-    def document(self) -> dict[str, Any]:
-        """Return the row for JSON."""
-        return asdict(self)
 
 
 def aggregations(

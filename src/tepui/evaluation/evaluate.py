@@ -3,6 +3,10 @@
 Outputs go by in runs of samples. What is kept are sums, and of unfamiliar data and the
 test data beside them a few numbers per sample; how many samples there are does not
 matter for the memory.
+
+Several processes can share the batches: each runs every so-manyth through the members,
+and the logits of as many batches as there are processes are exchanged at a time, so
+that each of them computes the same scores, in the same order, as one process.
 """
 
 from collections.abc import Mapping
@@ -11,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch  # noqa: F401 - the example uses it
+import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -22,21 +26,14 @@ from tepui.core.spec import check_same
 from tepui.core.types import check_types
 from tepui.data.identity import fingerprint, same_data
 from tepui.data.labels import class_names, relabel, same_classes
+from tepui.data.loading import length
 from tepui.data.preparation import Preparation
 from tepui.data.shifts import NATURAL, Cell, Shifts, named
 from tepui.data.sources import tested_on
 from tepui.ensembles.ensemble import Ensemble
-from tepui.ensembles.feature_detectors import FeatureDetectors
+from tepui.ensembles.feature_detectors import scoring
+from tepui.ensembles.outputs import Batches, logit_batches
 from tepui.evaluation.applied import applied_by
-from tepui.evaluation.dataset_logits import (
-    Classes,
-    Processes,
-    classes_left,
-    logit_batches,
-    shared_logit_batches,
-    task_on,
-    watching,
-)
 from tepui.evaluation.dead_members import warn_of_dead_members
 from tepui.evaluation.evaluations import (
     CLEAN,
@@ -48,13 +45,22 @@ from tepui.evaluation.evaluations import (
     is_of_another,
     write_evaluation,
 )
-from tepui.evaluation.examiner import Examiner, Labeled, Metric, check_metrics
-from tepui.evaluation.ood import check_ood, detections_and_histograms
+from tepui.evaluation.examiner import (
+    Classes,
+    Examiner,
+    Labeled,
+    Metric,
+    check_metrics,
+    classes_left,
+)
+from tepui.evaluation.ood import check_ood, detections
 from tepui.evaluation.results import Evaluation, pooled
 from tepui.evaluation.stored_logits import LogitType, storing_logits
 from tepui.metrics import Rule
 from tepui.modules.running import device_of
 from tepui.modules.state import weights_digest
+from tepui.tasks.base import Task
+from tepui.tasks.named import settled
 from tepui.tasks.scores import taken_names
 
 # What tells corrupted copies of the test data from others.
@@ -67,7 +73,6 @@ def evaluate(
     *,
     shifted: Mapping[Cell, Dataset[Any]] | Mapping[str, Dataset[Any]] | None = None,
     ood: Mapping[str, Dataset[Any]] | None = None,
-    detectors: FeatureDetectors | None = None,
     classes: Classes | Tensor = "held",
     metrics: Mapping[str, Metric] | None = None,
     rule: Rule = "probability",
@@ -77,7 +82,7 @@ def evaluate(
     out: str | Path | None = None,
     overwrite: bool = False,
     logits_in: LogitType = "float32",
-    exchange: Processes | None = None,
+    exchange: Any = None,
 ) -> Evaluation:
     """Evaluate an ensemble by its task.
 
@@ -98,10 +103,6 @@ def evaluate(
             ensemble lies; or both, ``corrupted(dataset) | {"sketch": …}``.
         ood: Unfamiliar data by name, in the form of the test data, see
             :func:`tepui.data.prepared_like`. Their labels are ignored.
-        detectors: Detectors of unfamiliar features, fitted on the training data:
-            ``FeatureDetectors.fit(ensemble, train_set)``. Their scores stand beside
-            those of the logits. By default those of the ensemble, if it has any and
-            this process is alone.
         classes: Between which classes members choose; the logits of others are left
             out. ``"held"``: those the data set holds by its attribute ``class_subset``,
             such as 200 of 1000 for ``ImageNetA``, and all where it has none; a shifted
@@ -113,7 +114,7 @@ def evaluate(
             their mean is taken.
         rule: How members are combined; of no effect on numbers.
         batch_size: Samples that go through a member at once.
-        workers: Processes that load a data set not held in tensors.
+        workers: Processes that load a data set of your own.
         precision: What members compute in on a GPU: ``"float32"``; ``"tf32"``, which
             rounds what enters matrix products; ``"bfloat16"``. A CPU computes in
             float32.
@@ -160,14 +161,12 @@ def evaluate(
         unmasked = f"be left out for the task {str(task)!r}"
         require(isinstance(classes, str), "classes", unmasked, "a mask")
         classes = "all"
-    if exchange is None:
-        detectors = detectors or ensemble.detectors
-    else:
-        needed = "be None, or how processes reach each other (training.exchange_here())"
-        require(hasattr(exchange, "writer"), "exchange", needed, exchange)
-        needed = "be None where processes share batches, each with features of its own"
-        require(detectors is None, "detectors", needed, "detectors")
-    writes = out is not None and (exchange is None or exchange.writer)
+    # Processes that share batches have features of their own.
+    detectors = ensemble.detectors if exchange is None else None
+    needed = "be None, or how processes reach each other (training.exchange_here())"
+    there = exchange is None or hasattr(exchange, "writer")
+    require(there, "exchange", needed, exchange)
+    writer = exchange is None or exchange.writer
     of: dict[str, Any] = {"rule": rule, "metrics": [*own], "precision": precision}
     of["classes"] = classes if isinstance(classes, str) else classes.tolist()
     of["detectors"], about = detectors is not None, {}
@@ -190,21 +189,21 @@ def evaluate(
             outputs = partial(shared_logit_batches, exchange)
         how = {"batch_size": batch_size, "workers": workers, "precision": precision}
         batches = partial(outputs, ensemble, **how)
-        watched = stack.enter_context(watching(ensemble, detectors, batches))
+        score = stack.enter_context(scoring(ensemble, detectors))
         stored = None
-        if out is not None and writes and logits_in != "none":
+        if out is not None and writer and logits_in != "none":
             storing = storing_logits(out, rule, cells, others, logits_in, task)
             stored = stack.enter_context(storing)
         left, applied = classes_left(classes, dataset), applied_by(ensemble, task, rule)
-        given = watched, task, shape, classes, left, rule, own, stored, applied
+        given = batches, score, task, shape, classes, left, rule, own, stored, applied
         known = ensemble.preparation or Preparation()
         examiner = Examiner(*given, far=bool(others), unit=known.unit)
-        clean = examiner.labeled(CLEAN, dataset, "dataset", familiar=True, rows=True)
+        clean = examiner.labeled(CLEAN, dataset, "dataset", familiar=True)
         shifts = _shifts(examiner, cells, dataset)
         far = {name: examiner.unlabeled(name, data) for name, data in others.items()}
-        if out is not None and writes and replaced:
+        if out is not None and writer and replaced:
             forget(out)
-    if clean.losses is not None and (exchange is None or exchange.writer):
+    if clean.losses is not None and writer:
         warn_of_dead_members(clean.losses, "the test data")
     fitted_on = ensemble.calibrated_on
     found = _evaluation(
@@ -218,7 +217,7 @@ def evaluate(
         fitted_on_test=clean.applied is not None
         and same_data(fitted_on, fingerprint(dataset)),
     )
-    if out is not None and writes:
+    if out is not None and writer:
         documents = found.documents()
         for name in documents if logits_in == "none" else ():
             file_of(out, name, LOGITS).unlink(missing_ok=True)
@@ -261,9 +260,6 @@ def _evaluation(
 ) -> Evaluation:
     """Join what was kept of each data set, and what else is known."""
     members, samples, choices = clean.shape
-    detected, counted = detections_and_histograms(
-        clean.unfamiliarity, far, members=members, classes=choices
-    )
     cells = copies.items()
     bins = (copy.bins for (_, hard), copy in cells if hard != NATURAL)
     known_bins = {"clean": clean.bins, "shifted": pooled(bins)}
@@ -274,22 +270,12 @@ def _evaluation(
         clean=clean.scores,
         shifted={cell: copy.scores for cell, copy in cells},
         reliability={n: each for n, each in known_bins.items() if each is not None},
-        ood=detected,
-        histograms=counted,
-        mistakes=clean.mistakes,
-        selective=clean.selective,
+        ood={name: detections(clean.unfamiliarity, each) for name, each in far.items()},
         applied=clean.applied,
         applied_shifted={
             cell: copy.applied for cell, copy in cells if copy.applied is not None
         },
-        majority=clean.majority,
-        by_class=clean.by_class,
-        confusions=clean.confusions,
-        by_class_shifted={
-            kind: copy.by_class
-            for (kind, _), copy in cells
-            if copy.by_class is not None
-        },
+        **clean.more,
         **known,
     )
 
@@ -305,6 +291,39 @@ def _shifts(
         argument, names = named((kind, severity)), class_names(dataset)
         shifted = relabel(data, names)
         same_classes(argument, class_names(shifted), names, "dataset")
-        natural, name = severity == NATURAL, f"{kind}/{severity}"
-        found[kind, severity] = examiner.labeled(name, shifted, argument, rows=natural)
+        name = f"{kind}/{severity}"
+        found[kind, severity] = examiner.labeled(name, shifted, argument)
     return found
+
+
+def task_on(ensemble: Ensemble, dataset: Dataset[Any]) -> tuple[Task, tuple[int, ...]]:
+    """Return what outputs mean, and their shape of one sample."""
+    length(dataset)
+    outputs, _ = next(logit_batches(ensemble, dataset, 1, rows=[torch.arange(1)]))
+    shape = tuple(outputs.shape)
+    return settled(ensemble.task, shape), shape
+
+
+def shared_logit_batches(
+    processes: Any,
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    batch_size: int,
+    workers: int,
+    precision: Precision,
+) -> Batches:
+    """Yield the logits and labels of all batches, of which this process runs some."""
+    require(batch_size > 0, "batch_size", "be positive", batch_size)
+    device = device_of(ensemble)
+    samples = length(dataset)
+    told = processes.everywhere({"samples": samples})
+    check_same(told)  # who has fewer would be in the next data set before the others
+    rows = torch.arange(samples).split(batch_size)
+    own = [*processes.owned(len(rows))]
+    mine = [rows[number] for number in own]
+    batches = logit_batches(ensemble, dataset, batch_size, workers, precision, mine)
+    together = len(told) // processes.sharing
+    for first in range(0, len(rows), together):
+        shown = {n: next(batches) for n in own if first <= n < first + together}
+        for logits, labels in processes.collect(shown):
+            yield logits.to(device), labels.to(device)

@@ -127,8 +127,8 @@ def is_of_another(
             the clean data are measured again with others. What is of before a
             calibration may.
     """
-    if not is_evaluated(folder):
-        return bool(names_in(folder))
+    if CLEAN not in (there := names_in(folder)):
+        return bool(there)
     clean = read_document(file_of(folder, CLEAN), KIND)
     known = {**clean.get("of", {}), "test": clean.get("about", {}).get("test")}
     found = differences(known, {**of, "test": test})

@@ -6,37 +6,32 @@ the bit. A few numbers per sample are kept where a score is ranked (AUROC and it
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final, get_args
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tepui.core.checks import require
+from tepui.core.checks import one_of, require
+from tepui.data.labels import class_subset
 from tepui.data.loading import length
 from tepui.ensembles.feature_detectors import joined_scores
+from tepui.ensembles.outputs import Batches
 from tepui.evaluation.applied import Applied, AppliedScores
 from tepui.evaluation.by_class import (
-    ByClass,
-    Confusion,
     by_class,
-    confusions,
-    majority_share,
     names_of,
 )
-from tepui.evaluation.dataset_logits import (
-    Batches,
-    Classes,
-    Watched,
-    classes_left,
-)
-from tepui.evaluation.ood import Detection, Selective, found_mistakes, selective
+from tepui.evaluation.ood import found_mistakes, selective
 from tepui.evaluation.stored_logits import LogitStore
 from tepui.metrics import Reliability, Rule, restrict_classes
 from tepui.tasks.base import Losses, Stream, Task
 from tepui.tasks.scores import TaskScores
+
+Classes = Literal["held", "all"]
+"""Members choose between the classes that a data set holds, or between all."""
 
 Metric = Callable[[Tensor, Tensor], Any]
 """A function of logits ``(members, samples, classes)`` and labels: a scalar."""
@@ -50,12 +45,8 @@ class Labeled(NamedTuple):
     bins: Reliability | None  # where there are probabilities
     unfamiliarity: dict[str, Tensor]  # scores of each sample, where they were asked for
     losses: Losses | None  # of members, beside that of a guess, where there is one
-    mistakes: Mapping[str, Detection] = {}  # how well each score finds them, if asked
-    selective: Mapping[str, Selective] = {}  # what is left without the highest scores
     applied: AppliedScores | None = None  # after calibration, where there is one
-    majority: float | None = None  # share of the most frequent class, where asked for
-    by_class: ByClass | None = None  # scores of each class, or label, where asked for
-    confusions: tuple[Confusion, ...] = ()  # what missed samples of classes were called
+    more: Mapping[str, Any] = {}  # of clean data: further fields of an evaluation
 
 
 @final
@@ -63,7 +54,8 @@ class Labeled(NamedTuple):
 class Examiner:
     """Goes once through the outputs of each data set."""
 
-    batches: Watched  # outputs and targets of a data set, whose features are scored
+    batches: Callable[[Dataset[Any]], Batches]  # outputs and targets of a data set
+    score: Callable[[], dict[str, Tensor]]  # of a batch's features
     task: Task
     shape: tuple[int, ...]  # of the outputs of one sample
     classes: Classes | Tensor
@@ -74,6 +66,7 @@ class Examiner:
     applied: Callable[[], Applied] | None = None  # what is done to outputs
     far: bool = False  # whether unfamiliar data follow, to compare scores with
     unit: float = 1.0  # of the numbers, in which scores are given
+    seen: list[dict[str, Tensor]] = field(default_factory=list)  # scores of features
 
     def labeled(
         self,
@@ -82,9 +75,8 @@ class Examiner:
         argument: str,
         *,
         familiar: bool = False,
-        rows: bool = False,
     ) -> Labeled:
-        """Return scores of test data, and where asked for of each sample or class."""
+        """Return scores of test data; of familiar ones those of samples and classes."""
         stream: Stream | None = None
         applied, start = None, 0
         # What was fitted on all classes says nothing of some of them.
@@ -115,26 +107,27 @@ class Examiner:
         assert stream is not None, "a data set holds at least one sample"
         measured, bins = stream.result(self._custom(whole))
         outs = outputs.shape[2] if outputs.ndim > 2 else 1
-        by_sample = joined_scores(ranked) | (self.batches.scores() if ranked else {})
-        names = names_of(data, outs, self._mask(data)) if rows else ()
-        rates = stream.rates() if rows else None
-        sets = () if applied is None else (applied.rates(), applied.set_sums)
+        by_sample = joined_scores(ranked) | (joined_scores(self.seen) if ranked else {})
+        rates = stream.rates() if familiar else None
+        names = () if rates is None else names_of(data, outs, self._mask(data))
+        sums = None if applied is None else applied.set_sums
         found = Labeled(
             *((len(outputs), start, outs), measured.in_unit(self.unit), bins),
             *(by_sample, stream.losses()),
             applied=None if applied is None else applied.result(),
-            by_class=None if rates is None else by_class(rates, names, *sets),
+            more={} if rates is None else {"by_class": by_class(rates, names, sums)},
         )
         if not answered:
             return found
         right, called = map(torch.cat, zip(*answered, strict=True))
         mistaken = right != called
-        return found._replace(
-            mistakes=found_mistakes(by_sample, mistaken),
-            selective=selective(by_sample, mistaken),
-            majority=majority_share(right),
-            confusions=confusions(right, called, names),
-        )
+        more = {
+            **found.more,
+            "mistakes": found_mistakes(by_sample, mistaken),
+            "selective": selective(by_sample, mistaken),
+            "majority": float(right.long().bincount().max()) / len(right),
+        }
+        return found._replace(more=more)
 
     def unlabeled(self, name: str, data: Dataset[Any]) -> dict[str, Tensor]:
         """Return the scores of each sample of unfamiliar data."""
@@ -142,7 +135,7 @@ class Examiner:
         scores = joined_scores(
             [self.task.unfamiliarity(outputs) for outputs, _ in runs]
         )
-        return scores | self.batches.scores()
+        return scores | joined_scores(self.seen)
 
     def _runs(self, name: str, data: Dataset[Any], argument: str | None) -> Batches:
         """Yield runs of samples between the classes left, checked and stored.
@@ -162,7 +155,9 @@ class Examiner:
 
     def _between(self, data: Dataset[Any], far: bool) -> Batches:
         mask = self.mask if far else self._mask(data)
+        self.seen.clear()
         for outputs, targets in self.batches(data):
+            self.seen.append(self.score())
             if mask is None:
                 yield outputs, targets
             elif far:
@@ -187,11 +182,21 @@ class Examiner:
             }
 
 
-def check_metrics(metrics: object, taken: tuple[str, ...]) -> None:
+def classes_left(classes: Classes | Tensor, dataset: Dataset[Any]) -> Tensor | None:
+    """Return which classes members choose between on a data set; None for all."""
+    if isinstance(classes, Tensor):
+        fits = classes.ndim == 1 and classes.dtype == torch.bool
+        rule = "be a boolean tensor of shape (classes,), or a word"
+        got = f"{classes.dtype} of shape {tuple(classes.shape)}"
+        require(fits, "classes", rule, got)
+        return classes
+    one_of("classes", classes, get_args(Classes))
+    return class_subset(dataset) if classes == "held" else None
+
+
+def check_metrics(metrics: Mapping[str, Metric], taken: tuple[str, ...]) -> None:
     """Check that metrics are functions whose names are not those of built-in scores."""
     rule = "map names to functions of logits and labels"
-    if not isinstance(metrics, Mapping):
-        raise ValueError(f"metrics must {rule}, got {type(metrics).__name__}")
     for name, metric in metrics.items():
         require(isinstance(name, str) and name != "", "metrics", rule, name)
         require(callable(metric), f"metrics[{name!r}]", "be a function", metric)
@@ -200,10 +205,7 @@ def check_metrics(metrics: object, taken: tuple[str, ...]) -> None:
 
 
 def _value(argument: str, metric: Metric, logits: Tensor, labels: Tensor) -> float:
-    versions = logits._version, labels._version
     result = metric(logits, labels)
-    unchanged = (logits._version, labels._version) == versions
-    require(unchanged, argument, "leave logits and labels unchanged", "changed ones")
     scalar = isinstance(result, Tensor | Real) and getattr(result, "shape", ()) == ()
     got = getattr(result, "shape", type(result).__name__)
     require(scalar, argument, "return a scalar", got)

@@ -4,34 +4,16 @@ A row of a table is called by its place in the file and by columns that are carr
 over, an image by its file. Images that cannot be read are left out, and named.
 """
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import torch
 from torch.utils.data import Dataset
 
 from tepui.core.checks import not_among, require
 from tepui.data import ImageFiles, Table
 from tepui.data.image_files import UnreadableImageError, unreadable
-from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.prediction_file import check_new, write_predictions
-from tepui.evaluation.shards import (
-    PLAN,
-    BegunOtherwiseError,
-    ShardedPredictions,
-    predict_shards,
-)
-from tepui.metrics.held_out_scores import (
-    LEVEL,
-    in_words,
-    objections,
-    too_few,
-    unfamiliar_at,
-)
 
 Made = TypeVar("Made")
 
@@ -92,20 +74,19 @@ def names_in(
 
 
 def of_readable(
-    samples: NewSamples, predict: Callable[[Dataset[Any]], Made]
+    samples: NewSamples, predict: Callable[[NewSamples], Made]
 ) -> tuple[Made, NewSamples, dict[Path, str]]:
     """Predict all samples; if images among them cannot be read, the others.
 
-    All images are looked through only once one could not be read, or predictions that
-    were begun are not of all.
+    All images are looked through only once one could not be read.
 
     Returns:
         What was predicted, for which samples, and why the others were left out.
     """
     data = samples.data
     try:
-        return predict(data), samples, {}
-    except (UnreadableImageError, BegunOtherwiseError):
+        return predict(samples), samples, {}
+    except UnreadableImageError:
         if not isinstance(data, ImageFiles):
             raise
         found = unreadable(data.files, data.frame, data.gray)
@@ -115,71 +96,4 @@ def of_readable(
     rows = [row for row, file in enumerate(data.files) if file not in left_out]
     named = {title: [each[n] for n in rows] for title, each in samples.named.items()}
     rest = NewSamples(data.subset(rows), named, samples.said)
-    return predict(rest.data), rest, left_out
-
-
-def write_predicted(
-    ensemble: Ensemble,
-    samples: NewSamples,
-    file: Path,
-    *,
-    level: float = LEVEL,
-    overwrite: bool = False,
-    **how: Any,
-) -> Written:
-    """Write what an ensemble predicts for new samples into a file.
-
-    Parts that are done lie beside it until all are; the same call goes on after a kill.
-
-    Args:
-        ensemble: What predicts.
-        samples: The samples.
-        file: The file, see :func:`write_predictions`.
-        level: As that of :func:`write_predictions`.
-        overwrite: Replace the file, and parts of another call.
-        **how: As :func:`predict_shards` takes it.
-    """
-    check_new(file, level, overwrite)
-    parts = file.with_name(f"{file.name}.parts")
-    names = [each.name for each in parts.iterdir()] if parts.is_dir() else []
-    if names and not any(name.lstrip(".").startswith(PLAN) for name in names):
-        raise FileExistsError(
-            f"{parts}, where parts are kept until all are done, holds other files; "
-            "name another --out"
-        )
-
-    def predict(data: Dataset[Any]) -> ShardedPredictions:
-        try:
-            return predict_shards(ensemble, data, parts, **how)
-        except UnreadableImageError:
-            shutil.rmtree(parts, ignore_errors=True)  # those of fewer images begin
-            raise
-
-    work = partial(of_readable, samples, predict)
-    try:
-        shards, samples, left_out = work()
-    except BegunOtherwiseError:
-        if not overwrite:
-            raise
-        shutil.rmtree(parts)
-        shards, samples, left_out = work()
-    write_predictions(shards, file, named=samples.named, level=level, overwrite=True)
-    said = [*samples.said, *_unfamiliar_rows(shards, level)]
-    shutil.rmtree(parts)
-    return Written(file, shards.samples, left_out, said)
-
-
-def _unfamiliar_rows(shards: ShardedPredictions, level: float) -> list[str]:
-    """Return how many rows look unlike the training data, if that is known."""
-    by = shards.unfamiliarity_by
-    if not by:
-        return []
-    shares, objecting = [], torch.zeros(len(by), dtype=torch.long)
-    for part in shards.shards():
-        shares.append(part["unfamiliarity"].clone())
-        called = unfamiliar_at(level, shares[-1], shards.held_out)
-        objecting += objections(level, part["surprises"], called).sum(0)
-    counts = dict(zip(by, objecting.tolist(), strict=True))
-    few = too_few(level, shards.held_out)
-    said = in_words(level, torch.cat(shares), counts, shards.held_out)
-    return said if few is None else [*said, few]
+    return predict(rest), rest, left_out

@@ -18,7 +18,6 @@ from tepui.data.arrays import Arrays
 from tepui.data.loading import at_rows, length
 from tepui.data.stored import StoredData, whole
 
-BINS = 40
 MISTAKES = "mistakes"  # what tables call those on the test data
 
 
@@ -54,15 +53,6 @@ class Selective(NamedTuple):
 
 # By which score samples are the surest.
 SUREST = "max_mean_probability"
-
-
-class Histogram(NamedTuple):
-    """How a score is distributed, in equal bins from ``low`` to ``high``."""
-
-    low: float
-    high: float
-    clean: list[int]
-    ood: Mapping[str, list[int]]
 
 
 def detections(
@@ -125,63 +115,9 @@ def selective(scores: Mapping[str, Tensor], wrong: Tensor) -> dict[str, Selectiv
     return found
 
 
-def histograms(
-    in_scores: Mapping[str, Tensor],
-    ood_scores: Mapping[str, Mapping[str, Tensor]],
-    *,
-    members: int,
-    classes: int,
-) -> dict[str, Histogram]:
-    """Return how PDS and the largest mean probability are distributed on each set.
-
-    Example:
-        >>> sure = torch.tensor([-9.0])  # the logarithm of what is left of one
-        >>> scores = {"pds": torch.tensor([0.5]), "max_mean_probability": sure}
-        >>> by_score = histograms(scores, {"far": scores}, members=2, classes=2)
-        >>> by_score["pds"].low, by_score["pds"].high
-        (0.5, 1.0)
-        >>> sum(by_score["max_mean_probability"].ood["far"])
-        1
-    """
-    ranges = {
-        "pds": (1 / classes, max(2, min(members, classes)) / classes),
-        "max_mean_probability": (0.0, max(1, classes - 1) / classes),
-    }
-
-    def counts(scores: Mapping[str, Tensor], name: str) -> list[int]:
-        logarithm = name == "max_mean_probability"
-        values = scores[name].exp() if logarithm else scores[name]
-        return _counts(values, *ranges[name])
-
-    def histogram(name: str, low: float, high: float) -> Histogram:
-        far = {key: counts(scores, name) for key, scores in ood_scores.items()}
-        return Histogram(low, high, counts(in_scores, name), far)
-
-    return {name: histogram(name, *bounds) for name, bounds in ranges.items()}
-
-
-def detections_and_histograms(
-    familiar: Mapping[str, Tensor],
-    unfamiliar: Mapping[str, Mapping[str, Tensor]],
-    *,
-    members: int,
-    classes: int,
-) -> tuple[dict[str, dict[str, Detection]], dict[str, Histogram]]:
-    """Return how well unfamiliar samples are distinguished from familiar ones."""
-    if not unfamiliar:
-        return {}, {}
-    detected = {name: detections(familiar, far) for name, far in unfamiliar.items()}
-    if "pds" not in familiar:  # not a choice between classes
-        return detected, {}
-    counted = histograms(familiar, unfamiliar, members=members, classes=classes)
-    return detected, counted
-
-
-def check_ood(ood: object, dataset: Dataset[Any]) -> None:
+def check_ood(ood: Mapping[str, Dataset[Any]], dataset: Dataset[Any]) -> None:
     """Check that unfamiliar data have the form of the test data."""
     rule = "map names to data sets"
-    if not isinstance(ood, Mapping):
-        raise ValueError(f"ood must {rule}, got {type(ood).__name__}")
     for name, data in ood.items():
         require(isinstance(name, str) and name != "", "ood", rule, name)
         free = "name no data as tables call the mistakes on test data"
@@ -202,12 +138,6 @@ def check_ood(ood: object, dataset: Dataset[Any]) -> None:
                     "tepui.data.prepared_like(images, like=test_data), or make noise "
                     "with like=test_data"
                 )
-
-
-def _counts(scores: Tensor, low: float, high: float) -> list[int]:
-    place = ((scores.detach().cpu().double() - low) / (high - low) * BINS).long()
-    counts = torch.bincount(place.clamp(0, BINS - 1), minlength=BINS)
-    return [*map(int, counts.tolist())]
 
 
 def _form(dataset: Dataset[Any]) -> tuple[object, object]:

@@ -4,6 +4,6 @@ The graph in it takes raw inputs and gives what the ensemble would predict, with
 uncertainty: preparation, all members, calibration and scores are inside.
 """
 
-from tepui.export.exporting import Exported, Format, GraphPrecision, export_ensemble
+from tepui.export.exporting import Exported, Format, export_ensemble
 
-__all__ = ["Exported", "Format", "GraphPrecision", "export_ensemble"]
+__all__ = ["Exported", "Format", "export_ensemble"]

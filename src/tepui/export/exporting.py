@@ -6,28 +6,28 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, final
 
+import torch
+from torch import Tensor
+from torch.utils.data import Subset
+
 from tepui.core.checks import require
 from tepui.core.replacing import write_bytes
 from tepui.core.types import check_types
 from tepui.core.version import __version__
-from tepui.data.arrays import Inputs
+from tepui.data.arrays import Arrays, Inputs, map_inputs
 from tepui.data.preparation import Preparation
+from tepui.data.stored import StoredData
+from tepui.data.table import is_frame
 from tepui.ensembles.ensemble import Ensemble
-from tepui.export.agreement import check_agreement, differences, largest
-from tepui.export.formats import Run, as_onnx, as_torch
+from tepui.ensembles.inputs import as_data, input_batches
+from tepui.export.formats import Run, as_onnx, as_torch, traced
 from tepui.export.graph import COVERAGE, Graph
-from tepui.export.samples import some_samples
-from tepui.export.tracing import traced
 from tepui.metrics import ConformalSets, Rule
 from tepui.tasks import Prediction
 
 Format = Literal["onnx", "torch"]
 """A graph for onnxruntime and its kin, or a program of ``torch.export`` (``.pt2``)."""
 
-GraphPrecision = Literal["float32", "float16"]
-"""What members compute in; whatever is made of their outputs is in float32."""
-
-TOLERANCES: dict[GraphPrecision, float] = {"float32": 1e-4, "float16": 2e-2}
 ENDINGS: dict[Format, str] = {"onnx": ".onnx", "torch": ".pt2"}
 _WRITERS = {"onnx": as_onnx, "torch": as_torch}
 
@@ -67,8 +67,7 @@ def export_ensemble(
     raw: bool = False,
     rule: Rule = "probability",
     coverage: float = COVERAGE,
-    precision: GraphPrecision = "float32",
-    tolerance: float | None = None,
+    tolerance: float = 1e-4,
     overwrite: bool = False,
 ) -> Exported:
     """Write an ensemble as one graph, after comparing the two on real samples.
@@ -94,9 +93,8 @@ def export_ensemble(
         raw: Numbers that are not bytes are raw too, and prepared inside the graph.
         rule: How members are combined.
         coverage: Of intervals, unless ``Ensemble.conformal`` gave the ensemble its own.
-        precision: What members compute in.
         tolerance: The largest difference that is allowed, in units of the largest
-            number expected or of one; 1e-4 by default, in float16 0.02.
+            number expected or of one.
         overwrite: Replace an existing file.
 
     Returns:
@@ -123,8 +121,7 @@ def export_ensemble(
         ((1, 2, 5, 8), True)
     """
     check_types(export_ensemble, locals())
-    allowed = TOLERANCES[precision] if tolerance is None else tolerance
-    require(allowed > 0, "tolerance", "be positive", allowed)
+    require(tolerance > 0, "tolerance", "be positive", tolerance)
     path = Path(file)
     chosen = format_by_ending(path, "file") if to is None else to
     if path.exists() and not overwrite:
@@ -132,15 +129,20 @@ def export_ensemble(
     given = some_samples(samples, ensemble.preparation, raw, ensemble.dtype)
     graph = Graph(ensemble, raw=given.raw, rule=rule, coverage=coverage)
     expected = graph.predict(given.inputs)
-    written = graph if precision == "float32" else graph.halved()
-    program = traced(written, given.of_size(max(2, len(given))))
-    about = _about(graph, expected, precision)
+    program = traced(graph, given.of_size(max(2, len(given))))
+    about = _about(graph, expected)
     content, run = _WRITERS[chosen](program, list(expected.exported(coverage)), about)
     sizes = tuple(sorted({1, 2, len(given), len(given) + 3}))
-    found = largest([_compared(graph, run, given.of_size(size)) for size in sizes])
-    check_agreement(found, allowed)
+    parts = [_compared(graph, run, given.of_size(size)) for size in sizes]
+    found = {
+        name: float(torch.tensor([part[name] for part in parts]).max())  # NaN wins
+        for name in parts[0]
+    }
+    agree = f"differ from the ensemble's by at most {tolerance:g} (nothing was written)"
+    for name, difference in found.items():
+        require(difference <= tolerance, f"output {name!r}", agree, difference)
     write_bytes(path, content)
-    return Exported(path, found, allowed, sizes)
+    return Exported(path, found, tolerance, sizes)
 
 
 def format_by_ending(file: Path, argument: str) -> Format:
@@ -164,9 +166,7 @@ def _compared(graph: Graph, run: Run, inputs: Inputs) -> dict[str, float]:
     return differences(run(inputs), prediction.exported(graph.coverage), beyond)
 
 
-def _about(
-    graph: Graph, prediction: Prediction, precision: GraphPrecision
-) -> dict[str, str]:
+def _about(graph: Graph, prediction: Prediction) -> dict[str, str]:
     """Return what a file says of itself, each a text."""
     ensemble, task = graph.ensemble, prediction.task
     calibration, prepared = ensemble.calibration, ensemble.preparation
@@ -182,7 +182,6 @@ def _about(
         "calibration": "none" if calibration is None else calibration.method,
         "conformal": "none" if promised is None else promised.score,
         "coverage": str(coverage),
-        "precision": precision,
     }
 
 
@@ -195,3 +194,108 @@ def _of_table(prepared: Preparation | None) -> dict[str, str]:
         "columns": json.dumps([f for c in prepared.columns for f in c.features]),
         "units": json.dumps(units),
     }
+
+
+SAMPLES = 64  # that are compared at most
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Inputs as a user of the graph has them, and whether they are raw."""
+
+    inputs: Inputs
+    raw: bool
+
+    def __len__(self) -> int:
+        if isinstance(self.inputs, Tensor):
+            return len(self.inputs)
+        return len(next(iter(self.inputs.values())))
+
+    def of_size(self, size: int) -> Inputs:
+        """Return so many of them, repeated where there are fewer."""
+        rows = torch.arange(size) % len(self)
+        return map_inputs(lambda tensor: tensor[rows], self.inputs)
+
+
+def some_samples(
+    given: Any, preparation: Preparation | None, raw: bool, dtype: torch.dtype
+) -> Samples:
+    """Return the first samples of anything that ``predict`` takes.
+
+    Data sets of tepui give what they store, where the ensemble knows how to prepare it,
+    and tables rows in the units of their columns; all others what they prepare
+    themselves.
+
+    Example:
+        >>> some_samples(torch.arange(3), None, False, torch.float32).of_size(5)
+        tensor([0, 1, 2, 0, 1])
+    """
+    data = as_data(given, preparation, dtype)
+    table = preparation if preparation and preparation.columns else None
+    file = isinstance(given, str | Path) or is_frame(given)
+    if table and file and isinstance(data, Tensor):
+        return Samples(table.in_units(data[:SAMPLES]), True)
+    if isinstance(data, Tensor | dict):
+        return Samples(map_inputs(lambda tensor: tensor[:SAMPLES].cpu(), data), raw)
+    source: Any = data
+    rows = torch.arange(min(SAMPLES, len(data)))
+    while isinstance(source, Subset):
+        rows = torch.as_tensor(source.indices)[rows]
+        source = source.dataset
+    if isinstance(source, Arrays | StoredData) and preparation is not None:
+        stored = source.raw(rows)
+        if table:
+            seen = source.prepare(stored)
+            assert isinstance(seen, Tensor)
+            return Samples(table.in_units(seen), True)
+        return Samples(map_inputs(lambda tensor: tensor.cpu(), stored), True)
+    cpu = torch.device("cpu")
+    batches = input_batches(
+        data, None, raw=False, batch_size=SAMPLES, workers=0, device=cpu, dtype=dtype
+    )
+    return Samples(next(batches), False)
+
+
+def differences(
+    exported: Mapping[str, Tensor],
+    expected: Mapping[str, Tensor],
+    beyond: Tensor | None = None,
+) -> dict[str, float]:
+    """Return the largest difference of each output.
+
+    Numbers are compared in units of the largest one expected, or of one if that is
+    smaller. A label differs by as much as it is less probable, by the ensemble's own
+    probabilities, than the one expected: what is equally probable is no mistake. Sets
+    differ by how far a class that is in one of them alone lies from their limit, which
+    ``beyond`` says.
+
+    Example:
+        >>> probs, labels = torch.tensor([[0.5, 0.5]]), torch.tensor([0])
+        >>> expected = {"probs": probs, "labels": labels}
+        >>> differences({"probs": probs + 0.25, "labels": labels + 1}, expected)
+        {'probs': 0.25, 'labels': 0.0}
+    """
+    found = {}
+    for name, wanted in expected.items():
+        given = exported[name]
+        rule = f"have the shape {tuple(wanted.shape)} of the ensemble's"
+        fits = given.shape == wanted.shape
+        require(fits, f"output {name!r}", rule, tuple(given.shape))
+        if name == "labels":
+            found[name] = _less_probable(given, wanted, expected["probs"])
+        elif name == "sets":
+            assert beyond is not None
+            found[name] = float((beyond.abs() * (given != wanted)).max())
+        else:
+            unit = max(1.0, float(wanted.abs().max()))
+            found[name] = float((given.double() - wanted.double()).abs().max()) / unit
+    return found
+
+
+def _less_probable(given: Tensor, wanted: Tensor, probs: Tensor) -> float:
+    """Return by how much labels are less probable than others, at most."""
+    if given.shape == probs.shape:  # yes or no of each label
+        gaps = (2 * probs - 1).abs() * (given != wanted)
+        return float(gaps.max())
+    chosen, best = (probs.gather(1, label.unsqueeze(1)) for label in (given, wanted))
+    return float((best - chosen).max())

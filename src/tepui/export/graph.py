@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from tepui.data.arrays import Inputs, map_inputs
+from tepui.data.arrays import Inputs
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.inputs import prepared_inputs
 from tepui.metrics import Calibration, Conformity, Rule
@@ -31,23 +31,12 @@ class Graph(nn.Module):
         super().__init__()
         self.ensemble = _on_cpu(ensemble)
         self.raw, self.rule, self.coverage = raw, rule, coverage
-        self.halves = False
         self.eval()
-
-    def halved(self) -> "Graph":
-        """Return a graph whose members compute in float16, and nothing else does."""
-        graph = deepcopy(self)
-        graph.ensemble.half()
-        graph.halves = True
-        return graph
 
     def forward(self, inputs: Inputs) -> dict[str, Tensor]:
         """Return what the task has to say of each sample."""
         seen = prepared_inputs(inputs, self.ensemble.preparation, self.raw)
-        if self.halves:
-            outputs = self.ensemble(map_inputs(_halved, seen)).float()
-        else:
-            outputs = self.ensemble(seen)
+        outputs = self.ensemble(seen)
         return self.ensemble.predicted(outputs, self.rule).exported(self.coverage)
 
     def predict(self, inputs: Inputs) -> Prediction:
@@ -68,7 +57,3 @@ def _on_cpu(ensemble: Ensemble) -> Ensemble:
 
 def _tensors_of(fitted: Calibration | Conformity) -> dict[str, Any]:
     return {name: tensor.cpu() for name, tensor in fitted.tensors().items()}
-
-
-def _halved(tensor: Tensor) -> Tensor:
-    return tensor.half() if tensor.is_floating_point() else tensor

@@ -5,16 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import yaml
-from torch import nn
 
 from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.core.version import __version__
-from tepui.data.shifts import NATURAL
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation import Evaluation
-from tepui.metrics import ConformalSets
+from tepui.evaluation.results import by_severity, natural
 from tepui.modules.state import description
+from tepui.tasks.scores import mean_scores
 
 USE = """```py
 from tepui.hub import from_pretrained
@@ -22,19 +21,7 @@ from tepui.hub import from_pretrained
 ensemble = from_pretrained("{place}")
 out = ensemble.predict(inputs)
 ```"""
-DETECTED = (
-    "Detectors of unfamiliar features come with it: `out.unfamiliar()` judges by them, "
-    "and `tepui.evaluate` takes `detectors=ensemble.detectors`."
-)
-UNKNOWN_MODEL = (
-    "Members are of a class that tepui does not know: pass "
-    "`factory=` to `from_pretrained`, which returns an untrained one; where members "
-    "differ, a list with one for each."
-)
-UNKNOWN_EXTRACTOR = (
-    "Members share an extractor that tepui does not know: pass "
-    "`extractor=` to `from_pretrained`, which returns it with any weights."
-)
+UNKNOWN = "The {} is of a class of its author's own: `from_pretrained` needs `{}=`."
 
 
 def model_card(
@@ -83,7 +70,6 @@ def model_card(
         *_about(ensemble),
         "## Use",
         USE.format(place=place),
-        *([] if ensemble.detectors is None else [DETECTED]),
         *_needed(ensemble),
         "## Evaluation",
         *_results(evaluation, data),
@@ -102,14 +88,14 @@ def _metadata(
     if license is not None:
         head["license"] = license
     if evaluation is not None:
-        metrics = [
-            {"type": name, "value": float(value), "name": name.replace("_", " ")}
-            for name, value in _known(evaluation.clean.values())
-        ]
+        scores = _finite(evaluation.clean)
         result = {
             "task": {"type": evaluation.task.kind.replace(" ", "-")},
             "dataset": {"name": data, "type": data},
-            "metrics": metrics,
+            "metrics": [
+                {"type": name, "value": float(value), "name": name.replace("_", " ")}
+                for name, value in scores.items()
+            ],
         }
         head["model-index"] = [{"name": title, "results": [result]}]
     return head
@@ -117,36 +103,38 @@ def _metadata(
 
 def _about(ensemble: Ensemble) -> Iterator[str]:
     """Yield what an ensemble is, and how it treats what it is given."""
-    kinds = sorted({_kind_of(member) for member in ensemble.heads.members})
-    task = "not named" if ensemble.task is None else str(ensemble.task)
-    rows = {
-        "members": str(len(ensemble)),
+    members = ensemble.heads.members
+    kinds = sorted({str(description(member)["model"]) for member in members})
+    rows: dict[str, object] = {
+        "members": len(ensemble),
         "model": ", ".join(kinds),
         "parameters": f"{sum(p.numel() for p in ensemble.parameters()):,}",
-        "task": task,
+        "task": "not named" if ensemble.task is None else ensemble.task,
         "made with": f"tepui {__version__}",
     }
-    preparation = ensemble.preparation
-    if preparation is not None and preparation.classes:
-        rows["classes"] = ", ".join(preparation.classes)
-    if preparation is not None and preparation.shape is not None:
-        rows["images"] = " by ".join(map(str, preparation.shape))
-    if preparation is not None and preparation.tokenizer is not None:
-        kind, length = type(preparation.tokenizer).__name__, preparation.length
-        rows["texts"] = f"{kind}, stored with it; at most {length} tokens"
+    if ensemble.preparation is not None and ensemble.preparation.classes:
+        rows["classes"] = ", ".join(ensemble.preparation.classes)
     if ensemble.calibration is not None:
         rows["calibrated by"] = ensemble.calibration.method
     if ensemble.conformity is not None:
-        sets = isinstance(ensemble.conformity, ConformalSets)
-        kind = "sets" if sets else "intervals"
-        rows[f"conformal {kind}"] = (
-            f"for a coverage of {ensemble.conformity.coverage:g}"
-        )
+        rows["conformal"] = f"for a coverage of {ensemble.conformity.coverage:g}"
     yield (
         "A deep ensemble: several networks whose predictions are averaged, and whose "
         "disagreement says how far to trust them."
     )
-    yield _table(["", ""], [[name, value] for name, value in rows.items()])
+    yield _table(["", ""], [[name, str(value)] for name, value in rows.items()])
+
+
+def _needed(ensemble: Ensemble) -> Iterator[str]:
+    """Yield what a reader must bring to load an ensemble."""
+    shared = [] if ensemble.extractor is None else [ensemble.extractor]
+    parts: dict[str, tuple[str, Any]] = {
+        "model": ("factory", ensemble.heads.members),
+        "body": ("extractor", shared),
+    }
+    for part, (argument, modules) in parts.items():
+        if any(description(module)["config"] is None for module in modules):
+            yield UNKNOWN.format(part, argument)
 
 
 def _results(evaluation: Evaluation | None, data: str | None) -> Iterator[str]:
@@ -156,72 +144,40 @@ def _results(evaluation: Evaluation | None, data: str | None) -> Iterator[str]:
         return
     yield f"On {evaluation.samples} samples of {_plain(str(data))}."
     columns = {"clean": evaluation.clean, "corrupted": evaluation.corrupted_mean}
-    columns |= evaluation.natural
-    shown = {name: scores for name, scores in columns.items() if scores is not None}
-    rows = [
-        [name.replace("_", " "), *(f"{s.values()[name]:.4g}" for s in shown.values())]
-        for name, _ in _known(evaluation.clean.values())
-    ]
-    yield _table(["score", *shown], rows)
-    if evaluation.corrupted_mean is not None:
-        kinds = sorted({kind for kind, hard in evaluation.shifted if hard != NATURAL})
-        yield f"Corrupted by {_plain(', '.join(kinds))}: the mean over all copies."
-    yield from _applied(evaluation)
+    yield _scores({**columns, **evaluation.natural})
+    if evaluation.applied is not None:
+        yield "After calibration, and of conformal sets or intervals:"
+        shifted: dict[str, Any] = {}
+        if levels := by_severity(evaluation.applied_shifted):
+            shifted["corrupted"] = mean_scores(levels.values())
+        shifted |= natural(evaluation.applied_shifted)
+        yield _scores({"clean": evaluation.applied, **shifted})
     if evaluation.ood:
         yield "How well unfamiliar samples are told from familiar ones (AUROC):"
-        scores = list(next(iter(evaluation.ood.values())))
-        found = evaluation.ood.items()
-        yield _table(
-            ["score", *(name for name, _ in found)],
-            [
-                [
-                    score.replace("_", " "),
-                    *(f"{by[score].auroc:.4g}" for _, by in found),
-                ]
-                for score in scores
-            ],
-        )
-
-
-def _applied(evaluation: Evaluation) -> Iterator[str]:
-    """Yield what calibration and conformal sets give, where there are any."""
-    columns = {
-        "clean": evaluation.applied,
-        "corrupted": evaluation.applied_corrupted_mean,
-    }
-    columns |= evaluation.applied_natural
-    given = {name: found for name, found in columns.items() if found is not None}
-    shown = {name: found.values() for name, found in given.items()}
-    if "clean" in shown:
-        yield "After calibration, and of conformal sets or intervals:"
+        found = evaluation.ood
         rows = [
             [
-                name.replace("_", " "),
-                *(f"{values[name]:.4g}" for values in shown.values()),
+                score.replace("_", " "),
+                *(f"{by[score].auroc:.4g}" for by in found.values()),
             ]
-            for name, _ in _known(shown["clean"])
+            for score in next(iter(found.values()))
         ]
-        yield _table(["score", *shown], rows)
+        yield _table(["score", *found], rows)
 
 
-def _known(values: Mapping[str, float]) -> list[tuple[str, float]]:
-    return [(name, value) for name, value in values.items() if math.isfinite(value)]
+def _scores(columns: Mapping[str, Any]) -> str:
+    """Return a table of scores of several data sets, the first of which has all."""
+    shown = {name: scores for name, scores in columns.items() if scores is not None}
+    values = [scores.values() for scores in shown.values()]
+    rows = [
+        [name.replace("_", " "), *(f"{column[name]:.4g}" for column in values)]
+        for name in _finite(next(iter(shown.values())))
+    ]
+    return _table(["score", *shown], rows)
 
 
-def _kind_of(member: Any) -> str:
-    return str(description(member)["model"])
-
-
-def _needed(ensemble: Ensemble) -> Iterator[str]:
-    """Yield what a reader must bring to load an ensemble."""
-    if any(_is_foreign(member) for member in ensemble.heads.members):
-        yield UNKNOWN_MODEL
-    if ensemble.extractor is not None and _is_foreign(ensemble.extractor):
-        yield UNKNOWN_EXTRACTOR
-
-
-def _is_foreign(module: nn.Module) -> bool:
-    return description(module)["config"] is None
+def _finite(scores: Any) -> dict[str, float]:
+    return {name: v for name, v in scores.values().items() if math.isfinite(v)}
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -230,7 +186,7 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Return text that a table's cell or a heading can hold, as it is read."""
+    """Return text that Markdown and HTML take for text, in one line."""
     for mark in "\\|<>`[]*":
         text = text.replace(mark, f"\\{mark}")
     return " ".join(text.split())

@@ -11,7 +11,7 @@ among those listed. Metrics that compare members need two of them.
 
 Other tasks have metrics of what they answer: numbers, of shape
 ``(members, samples, …)`` with targets ``(samples, …)``, their intervals and quantiles
-(:func:`rmse`, :func:`gaussian_nll`, :func:`gaussian_crps`, :func:`interval_score`,
+(:func:`rmse`, :func:`gaussian_nll`, :func:`gaussian_crps`,
 :func:`quantile_calibration` and their kin); probabilities of labels that do not exclude
 each other, ``(samples, labels)`` (:func:`mean_average_precision`, :func:`label_auroc`,
 :func:`label_ece`); and images, of which :func:`pixels` makes samples
@@ -43,15 +43,10 @@ from tepui.metrics.accuracy import (
 )
 from tepui.metrics.calibration import (
     ECE,
-    MCE,
-    AdaptiveECE,
     Binning,
-    CalibrationScope,
     Reliability,
     ReliabilityDiagram,
-    adaptive_ece,
     ece,
-    mce,
     reliability,
 )
 from tepui.metrics.calibrators import (
@@ -87,7 +82,6 @@ from tepui.metrics.diversity import (
     PairwiseDisagreement,
     PairwiseKL,
     ProbabilityVariance,
-    SizeCurve,
     UniquePredictions,
     der,
     disagreement,
@@ -97,15 +91,12 @@ from tepui.metrics.diversity import (
     pairwise_disagreement,
     pairwise_kl,
     probability_variance,
-    size_curve,
-    sub_ensembles,
     unique_predictions,
 )
 from tepui.metrics.feature_detectors import (
     FeatureScore,
     Mahalanobis,
     NearestNeighbor,
-    ViM,
 )
 from tepui.metrics.held_out_scores import HeldOutScores
 from tepui.metrics.multilabel import (
@@ -121,7 +112,6 @@ from tepui.metrics.numbers import (
     GaussianCRPS,
     GaussianNLL,
     IntervalCoverage,
-    IntervalScore,
     IntervalWidth,
     QuantileCalibration,
     QuantileCRPS,
@@ -130,7 +120,6 @@ from tepui.metrics.numbers import (
     gaussian_nll,
     gaussian_quantiles,
     interval_coverage,
-    interval_score,
     interval_width,
     quantile_calibration,
     quantile_crps,
@@ -138,7 +127,6 @@ from tepui.metrics.numbers import (
     sample_crps,
 )
 from tepui.metrics.ood import (
-    AUGRC,
     AUPR,
     AURC,
     AUROC,
@@ -146,7 +134,6 @@ from tepui.metrics.ood import (
     Positive,
     RiskCoverage,
     SelectiveCurve,
-    augrc,
     aupr,
     aurc,
     auroc,
@@ -159,11 +146,8 @@ from tepui.metrics.scaling import temperature
 from tepui.metrics.scoring import (
     NLL,
     Brier,
-    BrierDecomposition,
-    BrierParts,
     IndividualNLL,
     brier,
-    brier_decomposition,
     individual_nll,
     nll,
 )
@@ -191,8 +175,8 @@ __all__ += ["IndividualAccuracy", "MeanIoU", "Protocol", "accuracy"]
 __all__ += ["balanced_accuracy", "class_scores", "corruption_accuracy"]
 __all__ += ["individual_accuracy", "mean_iou", "pixels", "restrict_classes"]
 __all__ += ["subset_accuracy", "subset_vote"]
-__all__ += ["ECE", "MCE", "AdaptiveECE", "Binning", "CalibrationScope", "Reliability"]
-__all__ += ["ReliabilityDiagram", "adaptive_ece", "ece", "mce", "reliability"]
+__all__ += ["ECE", "Binning", "Reliability"]
+__all__ += ["ReliabilityDiagram", "ece", "reliability"]
 __all__ += ["Calibration", "CalibrationMethod", "Isotonic", "TemperatureScaling"]
 __all__ += ["VectorScaling", "fit_calibration"]
 __all__ += ["Chunk", "Rule", "ensemble_log_probs", "ensemble_predictions"]
@@ -204,23 +188,22 @@ __all__ += ["PairwiseDisagreement", "PairwiseKL", "ProbabilityVariance"]
 __all__ += ["UniquePredictions", "der", "disagreement", "eir", "logit_variance"]
 __all__ += ["mean_kl", "pairwise_disagreement", "pairwise_kl", "probability_variance"]
 __all__ += ["unique_predictions"]
-__all__ += ["FeatureScore", "Mahalanobis", "NearestNeighbor", "ViM"]
+__all__ += ["FeatureScore", "Mahalanobis", "NearestNeighbor"]
 __all__ += ["HeldOutScores"]
 __all__ += ["LabelAUROC", "LabelECE", "MeanAveragePrecision", "label_auroc"]
 __all__ += ["label_ece", "mean_average_precision"]
-__all__ += ["RMSE", "GaussianCRPS", "GaussianNLL", "IntervalCoverage", "IntervalScore"]
+__all__ += ["RMSE", "GaussianCRPS", "GaussianNLL", "IntervalCoverage"]
 __all__ += ["IntervalWidth", "QuantileCRPS", "QuantileCalibration", "SampleCRPS"]
 __all__ += ["gaussian_crps", "gaussian_nll", "gaussian_quantiles", "interval_coverage"]
-__all__ += ["interval_score", "interval_width", "quantile_calibration", "quantile_crps"]
+__all__ += ["interval_width", "quantile_calibration", "quantile_crps"]
 __all__ += ["rmse", "sample_crps"]
 __all__ += ["AUPR", "AUROC", "FPR95", "Positive", "aupr", "auroc", "fpr95"]
 __all__ += ["rank_correlation", "ranks"]
 __all__ += ["temperature"]
-__all__ += ["NLL", "Brier", "BrierDecomposition", "BrierParts", "IndividualNLL"]
-__all__ += ["brier", "brier_decomposition", "individual_nll", "nll"]
-__all__ += ["AUGRC", "AURC", "RiskCoverage", "SelectiveCurve", "augrc", "aurc"]
+__all__ += ["NLL", "Brier", "IndividualNLL"]
+__all__ += ["brier", "individual_nll", "nll"]
+__all__ += ["AURC", "RiskCoverage", "SelectiveCurve", "aurc"]
 __all__ += ["selective_curve"]
-__all__ += ["SizeCurve", "size_curve", "sub_ensembles"]
 __all__ += ["Collection", "LogitsStreaming", "SampleMean", "State", "Streaming"]
 __all__ += ["Score", "energy", "entropy", "max_logit", "max_mean_probability"]
 __all__ += ["mutual_information", "ood_scores", "pds", "predictive_variance"]

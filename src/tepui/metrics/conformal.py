@@ -4,8 +4,6 @@ Scores of classes, with probabilities ``p_1 ≥ p_2 ≥ …`` in their order:
 
 - ``threshold``: ``s_c = 1 - p_c``, the smallest sets on average.
 - ``aps``: ``s_c = Σ_{k: p_k > p_c} p_k + u p_c``, larger sets for harder samples.
-- ``raps``: the same plus ``penalty`` for each class beyond the first ``free`` ones,
-  which keeps the largest sets small.
 
 ``u`` is 0, so that sets depend on the sample alone and always hold the likeliest class;
 they then hold the truth more often than promised where that class alone does. With a
@@ -90,7 +88,7 @@ def check_coverage(coverage: float) -> None:
 TURNS = 64
 LEAST = 1e-30  # of a probability, for its logarithm
 
-SetScore = Literal["threshold", "aps", "raps"]
+SetScore = Literal["threshold", "aps"]
 """What measures how badly a class fits."""
 
 
@@ -124,8 +122,6 @@ class ConformalSets(_Limited):
         score: What measures how badly a class fits.
         seed: What ``u`` derives from, with the sample's probabilities; without it ``u``
             is 0.
-        penalty: What ``"raps"`` adds for each class beyond the free ones.
-        free: How many classes ``"raps"`` leaves without penalty.
         rule: How members were combined into the probabilities.
     """
 
@@ -134,16 +130,12 @@ class ConformalSets(_Limited):
     coverage: float
     score: SetScore = "threshold"
     seed: int | None = None
-    penalty: float = 0.01
-    free: int = 5
     rule: Rule = "probability"
 
     def __post_init__(self) -> None:
         check_coverage(self.coverage)
         one_of("score", self.score, get_args(SetScore))
         one_of("rule", self.rule, get_args(Rule))
-        require(self.penalty >= 0, "penalty", "not be negative", self.penalty)
-        require(self.free >= 0, "free", "not be negative", self.free)
 
     @classmethod
     def fit(
@@ -154,8 +146,6 @@ class ConformalSets(_Limited):
         coverage: float = 0.9,
         score: SetScore = "threshold",
         seed: int | None = None,
-        penalty: float = 0.01,
-        free: int = 5,
         rule: Rule = "probability",
     ) -> Self:
         """Find the limit on held-out samples.
@@ -166,8 +156,6 @@ class ConformalSets(_Limited):
             coverage: How often sets shall hold the true class, in (0, 1).
             score: What measures how badly a class fits.
             seed: Derive ``u`` from it, so that the coverage is met closely.
-            penalty: What ``"raps"`` adds for each class beyond the free ones.
-            free: How many classes ``"raps"`` leaves without penalty.
             rule: How members were combined into the probabilities, to be remembered.
 
         Returns:
@@ -180,7 +168,7 @@ class ConformalSets(_Limited):
             >>> fitted.sets(probs[:1])
             tensor([[ True,  True, False]])
         """
-        options = (coverage, score, seed, penalty, free, rule)
+        options = (coverage, score, seed, rule)
         unset = cls(probs.new_zeros(()), *options)
         _check_probs(probs)
         wanted = f"have shape ({len(probs)},)"
@@ -222,9 +210,7 @@ class ConformalSets(_Limited):
         if self.score == "threshold":
             return 1 - probs.double() <= limit.double()
         ordered, before = _ordered(probs)
-        draws = self._draws(probs)
-        places = torch.arange(1, ordered.shape[1] + 1, device=ordered.device)
-        inside = self._scores(ordered, before, places, draws) <= limit
+        inside = before + self._draws(probs).unsqueeze(1) * ordered <= limit
         # Scores rise along the order: the last class inside has the least probability.
         last = inside.sum(-1, keepdim=True)
         least = ordered.gather(1, (last - 1).clamp(min=0)).where(last > 0, math.inf)
@@ -242,18 +228,8 @@ class ConformalSets(_Limited):
         ordered, before = _ordered(probs)
         # Of equal probabilities the first place counts: none of them is likelier.
         place = torch.searchsorted(-ordered, -of_label)
-        draws = self._draws(probs)
-        scores = self._scores(of_label, before.gather(1, place), place + 1, draws)
-        return scores[:, 0]
-
-    def _scores(
-        self, probs: Tensor, before: Tensor, places: Tensor, draws: Tensor
-    ) -> Tensor:
-        """Return scores of classes with so much probability before their place."""
-        scores = before + draws.unsqueeze(1) * probs
-        if self.score == "raps":
-            scores = scores + self.penalty * (places - self.free).clamp(min=0).double()
-        return scores
+        before = before.gather(1, place)[:, 0]
+        return before + self._draws(probs) * of_label[:, 0]
 
     def _draws(self, probs: Tensor) -> Tensor:
         """Return ``u`` of each sample."""

@@ -6,15 +6,12 @@ scores are high where a sample is unfamiliar. They are fitted in float64.
 - :class:`Mahalanobis`: the distance from the nearest class mean, in units of the spread
   that the classes share.
 - :class:`NearestNeighbor`: the distance from the ``k``-th nearest training sample.
-- :class:`ViM`: what of a feature lies outside the space that training features span,
-  set against the logits.
 
 References:
     Lee et al. 2018, "A simple unified framework for detecting out-of-distribution
     samples and adversarial attacks"; Sun et al. 2022, "Out-of-distribution detection
-    with deep nearest neighbors"; Wang et al. 2022, "ViM: out-of-distribution with
-    virtual-logit matching"; Ledoit and Wolf 2004, "A well-conditioned estimator for
-    large-dimensional covariance matrices".
+    with deep nearest neighbors"; Ledoit and Wolf 2004, "A well-conditioned estimator
+    for large-dimensional covariance matrices".
 """
 
 from collections.abc import Callable
@@ -30,7 +27,7 @@ from tepui.metrics import chunks
 from tepui.metrics.chunks import wide
 from tepui.metrics.streaming import check_numbers
 
-FeatureScore = Literal["mahalanobis", "nearest_neighbor", "vim"]
+FeatureScore = Literal["mahalanobis", "nearest_neighbor"]
 """A score of how unfamiliar a sample's features are."""
 
 
@@ -163,99 +160,6 @@ class NearestNeighbor:
         # From the difference: of two close neighbors a product would lose the digits.
         distances: Tensor = (unit - chosen).norm(dim=1)
         return distances
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class ViM:
-    """Virtual logit less the energy, ``α |x⊥| - log Σ_c exp f_c``.
-
-    ``x⊥`` is the part of a feature, from the point where all logits are equal to
-    nothing, ``-W⁺ b``, that lies outside the principal directions of the training
-    features. ``α`` makes its mean on training data that of the largest logit.
-
-    Attributes:
-        origin: The point ``-W⁺ b``, ``(features,)``.
-        outside: Directions outside the principal ones, ``(features, directions)``.
-        scale: The factor ``α``.
-    """
-
-    origin: Tensor
-    outside: Tensor
-    scale: float
-
-    @classmethod
-    def fit(
-        cls,
-        features: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        *,
-        directions: int | None = None,
-    ) -> Self:
-        """Find the principal directions of training features.
-
-        Args:
-            features: Shape ``(samples, features)``.
-            weight: Weights of the last layer, ``(classes, features)``.
-            bias: Its offsets, ``(classes,)``; None for none.
-            directions: How many principal directions there are; 1000 of 2048 features
-                or more, 512 of 768 or more, else half of them.
-
-        Returns:
-            What scores other features, with their logits.
-
-        Example:
-            >>> features = torch.tensor([[1.0, 0.0], [-2.0, 0.0]])
-            >>> fitted = ViM.fit(features, torch.eye(2), directions=1)
-            >>> known, new = torch.tensor([[1.0, 0.0], [1.0, 9.0]])
-            >>> pair = torch.stack([known, new])
-            >>> near, far = fitted.score(pair, torch.zeros(2, 2))
-            >>> bool(far > near)
-            True
-        """
-        _check(features)
-        size = features.shape[1]
-        kept = _principal(size) if directions is None else directions
-        require(0 <= kept < size, "directions", f"lie in [0, {size - 1}]", kept)
-        fits = weight.ndim == 2 and weight.shape[1] == size
-        require(fits, "weight", f"have shape (classes, {size})", tuple(weight.shape))
-        matrix, values = wide(weight.detach()), wide(features.detach())
-        offset = matrix.new_zeros(len(matrix)) if bias is None else wide(bias.detach())
-        origin = -torch.linalg.pinv(matrix) @ offset
-        moved = values - origin
-        _, axes = torch.linalg.eigh(moved.T @ moved / len(moved))
-        outside = axes[:, : size - kept]
-        logits = values @ matrix.T + offset
-        # Features that fill no more than the principal directions leave only rounding.
-        least = torch.finfo(moved.dtype).eps * moved.norm(dim=1).mean()
-        length = (moved @ outside).norm(dim=1).mean().clamp(min=float(least))
-        scale = logits.amax(1).mean() / length
-        return cls(origin, outside, float(scale))
-
-    def score(self, features: Tensor, logits: Tensor) -> Tensor:
-        """Return virtual logits less energies.
-
-        Args:
-            features: Shape ``(samples, features)``.
-            logits: Logits of the same samples, ``(samples, classes)``.
-
-        Returns:
-            Scores of shape ``(samples,)``.
-        """
-        length = _by_parts(self._length, features, self.outside.shape[1])
-        energy = wide(logits.detach()).logsumexp(-1).to(length)
-        return self.scale * length - energy
-
-    def _length(self, features: Tensor) -> Tensor:
-        lengths: Tensor = ((wide(features) - self.origin) @ self.outside).norm(dim=1)
-        return lengths
-
-
-def _principal(size: int) -> int:
-    if size >= 2048:
-        return 1000
-    return 512 if size >= 768 else size // 2
 
 
 def _ledoit_wolf(residuals: Tensor, covariance: Tensor) -> float:

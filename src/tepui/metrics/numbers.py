@@ -389,59 +389,6 @@ class IntervalWidth(TargetMean):
         self.add(high - low, lower, upper)
 
 
-def interval_score(
-    lower: Tensor, upper: Tensor, targets: Tensor, *, coverage: float = 0.9
-) -> Tensor:
-    """Winkler's score: the width, and a fine for each target outside.
-
-    ``mean [u - l + (2/α) (l - y)₊ + (2/α) (y - u)₊]`` with ``α = 1 - coverage``, least
-    for the true quantiles (Gneiting and Raftery 2007). Lower is better; range [0, ∞)
-    where no interval is turned around, in the unit of the targets.
-
-    Args:
-        lower: Lower ends, of shape ``(samples, …)``.
-        upper: Upper ends, of the same shape.
-        targets: The true numbers, of the same shape.
-        coverage: The share of targets that the intervals are to hold, in (0, 1).
-
-    Returns:
-        A scalar.
-
-    Example:
-        >>> lower, upper = torch.zeros(2), torch.ones(2)
-        >>> interval_score(lower, upper, torch.tensor([0.5, 2.0]), coverage=0.5)
-        tensor(3.)
-    """
-    return IntervalScore(coverage=coverage).once(lower, upper, targets)
-
-
-@final
-class IntervalScore(TargetMean):
-    """Streaming :func:`interval_score`.
-
-    Args:
-        coverage: The share of targets that the intervals are to hold, in (0, 1).
-    """
-
-    def __init__(self, *, coverage: float = 0.9) -> None:
-        require(0 < coverage < 1, "coverage", "lie in (0, 1)", coverage)
-        super().__init__()
-        self.coverage = coverage
-
-    def update(self, lower: Tensor, upper: Tensor, targets: Tensor) -> None:
-        """Take in some samples.
-
-        Args:
-            lower: Lower ends, of shape ``(samples, …)``.
-            upper: Upper ends, of the same shape.
-            targets: The true numbers, of the same shape.
-        """
-        low, high, answers = joint_tensors(lower=lower, upper=upper, targets=targets)
-        outside = (low - answers).clamp(min=0) + (answers - high).clamp(min=0)
-        score = high - low + 2 / (1 - self.coverage) * outside
-        self.add(score, lower, upper, targets)
-
-
 def quantile_calibration(
     quantiles: Tensor, targets: Tensor, *, levels: Sequence[float]
 ) -> Tensor:

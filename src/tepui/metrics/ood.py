@@ -356,46 +356,6 @@ class AURC(_Selective[Tensor]):
         return _risk_coverage(*state).risk.mean()
 
 
-def augrc(logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Tensor:
-    """Area under the generalized risk-coverage curve.
-
-    The mean, over coverages, of the share of all samples that are answered and wrong:
-    the risk of a silent failure. With ``n`` samples, ``w`` of them wrong, it is
-    ``(pairs in which a mistake is more confident than a right answer + w²/2) / n²``,
-    equal confidences counting half. Lower is better; range [0, 1/2]. Unlike
-    :func:`aurc` it does not give most of its weight to the few most confident samples
-    (Traub et al. 2024, "Overcoming common flaws in the evaluation of selective
-    classification systems").
-
-    Args:
-        logits: Logits of shape ``(members, samples, classes)``.
-        labels: Class indices of shape ``(samples,)``.
-        rule: How members are combined.
-
-    Returns:
-        A scalar.
-
-    Example:
-        >>> logits = torch.tensor([[[0.0, 9.0], [0.0, 1.0]]])
-        >>> augrc(logits, torch.tensor([1, 0]))
-        tensor(0.1250)
-    """
-    return AUGRC(rule=rule).once(logits, labels)
-
-
-@final
-class AUGRC(_Selective[Tensor]):
-    """Streaming :func:`augrc`, with its ``rule``; keeps two numbers per sample."""
-
-    def value(self, *state: Tensor) -> Tensor:
-        """Return the mean share of samples that are answered and wrong."""
-        confidence, correct = state
-        wrong = confidence[~correct]
-        below = halves_below(confidence[correct].sort().values, wrong)
-        halves = wide(below.sum()) + len(wrong) ** 2
-        return halves / 2 / len(correct) ** 2
-
-
 def _risk_coverage(confidence: Tensor, correct: Tensor) -> RiskCoverage:
     ordered, order = confidence.sort(descending=True)
     _, group, size = torch.unique_consecutive(

@@ -72,7 +72,7 @@ def cached_features(
         augment: Random changes of batches, in order, drawn anew in every pass.
         seed: What the draws of ``augment`` derive from.
         batch_size: Samples per pass through the extractor.
-        workers: Processes that load a data set not held in tensors.
+        workers: Processes that load a data set of your own.
         advance: Told how many rows were done since it was last told; not called where
             nothing has to be computed.
 
@@ -221,8 +221,7 @@ class Reading:
     ) -> Iterator[Batch]:
         rows = torch.arange(start, length(dataset)).split(self.batch_size)
         if arrays is None and isinstance(dataset, StoredData):
-            workers = self.workers
-            yield from read_ahead(dataset, rows, device=device, workers=workers)
+            yield from read_ahead(dataset, rows, device=device)
             return
         if arrays is None:
             indices = [row.tolist() for row in rows]

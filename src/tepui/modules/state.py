@@ -1,7 +1,6 @@
 """A module's state as tensors, and the models that can be rebuilt from a file."""
 
 import hashlib
-import math
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -91,12 +90,6 @@ def structure_digest(module: nn.Module) -> str:
 def weights_digest(module: nn.Module) -> str:
     """Return a hash of all weights and buffers."""
     return tensors_hash(dict(module.state_dict()))
-
-
-def weights_norm(module: nn.Module) -> float:
-    """Return the length of all weights of a module as one vector, in float64."""
-    squares = [float(p.detach().double().square().sum()) for p in module.parameters()]
-    return math.sqrt(math.fsum(squares))
 
 
 def maker_of(described: Mapping[str, Any], folder: Path) -> Callable[[], nn.Module]:

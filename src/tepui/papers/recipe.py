@@ -18,10 +18,11 @@ from string import ascii_lowercase, digits
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tepui.core.checks import one_of, require
+from tepui.core.spec import document
 from tepui.data.published import is_installed
-from tepui.studies import Departure, Job, Record, Results, Store
-from tepui.studies.departures import DIFFERS, once
+from tepui.studies import Job, Record, Results, Store
 from tepui.studies.jobs import merged
+from tepui.studies.real_data import TRAINED_ON
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,6 +37,8 @@ REASONS: Mapping[Size, str] = {
     "small": "small size is for two processors, in minutes",
     "smoke": "smoke size only shows that the code runs",
 }
+BY_COMMAND = "the command says so"
+DIFFERS = "differs"  # of settings: sentences on what is not as published
 PAPERS = {
     "sharpbalance": "Sharpness-diversity tradeoff: improving flat ensembles with "
     "SharpBalance (NeurIPS 2024)",
@@ -68,8 +71,8 @@ class Order(NamedTuple):
     @property
     def overrides(self) -> dict[str, Any]:
         """What is not as the size has it."""
-        given = {name: getattr(self, name) for name in OVERRIDES}
-        return {name: value for name, value in given.items() if value is not None}
+        asked = zip(OVERRIDES, self[2:], strict=True)
+        return {name: value for name, value in asked if value is not None}
 
     @property
     def label(self) -> str:
@@ -79,15 +82,10 @@ class Order(NamedTuple):
             >>> Order("paper", epochs=80, methods=("sam", "eoa")).label
             'paper+epochs=80+methods=sam,eoa'
         """
-        return "+".join([self.size, *self.words])
-
-    @property
-    def words(self) -> list[str]:
-        """The overrides as they are written, such as ``epochs=80``."""
         shown = {**self.overrides}
         if self.methods is not None:
             shown["methods"] = ",".join(self.methods)
-        return [f"{name}={value}" for name, value in shown.items()]
+        return "+".join([self.size, *(f"{n}={value}" for n, value in shown.items())])
 
     @property
     def lengths(self) -> dict[str, Any]:
@@ -135,11 +133,10 @@ class Recipe:
     Attributes:
         title: What it shows.
         numbers: Returns its numbers, each with what it rests on.
-        settings: Returns data, model and training in words and numbers, with what
-            differs from the paper under ``"differs"``, each a ``Departure``.
+        settings: Returns data, model and training in words and numbers, with sentences
+            on what differs from the paper under ``"differs"``.
         draw: Returns the picture of results; None for a table.
         panels: Letters of its panels.
-        diagrams: Letters of panels that explain and have no numbers.
         overrides: Which lengths and numbers of an order it takes.
         sizes: Those it can be made at.
         without: Letters of panels that a size does not have.
@@ -150,7 +147,6 @@ class Recipe:
     settings: Callable[[Order], Mapping[str, Any]]
     draw: "Callable[[Results], Figure] | None" = None
     panels: tuple[str, ...] = ()
-    diagrams: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     sizes: tuple[Size, ...] = ("paper", "small", "smoke")
     without: Mapping[Size, tuple[str, ...]] = field(default_factory=dict)
@@ -221,32 +217,28 @@ class Recipe:
         Returns:
             The settings, with overrides and what differs from the paper.
         """
-        document = {"panels": list(order.panels), **self.settings(order)}
-        differs = [*document.get(DIFFERS, ()), *self._differences(order)]
+        found = {"panels": list(order.panels), **self.settings(order)}
         if order.overrides:
-            document["overrides"] = order.overrides
-        document[DIFFERS] = [departure.document() for departure in once(differs)]
-        return document
+            found["overrides"] = order.overrides
+        said = *found.get(DIFFERS, ()), *self._differences(order)
+        return {**found, DIFFERS: [*dict.fromkeys(said)]}
 
-    def _differences(self, order: Order) -> Iterator[Departure]:
+    def _differences(self, order: Order) -> Iterator[str]:
         """Yield what settings have for the paper's, those of a data set together."""
         plain = Order(order.size, order.panels)
-        given, usual = self.settings(order), self.settings(plain)
         size: Size = "paper" if "paper" in self.sizes else order.size
         paper = self.settings(plain._replace(size=size))
-        told: dict[tuple[str, str], list[str]] = {}
-        for path in _changed(given, paper):
-            here, there = (_at(settings, path) for settings in (given, paper))
-            by_size = _at(usual, path) == here
-            why = REASONS[order.size] if by_size else "the command says so"
-            *place, name = path
-            told.setdefault((" ".join(place), why), []).append(
-                _instead(name, here, there)
-            )
+        by_size = dict(_changes(self.settings(plain), paper))
+        told: dict[tuple[tuple[str, ...], str], list[str]] = {}
+        for path, words in _changes(self.settings(order), paper):
+            usual = by_size.get(path) == words
+            why = REASONS[order.size] if usual else BY_COMMAND
+            told.setdefault((path[:-1], why), []).append(words)
         if order.methods is not None:
-            told["methods", "the command says so"] = [*order.methods]
-        for (what, why), words in told.items():
-            yield Departure(f"{what and f'{what}: '}{', '.join(words)}", why)
+            told[("methods",), BY_COMMAND] = [*order.methods]
+        for (place, why), several in told.items():
+            what = f"{' '.join(place)}: " if place else ""
+            yield f"{what}{', '.join(several)} ({why})"
 
 
 @dataclass(frozen=True)
@@ -265,12 +257,41 @@ def installed(copies: Callable[..., T] | None) -> Callable[..., T] | None:
     return copies if copies is not None and is_installed(copies) else None
 
 
-def made_copies(copies: Callable[..., Any] | None, of: str = "") -> Departure:
+def made_copies(copies: Callable[..., Any] | None, of: str = "") -> str:
     """Return that corrupted copies are made here, and why none were taken."""
     why = "nobody released copies of what stands in"
     if copies is not None:
         why = f"{copies.__name__} is not installed"
-    return Departure(f"corrupted copies {of}are made by tepui", why)
+    return f"corrupted copies {of}are made by tepui ({why})"
+
+
+def made_by(model: Callable[..., Any]) -> str:
+    """Return the name of what a ``functools.partial`` calls."""
+    return str(getattr(model, "func", model).__name__)
+
+
+def described(study: Any) -> dict[str, Any]:
+    """Return the fields of a study that trains on one data set, as settings."""
+    fields = study._asdict()
+    trained_on = made_by(fields.pop("dataset"))
+    del fields["released_copies"]
+    named = {
+        name.replace("_", " "): "all" if value is None else document(value)
+        for name, value in fields.items()
+    }
+    return {TRAINED_ON: trained_on, **named}
+
+
+def differing(docstring: str | None) -> list[str]:
+    r"""Return the points below "Differs from the paper:" in a docstring.
+
+    Example:
+        >>> differing("Figure 1.\n\nDiffers from the paper:\n\n- one\n  seed\n- two\n")
+        ['one seed', 'two']
+    """
+    section = (docstring or "").partition("Differs from the paper:")[2].strip()
+    points = section.partition("\n\n")[0].removeprefix("- ").split("\n- ")
+    return [" ".join(point.split()) for point in points if point]
 
 
 def names() -> list[str]:
@@ -311,20 +332,16 @@ def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
     if name in listed or is_module(name):
         recipe = load(name)
         return name, recipe, recipe.panels if isinstance(recipe, Recipe) else ()
-    item, letters = _split(name)
+    item = name.rstrip(ascii_lowercase)
+    near = get_close_matches(name, listed, n=5, cutoff=0.5)
     if item in listed and isinstance(recipe := load(item), Recipe):
-        if letters in recipe.panels:
-            return item, recipe, (letters,)
-        if letters in recipe.diagrams:
-            raise ValueError(
-                f"{name} has no numbers to make: it is a diagram; the panels with "
-                f"numbers: {', '.join(_panels(item))}"
-            )
-    near = ", ".join(_near(name, listed))
+        if (letter := name.removeprefix(item)) in recipe.panels:
+            return item, recipe, (letter,)
+        near = [f"{item}{panel}" for panel in recipe.panels] or [item]
     way = "see tepui reproduce --list, or name a module with a recipe of your own"
     raise ValueError(
         f"item must name a figure or table, got {name!r}; "
-        + (f"near: {near}" if near else way)
+        + (f"near: {', '.join(near)}" if near else way)
     )
 
 
@@ -352,58 +369,23 @@ def is_module(name: str) -> bool:
     return "." in name or Path(f"{name}.py").is_file()
 
 
-def _near(name: str, listed: Sequence[str]) -> list[str]:
-    """Return the names meant by one that is not known; else like ones."""
-    whole = name.lower()
-    item, letters = _split(whole)
-    same = [other for other in listed if whole in _spellings(other)]
-    if letters:
-        of_item = [other for other in listed if item in _spellings(other)]
-        same += [panel for other in of_item for panel in _panels(other)]
-    return same or get_close_matches(whole, listed, n=5, cutoff=0.5)
-
-
-def _spellings(name: str) -> tuple[str, str]:
-    """Return a name with and without its paper."""
-    return name, name.partition("/")[2]
-
-
-def _split(name: str) -> tuple[str, str]:
-    """Return a name without its last letters, and these."""
-    item = name.rstrip(ascii_lowercase)
-    return item, name[len(item) :]
-
-
-def _panels(name: str) -> list[str]:
-    """Return the names of an item's panels; its own where it has none."""
-    recipe = load(name)
-    panels = recipe.panels if isinstance(recipe, Recipe) else ()
-    return [f"{name}{panel}" for panel in panels] or [name]
-
-
 def _numbered(name: str) -> tuple[str, int]:
     """Return the kind and the number of a figure or table."""
     kind = name.rstrip(digits)
     return kind, int(name.removeprefix(kind))
 
 
-def _changed(
+def _changes(
     given: Mapping[str, Any], paper: Mapping[str, Any]
-) -> Iterator[tuple[str, ...]]:
-    """Yield the ways to settings that are not the paper's."""
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the way to each setting that is not the paper's, and both in words."""
     for name, value in given.items():
         other = paper.get(name)
         if isinstance(value, Mapping) and isinstance(other, Mapping):
-            yield from ((name, *path) for path in _changed(value, other))
+            inside = _changes(value, other)
+            yield from (((name, *path), words) for path, words in inside)
         elif name != DIFFERS and name in paper and value != other:
-            yield (name,)
-
-
-def _at(settings: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    value: Any = settings
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
+            yield (name,), _instead(name, value, other)
 
 
 def _instead(name: str, here: Any, there: Any) -> str:

@@ -1,15 +1,14 @@
 """Carrying out a recipe: train what is missing, write numbers, table and picture."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from torch import nn
 
 from tepui.core.seeding import seeded
 from tepui.papers.published import printed
-from tepui.papers.recipe import PAPERS, Order, Recipe
+from tepui.papers.recipe import DIFFERS, PAPERS, Order, Recipe
 from tepui.papers.writing import as_markdown, free_paths, write_files
 from tepui.report.drawing import as_png, as_svg
 from tepui.studies import (
@@ -22,40 +21,12 @@ from tepui.studies import (
     Trial,
     carry_out,
 )
-from tepui.studies.beginnings import member_epochs
-from tepui.studies.departures import departures
 from tepui.studies.derived_data import Features
 from tepui.studies.executors import Executor
 from tepui.studies.jobs import IN_PROCESSES
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import results, write_results
 from tepui.studies.specifications import any_draw, digest, made_from, sources_in
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What a plan costs."""
-
-    trials: int  # ensembles in the plan
-    trained: int  # those that the store has
-    member_epochs: int  # epochs of training that are left, counted for every member
-    steps: int  # what is left to do in all, tests and measurements included
-
-
-def cost(jobs: Sequence[Job], store: Store) -> Cost:
-    """Return what a plan, merged, costs beyond what a store has."""
-    left = [job.trial for job in jobs if not store.is_trained(job.trial)]
-    return Cost(
-        len(jobs),
-        len(jobs) - len(left),
-        member_epochs(left),
-        sum(job.steps_left(store) for job in jobs),
-    )
 
 
 def reproduce(
@@ -106,7 +77,7 @@ def make(
     store: Store,
     out: str | Path,
 ) -> Results:
-    """Write a figure or table from a store that has all of its plan."""
+    """Write a figure or table over what is there, from a store with all of its plan."""
     made = results(
         item,
         recipe.title,
@@ -116,7 +87,15 @@ def make(
         store.device,
         trained_on=[store.environment(job.trial) for job in jobs],
     )
-    write(out, made, recipe.draw)
+    contents = {"table.md": table(made).encode()}
+    if recipe.draw is not None:
+        figure = recipe.draw(made)
+        contents |= {
+            "figure.svg": as_svg(figure).encode(),
+            "figure.png": as_png(figure),
+        }
+    write_files(out, contents, overwrite=True)
+    write_results(out, made)  # last: where it lies, all is there
     return made
 
 
@@ -127,7 +106,9 @@ def check_needs(jobs: Sequence[Job], store: Store) -> None:
     Models may need weights that were published.
     """
     missing: dict[str, None] = {}
-    for source in _once(source for job in jobs for source in _read(job)):
+    # Any draw of samples needs the same files; what is made from others needs none.
+    read = [s for job in jobs for s in _sources(job) if not made_from(s)]
+    for source in {digest(any_draw(s)): any_draw(s) for s in read}.values():
         try:
             store.dataset(source)
         except FileNotFoundError as error:
@@ -135,24 +116,10 @@ def check_needs(jobs: Sequence[Job], store: Store) -> None:
     if missing:
         raise FileNotFoundError("\n".join(missing))
     left = [job for job in jobs if job.steps_left(store)]
-    for model in _once(model for job in left for model in _models(job)):
+    models = [model for job in left for model in _models(job)]
+    for model in {digest(model): model for model in models}.values():
         with seeded(0, "check"):
             model()
-
-
-def write(
-    out: str | Path, made: Results, draw: "Callable[[Results], Figure] | None"
-) -> None:
-    """Write results, their table and their picture over what is there."""
-    contents = {"table.md": table(made).encode()}
-    if draw is not None:
-        figure = draw(made)
-        contents |= {
-            "figure.svg": as_svg(figure).encode(),
-            "figure.png": as_png(figure),
-        }
-    write_files(out, contents, overwrite=True)
-    write_results(out, made)  # last: where it lies, all is there
 
 
 def rows(made: Results) -> list[list[str]]:
@@ -187,9 +154,9 @@ def table(made: Results) -> str:
     """Return the numbers of results beside the paper's, in Markdown."""
     headings, *lines = rows(made)
     text = f"# {made.name}: {made.title}\n\n{as_markdown(headings, lines)}"
-    if differs := departures(made.settings):
+    if differs := made.settings.get(DIFFERS):
         text += "\nWhat differs from the paper:\n\n"
-        text += "".join(f"- {departure}\n" for departure in differs)
+        text += "".join(f"- {each}\n" for each in differs)
     if note := made.settings.get("note"):
         text += f"\nNote: {note}\n"
     return text
@@ -234,21 +201,6 @@ def own_cell(record: Record) -> str:
         low, high = record.interval
         return f"{record.value:.4g} ({low:.3g} to {high:.3g})"
     return f"{record.value:.4g}"
-
-
-def _once(values: Iterable[T]) -> list[T]:
-    """Return values with those left out whose description came before."""
-    first: dict[str, T] = {}
-    for value in values:
-        first.setdefault(digest(value), value)
-    return [*first.values()]
-
-
-def _read(job: Job) -> Iterator[DataSource]:
-    """Yield data that are read, not made; any draw of samples needs the same files."""
-    for source in _sources(job):
-        if not made_from(source):
-            yield any_draw(source)
 
 
 def _sources(job: Job) -> Iterator[DataSource]:

@@ -1,20 +1,16 @@
 """What calibration and conformal sets give, beside the plain numbers."""
 
-import math
 from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from tepui.evaluation.applied import broken_promise
 from tepui.evaluation.evaluations import FITTED_ON_TEST
 from tepui.evaluation.results import of_fitted_samples
 from tepui.report.comparison import Trained
-from tepui.report.levels import Curve, level_figure
 from tepui.report.loading import Entry, Group
 from tepui.report.markup import TableCell, lead, note, table
 from tepui.report.measures import RMSE
 from tepui.report.tables import mean_cell
-from tepui.studies import estimate
 
 # Names, headings, scales and digits.
 SCORES = (
@@ -64,27 +60,15 @@ def _calibrated(group: Group, fitted_on_test: bool) -> list[Markup]:
 
 
 def _covered(group: Group) -> list[Markup]:
-    known = [
-        (place, entry)
-        for place, entry in enumerate(group.entries)
-        if _values(entry, "clean", "coverage")
-    ]
+    known = [e for e in group.entries if _values(e, "clean", "coverage")]
     if not known:
         return []
-    first = known[0][1].result.ensembles[0].evaluation["applied"]
+    first = known[0].result.ensembles[0].evaluation["applied"]
     levels, natural = ["clean", *first["severities"]], [*first.get("natural", ())]
-    promises = [v for _, e in known for v in _values(e, "clean", "promised")]
     numbers = RMSE.score in group.comparison.score_names
     kind = "conformal intervals" if numbers else "conformal sets"
-    curves, said = [], []
     rows: list[list[str | TableCell]] = []
-    for place, entry in known:
-        label, own = entry.result.label, entry.result.ensembles
-        covered = [[_score(t, level, "coverage") for level in levels] for t in own]
-        percent = [
-            [math.nan if v is None else 100 * v for v in each] for each in covered
-        ]
-        curves.append(Curve(place, label, percent))
+    for entry in known:
         promised = mean_cell(_values(entry, "clean", "promised"), 100, 2)
         for name, title, scale, digits in SETS:
             cells = (
@@ -92,19 +76,10 @@ def _covered(group: Group) -> list[Markup]:
                 for level in [*levels, *natural]
             )
             told = promised if name == "coverage" else ""
-            rows.append([label, title, told, *cells])
-        documents = filter(None, (t.evaluation.get("applied") for t in own))
-        found = (broken_promise(document, kind) for document in documents)
-        said += [lead(f"{label}: {each}") for each in found if each][:1]
-    title = f"Coverage of {kind}"
+            rows.append([entry.result.label, title, told, *cells])
     headings = ["method", "score", "promised %", "clean"]
     headings += [*(f"severity {level}" for level in levels[1:]), *natural]
-    promise = 100 * estimate(promises).mean
-    return [
-        *said,
-        level_figure(title, levels, curves, percent=True, promised=promise),
-        table(f"Coverage and size of {kind}", headings, rows, words=2),
-    ]
+    return [table(f"Coverage and size of {kind}", headings, rows, words=2)]
 
 
 def _values(entry: Entry, level: str, name: str) -> Sequence[float]:

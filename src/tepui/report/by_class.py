@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from tepui.evaluation.by_class import RATES, SETS, ByClass, by_recall
 from tepui.report.loading import Group
-from tepui.report.markup import TableCell, folded, grouped_table, note, table
+from tepui.report.markup import TableCell, grouped_table, note
 from tepui.report.tables import mean_cell
 from tepui.tasks.base import Nouns
 from tepui.tasks.named import read_task
@@ -25,9 +25,8 @@ COLUMNS = {
 }
 MEANING = (
     "Recall: the share of a class that is found. Precision: the share right of what is "
-    "given its name. F1: their harmonic mean. After calibration, if one is applied."
+    "given its name. F1: their harmonic mean."
 )
-OF_SAMPLES = ("recall", "coverage")  # shares of the samples of a class
 
 
 class Method(NamedTuple):
@@ -48,39 +47,17 @@ class Method(NamedTuple):
         return [fmean(values) for values in columns]
 
 
-def by_class_parts(group: Group) -> list[Markup]:
-    """Return the section on classes; labels have one of their own."""
-    return [] if _nouns(group).one == "label" else class_parts(group)
-
-
-def by_label_parts(group: Group) -> list[Markup]:
-    """Return the section on labels that do not exclude each other."""
-    return class_parts(group) if _nouns(group).one == "label" else []
-
-
 def class_parts(group: Group) -> list[Markup]:
-    """Return tables of classes, on clean data and on each natural shift."""
-    nouns, parts = _nouns(group), []
-    for shift in (None, *group.comparison.natural_shifts):
-        methods = _methods(group, shift)
-        if not methods:
-            continue
-        of = "" if shift is None else f", {shift} data"
-        several, shown = len(methods) > 1, shown_places(methods)
-        whole = _table(methods, nouns, shown, len(group.entries) > 1, of)
-        if several:
-            parts.append(_overview(methods, nouns, of))
-            whole = folded(f"Each {nouns.one} in numbers{of}", whole)
-        parts.append(whole)
-        if (classes := len(methods[0].recalls())) > len(shown):
-            said = f"{len(shown)} of {classes} {nouns.several}, of lowest recall."
-            parts.append(note(said))
-        known = [method.label for method in methods]
-        every = [entry.result.label for entry in group.entries]
-        if left_out := [label for label in every if label not in known]:
-            said = f"Left out, without scores of these {nouns.several}"
-            parts.append(note(f"{said}: {', '.join(left_out)}."))
-    return [*parts, note(MEANING)] if parts else []
+    """Return a table of classes."""
+    nouns, methods = _nouns(group), _methods(group)
+    if not methods:
+        return []
+    shown = shown_places(methods)
+    parts = [_table(methods, nouns, shown, len(group.entries) > 1), note(MEANING)]
+    if (classes := len(methods[0].recalls())) > len(shown):
+        said = f"{len(shown)} of {classes} {nouns.several}, of lowest recall."
+        parts.append(note(said))
+    return parts
 
 
 def shown_places(methods: Sequence[Method]) -> list[int]:
@@ -97,11 +74,11 @@ def _nouns(group: Group) -> Nouns:
     return read_task(evaluation.get("task")).nouns(evaluation["clean"])
 
 
-def _methods(group: Group, shift: str | None) -> list[Method]:
+def _methods(group: Group) -> list[Method]:
     """Return the methods whose ensembles all have scores of the same classes."""
     methods: list[Method] = []
     for own in (entry.result for entry in group.entries):
-        found = [ByClass.of(each.evaluation, shift) for each in own.ensembles]
+        found = [ByClass.of(each.evaluation) for each in own.ensembles]
         known = [each for each in found if each is not None and any(each.samples)]
         names = {each.names for each in known}
         names |= {each.names for method in methods for each in method.ensembles}
@@ -111,11 +88,7 @@ def _methods(group: Group, shift: str | None) -> list[Method]:
 
 
 def _table(
-    methods: Sequence[Method],
-    nouns: Nouns,
-    shown: Sequence[int],
-    several: bool,
-    of: str,
+    methods: Sequence[Method], nouns: Nouns, shown: Sequence[int], several: bool
 ) -> Markup:
     """Return the scores of the classes shown."""
     sets = any(own.coverage for method in methods for own in method.ensembles)
@@ -128,38 +101,11 @@ def _table(
                 first.names[place],
                 str(first.samples[place]),
                 *(
-                    mean_cell(
-                        method.values(name, place),
-                        *COLUMNS[name][1:],
-                        step=_step(first, place) if name in OF_SAMPLES else 0.0,
-                    )
+                    mean_cell(method.values(name, place), *COLUMNS[name][1:])
                     for name in scores
                 ),
             ]
             for place in shown
         ]
     headings = [nouns.one, nouns.samples, *(COLUMNS[name][0] for name in scores)]
-    return grouped_table(f"By {nouns.one}{of}", headings, groups)
-
-
-def _step(found: ByClass, place: int) -> float:
-    """Return by how much one sample more or less changes a share, in percent."""
-    return 100 / max(1, found.samples[place])
-
-
-def _overview(methods: Sequence[Method], nouns: Nouns, of: str) -> Markup:
-    """Return the mean recall of every method, and the lowest."""
-    rows: list[list[str | TableCell]] = []
-    for method in methods:
-        first, place = method.ensembles[0], by_recall(method.recalls())[0]
-        occurring = sum(count > 0 for count in first.samples)
-        step = 100 / max(1, occurring * max(first.samples))
-        means = [own.mean_recall for own in method.ensembles]
-        lowest = method.values("recall", place)
-        cells = [
-            mean_cell(means, 100, 2, step=step),
-            mean_cell(lowest, 100, 1, step=_step(first, place)),
-        ]
-        rows.append([method.label, *cells, first.names[place]])
-    headings = ["method", f"{nouns.mean} %", "lowest recall %", f"of {nouns.one}"]
-    return table(f"Recall of {nouns.several}{of}", headings, rows)
+    return grouped_table(f"By {nouns.one}", headings, groups)

@@ -1,17 +1,16 @@
 """A comparison as the page reads it: its records' settings and the runs beside them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tepui.core.checks import require
-from tepui.core.storage import read_document
+from tepui.core.storage import read_document, reading
 from tepui.data.shifts import NATURAL
 from tepui.evaluation.cost import COST, COST_KIND
-from tepui.evaluation.evaluations import CLEAN, file_of, read_evaluation
-from tepui.studies.results import FILE, Results, read_results
-from tepui.studies.statistics import Estimate, estimate
+from tepui.evaluation.evaluations import read_evaluation
+from tepui.studies.results import FILE, Record, Results
 from tepui.studies.store import SHARPNESS, SHARPNESS_KIND
 from tepui.training.run_folder import RunFolder
 
@@ -50,31 +49,19 @@ def read_trained(folder: Path) -> Trained:
         str(folder),
         tuple(config.get("seeds", ())),
         sum(outcome.timeline.values()),
-        _evaluation(folder),
+        read_evaluation(folder),
         outcome.summary,
         _sharpness(folder / SHARPNESS),
         read_document(cost, COST_KIND) if cost.is_file() else None,
     )
 
 
-def _evaluation(folder: Path) -> dict[str, Any]:
-    document = read_evaluation(folder)
-    needed = {"rule", "members", "samples", "clean", "shifted", "cells", "reliability"}
-    missing = needed - document.keys()
-    rule = "be an evaluation by tepui with all of its fields"
-    place = str(file_of(folder, CLEAN))
-    require(not missing, place, rule, f"one without {sorted(missing)}")
-    return document
-
-
 def _sharpness(file: Path) -> dict[str, Any] | None:
     if not file.is_file():
         return None
     document = read_document(file, SHARPNESS_KIND)
-    try:
+    with reading(file, "a measurement"):
         return {"about": document["about"], **document["found"]["worst_case"]}
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{file} must hold a measurement, but: {error!r}") from error
 
 
 @dataclass(frozen=True)
@@ -91,59 +78,8 @@ class MethodResult:
     hyperparameters: Mapping[str, Any]
     ensembles: tuple[Trained, ...]
 
-    def score(self, data: str, name: str) -> Estimate:
-        """Return a score over all ensembles.
 
-        Args:
-            data: ``"clean"``, ``"shifted"`` for all corrupted copies, or the name of a
-                natural shift.
-            name: A score of :class:`tepui.Scores`, or a metric given to
-                :func:`compare`.
-
-        Returns:
-            Mean and standard error.
-        """
-        rows = [scores_on(data, trained.evaluation) for trained in self.ensembles]
-        return estimate(row.get(name) for row in rows)
-
-    @property
-    def sharpness(self) -> Estimate:
-        """Mean sharpness of the members, over all ensembles."""
-        return estimate(
-            None if trained.sharpness is None else trained.sharpness["mean"]
-            for trained in self.ensembles
-        )
-
-
-def differing(methods: Sequence[MethodResult]) -> dict[str, dict[str, Any]]:
-    """Return the hyperparameters that several methods have, but not with one value.
-
-    Args:
-        methods: The methods.
-
-    Returns:
-        For each such name, its value by the methods' labels.
-
-    Example:
-        >>> one = MethodResult("SAM", {"class": "SAM", "rho": 0.1}, ())
-        >>> other = MethodResult("GSAM", {"class": "GSAM", "rho": 0.2, "alpha": 1}, ())
-        >>> differing([one, other])
-        {'rho': {'SAM': 0.1, 'GSAM': 0.2}}
-    """
-    names = dict.fromkeys(name for m in methods for name in m.hyperparameters)
-    values = {
-        name: {
-            m.label: m.hyperparameters[name]
-            for m in methods
-            if isinstance(m.hyperparameters.get(name), int | float | str)
-        }
-        for name in names
-        if name != "class"
-    }
-    return {name: found for name, found in values.items() if len({*found.values()}) > 1}
-
-
-def shared(several: Iterable[Iterable[str]]) -> tuple[str, ...]:
+def shared(several: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
     """Return the names that all have, in the order of the first.
 
     Example:
@@ -182,12 +118,14 @@ class Comparison:
         settings: How all methods were trained and evaluated.
         environment: Versions, hardware and the command.
         methods: One entry per method.
+        records: All numbers of the study, if it wrote any.
     """
 
     title: str
     settings: Mapping[str, Any]
     environment: Mapping[str, Any]
     methods: tuple[MethodResult, ...]
+    records: tuple[Record, ...] = ()
 
     @property
     def has_shift(self) -> bool:
@@ -256,20 +194,6 @@ def comparison_of(found: Results, folder: Path) -> Comparison:
         MethodResult(label, methods[label], tuple(map(trained, names)))
         for label, names in runs.items()
     )
-    return Comparison(found.title, settings, found.environment, tuple(results))
-
-
-def read_comparison(path: str | Path) -> Comparison:
-    """Read a comparison from its folder.
-
-    Raises:
-        FileNotFoundError: If no comparison ended there.
-        ValueError: If it was written in another format.
-    """
-    folder = Path(path)
-    if not (folder / FILE).is_file():
-        raise FileNotFoundError(
-            f"{path} holds no finished comparison (no {FILE}); "
-            "finish one with: tepui compare --out PATH --resume"
-        )
-    return comparison_of(read_results(folder), folder)
+    return Comparison(
+        found.title, settings, found.environment, tuple(results), found.records
+    )

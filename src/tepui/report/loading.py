@@ -1,34 +1,34 @@
-"""Runs of any kind, gathered for one report: what may stand beside what.
+"""Runs of any kind, gathered for one page.
 
 A comparison, a run that was evaluated, and the results of a study lie in folders of
-their own. Ensembles come into one group, and so into one table, only where they were
-tested on the same data and joined by the same rule; others form another group. Of
-unfamiliar data a group shows those that all of it were tested on. Runs that differ in
-nothing but their seeds are repetitions of one method.
+their own. Ensembles stand on one page only if they were tested on the same data and
+joined by the same rule. Of unfamiliar data it shows those that all were tested on. Runs
+that differ in nothing but their seeds are repetitions of one method.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tepui.core.checks import require
-from tepui.core.grammar import Call, parsed
-from tepui.core.storage import read_text
+from tepui.core.spec import differences
+from tepui.core.storage import read_text, reading
 from tepui.data.shifts import NATURAL
 from tepui.ensembles.loading import check_ended
 from tepui.evaluation.evaluations import CLEAN, file_of, is_evaluated
 from tepui.report.comparison import (
     Comparison,
     MethodResult,
-    Trained,
     comparison_of,
     read_trained,
+    shared,
 )
+from tepui.studies.contrasts import contrast_records
 from tepui.studies.results import FILE as RESULTS
-from tepui.studies.results import Results, read_results
+from tepui.studies.results import Record, Results, read_results
 from tepui.training.history import Outcome
 from tepui.training.run_folder import RunFolder, recorded_options
 
@@ -59,8 +59,7 @@ class Entry:
     # its ensembles and their scores; their folders are those on disk
     result: MethodResult
     sources: tuple[Path, ...]  # where it comes from; several for repetitions
-    # model, members, epochs, data (the file and the class), training samples and
-    # hardware, where they are known
+    # model, members, epochs, passes, data and training samples, where they are known
     training: Mapping[str, Any]
     outcomes: tuple[Outcome, ...]  # of each ensemble's training; empty if not known
 
@@ -72,14 +71,13 @@ class Group:
     # what they were tested on; None where the evaluation does not say
     tested: Mapping[str, Any] | None
     entries: tuple[Entry, ...]  # the methods; no two have the same label
-    # what was left out since it could not stand in one column
-    notes: tuple[str, ...] = ()
+    records: tuple[Record, ...] = ()  # of the one comparison that is shown
 
     @property
     def comparison(self) -> Comparison:
         """The methods, in the form that tables and plots take."""
         methods = tuple(entry.result for entry in self.entries)
-        return Comparison(self.title, {}, {}, methods)
+        return Comparison(self.title, {}, {}, methods, self.records)
 
     @property
     def title(self) -> str:
@@ -94,7 +92,7 @@ class Group:
         words += [f"{copies} corrupted copies"] if copies else []
         words += [f"natural shifts: {', '.join(natural)}"] if natural else []
         words += [f"unfamiliar: {', '.join(sets)}"] if sets else []
-        return ", ".join([*words, f"{first['rule']} rule"])
+        return ", ".join(words)
 
 
 @dataclass(frozen=True)
@@ -103,13 +101,13 @@ class LoadedReports:
 
     Attributes:
         title: In a line.
-        groups: Ensembles, by what they were tested on.
+        group: Ensembles; None if only studies are shown.
         studies: Results of figures and tables.
         sources: Every folder, as it was named.
     """
 
     title: str
-    groups: tuple[Group, ...]
+    group: Group | None
     studies: tuple[Study, ...]
     sources: tuple[ReportSource, ...]
 
@@ -121,17 +119,19 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
         paths: The folders, in the order in which they are shown.
 
     Returns:
-        What they hold, grouped.
+        What they hold.
 
     Raises:
         FileNotFoundError: If a folder holds nothing to show; says what to do.
-        ValueError: If none is named, one twice, or a file is foreign or damaged.
+        ValueError: If none is named, one twice, ensembles were not tested alike, or a
+            file is foreign or damaged.
     """
     folders = [Path(path) for path in paths]
     require(len(folders) > 0, "runs", "name at least one folder", [])
     for path, times in Counter(path.resolve() for path in folders).items():
         require(times == 1, "runs", "name each folder once", str(path))
     entries: list[tuple[str, Entry]] = []
+    records: tuple[Record, ...] = ()
     studies, sources = [], []
     for folder in folders:
         if (folder / RESULTS).is_file():
@@ -139,18 +139,22 @@ def load_reports(paths: Sequence[str | Path]) -> LoadedReports:
             if "runs" in found.settings:
                 source, methods = _of_comparison(folder, found)
                 entries += methods
+                records = found.records if len(folders) == 1 else ()
             else:
                 source = ReportSource(folder, found.title, {}, found.environment)
                 studies.append(Study(folder, found, _picture(folder)))
         elif is_evaluated(folder):
-            source, one = _of_run(folder)
+            with reading(folder, "evaluations with all of their fields"):
+                source, one = _of_run(folder)
             entries.append(one)
         else:
             raise FileNotFoundError(_remedy(folder))
         sources.append(source)
     single = len(sources) == 1
     title = sources[0].title if single else f"{len(sources)} runs side by side"
-    return LoadedReports(title, _groups(entries), tuple(studies), tuple(sources))
+    return LoadedReports(
+        title, _group(entries, records), tuple(studies), tuple(sources)
+    )
 
 
 def _of_comparison(
@@ -162,10 +166,15 @@ def _of_comparison(
         "model": settings.get("model"),
         "members": settings.get("members"),
         "epochs": settings.get("epochs"),
-        "data": data_in_words(options),
+        "equal": settings.get("equal"),
+        "data": options.get("data"),
         "samples": settings.get("train", {}).get("samples"),
-        "hardware": comparison.environment.get("hardware"),
     }
+    spent: dict[str, dict[str, float]] = {}
+    for record in found.records:
+        if record.dataset == "training" and record.metric in ("epochs", "passes"):
+            own = spent.setdefault(record.method, {})
+            own[record.metric] = round(record.value or 0)
     entries = []
     for method in comparison.methods:
         ensembles = tuple(
@@ -176,7 +185,7 @@ def _of_comparison(
         entry = Entry(
             replace(method, ensembles=ensembles),
             (folder,),
-            {**training, "data_class": _data_class(options, method)},
+            {**training, **spent.get(method.label, {})},
             tuple(run.outcome() for run in runs),
         )
         # A comparison's method is whole: nothing is added to its repetitions.
@@ -200,27 +209,14 @@ def _of_run(folder: Path) -> tuple[ReportSource, tuple[str, Entry]]:
         "model": ", ".join(dict.fromkeys(map(str, models))) or None,
         "members": trained.evaluation["members"],
         "epochs": config.get("epochs"),
-        "data": data_in_words(options),
-        "data_class": _data_class(options, result),
+        "data": options.get("data"),
         "samples": config.get("data", {}).get("samples"),
-        "hardware": environment.get("hardware"),
     }
     same = {name: config[name] for name in config.keys() - {"seeds", "threads"}}
     key = json.dumps(same, sort_keys=True) if config else str(folder.resolve())
     title = f"{label if method else 'Evaluation'} in {folder.name}"
-    share = options.get("validation")  # or other data, which the configuration has
-    known = isinstance(share, float)
-    asked = {**config, "validation_share": share} if known else config
-    source = ReportSource(folder, title, asked, environment)
+    source = ReportSource(folder, title, config, environment)
     return source, (key, Entry(result, (folder,), training, (run.outcome(),)))
-
-
-def _data_class(options: Mapping[str, Any], result: MethodResult) -> str | None:
-    """Return the name of a data set; where none is recorded that of the test."""
-    about = result.ensembles[0].evaluation.get("about", {})
-    tested = about.get("test", {}).get("class")
-    given = str(options.get("data") or tested or "").partition("(")[0]
-    return given.rpartition(".")[2] or None
 
 
 def _picture(folder: Path) -> str | None:
@@ -228,25 +224,64 @@ def _picture(folder: Path) -> str | None:
     return read_text(file) if file.is_file() else None
 
 
-def _groups(entries: Iterable[tuple[str, Entry]]) -> tuple[Group, ...]:
-    """Part methods by what they were tested on, and join repetitions of one."""
-    parted: dict[str, dict[str, Entry]] = {}
+def _group(
+    entries: Sequence[tuple[str, Entry]], records: tuple[Record, ...]
+) -> Group | None:
+    """Join repetitions of one method; refuse ensembles that were tested otherwise."""
+    if not entries:
+        return None
+    methods: dict[str, Entry] = {}
+    first = entries[0][1]
     for key, entry in entries:
-        methods = parted.setdefault(_tested(entry), {})
+        found = differences(_tested(first, entry), _tested(entry, first))
+        where = f"the evaluation in {entry.sources[0]}"
+        rule = f"be on the same data as that in {first.sources[0]}; what differs"
+        require(not found, where, rule, ", ".join(found))
         before = methods.get(key)
         methods[key] = entry if before is None else _joined(before, entry)
-    return tuple(_group(list(methods.values())) for methods in parted.values())
+    measured = [
+        trained.sharpness.get("about")
+        for entry in methods.values()
+        for trained in entry.result.ensembles
+        if trained.sharpness is not None
+    ]
+    alike = all(about == measured[0] for about in measured)
+    distinct = _distinct([*methods.values()])
+    shown = tuple(each if alike else _without_sharpness(each) for each in distinct)
+    about = first.result.ensembles[0].evaluation.get("about")
+    return Group(about, shown, records or tuple(_contrasts(shown)))
 
 
-def _tested(entry: Entry) -> str:
-    """Return a text that is the same only for the same test."""
-    evaluation = entry.result.ensembles[0].evaluation
-    if "about" not in evaluation:
-        return str(entry.sources[0].resolve())
-    about = {n: part for n, part in evaluation["about"].items() if n != "ood"}
-    test = [evaluation["rule"], about]
-    names = sorted(evaluation["clean"].keys() - {*evaluation.get("metrics", [])})
-    return json.dumps([*test, names], sort_keys=True)
+def _contrasts(entries: Sequence[Entry]) -> Iterator[Record]:
+    """Yield gains, and differences over the seeds that all methods share."""
+    labels = [entry.result.label for entry in entries]
+    folders = [
+        {each.seeds: Path(each.folder) for each in entry.result.ensembles}
+        for entry in entries
+    ]
+    seeds = [each for each in shared(folders) if each]
+    names = {"item": "", "architecture": ""}
+    if len(entries) > 1 and len(seeds) > 1:
+        runs = [[own[each] for each in seeds] for own in folders]
+        yield from contrast_records(dict(zip(labels, runs, strict=True)), names)
+        return
+    for label, own in zip(labels, folders, strict=True):
+        yield from contrast_records({label: [*own.values()]}, names)
+
+
+def _tested(entry: Entry, other: Entry) -> dict[str, Any]:
+    """Return on what an entry was tested, of unfamiliar data those of another, too."""
+    one, two = (each.result.ensembles[0].evaluation for each in (entry, other))
+    about = dict(one.get("about", {}))
+    far = two.get("about", {}).get("ood", {})
+    about["ood"] = {n: v for n, v in about.pop("ood", {}).items() if n in far}
+    names = sorted(one["clean"].keys() - {*one.get("metrics", [])})
+    return {"rule": one["rule"], "scores": names, **about}
+
+
+def _without_sharpness(entry: Entry) -> Entry:
+    plain = (replace(trained, sharpness=None) for trained in entry.result.ensembles)
+    return replace(entry, result=replace(entry.result, ensembles=tuple(plain)))
 
 
 def _joined(first: Entry, second: Entry) -> Entry:
@@ -268,68 +303,14 @@ def _joined(first: Entry, second: Entry) -> Entry:
     )
 
 
-def _group(entries: list[Entry]) -> Group:
-    entries, left_out = _with_shared_sets(_distinct(entries))
-    tested = entries[0].result.ensembles[0].evaluation.get("about")
-    notes: tuple[str, ...] = ()
-    if left_out:
-        notes = (f"unfamiliar {', '.join(left_out)}, which not all were tested on",)
-    measured = {
-        json.dumps(trained.sharpness.get("about"), sort_keys=True)
-        for entry in entries
-        for trained in entry.result.ensembles
-        if trained.sharpness is not None
-    }
-    if len(measured) < 2:
-        return Group(tested, tuple(entries), notes)
-    note = "sharpness, which was measured in different ways or on different data"
-    plain = [
-        _with(entry, [replace(t, sharpness=None) for t in entry.result.ensembles])
-        for entry in entries
-    ]
-    return Group(tested, tuple(plain), (*notes, note))
-
-
-def _with_shared_sets(entries: list[Entry]) -> tuple[list[Entry], list[str]]:
-    """Leave out the unfamiliar data that some were not tested on; name them."""
-    ensembles = [trained for entry in entries for trained in entry.result.ensembles]
-    known = [
-        trained.evaluation.get("about", {}).get("ood", {}) for trained in ensembles
-    ]
-    names = dict.fromkeys(name for sets in known for name in sets)
-    left_out = [n for n in names if any(s.get(n) != known[0].get(n) for s in known)]
-    if not left_out:
-        return entries, []
-    return [_without_sets(entry, left_out) for entry in entries], left_out
-
-
-def _without_sets(entry: Entry, names: list[str]) -> Entry:
-    def kept(sets: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: found for name, found in sets.items() if name not in names}
-
-    def without(evaluation: Mapping[str, Any]) -> dict[str, Any]:
-        about = evaluation["about"]
-        about = {**about, "ood": kept(about.get("ood", {}))}
-        return {**evaluation, "about": about, "ood": kept(evaluation.get("ood", {}))}
-
-    ensembles = entry.result.ensembles
-    return _with(
-        entry, [replace(t, evaluation=without(t.evaluation)) for t in ensembles]
-    )
-
-
-def _with(entry: Entry, ensembles: Iterable[Trained]) -> Entry:
-    return replace(entry, result=replace(entry.result, ensembles=tuple(ensembles)))
-
-
 def _distinct(entries: list[Entry]) -> list[Entry]:
-    """Add folders to labels that repeat, no more of a path than tells them apart."""
+    """Add folders to labels that repeat; their names, if these tell them apart."""
     plain = [entry.result.label for entry in entries]
     labels = plain
-    for parts in (1, 2, None):
+    for whole in (False, True):
         counts = Counter(labels)
         labels = [
-            label if counts[label] == 1 else f"{own} ({_place(entry, parts)})"
+            label if counts[label] == 1 else f"{own} ({_place(entry, whole)})"
             for entry, own, label in zip(entries, plain, labels, strict=True)
         ]
     return [
@@ -338,10 +319,10 @@ def _distinct(entries: list[Entry]) -> list[Entry]:
     ]
 
 
-def _place(entry: Entry, parts: int | None) -> str:
-    """Return the last parts of an entry's path, and how many others there are."""
+def _place(entry: Entry, whole: bool) -> str:
+    """Return where an entry comes from, and how many others it has."""
     first, *others = entry.sources
-    place = "/".join(first.parts[-parts:]) if parts else str(first)
+    place = str(first) if whole else first.name
     return f"{place} and {len(others)} more" if others else place
 
 
@@ -356,21 +337,3 @@ def _remedy(folder: Path) -> str:
         f"{folder} holds nothing to report: no finished comparison or results of a "
         f"study ({RESULTS}) and no evaluated run ({file_of('', CLEAN)})"
     )
-
-
-def data_in_words(options: Mapping[str, Any]) -> str | None:
-    """Return the file or folder of the data, and the column that is predicted.
-
-    Of a path no more than its name is told; None where data have none.
-
-    Example:
-        >>> data_in_words({"data": "Table(path='/home/me/flats.csv', target='sold')"})
-        'flats.csv, to predict sold'
-    """
-    tree = parsed(options.get("data") or "None", "data", own=True)
-    given = tree.keywords if isinstance(tree, Call) else {}
-    path, target = given.get("path"), given.get("target")
-    if not isinstance(path, str):  # data of one's own may mean anything by it
-        return None
-    name = Path(path).name
-    return name if target is None else f"{name}, to predict {target}"

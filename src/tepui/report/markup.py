@@ -15,7 +15,6 @@ class TableCell(NamedTuple):
     """A cell of a table."""
 
     text: str  # what it says
-    bold: bool = False  # whether it is set off
     small: str = ""  # what stands below it
     shade: float | None = None  # percent of its background's strongest color
     hue: str = ""  # the CSS class of that color

@@ -3,13 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from tepui.report.comparison import Comparison, MethodResult, Trained, scores_on
-from tepui.report.contrasts import Better, contrast, interval_of, one_prediction
 from tepui.report.wording import opening
-from tepui.studies.significance import Difference
-from tepui.studies.statistics import Interval
+from tepui.studies.statistics import Interval, mean_interval
 
+Better = Literal["higher", "lower", ""]  # which side of a measure
+Reading = Callable[[Trained], float | None]  # of an ensemble
 DATA = {"clean": "clean", "shifted": "corrupted"}
 SHARPNESS_SCORE = "sharpness"
 ANY = (-math.inf, math.inf)
@@ -50,7 +51,7 @@ class Measure:
         """The column's heading with its unit."""
         return f"{self.title} %" if self.percent else self.title
 
-    def read(self, data: str) -> Callable[[Trained], float | None]:
+    def read(self, data: str) -> Reading:
         """Return what reads the measure of an ensemble, on the scale it is shown in."""
 
         def value(trained: Trained) -> float | None:
@@ -62,20 +63,14 @@ class Measure:
 
         return value
 
-    def step(self, data: str, method: MethodResult) -> float:
-        """Return by how much one prediction more or less changes an accuracy."""
-        return self.scale * one_prediction(self.score, data, method)
-
     def of(self, method: MethodResult, data: str) -> Interval:
         """Return the mean over a method's ensembles with its interval."""
-        found = interval_of(method, self.read(data), self.step(data, method))
-        return found.within(*self.limits)
+        return interval_of(method, self.read(data)).within(*self.limits)
 
-    def less(
-        self, method: MethodResult, base: MethodResult, data: str
-    ) -> Difference | None:
-        """Return a method less another, over shared seeds; None where that is open."""
-        return contrast(method, base, self.read(data), self.step(data, method))
+
+def interval_of(method: MethodResult, read: Reading) -> Interval:
+    """Return the mean of a reading over a method's ensembles, with its interval."""
+    return mean_interval(map(read, method.ensembles))
 
 
 def _share(
@@ -127,11 +122,6 @@ SHARPNESS = _size(
 MEASURES = (
     OWN_ACCURACY,
     ACCURACY,
-    _share(
-        *("improvement", "gain", "gain by averaging"),
-        "ensemble less members on their own, in points",
-        limits=ANY,
-    ),
     _share("mean_iou", "mIoU", "mean IoU", "intersection over union of pixels"),
     _share(
         *("mean_average_precision", "mAP", "mean average precision"),
@@ -170,11 +160,7 @@ def measures_of(comparison: Comparison) -> tuple[Measure, ...]:
     """Return the measures that a comparison has, the caller's own last."""
     known = comparison.score_names
     numbers = "rmse" in known
-    shown = (
-        _of_numbers(m) if numbers else m
-        for m in MEASURES
-        if m.score in known and not (numbers and m.score == "improvement")
-    )
+    shown = (_of_numbers(m) if numbers else m for m in MEASURES if m.score in known)
     sharpness = (SHARPNESS,) if comparison.has_sharpness else ()
     own = (Measure(n, *2 * (shown_name(n),)) for n in comparison.custom_metrics)
     return (*shown, *sharpness, *own)

@@ -1,15 +1,11 @@
 """What a page says of members one by one: scores, sets, and samples they differ on."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from markupsafe import Markup
 
-from tepui.evaluation.gallery import read_gallery
-from tepui.report.comparison import Comparison
 from tepui.report.loading import Group
-from tepui.report.markup import figure, note, part, table
-from tepui.report.shapes import look
+from tepui.report.markup import note, table
 from tepui.report.wording import DASH
 
 # What there is of each member, and how its column is headed.
@@ -80,20 +76,3 @@ def _chance(first: float, second: float) -> float:
     """Return the overlap of two random sets that hold these shares of all samples."""
     either = first + second - first * second
     return first * second / either if either else 0.0
-
-
-def gallery_figure(comparison: Comparison) -> Markup | None:
-    """Return the pictures of each method's first ensemble; None without any."""
-    strips = []
-    for place, method in enumerate(comparison.methods):
-        for found in read_gallery(Path(method.ensembles[0].folder)):
-            data = "test samples" if found.data is None else found.data
-            sides = {"lowest PDS": found.lowest, "highest PDS": found.highest}
-            for side, pictures in sides.items():
-                where = f"ensemble 1: {data}, {side}"
-                own = look(place)
-                strips.append(part("strip", method.label, own, where, data, pictures))
-    if not strips:
-        return None
-    caption = "True class, every member's answer, and how different they are (PDS)."
-    return figure("Where members agree and differ", caption, *strips)

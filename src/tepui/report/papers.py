@@ -8,8 +8,7 @@ from markupsafe import Markup
 
 from tepui.core.provenance import short_path
 from tepui.report.loading import Study
-from tepui.report.markup import definitions, folded, note, paragraph, picture, table
-from tepui.studies.departures import departures
+from tepui.report.markup import folded, note, paragraph, picture, table
 from tepui.studies.real_data import stand_ins
 from tepui.studies.results import Record
 
@@ -39,8 +38,9 @@ def study_parts(study: Study, numbers: Numbers) -> list[Markup]:
     if replaced := stand_ins(results.settings, (r.dataset for r in results.records)):
         about += f" Not the paper's data: {replaced}."
     parts = [paragraph(about)]
-    if differs := departures(results.settings):
-        parts.append(folded("What differs from the paper", definitions(dict(differs))))
+    if differs := results.settings.get("differs"):
+        sentences = map(paragraph, differs)
+        parts.append(folded("What differs from the paper", *sentences))
     if study.picture is not None:
         said = f"{results.name}: {results.title}. The numbers stand in the table below."
         encoded = b64encode(study.picture.encode()).decode()

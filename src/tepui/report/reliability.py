@@ -1,18 +1,16 @@
-"""How often ensembles are right at each confidence, and how often they state it."""
+"""How often ensembles are right at each confidence."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from statistics import fmean
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from tepui.report.comparison import Comparison, MethodResult
 from tepui.report.markup import Multiple, figure, multiples
-from tepui.report.measures import ECE, data_name
+from tepui.report.measures import data_name
 from tepui.report.shapes import (
     Anchor,
     Axis,
-    Box,
     Line,
     Mark,
     Plot,
@@ -26,8 +24,8 @@ from tepui.report.wording import number
 FEWEST = 10  # predictions without which a bin is not drawn
 ACROSS = Axis(-0.14, 1)  # room for the vertical axis
 UP = Axis(0, 1, 240, 8)
-FLOOR, TALLEST, HEIGHT = 330, 60, 370
-TOPS = (0.2, 0.5, 1.0)  # shares up to which a histogram may reach
+HEIGHT = 284
+FIELDS = "count", "confidence", "accuracy"
 TICKS = (0, 0.25, 0.5, 0.75, 1)
 
 
@@ -43,28 +41,15 @@ class Bin:
 def pooled_bins(method: MethodResult, data: str) -> list[Bin]:
     """Return the bins of all ensembles together."""
     found = [t.evaluation["reliability"][data] for t in method.ensembles]
-    bins = []
-    for place in range(len(found[0]["count"])):
-        counts = [each["count"][place] for each in found]
-        sums = (
-            sum(
-                n * (each[field][place] or 0)
-                for n, each in zip(counts, found, strict=True)
-            )
-            for field in ("confidence", "accuracy")
+    columns = (zip(*(own[name] for name in FIELDS), strict=True) for own in found)
+    return [
+        Bin(
+            sum(n for n, _, _ in own),
+            sum(n * (sure or 0) for n, sure, _ in own),
+            sum(n * (right or 0) for n, _, right in own),
         )
-        bins.append(Bin(sum(counts), *sums))
-    return bins
-
-
-def distance(method: MethodResult, data: str) -> float:
-    """Return how far answers lie from the diagonal in percent, mean over ensembles."""
-    found = []
-    for trained in method.ensembles:
-        alone = pooled_bins(replace(method, ensembles=(trained,)), data)
-        gaps = sum(abs(each.confidence - each.accuracy) for each in alone)
-        found.append(100 * gaps / (sum(each.count for each in alone) or 1))
-    return fmean(found)
+        for own in zip(*columns, strict=True)
+    ]
 
 
 def has_reliability(comparison: Comparison) -> bool:
@@ -73,88 +58,59 @@ def has_reliability(comparison: Comparison) -> bool:
 
 
 def reliability_figure(comparison: Comparison) -> Markup:
-    """Return a diagram per method with a histogram of confidence below it."""
+    """Return a diagram per method."""
     shifted = all(
         t.evaluation["reliability"].get("shifted") for t in comparison.ensembles()
     )
     kinds = ["clean", "shifted"] if shifted else ["clean"]
-    # ECE of labels is by the probability of each, not by what is drawn here.
-    labels = "label_eces" in comparison.score_names
-    called = "distance from the diagonal" if labels else "calibration error"
-    found = {
-        (method.label, data): pooled_bins(method, data)
-        for method in comparison.methods
-        for data in kinds
-    }
-    shares = (
-        each.count / (sum(own.count for own in bins) or 1)
-        for bins in found.values()
-        for each in bins
-    )
-    highest = min(max(shares, default=1.0), 1.0)
-    top = next(top for top in TOPS if top >= highest)
     items = []
     for place, method in enumerate(comparison.methods):
-        shapes, said = _frame(top), []
+        shapes, said = _frame(), []
         for data in kinds:
-            bins = found[method.label, data]
-            shapes += _drawn(place, bins, top, main=data == kinds[-1])
+            bins = pooled_bins(method, data)
+            shapes += _drawn(place, bins, main=data == kinds[-1])
             total = sum(each.count for each in bins) or 1
             stated = 100 * sum(each.confidence for each in bins) / total
             right = 100 * sum(each.accuracy for each in bins) / total
-            error = distance(method, data) if labels else ECE.of(method, data).mean
             said.append(
                 f"{data_name(data)} data: stated {number(stated)} %, right "
-                f"{number(right)} %, {called} {number(error)} %"
+                f"{number(right)} %"
             )
         sub = "; ".join(said)
         plot = Plot(HEIGHT, shapes, f"{method.label}, {sub}.")
         items.append(Multiple(method.label, plot, look(place), sub))
     caption = (
-        "How often the ensembles are right at each confidence; below, the share of "
-        "predictions in each bin. Filled: the most corrupted data shown. Hollow, "
-        f"dashed: clean data. Bins of fewer than {FEWEST} are left out."
+        "How often the ensembles are right at each confidence. Filled: the most "
+        "corrupted data shown. Hollow, dashed: clean data. Bins of fewer than "
+        f"{FEWEST} are left out."
     )
     return figure("Reliability", caption, multiples(items))
 
 
-def _frame(top: float) -> list[Shape]:
+def _frame() -> list[Shape]:
     shapes: list[Shape] = []
     for tick in TICKS:
         shapes.append(Line(ACROSS(0), UP(tick), ACROSS(1), UP(tick), "grid"))
         shapes.append(Line(ACROSS(tick), UP(1), ACROSS(tick), UP(0), "grid"))
         shapes.append(Words(0, UP(tick) + 4, f"{100 * tick:.0f}", anchor="start"))
         anchor: Anchor = "end" if tick == 1 else "middle"
-        shapes.append(Words(ACROSS(tick), 348, f"{100 * tick:.0f}", anchor=anchor))
+        shapes.append(Words(ACROSS(tick), 260, f"{100 * tick:.0f}", anchor=anchor))
     shapes.append(Line(ACROSS(0), UP(0), ACROSS(1), UP(1), "diagonal"))
-    shapes.append(Line(ACROSS(0), FLOOR, ACROSS(1), FLOOR, "axisline"))
     return [
         *shapes,
         Words(ACROSS(0.04), 24, "too careful", "tick halo", "start"),
         Words(ACROSS(0.98), 232, "over-confident", "tick halo", "end"),
-        Words(ACROSS(0), 262, "share of predictions, %", "tick", "start"),
-        Words(0, 274, f"{100 * top:.0f}", anchor="start"),
-        Words(0, FLOOR + 4, "0", anchor="start"),
-        Words(ACROSS(0.5), 366, "confidence, %"),
+        Words(ACROSS(0.5), 280, "confidence, %"),
     ]
 
 
-def _drawn(place: int, bins: Sequence[Bin], top: float, *, main: bool) -> list[Shape]:
-    """Return curve and histogram of one kind of data."""
-    own, total = look(place), sum(each.count for each in bins) or 1
+def _drawn(place: int, bins: Sequence[Bin], *, main: bool) -> list[Shape]:
+    """Return the curve of one kind of data."""
+    own, hollow = look(place), "" if main else "hollow"
     points = [
         (ACROSS(each.confidence / each.count), UP(each.accuracy / each.count))
         for each in bins
         if each.count >= FEWEST
     ]
-    shapes: list[Shape] = []
-    width = 1 / len(bins)
-    for at, each in enumerate(bins):
-        if each.count:
-            height = TALLEST * each.count / total / top
-            left, right = ACROSS((at + 0.08) * width), ACROSS((at + 0.92) * width)
-            kind = f"bar {own.kind}" if main else "outline"
-            shapes.append(Box(left, FLOOR - height, right - left, height, kind))
-    shapes += trend(points, f"{'strong' if main else 'dashed'} {own.kind}")
-    hollow = "" if main else "hollow"
-    return [*shapes, *(Mark(own, *point, "mid", hollow) for point in points)]
+    lines = trend(points, f"{'strong' if main else 'dashed'} {own.kind}")
+    return [*lines, *(Mark(own, *point, "mid", hollow) for point in points)]

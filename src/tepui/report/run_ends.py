@@ -3,19 +3,16 @@
 from collections.abc import Sequence
 
 from tepui.report.loading import Entry
-from tepui.report.wording import DASH, listed, with_unit
+from tepui.report.wording import listed, with_unit
 
 
-def epochs_of(entries: Sequence[Entry], unit: str = "") -> str:
-    """Return how many epochs were trained of how many; empty where that differs.
-
-    The unit is what they are called where there is one.
-    """
-    planned = {entry.training.get("epochs") for entry in entries}
-    if len(planned) > 1 or None in planned:
+def epochs_of(entry: Entry, unit: str = "") -> str:
+    """Return how many epochs were trained, of how many if less; empty if not known."""
+    planned = entry.training.get("epochs")
+    if planned is None:
         return ""
-    whole = with_unit(str(*planned), unit)
-    ends = [end for entry in entries for end in entry.outcomes if end.history]
+    whole = with_unit(str(planned), unit)
+    ends = [end for end in entry.outcomes if end.history]
     names = dict.fromkeys(end.stopped_by for end in ends if end.stopped_by is not None)
     if not names:
         return whole
@@ -27,18 +24,22 @@ def epochs_of(entries: Sequence[Entry], unit: str = "") -> str:
     return f"{done} of {whole} ({some}stopped by {by})"
 
 
-def kept_of(entry: Entry) -> str:
-    """Return after how many epochs members had the weights that they kept."""
-    kept = [end.kept for end in entry.outcomes if end.kept]
-    return "; ".join(listed(map(str, epochs)) for epochs in kept) or DASH
+def epochs_fact(entries: Sequence[Entry]) -> str:
+    """Return how long each method was trained, and what all of them paid alike."""
+    each = {entry.result.label: epochs_of(entry) for entry in entries}
+    if len({*each.values()}) == 1:
+        said = epochs_of(entries[0], "epoch")
+    else:
+        known = (f"{label} {epochs}" for label, epochs in each.items() if epochs)
+        said = f"epochs: {', '.join(known)}"
+    equal = {entry.training.get("equal") for entry in entries}
+    alike = f" at equal {equal.pop()}" if len(equal) == 1 and None not in equal else ""
+    return f"{said}{alike}" if len(entries) > 1 else said
 
 
 def kept_fact(entries: Sequence[Entry]) -> str:
     """Return in words which weights were kept; empty where all kept their last."""
-    ends = [end for entry in entries for end in entry.outcomes if end.history]
-    if not any(end.kept for end in ends):
-        return ""
-    if len(ends) == 1:
-        return f"weights kept after {with_unit(kept_of(entries[0]), 'epoch')}"
-    some = "" if all(end.kept for end in ends) else "of some ensembles "
-    return f"{some}weights of each member's best epoch kept"
+    kept = [end.kept for entry in entries for end in entry.outcomes if end.kept]
+    if len(kept) == 1:
+        return f"weights kept after {listed(map(str, kept[0]))} epochs"
+    return "weights of each member's best epoch kept" if kept else ""

@@ -78,19 +78,7 @@ class Words:
     anchor: Anchor = "middle"
 
 
-@dataclass(frozen=True)
-class Box:
-    """A rectangle."""
-
-    shape: ClassVar[str] = "box"
-    x: float
-    y: float
-    width: float
-    height: float
-    kind: str
-
-
-Shape = Line | Mark | Words | Box
+Shape = Line | Mark | Words
 
 
 @dataclass(frozen=True)
@@ -152,7 +140,6 @@ class Row:
     value: str
     notes: Sequence[str] = ()
     bold: bool = False
-    under: str = ""  # below the name
 
 
 class Panel(NamedTuple):

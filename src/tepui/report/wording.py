@@ -58,16 +58,6 @@ def with_unit(number: str, one: str) -> str:
     return f"{number} {one if number == '1' else f'{one}s'}" if one else number
 
 
-def role(place: int, methods: int) -> str:
-    """Return what the first of several methods is to the others.
-
-    Example:
-        >>> role(0, 3), role(1, 3), role(0, 1)
-        ('baseline', '', '')
-    """
-    return "baseline" if place == 0 and methods > 1 else ""
-
-
 def opening(text: str) -> str:
     """Return a sentence whose first letter is a capital.
 

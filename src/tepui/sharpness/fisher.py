@@ -80,7 +80,7 @@ def sample_fisher_trace(
             on a GPU and 128 elsewhere.
         autocast: Type of the forward pass, such as ``torch.bfloat16``; norms are
             still summed in float32. None keeps that of the weights.
-        workers: Processes that load a data set not held in tensors.
+        workers: Processes that load a data set of your own.
 
     Returns:
         Shape ``(samples,)``, on the model's device, in the order of the data set.

@@ -9,17 +9,12 @@ For a linear layer with inputs :math:`a_t` and output gradients :math:`g_t` at p
 
 so its squared norm follows from two Gram matrices without the gradient; where a layer
 has more positions than channels the product itself is cheaper. A convolution is a
-linear layer on the patches of its input; a transposed one is the same with inputs and
-output gradients in each other's place. A bilinear layer adds a third Gram matrix, of
-its second input.
+linear layer on the patches of its input.
 
 In a table whose rows are looked up by index, a sample's gradient of a row is the sum of
 the output gradients :math:`g_t` at the positions :math:`t` that look it up, so that
 
 .. math:: \lVert \nabla W \rVert^2 = \sum_{t, t'} [i_t = i_{t'}] \; g_t^\top g_{t'}.
-
-A bag adds its rows up with coefficients :math:`c_t`, so that :math:`g_t = c_t g`; the
-largest value of a column takes all of the column's gradient where a bag keeps maxima.
 
 References:
     Goodfellow, Efficient Per-Example Gradient Computations, 2015. Rochette et al.,
@@ -41,37 +36,27 @@ FEW_SAMPLES = 2
 # Elements of all patches or products at a time; larger batches are taken in parts.
 WORKING_ELEMENTS = 2**26
 
-INSTANCE_NORMS = (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
-SCALES = (*BATCH_NORMS, *INSTANCE_NORMS, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
+SCALES = (*BATCH_NORMS, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-LOOKUPS = (nn.Embedding, nn.EmbeddingBag)
-OTHERS = (nn.Linear, nn.Bilinear, nn.PReLU)
-RULES = frozenset({*SCALES, *CONVOLUTIONS, *TRANSPOSED, *LOOKUPS, *OTHERS})
+RULES = frozenset({*SCALES, *CONVOLUTIONS, nn.Linear, nn.Embedding})
 
 
 def has_rule(module: nn.Module) -> bool:
     """Return whether there is a rule here for a module's per-sample gradients."""
     if type(module) in BATCH_NORMS:
         return bool(module.track_running_stats)
-    if type(module) is nn.EmbeddingBag and module.scale_grad_by_freq:
-        return False  # torch scales these other than an Embedding
-    if type(module) in LOOKUPS:
+    if type(module) is nn.Embedding:
         return module.max_norm is None  # others change their weight in a pass
     return type(module) in RULES
 
 
 def misfit(module: nn.Module, inputs: tuple[Any, ...], samples: int) -> str | None:
     """Return why a call does not show the samples one by one, None where it does."""
-    bag, further = type(module) is nn.EmbeddingBag, inputs[1:2]
-    if bag and (inputs[0].ndim == 1 or any(part is not None for part in further)):
-        return "is called with offsets"
-    for tensor in inputs[: 2 if type(module) is nn.Bilinear else 1]:
-        if tensor.ndim < _fewest_axes(module) or len(tensor) != samples:
-            shape = tuple(tensor.shape)
-            return f"is called with inputs of shape {shape}, not samples first"
-    return None
+    first = inputs[0]
+    if first.ndim >= _fewest_axes(module) and len(first) == samples:
+        return None
+    return f"is called with inputs of shape {tuple(first.shape)}, not samples first"
 
 
 def squared_norms(
@@ -84,20 +69,15 @@ def squared_norms(
     """Return each sample's squared gradient norm over some parameters of a layer."""
     if type(module) is nn.Embedding:
         return embedding_norms(module, inputs[0], grads)
-    if type(module) is nn.EmbeddingBag:
-        return bag_norms(module, inputs[0], grads, _bag_weights(inputs))
     if type(module) is nn.BatchNorm2d and (fused := _fused(grads)):
         norms: Tensor = fused.batch_norm_norms(module, inputs[0], grads, names)
         return norms
-    if type(module) in (*SCALES, nn.PReLU):
+    if type(module) in SCALES:
         parts = gradients(module, inputs, grads, names).values()
         return torch.stack([part.square().flatten(1).sum(1) for part in parts]).sum(0)
     shares = []
     if "weight" in names:
-        if type(module) is nn.Bilinear:
-            shares.append(_bilinear_norm(inputs[0], inputs[1], grads))
-        else:
-            shares.append(_weight_norm(module, inputs[0], grads, mask))
+        shares.append(_weight_norm(module, inputs[0], grads, mask))
     if "bias" in names:
         shares.append(_bias_gradient(module, grads).square().sum(1))
     return torch.stack(shares).sum(0)
@@ -110,15 +90,8 @@ def gradients(
     kind, first = type(module), inputs[0]
     if kind is nn.Embedding:
         by_name = {"weight": embedding_gradient(module, first, grads)}
-    elif kind is nn.EmbeddingBag:
-        weights = _bag_weights(inputs)
-        by_name = {"weight": bag_gradient(module, first, grads, weights)}
     elif kind in SCALES:
         by_name = _scale_gradients(module, first, grads)
-    elif kind is nn.PReLU:
-        by_name = {"weight": _slope_gradient(module, first, grads)}
-    elif kind is nn.Bilinear:
-        by_name = _bilinear_gradients(module, inputs[0], inputs[1], grads)
     else:
         by_name = _linear_gradients(module, first, grads)
     return {name: by_name[name] for name in names}
@@ -131,17 +104,11 @@ def _fewest_axes(module: Any) -> int:
         >>> _fewest_axes(nn.Conv2d(1, 1, 3)), _fewest_axes(nn.Linear(1, 1))
         (4, 2)
     """
-    if type(module) in (*CONVOLUTIONS, *TRANSPOSED):
+    if type(module) in CONVOLUTIONS:
         return 2 + len(module.kernel_size)
-    if type(module) in INSTANCE_NORMS:
-        return 3 + INSTANCE_NORMS.index(type(module))
     if type(module) in (nn.LayerNorm, nn.RMSNorm):
         return 1 + len(module.normalized_shape)
     return 1 if type(module) is nn.Embedding else 2
-
-
-def _bag_weights(inputs: tuple[Any, ...]) -> Tensor | None:
-    return inputs[2] if len(inputs) > 2 else None
 
 
 def _linear_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, Tensor]:
@@ -154,26 +121,9 @@ def _linear_gradients(module: Any, inputs: Tensor, grads: Tensor) -> dict[str, T
 
 
 def _bias_gradient(module: Any, grads: Tensor) -> Tensor:
-    if type(module) in (nn.Linear, nn.Bilinear):
+    if type(module) is nn.Linear:
         return wide(grads).reshape(len(grads), -1, grads.shape[-1]).sum(1)
     return wide(grads).flatten(2).sum(2)
-
-
-def _bilinear_norm(first: Tensor, second: Tensor, grads: Tensor) -> Tensor:
-    products: Tensor = torch.ones((), dtype=grads.dtype, device=grads.device)
-    for factor in (first, second, grads):
-        rows = wide(factor.reshape(len(grads), -1, factor.shape[-1]))
-        products = products * torch.matmul(rows, rows.transpose(1, 2))
-    return products.flatten(1).sum(1)
-
-
-def _bilinear_gradients(
-    module: Any, first: Tensor, second: Tensor, grads: Tensor
-) -> dict[str, Tensor]:
-    parts = (grads, first, second)
-    rows = [wide(part.reshape(len(grads), -1, part.shape[-1])) for part in parts]
-    weight = torch.einsum("npo,npi,npj->noij", *rows)
-    return {"weight": weight, "bias": _bias_gradient(module, grads)}
 
 
 def _weight_norm(
@@ -186,8 +136,7 @@ def _weight_norm(
         corner = (top, left)
         whole: Tensor = fused.convolution_norms(module, inputs, grads, corner, mask)
         return whole
-    rows = inputs if type(module) in TRANSPOSED else grads
-    positions = rows[0].numel() // len(module.weight)
+    positions = grads[0].numel() // len(module.weight)
     columns = module.weight[0].numel()
     elements = max(positions, len(module.weight)) * columns
     elements *= getattr(module, "groups", 1)
@@ -224,8 +173,6 @@ def _matrices(
     if type(module) is nn.Linear:
         left = grads.reshape(samples, -1, grads.shape[-1]).transpose(1, 2)
         return left[:, None], inputs.reshape(samples, 1, -1, inputs.shape[-1])
-    if type(module) in TRANSPOSED:
-        inputs, grads = grads, inputs
     left = grads.reshape(samples, module.groups, -1, grads[0, 0].numel())
     return left, _patches(module, inputs, grads.shape[2:], in_order)
 
@@ -311,23 +258,12 @@ def _normalized(module: Any, inputs: Tensor) -> Tensor:
     if type(module) is nn.GroupNorm:
         return F.group_norm(inputs, module.num_groups, eps=module.eps)
     running = (module.running_mean, module.running_var)
-    if type(module) in INSTANCE_NORMS:
-        own = not module.track_running_stats
-        return F.instance_norm(inputs, *running, use_input_stats=own, eps=module.eps)
     return F.batch_norm(inputs, *running, eps=module.eps)
-
-
-def _slope_gradient(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
-    """Return the gradient of what negative inputs are multiplied by."""
-    scaled = wide(grads) * wide(inputs).clamp(max=0)
-    if len(module.weight) == 1:
-        return scaled.flatten(1).sum(1, keepdim=True)
-    return scaled if scaled.ndim == 2 else scaled.flatten(2).sum(2)
 
 
 def embedding_norms(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
     """Return squared gradient norms of an embedding, by pairs that share a row."""
-    index = _by_position(inputs)
+    index = inputs.reshape(len(inputs), -1).long()
     rows = _row_gradients(module, index, grads)
     products: Tensor = torch.matmul(rows, rows.transpose(1, 2)) * _same_row(index)
     return products.flatten(1).sum(1)
@@ -335,31 +271,10 @@ def embedding_norms(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
 
 def embedding_gradient(module: Any, inputs: Tensor, grads: Tensor) -> Tensor:
     """Return each sample's gradient of an embedding's weight."""
-    index = _by_position(inputs)
-    return _scattered(module, index, _row_gradients(module, index, grads))
-
-
-def bag_norms(
-    module: Any, inputs: Tensor, grads: Tensor, weights: Tensor | None
-) -> Tensor:
-    """Return squared gradient norms of a bag, whose rows share one output gradient."""
-    index, lengths = inputs.long(), wide(grads).square().sum(1)
-    if module.mode == "max":
-        return lengths * _kept(module, index).any(1)
-    shares = _coefficients(module, index, weights, lengths.dtype)
-    pairs = shares[:, :, None] * shares[:, None, :] * _same_row(index)
-    return lengths * pairs.flatten(1).sum(1)
-
-
-def bag_gradient(
-    module: Any, inputs: Tensor, grads: Tensor, weights: Tensor | None
-) -> Tensor:
-    """Return each sample's gradient of a bag's weight."""
-    index, grads = inputs.long(), wide(grads)
-    if module.mode == "max":
-        return _gradient_of_maxima(module, index, grads)
-    shares = _coefficients(module, index, weights, grads.dtype)
-    return _scattered(module, index, shares[:, :, None] * grads[:, None, :])
+    index = inputs.reshape(len(inputs), -1).long()
+    rows = _row_gradients(module, index, grads)
+    gradient = rows.new_zeros(len(rows), *module.weight.shape)
+    return gradient.scatter_add_(1, index[:, :, None].expand_as(rows), rows)
 
 
 def wide(tensor: Tensor) -> Tensor:
@@ -367,52 +282,16 @@ def wide(tensor: Tensor) -> Tensor:
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
-def _by_position(index: Tensor) -> Tensor:
-    """Return indices of any shape as ``(samples, positions)``, of a type to scatter."""
-    return index.reshape(len(index), -1).long()
-
-
 def _row_gradients(module: Any, index: Tensor, grads: Tensor) -> Tensor:
     """Return what each position adds to its row's gradient."""
     rows = wide(grads).reshape(*index.shape, -1)
     if module.scale_grad_by_freq:
         rows = rows / _same_row(index).sum(2)[:, :, None]
-    return (
-        rows if module.padding_idx is None else rows * _kept(module, index)[..., None]
-    )
-
-
-def _coefficients(
-    module: Any, index: Tensor, weights: Tensor | None, dtype: torch.dtype
-) -> Tensor:
-    """Return by how much each position of a bag counts."""
-    kept = _kept(module, index).to(dtype)
-    if module.mode == "mean":
-        return kept / kept.sum(1, keepdim=True).clamp(min=1)
-    return kept if weights is None else kept * weights
-
-
-def _kept(module: Any, index: Tensor) -> Tensor:
-    """Return where a row other than the padding row is looked up."""
     if module.padding_idx is None:
-        return torch.ones_like(index, dtype=torch.bool)
-    kept: Tensor = index != module.padding_idx
-    return kept
+        return rows
+    looked_up: Tensor = index != module.padding_idx
+    return rows * looked_up[..., None]
 
 
 def _same_row(index: Tensor) -> Tensor:
     return index[:, :, None] == index[:, None, :]
-
-
-def _scattered(module: Any, index: Tensor, rows: Tensor) -> Tensor:
-    gradient = rows.new_zeros(len(rows), *module.weight.shape)
-    return gradient.scatter_add_(1, index[:, :, None].expand_as(rows), rows)
-
-
-def _gradient_of_maxima(module: Any, index: Tensor, grads: Tensor) -> Tensor:
-    kept = _kept(module, index)
-    values = module.weight.detach()[index].masked_fill(~kept[:, :, None], -torch.inf)
-    chosen = index.gather(1, values.argmax(1))
-    gradient = grads.new_zeros(len(grads), *module.weight.shape)
-    alive = grads * kept.any(1, keepdim=True)
-    return gradient.scatter_(1, chosen[:, None, :], alive[:, None, :])

@@ -15,7 +15,6 @@ What later batches reveal is added, and the batch is scored again.
 """
 
 import inspect
-import logging
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -36,8 +35,6 @@ from tepui.losses import Loss
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import as_taken, blocks, forward, one_sample, over_samples
 from tepui.sharpness.layers import gradients, has_rule, misfit, squared_norms
-
-log = logging.getLogger(__name__)
 
 # What rounding may do to a score or a layer's share of it, and to a share of no weight.
 TOLERANCE, OF_SCORE = 1e-3, 1e-5
@@ -74,8 +71,6 @@ class Recorder:
         self.masks = {id(p): masks[n] for n, p in self.trainable.items() if n in masks}
         self.checked = 0  # samples that the layers were compared on
         self.told: set[str] = set()
-        self.calls_of_model = 0
-        self.one_by_one = False
         self._watching = False
         self._begin()
 
@@ -87,7 +82,6 @@ class Recorder:
             layer.register_forward_hook(self._watch, with_kwargs=True, prepend=True)
             for layer in self.layers
         ]
-        handles.append(self.model.register_forward_pre_hook(self._count))
         try:
             with layer_by_layer():
                 yield self
@@ -107,39 +101,27 @@ class Recorder:
         held = [p for p in self.trainable.values() if id(p) in self.repeated]
         parts = blocks(batch, samples_at_a_time(held))
         scores = [self._settled(part, self.loss, self.autocast) for part in parts]
-        self._tell(len(batch.targets))
+        self._tell()
         return torch.cat(scores)
 
-    def _tell(self, samples: int) -> None:
+    def _tell(self) -> None:
         """Warn of parameters that are differentiated per sample, of each once."""
         new = [n for n in self.trainable if n in self.hidden and n not in self.told]
         if not new:
             return
         self.told.update(new)
         reasons = _listed(self.model, {name: self.hidden[name] for name in new})
-        hidden = [self.trainable[name] for name in self.hidden]
-        at_a_time = 1 if self.one_by_one else samples_at_a_time(hidden)
-        elements = sum(parameter.numel() for parameter in hidden)
-        passes = -(-samples // at_a_time) + (len(self.hidden) < len(self.trainable))
-        message = (
-            f"{reasons}: the Fisher trace of {type(self.model).__name__} takes "
-            f"{passes:,} forward and backward passes for a batch of {samples:,} where "
-            f"layers alone take 1, as the gradient of {elements:,} parameters is "
-            f"formed for every sample, {min(at_a_time, samples):,} at a time; the "
-            "values are as exact"
+        warn(
+            f"{reasons}: for the Fisher trace of {type(self.model).__name__} these are "
+            "differentiated sample by sample, which is as exact and slower"
         )
-        log.warning(message)
-        warn(message)
 
     def _check(self, few: Batch) -> None:
         """Compare with plain differentiation, on outputs that cannot saturate."""
         # Weights that differ by sample, as equal ones hide what samples exchange.
         weights = torch.linspace(1, 2, len(few.targets), device=few.targets.device)
         few = Batch(few.inputs, weights, few.index)
-        calls = self.calls_of_model
         plain = norms_by_name(self.model, few, _probe)
-        passes = -(-len(few.targets) // samples_at_a_time(self.trainable.values()))
-        self.one_by_one = self.calls_of_model - calls > passes
         flipped = {name: norms.flip(0) for name, norms in plain.items()}
         both = ((few, plain), (few.mapped(lambda part: part.flip(0)), flipped))
         try:
@@ -239,9 +221,6 @@ class Recorder:
         self.roots: list[Tensor] = []
         self.shares: list[tuple[nn.Module, Tensor]] = []
         self.summed: dict[int, Tensor] = {}
-
-    def _count(self, model: nn.Module, arguments: tuple[Any, ...]) -> None:
-        self.calls_of_model += 1
 
     def _watch(
         self,

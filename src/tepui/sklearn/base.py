@@ -6,8 +6,7 @@ tepui's classes; code of your own is given again when an estimator is loaded.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,11 +50,6 @@ FILE = "estimator.json"
 KIND = "estimator"
 # What fit learns beside the ensemble, where there is some.
 LEARNED = ("classes_", "feature_names_in_", "target_mean_", "target_scale_")
-HINT = (
-    "words become numbers in a Pipeline before the estimator, by OneHotEncoder, or by "
-    "OrdinalEncoder where they have an order (make_column_transformer for columns of "
-    "words alone); tepui.data.Table reads a file with both"
-)
 
 
 class EnsembleEstimator(BaseEstimator, ABC):
@@ -251,8 +245,7 @@ class EnsembleEstimator(BaseEstimator, ABC):
     def _predicted(self, X: Any) -> Any:
         """Return the ensemble's prediction, whose fields depend on the loss."""
         check_is_fitted(self)
-        with words_named(X):
-            X = validate_data(self, X, reset=False, dtype=FLOATS)
+        X = validate_data(self, X, reset=False, dtype=FLOATS)
         inputs = torch.tensor(X, dtype=self.ensemble_.dtype)
         return self.ensemble_.predict(inputs, raw=True)
 
@@ -401,32 +394,3 @@ def _array(values: list[Any], kind: str, file: Path) -> NDArray[Any]:
     texts = dtype.kind == "O" and all(isinstance(value, str) for value in values)
     require(plain or texts, f"learned in {file}", "be numbers or texts", kind)
     return np.array(values, dtype)
-
-
-@contextmanager
-def words_named(X: Any) -> Iterator[None]:
-    """Say of features that are words what makes numbers of them.
-
-    Args:
-        X: What the block checks.
-
-    Example:
-        >>> with words_named([["red"]]):
-        ...     float("red")
-        Traceback (most recent call last):
-        ValueError: X must hold numbers, but could not convert string to float: 'red'; words become numbers in a Pipeline before the estimator, by OneHotEncoder, or by OrdinalEncoder where they have an order (make_column_transformer for columns of words alone); tepui.data.Table reads a file with both
-    """  # noqa: E501 - a doctest must show the whole message
-    try:
-        yield
-    except ValueError as error:
-        if "could not convert string" not in str(error) or not _holds_words(X):
-            raise
-        raise ValueError(f"X must hold numbers, but {error}; {HINT}") from error
-
-
-def _holds_words(X: Any) -> bool:
-    try:
-        np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        return True
-    return False

@@ -23,10 +23,9 @@ from tepui.sklearn.base import (
     ModelFactory,
     as_array,
     weighted_rows,
-    words_named,
 )
 from tepui.tasks import task_of
-from tepui.training.early_stopping import EarlyStopping
+from tepui.training.history import EarlyStopping
 from tepui.training.optimizer import Optimizer
 from tepui.training.schedule import Schedule
 
@@ -128,8 +127,7 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
         Returns:
             The estimator.
         """
-        with words_named(X):
-            X, y = validate_data(self, X, y, dtype=FLOATS)
+        X, y = validate_data(self, X, y, dtype=FLOATS)
         check_classification_targets(y)
         X, y, weights = weighted_rows(X, y, sample_weight)
         self.classes_, numbers = np.unique(y, return_inverse=True)
@@ -225,7 +223,7 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
             X: Numbers that neither ``fit`` nor :meth:`calibrate` has seen.
             y: Their classes, all known from ``fit``.
             coverage: How often, in (0, 1).
-            score: ``"threshold"``, ``"aps"`` or ``"raps"``.
+            score: ``"threshold"`` or ``"aps"``.
 
         Returns:
             The estimator.
@@ -250,8 +248,7 @@ class EnsembleClassifier(ClassifierMixin, EnsembleEstimator):
     def _numbered(self, X: Any, y: Any) -> tuple[Array, torch.Tensor]:
         """Return checked data with classes as numbers."""
         check_is_fitted(self)
-        with words_named(X):
-            X, y = validate_data(self, X, y, reset=False, dtype=FLOATS)
+        X, y = validate_data(self, X, y, reset=False, dtype=FLOATS)
         unknown = np.setdiff1d(y, self.classes_)
         rule = "hold classes that fit has seen"
         require(len(unknown) == 0, "y", rule, unknown[:5].tolist())

@@ -17,7 +17,6 @@ from tepui.sklearn.base import (
     EnsembleEstimator,
     as_array,
     weighted_rows,
-    words_named,
 )
 from tepui.tasks import task_of
 
@@ -93,8 +92,7 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
         Returns:
             The estimator.
         """
-        with words_named(X):
-            X, y = validate_data(self, X, y, **CHECKED)
+        X, y = validate_data(self, X, y, **CHECKED)
         X, y, weights = weighted_rows(X, y, sample_weight)
         columns = as_columns(y)
         rule, varies = "hold at least two different numbers", columns != columns[:1]
@@ -191,8 +189,7 @@ class EnsembleRegressor(RegressorMixin, EnsembleEstimator):
             The estimator.
         """
         check_is_fitted(self)
-        with words_named(X):
-            X, y = validate_data(self, X, y, reset=False, **CHECKED)
+        X, y = validate_data(self, X, y, reset=False, **CHECKED)
         columns = as_columns(y)
         rule = f"have as many numbers as in fit ({len(self.target_mean_)})"
         fits = columns.shape[1] == len(self.target_mean_)

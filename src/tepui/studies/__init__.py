@@ -1,7 +1,6 @@
 """Studies made of several runs: what to train, and what came of it."""
 
 from tepui.studies.compare import compare
-from tepui.studies.departures import Departure
 from tepui.studies.executors import Executor, Processes, Ray, Slurm
 from tepui.studies.jackknife import estimate_pairs, pair_pseudo_values
 from tepui.studies.job import Job
@@ -9,8 +8,8 @@ from tepui.studies.jobs import carry_out
 from tepui.studies.results import Record, Results, averaged, read_results
 from tepui.studies.significance import (
     Difference,
+    crossed_difference,
     differences,
-    equivalence,
     holm,
     paired_difference,
 )
@@ -31,12 +30,11 @@ from tepui.studies.statistics import (
     t_interval,
 )
 from tepui.studies.store import Store
-from tepui.studies.sweep import Outcome, Search, searches, sweep
+from tepui.studies.sweep import Outcome, Search, search, sweep
 from tepui.studies.verifying import Finding, verify
 
 __all__ = [
     "DataSource",
-    "Departure",
     "Difference",
     "Estimate",
     "EvaluationSpec",
@@ -59,8 +57,8 @@ __all__ = [
     "averaged",
     "carry_out",
     "compare",
+    "crossed_difference",
     "differences",
-    "equivalence",
     "estimate",
     "estimate_pairs",
     "holm",
@@ -68,7 +66,7 @@ __all__ = [
     "pair_pseudo_values",
     "paired_difference",
     "read_results",
-    "searches",
+    "search",
     "seeds",
     "sweep",
     "t_interval",

@@ -26,6 +26,12 @@ class Piece(NamedTuple):
         course = self.trial.training.course(len(self.trial.seeds))
         return course.member_epochs(self.first, self.first + self.epochs)
 
+    @property
+    def passes(self) -> float:
+        """What it costs all members, in passes of a member's data."""
+        costs = self.trial.training.costs(len(self.trial.seeds))
+        return sum(costs[self.first : self.first + self.epochs])
+
 
 class Stage(NamedTuple):
     """What a trial is until an epoch."""
@@ -96,8 +102,3 @@ def pieces(trials: Sequence[Trial]) -> list[Piece]:
             alone.append(Piece(begins, max(0, until - done), done))
             done = max(done, until)
     return [piece for piece in (*together.values(), *alone) if piece.epochs]
-
-
-def member_epochs(trials: Sequence[Trial]) -> int:
-    """Return what trials cost, members times epochs, with what they share once."""
-    return sum(piece.member_epochs for piece in pieces(trials))

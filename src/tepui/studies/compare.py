@@ -7,10 +7,10 @@ and sees the same data order under each of them. What came of it are records.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import nn
@@ -28,18 +28,18 @@ from tepui.evaluation.examiner import Metric
 from tepui.evaluation.gallery import FILE as GALLERY
 from tepui.evaluation.gallery import write_gallery
 from tepui.evaluation.stored_logits import LogitType
-from tepui.methods import Method
+from tepui.methods import DeepEnsemble, Method
 from tepui.models.split import frozen
 from tepui.modules.state import description
-from tepui.studies.comparison_checks import check_comparison
 from tepui.studies.comparison_plan import (
+    LINEAR,
+    Plan,
     check_arguments,
+    check_comparison,
     ensembles_for,
     given_test,
-    jobs_of,
-    labels,
+    linear_layer,
     run_name,
-    store_of,
     trainings_of,
 )
 from tepui.studies.comparison_records import (
@@ -48,6 +48,7 @@ from tepui.studies.comparison_records import (
     prices_of,
     records_of,
 )
+from tepui.studies.contrasts import contrast_records
 from tepui.studies.equal_price import Equal, at_equal_price, says_its_price, stretched
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import FeatureCache, on_features
@@ -57,9 +58,8 @@ from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.results import Record, Results, write_results
 from tepui.studies.store import Store, device_named
 from tepui.training import LocalExchange, TrainingSpec, exchange_here
-from tepui.training.environment import environment_of
 from tepui.training.progress import Style, counting, in_words
-from tepui.training.run_folder import RunFolder
+from tepui.training.run_folder import RunFolder, environment_of
 
 FEATURES = "features"
 
@@ -95,6 +95,7 @@ def compare(
 ) -> Results:
     """Train and evaluate several methods, each with the same seeds.
 
+    Features and rows of numbers are also learned by a linear layer, ``Linear``.
     Under torchrun the members of each ensemble are dealt to its ranks, which share the
     batches of its test too; rank 0 writes.
 
@@ -142,7 +143,8 @@ def compare(
             costliest one costs in ``epochs``, in ``"gradients"`` or in ``"seconds"``
             that are measured first, and its schedule is stretched with them. None
             trains all for ``epochs``.
-        dry_run: Train nothing: return what training would cost, in epochs and passes.
+        dry_run: Train nothing: return what training would cost, in epochs and passes,
+            and in seconds once an ensemble is trained.
         announce: Told what begins.
         training: Further arguments of :func:`tepui.fit`.
 
@@ -167,42 +169,28 @@ def compare(
     seeds = member_seeds(seed, members * ensembles)
     shifts = Shifts.of(shifted)
     if extractor is None and isinstance(shifts.copies, Corrupted):  # made once
-        shifts = replace(
-            shifts, copies=replace(shifts.copies, keep=True).made_on(place)
-        )
-    on_images = spec = given_test(test, shifts, ood, metrics)
-    learned, beside = train, unlabeled
+        copies = replace(shifts.copies, keep=True).made_on(place)
+        shifts = replace(shifts, copies=copies)
+    on_images = given_test(test, shifts, ood, metrics)
+    seen = _Seen(train, unlabeled, on_images, training)
     if extractor is not None:
-        augment = training.get("augment")
-        require(
-            not augment, "augment", "be left out when there is an extractor", augment
-        )
-        front = frozen(extractor).to(place)
-        shown: Style = training.get("progress", "auto") if exchange.writer else "none"
-        cache = FeatureCache(front, folder / FEATURES, shown)
-        with exchange.writer_first():
-            learned, spec = cache.read(train), on_features(on_images, cache)
-            beside = None if unlabeled is None else cache.read(unlabeled)
-            if isinstance(validation := training.get("validation"), Dataset):
-                training |= {"validation": cache.read(validation)}
-    data = Given.of(learned), None if beside is None else Given.of(beside)
-    asked = factory, data, spec, sharpness, seeds, members
-    trainings = trainings_of(methods, training)
-    plan = jobs_of(trainings, *asked)
-    store = store_of(folder, place, plan, training, logits_in)
-    model = check_comparison(plan, learned, on_images, spec, store)
+        seen = _features_of(seen, frozen(extractor).to(place), folder / FEATURES)
+    beside = None if seen.unlabeled is None else Given.of(seen.unlabeled)
+    data = Given.of(seen.train), beside
+    asked = seen.test, sharpness, seeds, members, seen.training
+    plan = Plan(factory, data, *asked, folder, place, logits_in)
+    trainings = trainings_of(methods, seen.training)
+    jobs = plan.jobs(trainings)
+    member = check_comparison(jobs, seen.train, on_images, seen.test, plan.store(jobs))
+    first = next(iter(trainings.values()))
+    if linear := linear_layer(member, seen.train, first.loss):
+        plan = replace(plan, linear=linear)
+        trainings[LINEAR] = replace(first, method=DeepEnsemble(), prune=None)
+    writes = exchange.writer and not dry_run
     if equal is not None:
-        one_of("equal", equal, get_args(Equal))
-
-        def seconds_of(plain: TrainingSpec) -> float:
-            (short, *_) = jobs_of({"": stretched(plain, 2)}, *asked).values()
-            return exchange.told(store.seconds_per_pass(short.trial))
-
-        writes = exchange.writer and not dry_run
-        price = members, equal, folder, seconds_of
-        trainings = at_equal_price(trainings, *price, write=writes)
-        plan = jobs_of(trainings, *asked)
-        store = store_of(folder, place, plan, training, logits_in)
+        trainings = _at_equal_price(plan, trainings, equal, write=writes)
+    jobs = plan.jobs(trainings)
+    store, model = plan.store(jobs), type(member).__qualname__
     settings = {
         "members": members,
         "ensembles": ensembles,
@@ -210,55 +198,104 @@ def compare(
         "extractor": None if extractor is None else description(extractor),
         "train": data_identity(train),
         "unlabeled": None if unlabeled is None else data_identity(unlabeled),
-        **spec.tested,
+        **seen.test.tested,
         "sharpness": None if sharpness is None else dict(sharpness),
         "seeds": list(seeds),
         "metrics": [*(metrics or ())],
         "equal": equal,
         "threads": None,  # which the first run of the comparison decides
-        **{n: _shown(item) for n, item in training.items() if n != "callbacks"},
+        **{n: _shown(item) for n, item in seen.training.items() if n != "callbacks"},
     }
     if exchange.writer:
         for line in _remarks(trainings, members, equal):
             announce(line)
+    names = {"item": title, "architecture": model}
     if dry_run:
-        names = {"item": title, "architecture": model, "unit": "count"}
-        priced = prices_of(trainings, members, names)
-        return Results("comparison", title, "", settings, {}, tuple(priced))
-    earlier = earlier_results(folder, labels(methods), settings)
+        priced = tuple(prices_of(jobs, store, {**names, "unit": "count"}))
+        return Results("comparison", title, "", settings, {}, priced)
+    earlier = earlier_results(folder, [*trainings], settings)
     if exchange.writer:
         store.write_index()
-    jobs = [*plan.values()]
     if at_once != 1 or not isinstance(executor, Processes):
         rule = "be 1, by processes, where ranks train an ensemble together"
         require(isinstance(exchange, LocalExchange), "at_once", rule, at_once)
     how = {"workers": at_once, "retries": retries, "executor": executor}
     style = training.get("progress", "auto")
-    _carry_out(plan, store, on_images, announce, threads, style, how)
-    settings["threads"] = RunFolder(store.folder(jobs[0].trial)).threads()
-    records: list[Record] = []
-    methods_told: dict[str, Any] = {}
-    runs: dict[str, list[str]] = {}
-    for label, method in zip(labels(methods), methods, strict=True):
-        mine = [job for (name, _), job in plan.items() if name == label]
-        methods_told[label] = document(method)
-        runs[label] = [run_name(label, number) for number in range(ensembles)]
-        records += records_of(
-            [found_in(store, job) for job in mine],
-            [job.trial for job in mine],
-            names={"item": title, "architecture": model, "method": label},
-        )
-    if earlier is not None:
-        records = [r for r in earlier.records if r.method not in runs] + records
-        methods_told = {**earlier.settings["methods"], **methods_told}
-        runs = {**earlier.settings["runs"], **runs}
-    settings |= {"methods": methods_told, "runs": runs}
-    found = Results(
-        "comparison", title, "", settings, environment_of(place), tuple(records)
-    )
+    _carry_out(jobs, store, on_images, announce, threads, style, how)
+    (one, *_) = jobs.values()
+    settings["threads"] = RunFolder(store.folder(one.trial)).threads()
+    settings["methods"] = {n: document(each.method) for n, each in trainings.items()}
+    settings["runs"] = {
+        label: [run_name(label, number) for number in range(ensembles)]
+        for label in trainings
+    }
+    records = _records(jobs, store, settings, earlier, names)
+    found = Results("comparison", title, "", settings, environment_of(place), records)
     if exchange.writer:
         write_results(folder, found)
     return found
+
+
+class _Seen(NamedTuple):
+    """What members learn from and are tested on, and how they are trained."""
+
+    train: Dataset[Any]
+    unlabeled: Dataset[Any] | None
+    test: GivenTest
+    training: dict[str, Any]
+
+
+def _features_of(given: _Seen, front: nn.Module, folder: Path) -> _Seen:
+    """Return the features of all data, which are computed once."""
+    exchange, training = exchange_here(), given.training
+    rule, augment = "be left out when there is an extractor", training.get("augment")
+    require(not augment, "augment", rule, augment)
+    shown: Style = training.get("progress", "auto") if exchange.writer else "none"
+    cache = FeatureCache(front, folder, shown)
+    with exchange.writer_first():
+        learned, test = cache.read(given.train), on_features(given.test, cache)
+        beside = None if given.unlabeled is None else cache.read(given.unlabeled)
+        if isinstance(validation := training.get("validation"), Dataset):
+            training = {**training, "validation": cache.read(validation)}
+    return _Seen(learned, beside, test, training)
+
+
+def _at_equal_price(
+    plan: Plan, trainings: Mapping[str, TrainingSpec], equal: Equal, *, write: bool
+) -> dict[str, TrainingSpec]:
+    """Return runs that cost as much as the costliest of those asked for."""
+    one_of("equal", equal, get_args(Equal))
+
+    def seconds_of(label: str) -> float:
+        short = plan.jobs({label: stretched(trainings[label], 2)})
+        pace = plan.store(short).seconds_per_pass(short[label, 0].trial)
+        return exchange_here().told(pace)
+
+    price = plan.members, equal, plan.folder, seconds_of
+    return at_equal_price(trainings, *price, write=write)
+
+
+def _records(
+    jobs: Mapping[tuple[str, int], Job],
+    store: Store,
+    settings: dict[str, Any],
+    earlier: Results | None,
+    names: Mapping[str, Any],
+) -> tuple[Record, ...]:
+    """Return all records, those of earlier methods before, which settings take in."""
+    records: list[Record] = []
+    for label in settings["methods"]:
+        mine = [job for (name, _), job in jobs.items() if name == label]
+        found, trials = [found_in(store, job) for job in mine], [j.trial for j in mine]
+        records += records_of(found, trials, names={**names, "method": label})
+    if earlier is not None:
+        records = [*_kept(earlier, settings["runs"]), *records]
+        for part in ("methods", "runs"):
+            settings[part] = {**earlier.settings[part], **settings[part]}
+    folders = {
+        n: [store.path / run for run in runs] for n, runs in settings["runs"].items()
+    }
+    return (*records, *contrast_records(folders, names))
 
 
 def _remarks(
@@ -273,6 +310,14 @@ def _remarks(
     if equal is not None and len({t.epochs for t in trainings.values()}) > 1:
         epochs = ", ".join(f"{label} {t.epochs}" for label, t in trainings.items())
         yield f"epochs at equal {equal} (equal=None: the same for all): {epochs}"
+
+
+def _kept(earlier: Results, methods: Container[str]) -> Iterator[Record]:
+    """Yield the records of methods that are not trained or compared anew."""
+    anew = ("_gain", "_difference")
+    for record in earlier.records:
+        if record.method not in methods and not record.metric.endswith(anew):
+            yield record
 
 
 def _shown(argument: Any) -> Any:
@@ -323,7 +368,7 @@ def _carry_out(
             folder = store.folder(job.trial)
             kept = file_of(folder, CLEAN, LOGITS).exists()
             if kept and not (folder / GALLERY).exists():
-                write_gallery(folder, test.test, test.ood)
+                write_gallery(folder, test.test, None if place else test.shifted)
         else:
             store.run(job.trial)
             if not is_tested:

@@ -16,7 +16,6 @@ from tepui.studies.job import Job
 from tepui.studies.results import FILE, Record, Results, averaged, read_results
 from tepui.studies.specifications import Trial
 from tepui.studies.store import Store
-from tepui.training import TrainingSpec
 from tepui.training.run_folder import RunFolder
 
 # Settings that change no result.
@@ -92,11 +91,19 @@ def records_of(
 
 
 def prices_of(
-    trainings: Mapping[str, TrainingSpec], members: int, names: Mapping[str, Any]
+    plan: Mapping[tuple[str, int], Job], store: Store, names: Mapping[str, Any]
 ) -> Iterator[Record]:
-    """Yield what an ensemble of each method would cost in training."""
-    for label, training in trainings.items():
-        found = {"epochs": training.epochs, "passes": passes(training, members)}
+    """Yield what an ensemble of each method would cost in training.
+
+    Seconds are known at the pace of ensembles that are trained.
+    """
+    pace = store.pace([job.trial for job in plan.values()])
+    for trial, label in (
+        (job.trial, n) for (n, again), job in plan.items() if not again
+    ):
+        spent = passes(trial.training, len(trial.seeds))
+        found = {"epochs": trial.training.epochs, "passes": spent}
+        found |= {} if pace is None else {"seconds": pace * spent}
         for metric, value in found.items():
             named = {**names, "dataset": "training", "method": label, "metric": metric}
             yield averaged([value], [], **named)

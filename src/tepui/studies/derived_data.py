@@ -15,18 +15,21 @@ from torch.utils.data import ConcatDataset, Dataset
 
 from tepui.core.checks import require
 from tepui.core.lease import LEASE, leased
+from tepui.core.seeding import generator
 from tepui.core.spec import document
 from tepui.core.storage import read_tensors, writing_tensors
 from tepui.data import (
     Arrays,
     ArraysOnDisk,
+    Augmentation,
     StoredArray,
     corrupted,
     prepared_like,
     to_arrays,
 )
+from tepui.data.augment import augment
 from tepui.data.loading import length
-from tepui.evaluation.dataset_logits import dataset_logits
+from tepui.ensembles.outputs import dataset_logits
 from tepui.metrics import ensemble_predictions
 from tepui.models import split_last_layers
 from tepui.modules.features import Reading, feature_batches
@@ -34,6 +37,7 @@ from tepui.studies.specifications import DataSource, DataStore, Trial
 
 FOLDER = "features"
 HELD = 2**30  # bytes of one set
+CHUNK = 1000  # images augmented at a time
 
 
 @final
@@ -170,3 +174,35 @@ class Misjudged(DataSource):
             len(wrong) > 0, "images", "hold at least one that the judge gets wrong", 0
         )
         return images.subset(wrong)
+
+
+@final
+@dataclass(frozen=True)
+class Augmented(DataSource):
+    """Other data with every image augmented once, the same way at every load."""
+
+    of: DataSource  # images held in tensors
+    augment: tuple[Augmentation, ...]  # what to apply, in order
+    seed: int = 0  # same seed, same copy
+
+    def __post_init__(self) -> None:
+        require(len(self.augment) > 0, "augment", "hold at least one", self.augment)
+
+    def load(self, store: DataStore) -> Arrays:
+        """Return the copy, in the order of the data."""
+        data = store.dataset(self.of)
+        images = data.inputs if isinstance(data, Arrays) else None
+        if not isinstance(data, Arrays) or not isinstance(images, Tensor):
+            raise ValueError(
+                f"of must give images held in tensors, got {type(data).__name__}"
+            )
+        columns = sum(augmentation.draws for augmentation in self.augment)
+        stream = generator(self.seed, "augmented")
+        uniform = torch.rand(len(data), columns, generator=stream).to(images.device)
+        parts: list[Any] = [
+            augment(some, self.augment, draws)
+            for some, draws in zip(
+                images.split(CHUNK), uniform.split(CHUNK), strict=True
+            )
+        ]
+        return data.like(torch.cat(parts), data.targets)

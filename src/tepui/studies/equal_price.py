@@ -74,7 +74,7 @@ def at_equal_price(
     members: int,
     equal: Equal,
     folder: Path,
-    seconds_of: Callable[[TrainingSpec], float],
+    seconds_of: Callable[[str], float],
     *,
     write: bool = True,
 ) -> dict[str, TrainingSpec]:
@@ -85,7 +85,7 @@ def at_equal_price(
         members: Of each ensemble.
         equal: What is paid.
         folder: Where the price is written down, or was.
-        seconds_of: Trains a run that is made short, and returns how long a pass takes.
+        seconds_of: Trains a method briefly, and returns how long a pass takes.
         write: Whether to write it down.
     """
     epochs = next(iter(plain.values())).epochs
@@ -97,9 +97,9 @@ def at_equal_price(
         rule = f"be what the comparison in {folder} has ({known[name]})"
         require(known[name] == value, name, rule, value)
     each = dict(known["seconds"]) if known is not None else {}
-    for label, training in plain.items() if equal == "seconds" else ():
+    for label in plain if equal == "seconds" else ():
         if label not in each:
-            each[label] = seconds_of(training)
+            each[label] = seconds_of(label)
     unit = {label: each.get(label, 1.0) for label in plain}
     costs = {n: unit[n] * passes(training, members) for n, training in plain.items()}
     most = max(costs.values()) if known is None else known["most"]

@@ -1,6 +1,6 @@
-"""Means over pairs and groups of members, which share members and so depend."""
+"""Means over pairs of members, which share members and so depend."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from statistics import fmean
 from typing import Literal
@@ -78,12 +78,17 @@ def pair_pseudo_values(
     both = _pairs(matrix)
     if len(matrix) == 2:
         return [both[0, 1], None]
-    return [*group_pseudo_values(both)]
+    size, whole = len(matrix), fmean(both.values())
+    without = (
+        fmean(value for pair, value in both.items() if member not in pair)
+        for member in range(size)
+    )
+    return [size * whole - (size - 1) * rest for rest in without]
 
 
 def _pairs(
     matrix: Sequence[Sequence[float]] | Tensor,
-) -> dict[tuple[int, ...], float]:
+) -> dict[tuple[int, int], float]:
     """Return the value of each two members, averaged over both directions."""
     rows = [[float(value) for value in row] for row in matrix]
     size = len(rows)
@@ -93,40 +98,3 @@ def _pairs(
     return {
         (i, j): (rows[i][j] + rows[j][i]) / 2 for i, j in combinations(range(size), 2)
     }
-
-
-def group_pseudo_values(values: Mapping[tuple[int, ...], float]) -> list[float]:
-    r"""Return a value per member whose mean is the mean over all groups of members.
-
-    The pseudo-values of the jackknife, :math:`n U - (n - 1) U_{-i}`, where :math:`U` is
-    the mean over all groups of one size among :math:`n` members and :math:`U_{-i}` that
-    over the groups without member :math:`i`. Their standard error is that of :math:`U`
-    where members do not depend on each other; groups depend on each other, since they
-    share members.
-
-    Args:
-        values: A value for every group of one size, by the numbers of its members;
-            there must be more members than a group has.
-
-    Returns:
-        One value per member, in the order of their numbers.
-
-    Raises:
-        ValueError: If a member is in every group.
-
-    Example:
-        >>> pseudo = group_pseudo_values({(0, 1): 0.1, (0, 2): 0.2, (1, 2): 0.6})
-        >>> [round(value, 3) for value in pseudo]
-        [-0.3, 0.5, 0.7]
-
-    References:
-        Arvesen (1969), Jackknifing U-statistics.
-    """
-    members = sorted({member for group in values for member in group})
-    size, whole = len(members), fmean(values.values())
-    pseudo = []
-    for member in members:
-        rest = [value for group, value in values.items() if member not in group]
-        require(bool(rest), "values", "hold groups without each member", member)
-        pseudo.append(size * whole - (size - 1) * fmean(rest))
-    return pseudo

@@ -7,12 +7,12 @@ results do not depend on how many trials run at a time; on a GPU trials share it
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tepui.core.checks import require
 from tepui.core.lease import first_free
-from tepui.studies.beginnings import shared_beginnings
+from tepui.studies.beginnings import pieces, shared_beginnings
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.executors.base import Event, Events, Retried, Started, Terms
 from tepui.studies.given import Request
@@ -55,6 +55,33 @@ def _once(requests: tuple[R, ...]) -> tuple[R, ...]:
         first.setdefault(request.digest, request)
     order = dict.fromkeys(request.digest for request in requests)
     return tuple(first[digest] for digest in order)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a plan costs."""
+
+    trials: int  # ensembles in the plan
+    trained: int  # those that the store has
+    member_epochs: int  # epochs of training that are left, counted for every member
+    passes: float  # the same in gradients of a member's data
+    steps: int  # what is left to do in all, tests and measurements included
+    seconds: float | None  # of training, at the pace of those that are trained
+
+
+def cost(jobs: Sequence[Job], store: Store) -> Cost:
+    """Return what a plan, merged, costs beyond what a store has."""
+    left = [job.trial for job in jobs if not store.is_trained(job.trial)]
+    parts, pace = pieces(left), store.pace([job.trial for job in jobs])
+    passes = sum(piece.passes for piece in parts)
+    return Cost(
+        trials=len(jobs),
+        trained=len(jobs) - len(left),
+        member_epochs=sum(piece.member_epochs for piece in parts),
+        passes=passes,
+        steps=sum(job.steps_left(store) for job in jobs),
+        seconds=None if pace is None else passes * pace,
+    )
 
 
 def carry_out(

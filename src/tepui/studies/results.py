@@ -24,7 +24,7 @@ from tepui.core.text import ShownInNotebooks
 from tepui.studies.real_data import real_data
 from tepui.studies.specifications import Trial, digest
 from tepui.studies.statistics import estimate, t_interval
-from tepui.training.environment import environment_of
+from tepui.training.run_folder import environment_of
 
 FILE = "results.json"
 KIND = "results"
@@ -49,8 +49,7 @@ class Record:
         sem: Standard error of the mean; None for one repetition or a fit.
         interval: 95 % confidence interval; None where there is none.
         values: One per repetition, in the order of their seeds.
-        members: One per member of all repetitions, where members do not depend on each
-            other; their mean is the mean over all groups of members. Empty elsewhere.
+        members: One per member of all repetitions; empty where none were kept.
         seeds: One per member of all repetitions, in their order.
         at: Where else the number stands: severity, ensemble size, width and so on.
         config_hash: Name of all trials it rests on together.
@@ -336,16 +335,16 @@ def read_results(folder: str | Path) -> Results:
     except ValueError as error:
         raise ValueError(f"{error}; {again}") from error
     try:
-        return Results(
-            document["item"],
-            document["title"],
-            document["size"],
-            document["settings"],
-            document["environment"],
-            tuple(Record.of(row) for row in document["records"]),
-        )
+        return results_of(document)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{file} is damaged ({error!r}); {again}") from error
+
+
+def results_of(document: Mapping[str, Any]) -> Results:
+    """Rebuild results from their JSON form."""
+    names = ("item", "title", "size", "settings", "environment")
+    records = tuple(Record.of(row) for row in document["records"])
+    return Results(**{name: document[name] for name in names}, records=records)
 
 
 def as_csv(numbers: Results) -> str:

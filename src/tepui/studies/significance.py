@@ -1,11 +1,16 @@
-"""Tests of means: paired differences, equivalence, and several hypotheses at once."""
+"""Tests of means: paired and crossed differences, and several hypotheses at once."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from tepui.core.checks import require
 from tepui.studies.statistics import error_in_steps, estimate, t_interval
+
+LEAST_SEEDS, LEAST_SAMPLES = 3, 300  # with which simulated intervals hold what they say
+SMALLEST = 1e-12  # p that is told
 
 
 @dataclass(frozen=True)
@@ -111,6 +116,78 @@ def paired_difference(
     )
 
 
+def crossed_errors(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the standard errors of a mean over seeds and over samples.
+
+    Args:
+        values: ``(…, seeds, samples)``: the same samples under every seed.
+
+    Returns:
+        The error of what another seed changes, at all samples and at each, and that of
+        what another test changes under all seeds, ``(…)``.
+
+    Example:
+        >>> import torch
+        >>> seeds, samples = crossed_errors(torch.tensor([[0.0, 2.0], [2.0, 4.0]]))
+        >>> float(seeds), float(samples)
+        (1.0, 1.0)
+    """
+    repeated, tested = values.shape[-2:]
+    by_seed, by_sample = values.mean(-1, keepdim=True), values.mean(-2, keepdim=True)
+    rest = values - by_seed - by_sample + by_seed.mean(-2, keepdim=True)
+    both = rest.square().sum((-2, -1)) / ((repeated - 1) * (tested - 1) * tested)
+    of_samples = by_sample.squeeze(-2).var(-1) / tested - both / repeated
+    of_seeds = by_seed.squeeze(-1).var(-1) / repeated
+    return of_seeds.sqrt(), of_samples.clamp(min=0).sqrt()
+
+
+def crossed_difference(values: Tensor, confidence: float = 0.95) -> Difference:
+    r"""Return a mean over seeds and test samples, with an interval for both.
+
+    Other seeds would give other networks, and other samples another test:
+
+    .. math:: r^2 = (t_{S-1} e_S)^2 + (t_{N-1} e_N)^2
+
+    is the square of half the width for :math:`S` seeds and :math:`N` samples, with the
+    errors :math:`e` of :func:`crossed_errors`. In simulations
+    (``research/crossed_intervals.md``) 95 % intervals hold the true difference at least
+    93 % of the time from three seeds and 300 samples on.
+
+    Args:
+        values: Differences of two methods, ``(seeds, samples)``.
+        confidence: Probability that the interval covers the difference.
+
+    Returns:
+        The difference; the interval at the level 1 - p begins at zero. For fewer seeds
+        or samples than that no interval is known: its ends are NaN and p is 1.
+
+    Example:
+        >>> import torch
+        >>> values = torch.arange(900.0).reshape(3, 300) % 7 + torch.arange(3)[:, None]
+        >>> found = crossed_difference(values)
+        >>> round(found.mean, 2), round(found.reach, 2), found.count
+        (3.99, 2.49, 3)
+    """
+    from scipy import optimize, stats
+
+    require(values.ndim == 2, "values", "have shape (seeds, samples)", values.shape)
+    require(0 < confidence < 1, "confidence", "be between 0 and 1", confidence)
+    values, (seeds, samples) = values.double(), values.shape
+    mean = float(values.mean())
+    if seeds < LEAST_SEEDS or samples < LEAST_SAMPLES:
+        return Difference(mean, math.nan, math.nan, 1.0, seeds)
+    errors = [float(error) for error in crossed_errors(values)]
+
+    def reach(p: float) -> float:
+        quantiles = stats.t.isf(p / 2, [seeds - 1, samples - 1])
+        return math.hypot(*(q * e for q, e in zip(quantiles, errors, strict=True)))
+
+    p, half = SMALLEST if mean else 1.0, reach(1 - confidence)
+    if reach(p) > abs(mean):
+        p = float(optimize.brentq(lambda p: reach(p) - abs(mean), p, 1.0))
+    return Difference(mean, mean - half, mean + half, p, seeds)
+
+
 def tails(
     mean: float, error: float, freedom: float, bound: float
 ) -> tuple[float, float]:
@@ -127,35 +204,6 @@ def tails(
         return float(mean >= bound), float(mean <= bound)
     score = (mean - bound) / error
     return float(stdtr(freedom, score)), float(stdtr(freedom, -score))
-
-
-def equivalence(values: Sequence[float], margin: float | tuple[float, float]) -> float:
-    """Test that a mean lies within a margin, by two one-sided tests.
-
-    An interval that covers zero does not show that there is no effect; one that lies
-    within a margin shows that the effect, if any, is smaller.
-
-    Args:
-        values: Such as differences over shared seeds, two or more.
-        margin: How far from zero no longer counts as equal, or both ends.
-
-    Returns:
-        The p-value of "not within": small where the mean is clearly within.
-
-    Raises:
-        ValueError: If there are fewer than two values or the margin is empty.
-
-    Example:
-        >>> round(equivalence([0.1, -0.1, 0.05, -0.02], margin=0.5), 4)
-        0.0007
-    """
-    low, high = (-margin, margin) if isinstance(margin, int | float) else margin
-    require(low < high, "margin", "have its lower end below its upper end", margin)
-    require(len(values) >= 2, "values", "hold at least two", len(values))
-    mean = estimate(values)
-    above = tails(mean.mean, mean.error, mean.count - 1, low)[1]
-    below = tails(mean.mean, mean.error, mean.count - 1, high)[0]
-    return max(above, below)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -306,6 +306,13 @@ class Store:
         last = trial.training.costs(len(trial.seeds))[-1]
         return run.history[-1].seconds / last
 
+    def pace(self, trials: Sequence[Trial]) -> float | None:
+        """Return how long a pass took those that are trained; None if none is."""
+        done = [trial for trial in trials if self.is_trained(trial)]
+        took = [RunFolder(self.folder(each)).outcome().timeline for each in done]
+        passes = sum(sum(each.training.costs(len(each.seeds))) for each in done)
+        return sum(sum(each.values()) for each in took) / passes if done else None
+
     def measured(self, trial: Trial, spec: SharpnessSpec) -> dict[str, Any]:
         """Return a sharpness measure of all members, computed if it is missing.
 

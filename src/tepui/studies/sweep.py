@@ -1,26 +1,26 @@
 """Choosing hyperparameters on data that are held out of the training part.
 
-A search gives some trials every combination of the values in a grid, trains each on
+A search gives a trial every combination of the values in a grid, trains each on
 the training data less what is held out, and scores it on what is held out. Test data
 are not read, nor anything that was made from them. :mod:`tepui.studies.override`
 says what can be in a grid.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, product
+from itertools import product
 from typing import Any, Literal, final, get_args
 
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
+from tepui.core.spec import written
 from tepui.data import split
 from tepui.losses import Loss
-from tepui.studies.describe import describe, labels
-from tepui.studies.executors import RETRIES, Executor
-from tepui.studies.job import Advance, Job
-from tepui.studies.jobs import IN_PROCESSES, carry_out
+from tepui.studies.job import Job
+from tepui.studies.jobs import carry_out
 from tepui.studies.override import Values, hyperparameters, override
+from tepui.studies.results import FIELDS, Record, averaged
 from tepui.studies.specifications import (
     DataSource,
     DataStore,
@@ -97,15 +97,21 @@ class Search:
     """One method on one data set, at every combination of a grid.
 
     Attributes:
-        base: The trial that is varied.
+        base: The first trial that is varied.
         combinations: All of them, in the order of the grid.
-        label: Data, model and method, with the fields that are not searched and with
-            whatever else tells it from the other searches.
     """
 
     base: Trial
     combinations: tuple[Combination, ...]
-    label: str
+
+    @property
+    def label(self) -> str:
+        """Data, model and method, with the fields that are not searched."""
+        samples = next(samples_in(self.base.data), None)
+        data = type(self.base.data) if samples is None else samples.dataset
+        names = [written(each).partition("(")[0] for each in (data, self.base.model)]
+        method = written(self.base.training.method, self.combinations[0].values)
+        return " ".join([*(name.rpartition(".")[2] for name in names), method])
 
     @property
     def criterion(self) -> Leading:
@@ -146,29 +152,17 @@ class Outcome:
     chosen: Row | None
 
 
-def searches(
-    trials: Sequence[Trial], grid: Grid, *, held_out: float = 0.1, ensembles: int = 1
-) -> list[Search]:
-    """Return the searches over a grid that some trials allow.
-
-    Left out are trials that lack a hyperparameter of the grid, that see test data
-    without labels (:func:`peeking`), or that only add members to another one. Those
-    that differ only in hyperparameters of the grid or in seeds belong to one search, in
-    which no two ensembles share a seed.
+def search(trials: Sequence[Trial], grid: Grid, *, held_out: float = 0.1) -> Search:
+    """Return the search over a grid.
 
     Args:
-        trials: What may be varied.
+        trials: What is varied: repetitions, which differ in their seeds.
         grid: For each hyperparameter its values.
         held_out: Share of the training data to score on.
-        ensembles: Repetitions of each combination, at most as many as there are trials
-            that differ in their seeds.
-
-    Returns:
-        One search per method, data set and whatever else the trials differ in.
 
     Raises:
-        ValueError: If no trial has all hyperparameters of the grid, if all that have
-            them see test data, or if a loss does not say what outputs mean.
+        ValueError: If trials lack a hyperparameter of the grid or see test data, or if
+            a loss does not say what outputs mean.
 
     Example:
         >>> from tepui.data import Digits
@@ -178,36 +172,32 @@ def searches(
         >>> from tepui.models import ConvNet
         >>> how = TrainingSpec(method=SAM(), epochs=2)
         >>> trial = Trial(Samples(Digits), ConvNet, how, seeds=(0, 1))
-        >>> search, = searches([trial], {"rho": [0.1, 0.2]})
-        >>> tuple(dict(chosen.values)["rho"] for chosen in search.combinations)
-        (0.1, 0.2)
+        >>> found = search([trial], {"rho": [0.1, 0.2]})
+        >>> found.label, tuple(each.values["rho"] for each in found.combinations)
+        ('Digits ConvNet SAM()', (0.1, 0.2))
     """
-    require(ensembles > 0, "ensembles", "be positive", ensembles)
-    _check_names(trials, grid)
-    first = {name: values[0] for name, values in grid.items()}
-    groups: dict[tuple[tuple[str, str], ...], list[Trial]] = {}
-    for trial in _candidates(trials, grid):
-        if not _peeks(trial):
-            words = describe(override(trial, first), hidden=grid)
-            groups.setdefault(tuple(sorted(words.items())), []).append(trial)
-    methods = ", ".join(peeking(trials, grid))
-    require(len(groups) > 0, f"unlabeled data of {methods}", _TRAINING, "test data")
-    names = labels([dict(words) for words in groups])
-    return [
-        _search(group, grid, held_out, ensembles, name)
-        for name, group in zip(names, groups.values(), strict=True)
-    ]
+    require(len(trials) > 0, "ensembles", "be positive", len(trials))
+    require(len(grid) > 0, "grid", "name at least one hyperparameter", dict(grid))
+    for trial in trials:
+        places = sorted(hyperparameters(trial))
+        for name, values in grid.items():
+            one_of("grid", name, places)
+            require(len(values) > 0, f"grid {name}", "list at least one value", values)
+        unlabeled = trial.unlabeled and _test_data(trial.unlabeled)
+        require(not unlabeled, "unlabeled data", _TRAINING, unlabeled)
+        criterion_of(trial.training.loss)
+    combinations = []
+    for chosen in product(*grid.values()):
+        named = dict(zip(grid, chosen, strict=True))
+        work = (_without(trial, named, held_out) for trial in trials)
+        combinations.append(Combination(named, tuple(work)))
+    different = len({each.trials[0].digest for each in combinations})
+    rule = "list each value once"
+    require(different == len(combinations), "grid", rule, dict(grid))
+    return Search(trials[0], tuple(combinations))
 
 
-def peeking(trials: Sequence[Trial], grid: Grid) -> list[str]:
-    """Return the methods that are not searched since they see test data unlabeled."""
-    candidates = filter(_peeks, _candidates(trials, grid))
-    return [
-        *dict.fromkeys(type(trial.training.method).__name__ for trial in candidates)
-    ]
-
-
-def search(planned: Search, store: Store, diverged: Container[str] = ()) -> Outcome:
+def outcome_of(planned: Search, store: Store, diverged: Container[str] = ()) -> Outcome:
     """Return how every combination did, and which is the best."""
     criterion = planned.criterion
     rows = tuple(
@@ -219,104 +209,49 @@ def search(planned: Search, store: Store, diverged: Container[str] = ()) -> Outc
     return Outcome(rows, best)
 
 
-def sweep(
-    planned: Sequence[Search],
-    store: Store,
-    *,
-    workers: int | None = 1,
-    retries: int = RETRIES,
-    executor: Executor = IN_PROCESSES,
-    advance: Advance = lambda steps: None,
-) -> list[Outcome]:
-    """Carry out searches, several trials at a time.
+def sweep(planned: Search, store: Store, **how: Any) -> Outcome:
+    """Carry out a search, several trials at a time.
 
     A combination at which training diverges is not chosen; the others go on.
 
     Args:
-        planned: The searches.
+        planned: The search.
         store: Where trained ensembles are; what it has is not trained again.
-        workers: Trials at a time; None for as many as the executor has room for.
-        retries: How often a trial is taken up again after its worker died.
-        executor: Who carries them out.
-        advance: Told how many steps were done.
-
-    Returns:
-        One outcome per search.
+        how: Further arguments of :func:`carry_out`, such as ``workers``.
 
     Raises:
         TrainingDiverged: If nothing could be trained.
     """
-    diverged = carry_out(
-        chain.from_iterable(search_of_one.work for search_of_one in planned),
-        store,
-        workers=workers,
-        retries=retries,
-        executor=executor,
-        advance=advance,
-        tolerated=(TrainingDiverged,),
-    )
-    outcomes = [search(outcome, store, diverged) for outcome in planned]
-    if diverged and all(outcome.chosen is None for outcome in outcomes):
-        reason = next(iter(diverged.values()))
+    failed = carry_out(planned.work, store, tolerated=(TrainingDiverged,), **how)
+    outcome = outcome_of(planned, store, failed)
+    if outcome.chosen is None:
+        reason = next(iter(failed.values()))
         raise TrainingDiverged(f"training diverged at all values of the grid: {reason}")
-    return outcomes
+    return outcome
 
 
-def _candidates(trials: Sequence[Trial], grid: Grid) -> list[Trial]:
-    return [
-        trial
-        for trial in trials
-        if {*grid} <= {*hyperparameters(trial)}
-        and not any(_goes_on(trial, other) for other in trials)
-    ]
+def records_of(planned: Search, outcome: Outcome) -> Iterator[Record]:
+    """Yield the scores of every combination, with what was chosen or diverged noted.
 
-
-def _peeks(trial: Trial) -> bool:
-    return trial.unlabeled is not None and bool(_test_data(trial.unlabeled))
-
-
-def _goes_on(trial: Trial, other: Trial) -> bool:
-    """Return whether a trial only adds members to another one."""
-    return (
-        trial.seeds[0] == other.seeds[-1] + 1
-        and len(trial.seeds) != len(other.seeds)  # otherwise it is a repetition
-        and trial.digest == replace(other, seeds=trial.seeds).digest
-    )
-
-
-def _search(
-    group: Sequence[Trial], grid: Grid, held_out: float, ensembles: int, label: str
-) -> Search:
-    combinations = [
-        dict(zip(grid, values, strict=True)) for values in product(*grid.values())
-    ]
-    chosen = _repetitions(group, combinations)[:ensembles]
-    tried = tuple(
-        Combination(
-            values, tuple(_without(trial, values, held_out) for trial in chosen)
-        )
-        for values in combinations
-    )
-    different = len({combination.trials[0].digest for combination in tried}) == len(
-        tried
-    )
-    require(different, "grid", "list each value once", dict(grid))
-    criterion_of(chosen[0].training.loss)
-    return Search(chosen[0], tried, label)
-
-
-def _repetitions(group: Sequence[Trial], combinations: Sequence[Values]) -> list[Trial]:
-    """Return trials of which no two share a seed, whatever the number of members."""
-    repetitions: list[Trial] = []
-    taken: set[int] = set()
-    for trial in group:
-        seeds = {
-            seed for values in combinations for seed in override(trial, values).seeds
-        }
-        if taken.isdisjoint(seeds):
-            repetitions.append(trial)
-            taken |= seeds
-    return repetitions
+    Their coordinates are the values of the grid; members are called ``num_members``.
+    """
+    model = type(planned.base.model()).__qualname__
+    names = {"item": "sweep", "dataset": "held out", "architecture": model}
+    for combination, row in zip(planned.combinations, outcome.rows, strict=True):
+        note = "chosen" if row is outcome.chosen else ""
+        values = dict(row.values)
+        at = {"num_members" if n in FIELDS else n: v for n, v in values.items()}
+        for metric in planned.criterion.shown:
+            yield averaged(
+                row.scores.get(metric, [None] * len(combination.trials)),
+                combination.trials,
+                **names,
+                method=planned.label,
+                metric=metric,
+                unit="none",
+                at=at,
+                note="diverged" if row.diverged else note,
+            )
 
 
 def _without(trial: Trial, values: Values, held_out: float) -> Job:
@@ -337,24 +272,6 @@ def _row(
     ]
     scores = {name: tuple(clean[name] for clean in found) for name in shown}
     return Row(tried.values, scores)
-
-
-def _check_names(trials: Sequence[Trial], grid: Grid) -> None:
-    require(len(grid) > 0, "grid", "name at least one hyperparameter", dict(grid))
-    searchable = [
-        (type(trial.training.method).__name__, hyperparameters(trial))
-        for trial in trials
-    ]
-    names = dict.fromkeys(name for _, places in searchable for name in sorted(places))
-    for name, values in grid.items():
-        one_of("grid", name, names)
-        require(len(values) > 0, f"grid {name}", "list at least one value", values)
-    owners = {
-        name: sorted({method for method, places in searchable if name in places})
-        for name in grid
-    }
-    together = any(set(grid) <= {*places} for _, places in searchable)
-    require(together, "grid", "name hyperparameters of one method", owners)
 
 
 def _test_data(source: DataSource) -> list[Samples]:

@@ -35,8 +35,6 @@ from tepui.evaluation.evaluations import FOLDER as EVALUATIONS
 from tepui.evaluation.evaluations import KIND as EVALUATION_KIND
 from tepui.evaluation.gallery import FILE as GALLERY
 from tepui.evaluation.gallery import KIND as GALLERY_KIND
-from tepui.evaluation.shards import KIND as PREDICTIONS
-from tepui.evaluation.shards import PLAN
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import KIND as RESULTS_KIND
 from tepui.studies.results import read_results
@@ -60,9 +58,7 @@ KINDS = {
     GALLERY: GALLERY_KIND,
     INDEX: INDEX_KIND,
     RESULTS: RESULTS_KIND,
-    "sweep.json": "sweep",
     "claims.json": "claims",
-    PLAN: PREDICTIONS,
     MANIFEST: CORRUPTIONS,
     RECORD: DATA_SET,
     FILE: ENSEMBLE,

@@ -98,9 +98,11 @@ class Stream(Protocol):
 
     def losses(self) -> Losses | None:
         """Return each member's loss and that of a guess, if it is known."""
+        return None
 
     def rates(self) -> ClassRates | None:
         """Return the scores of each class, if there are any."""
+        return None
 
     def result(
         self, custom: Mapping[str, float]
@@ -113,9 +115,6 @@ class Calibrated(Protocol):
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Take in some samples."""
-
-    def rates(self) -> ClassRates:
-        """Return the scores of each class."""
 
     def values(self) -> dict[str, float]:
         """Return the scores by name."""
@@ -308,21 +307,6 @@ class Task(ABC):
         numbers = given.is_floating_point()
         values = (given - wanted).double().square() if numbers else given == wanted
         return torch.stack([(values * counted).double().sum(), counted.double().sum()])
-
-    def guess(self, targets: Tensor | None, outputs: int, loss: Loss) -> float | None:
-        """Return what a guess loses that knows the targets' distribution, no input."""
-        return None
-
-    def beside_guessing(
-        self, members: list[float], targets: Tensor | None, outputs: int, loss: Loss
-    ) -> Losses | None:
-        """Return members' losses beside that of a guess; None if it is not known."""
-        guess = self.guess(targets, outputs, loss)
-        return None if guess is None else Losses(members, guess)
-
-    def classes_of(self, targets: Tensor) -> Tensor | None:
-        """Return which classes each sample is of, ``(samples, …)``; None if of none."""
-        return None
 
 
 def _refused(rule: str, task: Task) -> ValueError:

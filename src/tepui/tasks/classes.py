@@ -4,7 +4,7 @@ import math
 import warnings
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Self, cast, final, get_args
+from typing import Self, cast, final, get_args
 
 import torch
 import torch.nn.functional as F
@@ -138,10 +138,6 @@ class ClassPrediction(ProbablePrediction):
 
     task: Task = field(default_factory=lambda: Classes(), kw_only=True)  # noqa: PLW0108
     usual = "pds"
-    lacks: ClassVar[Mapping[str, str]] = {
-        "sets": ", since the ensemble was given no data for them (Ensemble.conformal), "
-        "which are of samples, not of pixels"
-    }
 
     def __post_init__(self) -> None:
         one_of("rule", self.rule, get_args(Rule))
@@ -236,31 +232,9 @@ class ClassPrediction(ProbablePrediction):
         count, held, size = sums.sum(1).tolist()
         return Held(int(count), held, size, sums)
 
-    def summary(self) -> dict[str, str]:
-        """Return labels, confidence and what they are unsure of."""
-        confidence, chosen = self._top
-        if self._flat:
-            labels = " ".join(self._names_of(chosen[:8]))
-            labels += " …" if len(chosen) > 8 else ""
-        else:
-            labels = f"of {chosen[0].numel()} pixels each"
-        return {
-            "labels": labels,
-            **self._in_words(confidence),
-            **self._sets_in_words(),
-        }
-
     def _names_of(self, labels: Tensor) -> list[str]:
         named = len(self.classes) == self.outputs.shape[2]
         return [self.classes[n] if named else str(n) for n in labels.tolist()]
-
-    def _sets_in_words(self) -> dict[str, str]:
-        conformity = self.conformity
-        if not isinstance(conformity, ConformalSets) or conformity.rule != self.rule:
-            return {}
-        size = float(self.sets.sum(-1).double().mean())
-        promise = f"promised to hold the class {conformity.coverage:.4g} of the time"
-        return {"conformal sets": f"{size:.4g} classes on average, {promise}"}
 
     @property
     def _flat(self) -> bool:
@@ -347,28 +321,17 @@ class CalibratedStream:
     """Scores of calibrated probabilities of classes."""
 
     def __init__(self, rule: Rule) -> None:
-        streams = streams_of(rule)
-        self._together = metrics.Collection(
-            **{name: streams[name] for name in ("accuracy", "nll", "ece", "brier")},
-            adaptive_ece=metrics.AdaptiveECE(rule=rule),
-            rates=metrics.ClassScores(rule=rule),
-        )
+        streams, names = streams_of(rule), ("accuracy", "nll", "ece", "brier")
+        self._together = metrics.Collection(**{name: streams[name] for name in names})
 
     def update(self, logits: Tensor, targets: Tensor) -> None:
         """Take in some samples; those without a label do not count."""
         if bool((targets != UNLABELED).any()):
             self._together.update(*_labeled(logits, targets))
 
-    def rates(self) -> ClassRates:
-        """Return the scores of each class."""
-        found: ClassRates = self._together.streams["rates"].compute()
-        return found
-
     def values(self) -> dict[str, float]:
         """Return the scores by name."""
-        found = self._together.compute()
-        del found["rates"]
-        return {name: float(value) for name, value in found.items()}
+        return {name: float(each) for name, each in self._together.compute().items()}
 
 
 @final
@@ -491,21 +454,6 @@ class Classes(ProbableTask):
         soft = targets.shape == outputs.shape
         return outputs.argmax(1), targets.argmax(1) if soft else targets
 
-    def guess(self, targets: Tensor | None, outputs: int, loss: Loss) -> float:
-        """Return the entropy of how often each class occurs, smoothed as the loss."""
-        if targets is None or targets.is_floating_point() or targets.ndim > 1:
-            return math.log(max(2, outputs))
-        share = loss.label_smoothing if isinstance(loss, CrossEntropy) else 0.0
-        smoothing = share if isinstance(share, float | int) else 0.0
-        counts = torch.bincount(targets.long().clamp(min=0), minlength=outputs)
-        own = (1 - smoothing) * counts.double() / len(targets)
-        return float(torch.special.entr(own + smoothing / len(counts)).sum())
-
-    def classes_of(self, targets: Tensor) -> Tensor | None:
-        """Return the class of each sample or pixel, None for probabilities."""
-        known = not targets.is_floating_point()
-        return targets.reshape(len(targets), -1) if known else None
-
 
 def set_sums(sets: Tensor, labels: Tensor) -> Tensor:
     """Return number, held labels and total size of the sets of each class's samples.
@@ -544,20 +492,7 @@ def _check_classes(targets: Tensor, pixels: bool) -> None:
         "be integers of shape (samples, height, width) for a cross-entropy of pixels"
         if pixels
         else "be integers of shape (samples,) or probabilities of shape (samples, "
-        f"classes) for a cross-entropy ({_remedy(targets)})"
+        "classes) for a cross-entropy (tepui.losses.BinaryCrossEntropy fits several "
+        "labels of each sample, MSE, GaussianNLL or Quantiles numbers)"
     )
     require(fits, "labels", rule, got)
-
-
-def _remedy(targets: Tensor) -> str:
-    """Return which loss fits targets that a cross-entropy does not."""
-    if targets.ndim == 2 and targets.shape[1] > 1:
-        if bool(((targets == 0) | (targets == 1)).all()):
-            return "tepui.losses.BinaryCrossEntropy fits several labels of each sample"
-        return "tepui.losses.MSE fits numbers to predict"
-    if not targets.is_floating_point():
-        return "one class per sample, such as targets[:, 0]"
-    numbers = "tepui.losses.MSE, GaussianNLL or Quantiles fit numbers to predict"
-    if bool((targets == targets.round()).all()):
-        return f"classes are integers, such as targets.long(); {numbers}"
-    return numbers

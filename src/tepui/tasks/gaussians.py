@@ -14,7 +14,6 @@ References:
     Estimation using Deep Ensembles, NeurIPS 2017.
 """
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -22,12 +21,11 @@ import torch
 from torch import Tensor
 
 from tepui import metrics
-from tepui.losses import GaussianNLL, Loss, gaussian_nll, gaussian_parameters
+from tepui.losses import GaussianNLL, gaussian_nll, gaussian_parameters
 from tepui.losses.gaussian import finite_variances
 from tepui.metrics import gaussian_quantiles
-from tepui.tasks.base import Losses, Task
+from tepui.tasks.base import Task
 from tepui.tasks.numbers import COVERAGE, Conforming, NumberTask, share_of
-from tepui.tasks.prediction import some
 
 # Levels at which a predicted distribution is compared with the targets.
 LEVELS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -47,6 +45,8 @@ class GaussianPrediction(Conforming):
     """
 
     task: Task = field(default_factory=lambda: Gaussians(), kw_only=True)  # noqa: PLW0108
+
+    shown = ("mean", "std", "aleatoric", "epistemic")
 
     @property
     def mean(self) -> Tensor:
@@ -106,15 +106,6 @@ class GaussianPrediction(Conforming):
         lower, upper = self.interval(COVERAGE)
         more = {"lower": lower, "upper": upper, "aleatoric_variance": self.aleatoric}
         return {**super().statistics(targets), **more}
-
-    def summary(self) -> dict[str, str]:
-        """Return the first numbers and what they are unsure of."""
-        return {
-            "mean": some(self.mean),
-            "std": self.largest(self.std),
-            "aleatoric (variance)": self.largest(self.aleatoric),
-            "epistemic (variance)": self.largest(self.epistemic),
-        }
 
     @property
     def _parameters(self) -> tuple[Tensor, Tensor]:
@@ -177,16 +168,3 @@ class Gaussians(NumberTask):
             "interval_coverage": (*bounds, answers),
             "quantile_calibration": (values[..., 1:-1], answers),
         }
-
-    def beside_guessing(
-        self, members: list[float], targets: Tensor | None, outputs: int, loss: Loss
-    ) -> Losses | None:
-        """Return the variances that members' losses stand for, beside the targets'.
-
-        A likelihood has no zero to measure a ratio from.
-        """
-        guess = self.guess(targets, outputs, loss)
-        if guess is None:
-            return None
-        entropy = math.log(2 * math.pi * math.e)
-        return Losses([math.exp(2 * value - entropy) for value in members], guess)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from tepui import metrics
 from tepui.core.checks import require, values_in
 from tepui.data.labels import answers_of
-from tepui.losses import BinaryCrossEntropy, Loss, binary_cross_entropy
+from tepui.losses import BinaryCrossEntropy, binary_cross_entropy
 from tepui.losses.base import like_outputs
 from tepui.metrics import Calibration, CalibrationMethod, ClassRates, Reliability, Rule
 from tepui.metrics.accuracy import rates_of
@@ -26,7 +26,6 @@ from tepui.metrics.calibrators import fit_label_calibration
 from tepui.metrics.chunks import chunks_of
 from tepui.metrics.multilabel import label_rows, two_classes
 from tepui.tasks.base import Losses, Nouns, Task
-from tepui.tasks.prediction import some
 from tepui.tasks.probabilities import (
     ProbablePrediction,
     ProbableTask,
@@ -117,15 +116,6 @@ class LabelPrediction(ProbablePrediction):
     def statistics(self, targets: Tensor) -> dict[str, Tensor]:
         """Return answers and uncertainties, and the probability of each label."""
         return {**super().statistics(targets), "probability": self.probs}
-
-    def summary(self) -> dict[str, str]:
-        """Return labels, confidence and what they are unsure of."""
-        confidence, labels = self._top
-        held = labels.double().transpose(0, 1).flatten(1).mean(1)
-        return {
-            "share of samples with each label": some(held),
-            **self._in_words(confidence),
-        }
 
     @property
     def _rows(self) -> Tensor:
@@ -264,15 +254,6 @@ class Labels(ProbableTask):
     def answers(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return which labels one member finds and which hold."""
         return outputs > 0, one_per_output(targets, outputs) > 0.5
-
-    def guess(self, targets: Tensor | None, outputs: int, loss: Loss) -> float | None:
-        """Return the entropy of how often each label holds."""
-        return None if targets is None else _entropy(targets.double().mean(0))
-
-    def classes_of(self, targets: Tensor) -> Tensor:
-        """Return the answer to each label, numbered over all labels."""
-        holds = targets.reshape(len(targets), -1) > 0.5
-        return holds + 2 * torch.arange(holds.shape[1], device=holds.device)
 
 
 def one_per_output(targets: Tensor, outputs: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from tepui import metrics
 from tepui.core.checks import one_of, require
-from tepui.losses import MSE, Loss, squared_error
+from tepui.losses import MSE, squared_error
 from tepui.losses.base import like_outputs
 from tepui.metrics import (
     ConformalIntervals,
@@ -26,9 +26,9 @@ from tepui.metrics import (
     Rule,
 )
 from tepui.metrics.chunks import wide
-from tepui.tasks.base import Leading, Losses, Promise, Task
+from tepui.tasks.base import Leading, Losses, Promise, Stream, Task
 from tepui.tasks.labels import one_per_output
-from tepui.tasks.prediction import Held, Prediction, some
+from tepui.tasks.prediction import Held, Prediction
 from tepui.tasks.scores import TaskScores
 
 Parts = tuple[Tensor, Tensor | None]
@@ -90,10 +90,7 @@ class Conforming(Prediction):
     """A prediction of numbers, which may have conformal intervals."""
 
     points: ClassVar[tuple[str, ...]] = ("mean", "std")  # columns of every task
-    lacks: ClassVar[Mapping[str, str]] = {
-        "conformal_interval": ", since the ensemble was given no data for it "
-        "(Ensemble.conformal)"
-    }
+    shown: ClassVar[tuple[str, ...]] = ("mean", "std", "epistemic")
 
     @property
     def _seen(self) -> Self:
@@ -209,10 +206,6 @@ class NumberPrediction(Conforming):
     """
 
     task: Task = field(default_factory=lambda: Numbers(), kw_only=True)  # noqa: PLW0108
-    lacks: ClassVar[Mapping[str, str]] = {**Conforming.lacks} | dict.fromkeys(
-        ("aleatoric", "total_uncertainty", "interval", "quantiles"),
-        ", since MSE teaches no noise (GaussianNLL and Quantiles do)",
-    )
 
     @property
     def mean(self) -> Tensor:
@@ -232,13 +225,6 @@ class NumberPrediction(Conforming):
         """
         return self.epistemic.sqrt()
 
-    def summary(self) -> dict[str, str]:
-        """Return the first numbers and where members disagree most."""
-        return {
-            "mean": some(self.mean),
-            "std (members only)": self.largest(self.std),
-        }
-
 
 class Sums(NamedTuple):
     """What is added up over all numbers."""
@@ -250,7 +236,7 @@ class Sums(NamedTuple):
     total_squares: Tensor  # and their squares
 
 
-class NumberStream:
+class NumberStream(Stream):
     """All scores of numbers, and those that only some tasks of numbers have."""
 
     def __init__(self, task: "NumberTask") -> None:
@@ -282,9 +268,6 @@ class NumberStream:
         mean = self.sums.total / self.sums.numbers
         guess = self.sums.total_squares / self.sums.numbers - mean.square()
         return Losses((self.sums.squares / self.sums.numbers).tolist(), float(guess))
-
-    def rates(self) -> None:
-        """Return nothing: there are no classes."""
 
     def result(self, custom: Mapping[str, float]) -> tuple[NumberScores, None]:
         """Return the scores with the caller's own; there are no bins."""
@@ -364,12 +347,6 @@ class NumberTask(Task):
         """Return the numbers that one member names, and the right ones."""
         given = self.points(outputs[None])[0]
         return given, one_per_output(targets, given).to(given.dtype)
-
-    def guess(self, targets: Tensor | None, outputs: int, loss: Loss) -> float | None:
-        """Return the variance of the targets."""
-        if targets is None:
-            return None
-        return float(targets.double().var(0, unbiased=False).mean())
 
 
 @final

@@ -30,6 +30,7 @@ FIELDS = (
     *("total_uncertainty", "aleatoric", "epistemic"),
     *("sets", "conformal_interval"),
 )
+UNSURE = ("std", "spread", "total_uncertainty", "aleatoric", "epistemic")
 FITTED = ("sets", "conformal_interval")  # which only held-out data make
 
 
@@ -91,7 +92,7 @@ class Prediction(ShownInNotebooks, ABC):
     feature_scores: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)
     uncalibrated: Tensor | None = field(default=None, kw_only=True)
     named: Mapping[str, Sequence[Any]] = field(default_factory=dict, kw_only=True)
-    lacks: ClassVar[Mapping[str, str]] = {}  # why fields may be missing, by their names
+    shown: ClassVar[tuple[str, ...]]  # fields that are printed
 
     def __post_init__(self) -> None:
         one_of("rule", self.rule, get_args(Rule))
@@ -207,9 +208,10 @@ class Prediction(ShownInNotebooks, ABC):
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}"
             )
+        why = ": no data were given for it (Ensemble.conformal)"
         raise TaskLacksError(
             f"a prediction of the task {str(self.task)!r} has no {name}"
-            f"{self.lacks.get(name, '')}; it has {', '.join(self.fields)}"
+            f"{why if name in FITTED else ''}; it has {', '.join(self.fields)}"
         )
 
     def __repr__(self) -> str:
@@ -254,9 +256,13 @@ class Prediction(ShownInNotebooks, ABC):
         """Return how often conformal sets or intervals hold the truth."""
         raise NotImplementedError
 
-    @abstractmethod
     def summary(self) -> dict[str, str]:
         """Return what a person wants to know first, a line of text by its name."""
+        rows = {}
+        for name in self.shown:
+            unsure, values = name in UNSURE, getattr(self, name)
+            rows[name.replace("_", " ")] = (self.largest if unsure else some)(values)
+        return rows
 
 
 def check_outputs(outputs: Tensor) -> None:
@@ -277,11 +283,11 @@ def check_outputs(outputs: Tensor) -> None:
         )
 
 
-def some(values: Tensor) -> str:
-    """Return the first values of a tensor as text."""
-    flat = values.detach().flatten()
-    shown = [number(value) for value in flat[:8].tolist()]
-    return " ".join(shown) + (" …" if len(flat) > len(shown) else "")
+def some(values: Tensor | Sequence[str]) -> str:
+    """Return the first values of a tensor, or names, as text."""
+    if isinstance(values, Tensor):
+        values = [number(value) for value in values.detach().flatten()[:9].tolist()]
+    return " ".join(values[:8]) + (" …" if len(values) > 8 else "")
 
 
 def number(value: float) -> str:

@@ -13,7 +13,7 @@ from tepui.core.checks import one_of
 from tepui.metrics import Rule, Score, ood_scores
 from tepui.metrics.chunks import ensemble_top
 from tepui.tasks.base import Leading, Task
-from tepui.tasks.prediction import Prediction, per_sample
+from tepui.tasks.prediction import Prediction, per_sample, some
 
 # One score for each thing to be seen: doubt of the whole, disagreement, low logits.
 JUDGING = ("entropy", "mutual_information", "energy")
@@ -24,6 +24,7 @@ class ProbablePrediction(Prediction):
     """A prediction of classes or labels: rows of logits, each of which is answered."""
 
     usual: ClassVar[Score]  # by which inputs look unfamiliar if none is named
+    shown = ("labels", "confidence", "total_uncertainty", "aleatoric", "epistemic")
 
     @property
     def logits(self) -> Tensor:
@@ -54,7 +55,8 @@ class ProbablePrediction(Prediction):
 
         What members are unsure of alike, which more members would not change.
         """
-        return self._uncertainties["aleatoric"]
+        found = ood_scores(self._rows, ["entropy", "mutual_information"])
+        return self._shaped(found["entropy"] - found["mutual_information"])
 
     @property
     def epistemic(self) -> Tensor:
@@ -114,6 +116,16 @@ class ProbablePrediction(Prediction):
         fields = {name: getattr(self, name) for name in names}
         return {**fields, "ood_score": self.ood_score()}
 
+    def summary(self) -> dict[str, str]:
+        """Return labels by their names, and what they are unsure of."""
+        named = {"labels": some(self.label_names)} if self.outputs.ndim == 3 else {}
+        return super().summary() | named
+
+    @property
+    @abstractmethod
+    def label_names(self) -> list[str]:
+        """What is chosen of each sample, by its name."""
+
     @abstractmethod
     def losses(self, targets: Tensor) -> Tensor:
         """Return the negative log-likelihood of each sample, the mean of its parts."""
@@ -137,23 +149,6 @@ class ProbablePrediction(Prediction):
         """Confidence and answer, from one pass."""
         confidence, chosen = ensemble_top(self._joint, self.rule)
         return self._shaped(confidence), self._shaped(chosen)
-
-    @property
-    def _uncertainties(self) -> dict[str, Tensor]:
-        """Total, aleatoric and epistemic, from one pass."""
-        found = ood_scores(self._rows, ["entropy", "mutual_information"])
-        total = self._shaped(found["entropy"])
-        known = self._shaped(found["mutual_information"])
-        parts = {"aleatoric": total - known, "epistemic": known}
-        return {"total uncertainty": total, **parts}
-
-    def _in_words(self, confidence: Tensor) -> dict[str, str]:
-        """Return confidence and uncertainties by name, summed up."""
-        mean, lowest = float(confidence.mean()), float(confidence.min())
-        return {
-            "confidence": f"mean {mean:.4g}, lowest {lowest:.4g}",
-            **{name: self.largest(each) for name, each in self._uncertainties.items()},
-        }
 
 
 @dataclass(frozen=True)

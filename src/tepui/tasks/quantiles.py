@@ -8,11 +8,11 @@ from torch import Tensor
 
 from tepui import losses, metrics
 from tepui.core.checks import require
-from tepui.losses import Loss, pinball
+from tepui.losses import Loss
 from tepui.losses.quantiles import rising
 from tepui.tasks.base import Leading, Task
 from tepui.tasks.numbers import Conforming, NumberTask, Parts, share_of
-from tepui.tasks.prediction import per_sample, some
+from tepui.tasks.prediction import per_sample
 
 
 @final
@@ -30,6 +30,7 @@ class QuantilePrediction(Conforming):
 
     task: "Quantiles" = field(kw_only=True)
     points = ("median",)
+    shown = ("median", "epistemic")
 
     @property
     def quantiles(self) -> Tensor:
@@ -90,14 +91,6 @@ class QuantilePrediction(Conforming):
             "epistemic_variance": self.epistemic,
             "quantiles": quantiles,
         }
-
-    def summary(self) -> dict[str, str]:
-        """Return the quantiles of the first samples and where members disagree."""
-        rows = {
-            f"level {level:g}": some(values)
-            for level, values in zip(self.task.levels, self.quantiles, strict=True)
-        }
-        return {**rows, "epistemic (variance)": self.largest(self.epistemic)}
 
     def _at(self, level: float) -> Tensor:
         return interpolated(self.quantiles, self.task.levels, level)
@@ -213,12 +206,3 @@ class Quantiles(NumberTask):
             "interval_width": bounds,
             "interval_coverage": (*bounds, answers),
         }
-
-    def guess(self, targets: Tensor | None, outputs: int, loss: Loss) -> float | None:
-        """Return the loss of the quantiles of all targets."""
-        if targets is None:
-            return None
-        levels = torch.tensor(self.levels, dtype=torch.float64)
-        numbers = targets.double().cpu().flatten()[:, None]
-        guessed = numbers.flatten().quantile(levels).expand(len(numbers), -1)
-        return float(pinball(guessed, numbers, self.levels).mean())

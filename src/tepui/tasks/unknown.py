@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, final
+from typing import final
 
 from torch import Tensor
 
 from tepui.metrics import Rule
 from tepui.metrics.chunks import wide
-from tepui.tasks.base import Task
-from tepui.tasks.prediction import FIELDS, Prediction, some
+from tepui.tasks.base import Stream, Task
+from tepui.tasks.prediction import Prediction
 from tepui.tasks.scores import TaskScores
 
 
@@ -40,11 +40,7 @@ class OutputPrediction(Prediction):
     """
 
     task: Task = field(default_factory=lambda: Unknown(), kw_only=True)  # noqa: PLW0108
-    lacks: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        FIELDS,
-        ", since the loss that members were trained with names no task (give it an "
-        "attribute task, or name one: Ensemble(..., task=...))",
-    )
+    shown = ("mean", "spread")
 
     @property
     def mean(self) -> Tensor:
@@ -64,16 +60,8 @@ class OutputPrediction(Prediction):
         """Return the mean output and how far members differ."""
         return {"mean": self.mean, "spread": self.spread}
 
-    def summary(self) -> dict[str, str]:
-        """Return the first outputs, how far members differ, and that this is all."""
-        return {
-            "mean output": some(self.mean),
-            "spread": self.largest(self.spread),
-            "meaning": "not known: the loss names no task",
-        }
 
-
-class OutputStream:
+class OutputStream(Stream):
     """Distances between members' outputs, added up over batches."""
 
     def __init__(self) -> None:
@@ -93,12 +81,6 @@ class OutputStream:
         self._squares = [old + new for old, new in zip(before, squares, strict=True)]
         self._spread += float(flat.std(0, unbiased=False).sum())
         self._count += flat.shape[1]
-
-    def losses(self) -> None:
-        """Return nothing: what a guess would lose is not known."""
-
-    def rates(self) -> None:
-        """Return nothing: there are no classes."""
 
     def result(self, custom: Mapping[str, float]) -> tuple[OutputScores, None]:
         """Return the scores with the caller's own; there are no bins."""

@@ -3,23 +3,28 @@
 import dataclasses
 import json
 import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from tepui.core.members import for_member
+from tepui.core.seeding import derive
 from tepui.core.spec import document
 from tepui.core.storage import same_bits
 from tepui.ensembles import Ensemble
 from tepui.methods import CoupledMethod, ExchangingMethod, MemberMethod, Method
 from tepui.modules import Prune
 from tepui.modules.pruning import masks_of
-from tepui.testing.captures import check_shapes, check_warming_up
-from tepui.testing.continuing import check_prefix, check_resuming
-from tepui.testing.expecting import Subject
+from tepui.testing.expecting import REFUSALS, Subject
 from tepui.testing.small_runs import (
     LONGEST,
+    driven,
     expect_same_runs,
     fitted,
     network,
@@ -34,7 +39,13 @@ from tepui.testing.steps import (
     check_reading,
     check_start,
 )
-from tepui.training import EpochRecord
+from tepui.training import EpochRecord, Run
+from tepui.training.coupled import CoupledRunner
+from tepui.training.graphs import WARM_UP_STEPS, Feed, fed_step, feed_of, taken_back
+from tepui.training.member import TrainingMember
+from tepui.training.run_folder import RunFolder
+from tepui.training.runner import EagerRunner, Plan, Runner
+from tepui.training.slots import SlotRunner
 
 
 def check_method(method: Method) -> None:
@@ -185,3 +196,150 @@ def _check_float64(checked: Subject, method: Method) -> None:
         run = fitted(method, network, dtype=torch.float64)
     kinds = {p.dtype for p in run.ensemble.parameters()}
     checked.must("keep weights in float64", kinds == {torch.float64}, kinds)
+
+
+class _KilledError(Exception):
+    """Ends a run where a kill would."""
+
+
+def check_resuming(checked: Subject, method: Method) -> None:
+    """Check that a kill leaves no trace."""
+
+    def kill(record: EpochRecord) -> None:
+        if record.epoch == 1:
+            raise _KilledError
+
+    rule = "end with the same bits after a kill and a resume"
+    with TemporaryDirectory() as folder, checked.must_manage(rule):
+        out = Path(folder) / "parts"
+        with suppress(_KilledError):
+            fitted(method, epochs=3, out=out, callbacks=[kill])
+        parts = fitted(method, epochs=3, out=out, resume=True)
+        whole = fitted(method, epochs=3, out=Path(folder) / "whole")
+        _expect_same_ends(checked, rule, whole, parts)
+
+
+def check_prefix(checked: Subject, method: Method, epochs: int = 4) -> None:
+    """Check that a run may begin with the method's prefix."""
+    with checked.must_manage("return a method and an epoch from prefix"):
+        beginning, alike = method.prefix(epochs)
+    fits = isinstance(beginning, Method) and 0 <= alike <= epochs
+    rule = f"return a method and an epoch of {epochs} from prefix"
+    checked.must(rule, fits, (beginning, alike))
+    if beginning == method or alike == 0:
+        return
+    rule = f"end with the same bits after {alike} epochs of its prefix {beginning}"
+    with TemporaryDirectory() as folder, checked.must_manage(rule):
+        begun, out = Path(folder) / "begun", Path(folder) / "branch"
+        fitted(beginning, epochs=epochs, out=begun, stop_after=alike)
+        branch = fitted(method, epochs=epochs, out=out, branch_from=begun)
+        whole = fitted(method, epochs=epochs, out=Path(folder) / "whole")
+        _expect_same_ends(checked, rule, whole, branch)
+
+
+def _expect_same_ends(checked: Subject, rule: str, first: Run, second: Run) -> None:
+    """Raise unless two runs ended alike, their checkpoints included."""
+    expect_same_runs(checked, rule, first, second)
+    for one, other in zip(_checkpoint(first), _checkpoint(second), strict=True):
+        same = same_bits(one[0], other[0]) and one[1] == other[1]
+        checked.must(rule, same, "another checkpoint")
+
+
+def _checkpoint(run: Run) -> list[tuple[dict[str, Tensor], dict[str, Any]]]:
+    """Return tensors and document of every member in a run's last checkpoint."""
+    assert run.path is not None
+    saved = RunFolder(run.path).load_checkpoint()
+    assert saved is not None
+    return [saved.member(index) for index in range(len(saved.digests))]
+
+
+_Pass = tuple[int, bool, tuple[int, ...]]
+
+
+def check_warming_up(checked: Subject, method: Method) -> None:
+    """Check that steps which are taken back leave nothing behind."""
+    coupled = isinstance(method, CoupledMethod)
+    rule = "end with the same bits if it warms up first, as before a capture"
+    if coupled:
+        rule += ", and runs in slots"
+    eager, other = (
+        (CoupledRunner, SlotRunner) if coupled else (EagerRunner, WarmedRunner)
+    )
+    with checked.must_manage(rule):
+        plain = driven(method, lambda plan, _: eager(plan))
+        warmed = driven(method, lambda plan, _: other(plan))
+    # Momentum that starts as zero, and not as nothing, may turn -0 into 0.
+    expect_same_runs(checked, rule, plain, warmed, signed_zeros=False)
+
+
+def check_shapes(checked: Subject, method: Method) -> None:
+    """Check that steps between which nothing is captured meet the same shapes."""
+    coupled = isinstance(method, CoupledMethod)
+    passes: list[_Pass] = []
+    steps: dict[tuple[int, int, str], set[object]] = {}
+
+    class Noting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = network()
+
+        def forward(self, x: Tensor) -> Tensor:
+            passes.append((id(self), self.training, tuple(x.shape)))
+            logits: Tensor = self.inner(x)
+            return logits
+
+    def noting(plan: Plan, members: Sequence[TrainingMember]) -> Runner:
+        def note(done: int) -> None:
+            module = id(members[0].module) if coupled else passes[-1][0]
+            member = next(m for m in members if id(m.module) == module)
+            # What members are asked in an exchange, in eval mode, is no part of a step.
+            met = tuple(item[1:] for item in passes if coupled or item[1])
+            kept = tuple((name, tuple(t.shape)) for name, t in member.state.items())
+            captured_for = member.index, member.exchanged, member.phase
+            steps.setdefault(captured_for, set()).add((met, kept))
+            passes.clear()
+
+        passes.clear()  # of the checks before the run
+        noted = replace(plan, advance=note)
+        return CoupledRunner(noted) if coupled else EagerRunner(noted)
+
+    with suppress(*REFUSALS):  # which the checks that follow name more precisely
+        driven(method, noting, Noting)
+    rule = "meet the same shapes in every step, or say otherwise in fixed_shapes"
+    for kinds in steps.values():
+        checked.must(rule, len(kinds) == 1, f"{len(kinds)} kinds of steps: {kinds}")
+
+
+class WarmedRunner(Runner):
+    """Runs eagerly what a GPU would capture, after what precedes a capture."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan)
+        self._warmed: dict[int, tuple[tuple[int, str], Feed]] = {}
+
+    def run_epoch(self, members: Sequence[TrainingMember], epoch: int) -> None:
+        """Run what is left of an epoch."""
+        for member in members:
+            member.module.train()
+            feed = self._warmed_up(member, epoch)
+            feed.begin(epoch)
+            while not self.plan.stopping() and feed.advance():
+                member.set_time(*self.plan.time(member.step))
+                member.noise_seed = derive(member.seed, "noise", member.step)
+                fed_step(member, feed)
+                member.step += 1
+                self.plan.advance(1)
+
+    def _warmed_up(self, member: TrainingMember, epoch: int) -> Feed:
+        """Return a member's feed, after steps that are taken back where it is new."""
+        now = member.exchanged, member.phase
+        known, feed = self._warmed.get(member.index, (None, None))
+        if feed is None or known != now:
+            feed = feed_of(self.plan, member, epoch)
+            member.set_time(*self.plan.time(member.step))
+            member.noise_seed = 0
+            with taken_back(member):
+                for _ in range(WARM_UP_STEPS):
+                    fed_step(member, feed)
+            self._warmed[member.index] = now, feed
+        return feed

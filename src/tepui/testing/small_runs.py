@@ -1,6 +1,5 @@
 """Small data, a small network and short runs that methods are tried on."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
@@ -82,10 +81,7 @@ def fitted(
         "progress": "none",
         **how,
     }
-    with warnings.catch_warnings():
-        # In so short a run members may well have learned nothing.
-        warnings.filterwarnings("ignore", "member .* may not have learned")
-        return fit(ensemble, images(dtype=dtype), method=method, **settings)
+    return fit(ensemble, images(dtype=dtype), method=method, **settings)
 
 
 def driven(

@@ -4,8 +4,6 @@ Each is a :class:`tepui.Callback`, given to ``callbacks`` or named by ``--set tr
 Libraries are imported when they are used; the extra ``track`` installs them.
 """
 
-from tepui.tracking.mlflow import MLflow
-from tepui.tracking.tensorboard import TensorBoard
-from tepui.tracking.wandb import WandB
+from tepui.tracking.trackers import MLflow, TensorBoard, WandB
 
 __all__ = ["MLflow", "TensorBoard", "WandB"]

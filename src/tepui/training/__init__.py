@@ -1,23 +1,19 @@
 """Training: one function, and the values that shape it."""
 
-from tepui.training.callbacks import Callback
-from tepui.training.early_stopping import EarlyStopping
-from tepui.training.exchange import Exchange, LocalExchange
-from tepui.training.fit import fit
-from tepui.training.history import EpochRecord
+from tepui.training.exchange import Exchange, LocalExchange, RankLost
+from tepui.training.history import Callback, EarlyStopping, EpochRecord
 from tepui.training.member import TrainingDiverged
 from tepui.training.optimizer import SGD, AdamW
-from tepui.training.presence import RankLost
 from tepui.training.ranks import Ranks, exchange_here
-from tepui.training.run import Run, train
+from tepui.training.run import Run
 from tepui.training.schedule import (
     Constant,
     Cosine,
-    FromFunction,
     MultiStep,
     Schedule,
 )
 from tepui.training.spec import ExecutionSpec, TrainingSpec
+from tepui.training.train import fit, train
 
 __all__ = [
     "SGD",
@@ -29,7 +25,6 @@ __all__ = [
     "EpochRecord",
     "Exchange",
     "ExecutionSpec",
-    "FromFunction",
     "LocalExchange",
     "MultiStep",
     "RankLost",

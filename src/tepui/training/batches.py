@@ -205,60 +205,43 @@ class TensorSource(BatchSource):
 
 
 @dataclass(frozen=True)
-class StoredSource(BatchSource):
-    """Data that stay in storage, read ahead of the steps that need them."""
+class ReadSource(BatchSource):
+    """Data that stay where they are: in storage, or behind a ``DataLoader``.
 
-    data: StoredData
+    Those in storage are read ahead of the steps that need them, by a thread.
+    """
+
+    data: Dataset[Any]
     device: torch.device  # where batches go
-    workers: int  # processes that read; a thread does if there are none
-
-    @property
-    def samples(self) -> int:
-        """How many samples there are."""
-        return len(self.data)
-
-    def batches(self, rows: Tensor, seed: int, epoch: int) -> Iterator[Batch]:
-        """Yield batches as they are read, augmented and normalized on the device."""
-        draws = self.draws(seed, epoch, self.device)
-        for batch in read_ahead(
-            self.data, [*rows], device=self.device, workers=self.workers
-        ):
-            yield self.finished(batch, draws)
-
-    def prepare(self, inputs: Inputs) -> Inputs:
-        """Return augmented inputs as a model sees them."""
-        return self.data.prepare(inputs)
-
-
-@dataclass(frozen=True)
-class LoadedSource(BatchSource):
-    """Any map-style data set, read through a ``DataLoader``."""
-
-    dataset: Dataset[Any]
-    device: torch.device  # where batches go
-    workers: int  # processes that load
+    workers: int  # processes that load what lies behind a loader
     classes: int | None  # if given, labels are checked against this number of classes
 
     @property
     def samples(self) -> int:
         """How many samples there are."""
-        return length(self.dataset)
+        return length(self.data)
 
     def batches(self, rows: Tensor, seed: int, epoch: int) -> Iterator[Batch]:
-        """Yield batches as the loader brings them, augmented on the device."""
+        """Yield batches as they are read, augmented and normalized on the device."""
         draws = self.draws(seed, epoch, self.device)
-        for batch in loaded(
-            self.dataset,
-            rows.tolist(),
-            device=self.device,
-            workers=self.workers,
-            key=(seed, "transform", epoch),
-            num_classes=self.classes,
-        ):
+        if isinstance(self.data, StoredData):
+            read = read_ahead(self.data, [*rows], device=self.device)
+        else:
+            read = loaded(
+                self.data,
+                rows.tolist(),
+                device=self.device,
+                workers=self.workers,
+                key=(seed, "transform", epoch),
+                num_classes=self.classes,
+            )
+        for batch in read:
             yield self.finished(batch, draws)
 
     def prepare(self, inputs: Inputs) -> Inputs:
         """Return augmented inputs as a model sees them."""
+        if isinstance(self.data, StoredData):
+            return self.data.prepare(inputs)
         return prepared(inputs, None)
 
 
@@ -275,6 +258,4 @@ def source_of(
     arrays, steps = as_arrays(dataset), knowing(augmentations, dataset)
     if arrays is not None:
         return TensorSource(steps, arrays.to(device), views=views)
-    if isinstance(dataset, StoredData):
-        return StoredSource(steps, dataset, device, workers, views=views)
-    return LoadedSource(steps, dataset, device, workers, classes, views=views)
+    return ReadSource(steps, dataset, device, workers, classes, views=views)

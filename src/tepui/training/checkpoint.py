@@ -5,13 +5,15 @@ before. They count once the document names them by their digests; the old ones a
 removed after that, so that a kill at any time leaves a whole checkpoint.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
+from tepui.core.checks import require
 from tepui.core.storage import (
     read_document,
     read_tensors,
@@ -20,8 +22,10 @@ from tepui.core.storage import (
     write_document,
     write_tensors,
 )
-from tepui.training.history import EpochRecord
-from tepui.training.timeline import Timeline
+from tepui.modules.pruning import masks_in_state
+from tepui.modules.state import load_tensor_state, tensor_state
+from tepui.training.history import EpochRecord, Timeline
+from tepui.training.member import Best, TrainingMember
 
 
 @dataclass(frozen=True)
@@ -48,11 +52,6 @@ class Checkpoint:
                 document["timeline"],
                 document["stopped_by"],
             )
-
-    def described(self) -> dict[str, Any]:
-        """Return which checkpoint it is, for a run that goes on from it."""
-        epochs, folder = len(self.history), str(self.path.parent)
-        return {"folder": folder, "epochs": epochs, "members": list(self.digests)}
 
     def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors of a member, and what else a resumed run needs of it."""
@@ -109,3 +108,126 @@ def commit(
     for file in checkpoint.with_suffix("").iterdir():
         if file not in files:
             file.unlink(missing_ok=True)
+
+
+def tensors_of(member: TrainingMember) -> dict[str, Tensor]:
+    """Return every tensor that a resumed run needs."""
+    joint = member.joint_losses
+    return {
+        "losses": member.step_losses,
+        **({} if joint is None else {"joint": joint}),
+        **_prefixed("module", tensor_state(member.module)),
+        **_prefixed("best", member.best.weights),
+        **_prefixed("method", member.state),
+        **_prefixed("average", member.average),
+        **{
+            f"optimizer/{name}": value
+            for name, value in _optimizer_state(member.optimizer)
+            if isinstance(value, Tensor)
+        },
+    }
+
+
+def document_of(member: TrainingMember) -> dict[str, Any]:
+    """Return everything else that a resumed run needs."""
+    best = [member.best.loss, member.best.epoch] if member.best.weights else None
+    numbers = {
+        name: value
+        for name, value in _optimizer_state(member.optimizer)
+        if isinstance(value, bool | int | float)
+    }
+    return {
+        "step": member.step,
+        "exchanged": member.exchanged,
+        "best": best,
+        "optimizer": numbers,
+    }
+
+
+def restore(
+    member: TrainingMember,
+    tensors: Mapping[str, Tensor],
+    document: dict[str, Any],
+    *,
+    branches: bool = False,
+) -> None:
+    """Put back what :func:`tensors_of` and :func:`document_of` took out.
+
+    A run that branches off one whose method kept no state begins with its own, and one
+    that will be pruned with its own masks.
+    """
+    where = f"checkpoint of member {member.index}"
+    masks = masks_in_state(member.module) if branches else {}
+    load_tensor_state(member.module, {**masks, **_under("module", tensors)}, where)
+    member.step_losses.copy_(tensors["losses"])
+    if member.joint_losses is not None:
+        member.joint_losses.copy_(tensors["joint"])
+    member.step = document["step"]
+    member.exchanged = document["exchanged"]
+    if document["best"] is not None:
+        weights = {**masks, **_under("best", tensors)}
+        copies = {name: tensor.to(member.device) for name, tensor in weights.items()}
+        loss, epoch = document["best"]
+        member.best = Best(loss, epoch, copies)
+    state = _under("method", tensors)
+    if state or not branches:
+        _refill(member.state, state, f"method's state in {where}")
+    _refill(member.average, _under("average", tensors), f"average in {where}")
+    restore_optimizer(
+        member.optimizer, {**_under("optimizer", tensors), **document["optimizer"]}
+    )
+    member.offload()
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, values: Mapping[str, Any]
+) -> None:
+    """Give an optimizer its state, in the memory that a captured graph reads."""
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in values.items():
+        number, key = name.split("/", 1)
+        state.setdefault(int(number), {})[key] = value
+    groups = optimizer.state_dict()["param_groups"]
+    rates = [group["lr"] for group in optimizer.param_groups]
+    optimizer.load_state_dict({"state": state, "param_groups": groups})
+    # A captured graph reads this very tensor.
+    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+        group["lr"] = rate
+    # Fused optimizers compute wrong updates, silently, when a buffer lies in another
+    # memory format than its parameter.
+    for parameter, entries in optimizer.state.items():
+        for key, value in entries.items():
+            if isinstance(value, Tensor) and value.shape == parameter.shape:
+                entries[key] = torch.empty_like(parameter).copy_(value).detach()
+
+
+def _refill(
+    tensors: Mapping[str, Tensor], saved: Mapping[str, Tensor], what: str
+) -> None:
+    """Copy saved values into existing tensors."""
+    rule = f"hold the tensors {sorted(tensors)}"
+    require(saved.keys() == tensors.keys(), what, rule, sorted(saved))
+    for name, tensor in tensors.items():
+        same = saved[name].shape == tensor.shape
+        rule = f"have shape {tuple(tensor.shape)} in {name!r}"
+        require(same, what, rule, tuple(saved[name].shape))
+        tensor.copy_(saved[name])
+
+
+def _optimizer_state(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Any]]:
+    for number, entries in optimizer.state_dict()["state"].items():
+        for name, value in entries.items():
+            yield f"{number}/{name}", value
+
+
+def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    start = f"{prefix}/"
+    return {
+        name.removeprefix(start): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(start)
+    }

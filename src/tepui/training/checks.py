@@ -16,7 +16,6 @@ from torch.utils.data import Dataset
 from tepui.core.checks import UNLABELED, class_indices, require
 from tepui.core.members import for_member
 from tepui.core.new_gradients import is_sharded
-from tepui.core.text import counted
 from tepui.core.warning import warn, warn_of_probabilities
 from tepui.data.arrays import Batch, Inputs
 from tepui.data.augment import (
@@ -36,10 +35,9 @@ from tepui.data.augmentation_policies import (
     TrivialAugment,
 )
 from tepui.data.labels import checked_targets, class_names, same_classes
-from tepui.data.loading import as_arrays, at_rows, length, targets_of
+from tepui.data.loading import as_arrays, at_rows, length, split, split_rows, targets_of
 from tepui.data.mixing import CutMix, Mixing
 from tepui.data.preparation import preparation_of
-from tepui.data.splits import split, split_rows
 from tepui.data.stored import StoredData
 from tepui.data.table import Table
 from tepui.ensembles.ensemble import Ensemble, check_seeds
@@ -52,8 +50,7 @@ from tepui.modules.running import device_of, evaluating, forward, refusal_named
 from tepui.modules.state import structure_digest
 from tepui.tasks import task_of
 from tepui.training.batches import steps_per_epoch
-from tepui.training.data_parallel import FEWEST_SAMPLES
-from tepui.training.exchange import Exchange
+from tepui.training.exchange import FEWEST_SAMPLES, Exchange
 from tepui.training.spec import ExecutionSpec, TrainingSpec
 
 MOVING = (
@@ -76,7 +73,6 @@ def asked_for(
     dataset: Dataset[Any],
     spec: TrainingSpec,
     execution: ExecutionSpec,
-    *,
     validation: Dataset[Any] | float | None = None,
     unlabeled: Dataset[Any] | None = None,
     sample_weights: Tensor | None = None,
@@ -115,17 +111,12 @@ def _check_settings(
 
 def _check_sharing(spec: TrainingSpec, ranks: int) -> None:
     """Check that a method can share its batches among ranks."""
-    rule = 'be "global" in one process, whose rows are the batch (data_parallel is 1)'
-    fits = spec.perturbation == "global" or ranks > 1
-    require(fits, "perturbation", rule, spec.perturbation)
     method = spec.method
-    for reason, holds in {
-        "where members are coupled inside the loss": isinstance(method, CoupledMethod),
-        f"with a {type(method).__name__} whose batches change their shapes": (
-            not method.fixed_shapes
-        ),
-    }.items():
-        require(ranks == 1 or not holds, "data_parallel", f"be 1 {reason}", ranks)
+    coupled, name = isinstance(method, CoupledMethod), type(method).__name__
+    rule = f"be 1 with a {name} whose batches change their shapes"
+    require(ranks == 1 or method.fixed_shapes, "data_parallel", rule, ranks)
+    rule = "be 1 where members are coupled inside the loss"
+    require(ranks == 1 or not coupled, "data_parallel", rule, ranks)
 
 
 def _check_members(ensemble: Ensemble) -> None:
@@ -211,22 +202,17 @@ def _balanced(loss: Loss, data: Dataset[Any], ensemble: Ensemble) -> Loss:
 
 
 def absent_classes(labels: Tensor, classes: int, names: Sequence[str]) -> str:
-    """Return the first class that no label has, and how many more; "" without any.
+    """Return the first class that no label has; "" if there is none.
 
     Example:
         >>> absent_classes(torch.tensor([0, 2]), 3, ("cat", "dog", "cow"))
         "class 1 ('dog')"
-        >>> absent_classes(torch.tensor([0, 2]), 5, ())
-        'class 1 or 2 others'
     """
-    present = {*labels[labels != UNLABELED].unique().tolist()}
-    missing = [number for number in range(classes) if number not in present]
-    if not missing:
+    present = {*labels[labels != UNLABELED].tolist()}
+    first = next((n for n in range(classes) if n not in present), None)
+    if first is None:
         return ""
-    first, others = missing[0], len(missing) - 1
-    named = f" ({names[first]!r})" if first < len(names) else ""
-    more = f" or {counted(others, 'other')}" if others else ""
-    return f"class {first}{named}{more}"
+    return f"class {first}" + (f" ({names[first]!r})" if first < len(names) else "")
 
 
 def absent_remark(
@@ -283,6 +269,7 @@ def _check_data(
     """Run every member on a few samples; return the classes that labels must fit."""
     owned = exchange.owned(len(ensemble))
     modules = [ensemble.members[index] for index in owned]
+    _check_finite("dataset", data.train)
     few = few_of(data.train, modules)
     _check_compared(spec, few.targets)
     own = output_sizes(modules, few, spec.loss)
@@ -297,6 +284,7 @@ def _check_data(
     require(not coupled or len(set(sizes)) == 1, "ensemble", rule, sizes)
     classes = _check_classes(data.train, sizes, spec.loss)
     if data.held_out is not None:
+        _check_finite("validation", data.held_out)
         check_targets("validation", data.held_out, spec.loss)
         check_labels("validation", data.held_out, classes, data.train)
         with _of_members("validation"):
@@ -315,15 +303,11 @@ def _check_compared(spec: TrainingSpec, targets: Tensor) -> None:
     if not (isinstance(method, CoupledMethod) and method.compares_classes):
         return
     task = task_of(spec.loss)
-    fits = task.chooses is not False
-    rule = f"be one of classes (CrossEntropy) for {name}, whose members compare them"
-    require(fits, "loss", rule, f"{type(spec.loss).__name__} ({task})")
-    pixels = classifies(spec.loss) and targets.ndim > 2
-    rule = (
-        f"be one of independent members (DeepEnsemble, SAM, SharpBalance) where each "
-        f"pixel has a class, since {name} compares one class of each sample"
+    fits = task.chooses is not False and (
+        targets.ndim <= 2 or not classifies(spec.loss)
     )
-    require(not pixels, "method", rule, f"labels of shape {tuple(targets.shape)}")
+    rule = f"be one of classes (CrossEntropy) for {name}, a class for each sample"
+    require(fits, "loss", rule, f"{type(spec.loss).__name__} ({task})")
 
 
 def _check_classes(data: Dataset[Any], sizes: Sequence[int], loss: Loss) -> int | None:
@@ -342,12 +326,6 @@ def _check_classes(data: Dataset[Any], sizes: Sequence[int], loss: Loss) -> int 
         rule = f"hold one number for each of {size} classes ({order})"
         fits = weights is None or len(weights) == size
         require(fits, "class_weights", rule, weights)
-    if names and max(sizes, default=0) > len(names):
-        warn(
-            f"members have {max(sizes)} outputs and the data {len(names)} classes, so "
-            "that the other outputs only learn never to be the answer; on the command "
-            "line a model's argument that is called num_classes follows the data"
-        )
     if labels.is_floating_point():
         return None
     class_indices(labels, min(sizes))
@@ -371,6 +349,19 @@ def check_targets(
     """Refuse values of targets that a task has not."""
     if (task := task_of(loss)).owns(loss):
         task.check_targets(argument, checked_targets(data), scored=scored)
+
+
+def _check_finite(argument: str, data: Dataset[Any]) -> None:
+    """Refuse data in memory with NaN or infinity, which would spoil all weights."""
+    if (arrays := as_arrays(data)) is None:
+        return
+    inputs = arrays.inputs
+    parts = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
+    for tensor in (*parts, arrays.targets):
+        if tensor.is_floating_point():
+            bad = ~tensor.isfinite().reshape(len(tensor), -1).all(1)
+            got = f"NaN or infinity in {int(bad.sum())} of {len(bad)} rows"
+            require(not bool(bad.any()), argument, "be finite (fill or drop)", got)
 
 
 @contextmanager
@@ -400,11 +391,9 @@ def _check_augment(
     if isinstance(inputs, Tensor):
         got = f"{inputs.dtype} of shape {tuple(inputs.shape)}"
     if any(isinstance(step, CutMix) for step in steps):
-        images = isinstance(inputs, Tensor) and inputs.ndim == 4
-        rule = "leave out CutMix, which pastes parts of images, for other inputs"
+        images = isinstance(inputs, Tensor) and inputs.ndim == 4 and not pixels
+        rule = "leave out CutMix but for images with one label each"
         require(images, "augment", rule, got)
-        rule = "leave out CutMix where each pixel has a label, since labels stay"
-        require(not pixels, "augment", rule, f"labels {tuple(few.targets.shape)}")
     if any(isinstance(step, Mixing) for step in steps):
         numbers = isinstance(inputs, Tensor) and inputs.is_floating_point()
         rule = "mix samples only where they are floats, or images of bytes"

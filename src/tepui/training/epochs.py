@@ -1,16 +1,14 @@
 """The course of a run: epochs, exchanges, validation, records and checkpoints."""
 
-import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from tepui.core import foreach
 from tepui.core.members import for_member
@@ -26,34 +24,60 @@ from tepui.modules.state import load_tensor_state
 from tepui.tasks import Task, task_of
 from tepui.training.averaging import at_average, averaged_tensors, means_of
 from tepui.training.batches import BatchSplit
-from tepui.training.checkpoint import Checkpoint, commit, write_member
-from tepui.training.exchange import Exchange
+from tepui.training.checkpoint import (
+    Checkpoint,
+    commit,
+    document_of,
+    restore,
+    tensors_of,
+    write_member,
+)
 from tepui.training.history import EpochRecord
-from tepui.training.interrupt import Interruption
 from tepui.training.member import (
     Best,
     TrainingDiverged,
     TrainingMember,
-    diverged,
 )
-from tepui.training.member_state import document_of, restore, tensors_of
+from tepui.training.passes import MemberPasses
 from tepui.training.prepare import Order
 from tepui.training.progress import Progress
 from tepui.training.run_folder import RunFolder
-from tepui.training.runner import Runner
-from tepui.training.spec import TrainingSpec
-from tepui.training.timeline import Clock
-from tepui.training.validating import (
-    Validation,
-    not_finite,
-    not_finite_in,
-    scaling_advice,
-    validated,
-)
-
-log = logging.getLogger(__name__)
+from tepui.training.runner import Interruption, Runner
 
 WRITERS = 4  # members whose part of a checkpoint is written at a time
+
+
+class Validation(NamedTuple):
+    """What a member achieved on validation data."""
+
+    loss: float
+    accuracy: float | None  # where outputs are classes or labels
+    rmse: float | None  # where they are numbers
+
+
+def validated(
+    member: MemberPasses, batches: Iterable[Batch], task: Task, unit: float = 1.0
+) -> Validation:
+    """Run a member over validation data, in eval mode and without gradients.
+
+    Errors of numbers are in the unit that a difference of 1 stands for.
+    """
+    device = member.learning_rate.device
+    samples, total = 0, torch.zeros((), dtype=torch.float64, device=device)
+    sums = torch.zeros(2, dtype=torch.float64, device=device)
+    with evaluating(member.module), torch.no_grad():
+        for batch in batches:
+            outputs = member.unseeded_outputs(batch)
+            total += member.losses_of(outputs, batch.targets).double().sum()
+            samples += len(batch.targets)
+            sums += task.measured(outputs, batch.targets)
+    score, count = sums.tolist()
+    loss = float(total) / samples
+    if not count:
+        return Validation(loss, None, None)
+    if task.measure == "accuracy":
+        return Validation(loss, score / count, None)
+    return Validation(loss, None, unit * math.sqrt(score / count))
 
 
 class MemberRow(NamedTuple):
@@ -80,6 +104,13 @@ class Training:
     generation: int = 0  # how many checkpoints the run has written
     stopped_by: str | None = None  # who ended it before its last epoch
     standing_for: int = 1  # members here for each one that trains in the epoch
+
+    def __post_init__(self) -> None:
+        order = self.order
+        self.spec, self.clock = order.spec, order.clock
+        self.exchange, self.folder = order.exchange, order.folder
+        self.seeds, self.dataset = order.ensemble.seeds, order.data.train
+        self.task = task_of(order.spec.loss, order.ensemble.task)
 
     def run(self) -> None:
         """Train from where the run stands to its end, or until a signal stops it."""
@@ -118,41 +149,6 @@ class Training:
         self.stopped_by = self._stopping(self._told(record))
 
     @property
-    def spec(self) -> TrainingSpec:
-        """What was asked for."""
-        return self.order.spec
-
-    @property
-    def task(self) -> Task:
-        """What members' outputs mean."""
-        return task_of(self.spec.loss, self.order.ensemble.task)
-
-    @property
-    def clock(self) -> Clock:
-        """What knows where the time goes."""
-        return self.order.clock
-
-    @property
-    def exchange(self) -> Exchange:
-        """How the other processes of the run are reached."""
-        return self.order.exchange
-
-    @property
-    def folder(self) -> RunFolder | None:
-        """Where the run is recorded, if anywhere."""
-        return self.order.folder
-
-    @property
-    def seeds(self) -> Sequence[int]:
-        """The seeds of all members of the ensemble."""
-        return self.order.ensemble.seeds
-
-    @property
-    def dataset(self) -> Dataset[Any]:
-        """The training data, for methods that look at all of it."""
-        return self.order.data.train
-
-    @property
     def ended(self) -> bool:
         """Whether all epochs are done, or nobody wants the rest."""
         return self.stopped_by is not None or len(self.history) == self.spec.epochs
@@ -181,7 +177,6 @@ class Training:
         self.history = [*saved.history]
         self.stopped_by = self._stopping(None if branches else saved.stopped_by)
         self.clock.go_on_from(saved.timeline)
-        log.info("went on from %s after %d epochs", saved.path, len(self.history))
 
     def finish(self, member: TrainingMember) -> None:
         """Put in place what a member predicts with once the run has ended."""
@@ -256,7 +251,6 @@ class Training:
             if self.exchange.agreed(due):
                 with self.clock.during("exchanging"):
                     self._exchange(epoch)
-                self._say_exchanged(epoch)
 
     def _exchange(self, epoch: int) -> None:
         with self.clock.during("scoring"):
@@ -281,10 +275,7 @@ class Training:
 
     def _enter_phase(self, epoch: int) -> None:
         for member in self.members:
-            phase = member.method.phase(epoch, self.spec.epochs)
-            if member.phase != phase and member.index == self.members[0].index:
-                log.info("phase %r begins before epoch %d", phase, epoch)
-            member.phase = phase
+            member.phase = member.method.phase(epoch, self.spec.epochs)
 
     def _publish(self, member: TrainingMember, epoch: int) -> Tensor:
         assert isinstance(member.method, ExchangingMethod)
@@ -293,14 +284,6 @@ class Training:
         with member.on_device(), evaluating(member.module), seeded(*key):
             stream = generator(*key)
             return member.method.publish(member, member.index, self.dataset, stream)
-
-    def _say_exchanged(self, epoch: int) -> None:
-        sizes = [
-            "undivided" if member.split is None else len(member.split.first)
-            for member in self.members
-        ]
-        text = "exchanged before epoch %d in %.2f s; samples of the first kind: %s"
-        log.info(text, epoch, self._exchange_seconds, sizes)
 
     def _divide(self, member: TrainingMember) -> None:
         """Divide the member's batches as its method asks."""
@@ -334,7 +317,6 @@ class Training:
             peak_memory=max(memory, default=None),
         )
         self.history.append(record)
-        log.debug("epoch %d took %.2f s", epoch, seconds)
         return record
 
     def _told(self, record: EpochRecord) -> str | None:
@@ -406,11 +388,11 @@ class Training:
             found = row.validation
             if found is None or math.isfinite(found.loss):
                 continue
-            assert self.validation is not None
-            said = f"validation loss of member {index} must stay finite, got"
-            said = f"{said} {found.loss} after epoch {epoch}"
-            cause = not_finite(self.validation())
-            raise diverged(said, cause, row.learning_rate, self._last_good())
+            raise TrainingDiverged(
+                f"validation loss of member {index} must stay finite, got {found.loss} "
+                f"after epoch {epoch} with learning rate {row.learning_rate:g}; "
+                f"{self._last_good()}"
+            )
 
     def _check_finite(self, epoch: int) -> None:
         """Raise in every process if a member of any diverged."""
@@ -424,14 +406,13 @@ class Training:
     def _divergence(
         self, member: TrainingMember, epoch: int
     ) -> TrainingDiverged | None:
-        plan, advice = self.runner.plan, self._last_good()
+        plan = self.runner.plan
         if (found := member.divergence(epoch * plan.steps)) is None:
             return None
-        if epoch == 0:
-            advice += scaling_advice(self.task, self.dataset)
-        (said, step), cause = found, not_finite_in(self.dataset)
+        said, step = found
         rate = member.peak_rates[0] * plan.factor(step)
-        return diverged(f"{said} at step {step}", cause, rate, advice)
+        at = f"{said} at step {step} with learning rate {rate:g}"
+        return TrainingDiverged(f"{at}; {self._last_good()}")
 
     def _last_good(self) -> str:
         if self.folder is None:
@@ -458,7 +439,6 @@ class Training:
             folder.check_there()
             commit(folder.checkpoint, self.generation, len(self.seeds), *done)
         self.exchange.wait()  # before anybody writes the next one
-        log.debug("wrote %s", folder.checkpoint)
 
     def _write_member(self, folder: RunFolder, member: TrainingMember) -> None:
         tensors, document = tensors_of(member), document_of(member)

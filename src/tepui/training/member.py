@@ -30,22 +30,10 @@ from tepui.training.passes import MemberPasses
 class TrainingDiverged(RuntimeError):  # noqa: N818 - what happened, in plain words
     """A loss became infinite or NaN."""
 
-    remedy = "with a lower learning rate or clip_norm=1 (--set clip_norm=1)"
-
-
-class DataNotFinite(TrainingDiverged, ValueError):  # noqa: N818 - as above
-    """A loss became infinite or NaN since the data are in places."""
-
-    remedy = "with data that are finite"
-
-
-def diverged(
-    said: str, cause: str | None, rate: float, advice: str
-) -> TrainingDiverged:
-    """Return the error of a run whose numbers are not finite, with its likely cause."""
-    if cause is not None:
-        return DataNotFinite(f"{said} with {cause}; fill or drop them")
-    return TrainingDiverged(f"{said} with learning rate {rate:g}; {advice}")
+    remedy = (
+        "with a lower learning rate, clip_norm=1 (--set clip_norm=1), or inputs and "
+        "targets scaled to about 1"
+    )
 
 
 @dataclass(eq=False)
@@ -77,7 +65,6 @@ class TrainingMember(MemberPasses):
         average: float | None = None,
         ema: float | None = None,
         offload_device: torch.device | None = None,
-        apart: bool = False,
         **passes: Any,
     ) -> None:
         rate = optimizer.param_groups[0]["lr"]
@@ -97,7 +84,6 @@ class TrainingMember(MemberPasses):
         self.joint_losses: Tensor | None = None
         self.exchanged = -1  # the last epoch before which members exchanged something
         self.split: BatchSplit | None = None
-        self.apart = apart  # whether each rank takes a method's step for its own rows
         self.average: dict[str, Tensor] = {}
         self.best = Best()
         self._clip_norm = clip_norm

@@ -1,16 +1,15 @@
-"""Precision, determinism, threads and kernels of a run, set inside a block."""
+"""Precision, determinism and threads of a run, set inside a block."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 
 from tepui.core.checks import one_of, require
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16"]
-CPUKernels = Literal["onednn", "native"]
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,6 @@ class Numerics:
     precision: Literal["float32", "tf32", "bfloat16"]
     deterministic: bool
     threads: int  # threads of the CPU; results depend on their number
-    cpu_kernels: CPUKernels | None = None  # None as torch is set
 
     @property
     def autocast(self) -> torch.dtype | None:
@@ -53,7 +51,7 @@ class Numerics:
             self.threads,
         )
         try:
-            with computing_with(self.cpu_kernels), not_autocast(self.device.type):
+            with not_autocast(self.device.type):
                 yield
         finally:
             self._set(*kept)
@@ -75,23 +73,6 @@ class Numerics:
             torch.set_num_threads(threads)
 
 
-@contextmanager
-def computing_with(cpu_kernels: CPUKernels | None) -> Iterator[None]:
-    """Let a CPU use oneDNN's kernels inside the block, or torch's own alone."""
-    if cpu_kernels is None:
-        yield
-        return
-    onednn: Any = torch.backends.mkldnn
-    kept, wanted = onednn.enabled, cpu_kernels == "onednn"
-    onednn.enabled = wanted
-    try:
-        # Without oneDNN torch would turn to NNPACK, which is slow on two threads.
-        with torch.backends.nnpack.flags(enabled=wanted):
-            yield
-    finally:
-        onednn.enabled = kept
-
-
 def not_autocast(device: str) -> AbstractContextManager[object]:
     """Return a block without the autocast of its surroundings, if they have one."""
     if not torch.is_autocast_enabled(device):
@@ -105,7 +86,6 @@ def numerics_of(
     precision: Precision,
     deterministic: bool,
     threads: int | None = None,
-    cpu_kernels: CPUKernels | None = None,
 ) -> Numerics:
     """Resolve what the caller left open."""
     one_of("precision", precision, get_args(Precision))
@@ -115,7 +95,7 @@ def numerics_of(
     if precision == "auto":
         precision = "bfloat16" if place.type == "cuda" else "float32"
     threads = threads or torch.get_num_threads()
-    return Numerics(place, precision, deterministic, threads, cpu_kernels)
+    return Numerics(place, precision, deterministic, threads)
 
 
 def known_device(device: str | torch.device) -> torch.device:
@@ -123,10 +103,7 @@ def known_device(device: str | torch.device) -> torch.device:
     try:
         place = torch.device(device)
     except RuntimeError as error:
-        kinds: dict[str, Any] = {"cuda": torch.cuda, "mps": torch.backends.mps}
-        here = ["cpu", *(name for name, kind in kinds.items() if kind.is_available())]
-        told = f"got {device!r}; there is {', '.join(here)}"
-        raise ValueError(f"device must name a device, {told}") from error
+        raise ValueError(f"device must name a device, got {device!r}") from error
     there = place.type != "cuda" or torch.cuda.is_available()
     require(there, "device", "be available, but torch sees no CUDA device", str(device))
     return place

@@ -36,8 +36,6 @@ class SGD:
         check_fields(self)
         _check(self.lr, self.weight_decay)
         require(0 <= self.momentum < 1, "momentum", "lie in [0, 1)", self.momentum)
-        rule = "be positive for nesterov, which looks ahead along it"
-        require(self.momentum > 0 or not self.nesterov, "momentum", rule, self.momentum)
 
     def __call__(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
         """Build the optimizer."""
@@ -71,9 +69,6 @@ class AdamW:
     def __post_init__(self) -> None:
         check_fields(self)
         _check(self.lr, self.weight_decay)
-        inside = all(0 <= beta < 1 for beta in self.betas)
-        require(inside, "betas", "lie in [0, 1)", self.betas)
-        require(self.eps >= 0, "eps", "be non-negative", self.eps)
 
     def __call__(self, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
         """Build the optimizer."""

@@ -1,8 +1,10 @@
 """Forward and backward passes of one member, in the run's precision."""
 
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import torch
@@ -17,8 +19,7 @@ from tepui.losses import CrossEntropy, Loss, jensen_shannon
 from tepui.methods.member import Gradient
 from tepui.modules.pruning import masks_of
 from tepui.modules.running import as_taken, blocks, dtype_of, forward
-from tepui.training.data_parallel import StepRanks, averaged
-from tepui.training.streams import beside
+from tepui.training.exchange import StepRanks, averaged
 
 CAST_BY_AUTOCAST = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
@@ -142,21 +143,14 @@ class MemberPasses:
         As if the batch had gone through at once; only BatchNorm sees the parts into
         which it is split.
         """
-        if self.ranks is None or self._rank is not None:
+        if self.ranks is None:
             return self._gradient_here(batch)
-        return self.averaged(batch, self._gradient_here)
-
-    def averaged(self, batch: Batch, gradient: Callable[[Batch], Gradient]) -> Gradient:
-        """Return the mean of what a function finds for the rows of each rank.
-
-        To the function these rows are all there is. Buffers move by the mean, too.
-        """
-        assert self.ranks is not None
+        # Buffers move by the mean over ranks, too.
         changing = [buffer for buffer in self.buffers if buffer.dtype != torch.bool]
         before = [buffer.clone() for buffer in changing]
         self._rank = self.ranks.rank
         try:
-            loss, values = gradient(batch)
+            loss, values = self._gradient_here(batch)
         finally:
             self._rank = None
         changes = [now - then for now, then in zip(changing, before, strict=True)]
@@ -376,3 +370,24 @@ class _Cast(torch.autograd.Function):
             if target.stride() != grad.stride():
                 target.copy_(grad)
         return None, *found
+
+
+# Queues between host and GPU, read when CUDA begins: with torch's eight, more members
+# than that wait for each other.
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+
+
+@cache
+def lane(device: torch.device, number: int) -> torch.cuda.Stream:
+    """Return the stream on which the member of a number runs, always the same.
+
+    Torch keeps a workspace for every stream on which it multiplied matrices; with new
+    streams for every run, a process would hold more memory after each.
+    """
+    return torch.cuda.Stream(device)
+
+
+@cache
+def beside(stream: torch.cuda.Stream) -> torch.cuda.Stream:
+    """Return a stream for what may run beside a stream's own work."""
+    return torch.cuda.Stream(stream.device)

@@ -17,12 +17,12 @@ from tepui.methods.coupled import CoupledMethod
 from tepui.models.base import Model
 from tepui.optim import require_step_alone
 from tepui.training.batches import steps_per_epoch
-from tepui.training.callbacks import Callbacks
 from tepui.training.checkpoint import Checkpoint
 from tepui.training.checks import RunData
 from tepui.training.coupled import CoupledRunner
 from tepui.training.exchange import Exchange
 from tepui.training.graphs import GraphRunner
+from tepui.training.history import Callbacks, Clock
 from tepui.training.member import TrainingMember
 from tepui.training.numerics import Numerics
 from tepui.training.optimizer import capturable
@@ -30,7 +30,6 @@ from tepui.training.run_folder import RunFolder
 from tepui.training.runner import EagerRunner, Plan, Runner
 from tepui.training.slots import SlotRunner, have_same_structure
 from tepui.training.spec import ExecutionSpec, RunnerName, TrainingSpec
-from tepui.training.timeline import Clock
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +65,6 @@ class Order(NamedTuple):
     folder: RunFolder | None
     resume: bool
     origin: Checkpoint | None
-    first_weights: list[float]  # their lengths, by which a branch knows its origin
     config: dict[str, Any]  # what the run folder records
     callbacks: Callbacks
     clock: Clock
@@ -156,7 +154,6 @@ def members_of(order: Order, samples: int) -> list[TrainingMember]:
             ema=spec.ema,
             offload_device=torch.device("cpu") if order.execution.offload else None,
             ranks=ranks,
-            apart=spec.perturbation == "shard",
             sample_weights=None if weights is None else weights.to(numerics.device),
         )
         member.offload()

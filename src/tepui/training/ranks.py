@@ -10,14 +10,14 @@ host memory by gloo.
 import atexit
 import math
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
 from itertools import chain, count
 from typing import Any, TypeVar, final
-from uuid import uuid4
 
 import torch
 from torch import Tensor, distributed
@@ -27,20 +27,124 @@ from torch.distributed.rendezvous import rendezvous
 from torch.utils._pytree import tree_map_only
 
 from tepui.core.checks import require
-from tepui.core.processes import Place, place_of_environment
+from tepui.core.processes import Place, is_over, mark, place_of_environment
 from tepui.core.storage import raw_bytes
-from tepui.training.data_parallel import StepRanks
-from tepui.training.exchange import Exchange, LocalExchange
-from tepui.training.presence import Presence, RankLost, unbroken
+from tepui.training.exchange import (
+    Exchange,
+    LocalExchange,
+    RankLost,
+    StepRanks,
+    unbroken,
+)
 
 T = TypeVar("T")
 
 # Seconds without a sign of life after which a rank counts as lost, also at the start.
 TIMEOUT_VARIABLE = "TEPUI_RANK_TIMEOUT"
 TIMEOUT = 300.0
-PAUSE = 0.01  # between two looks into the store
+# torchrun keeps one store for all its attempts (--max-restarts), with what ranks of an
+# earlier one left there.
+ATTEMPT = "TORCHELASTIC_RESTART_COUNT"
 
 _made = count()
+
+
+BEAT = 1.0  # seconds between two beats
+LOOK = 0.25  # seconds between two looks at the others while waiting
+LONGEST_PAUSE = 0.01  # seconds between two questions whether all have come
+
+
+@final
+class Presence:
+    """A rank's beat, and what it knows of the others', told by the store they share.
+
+    Ranks may have to wait for each other for as long as a member's epoch takes, so that
+    a collective which takes long says nothing. Every rank therefore leaves a beat in
+    the store every second, and waits before a collective until all have come; one whose
+    beat stops, whose process is gone or who said that it leaves is not waited for.
+    """
+
+    def __init__(self, store: Store, rank: int, size: int, timeout: float) -> None:
+        self._store = store
+        self._rank = rank
+        self._size = size
+        self._timeout = timeout
+        self._meetings = 0
+        self._run = 0
+        self._beats: dict[int, tuple[int, float]] = {}  # and when they last changed
+        store.set(f"process/{rank}", mark())
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+        # A thread that is in the store when the interpreter ends would abort it.
+        atexit.register(self.end)
+
+    def end(self) -> None:
+        """Beat no more."""
+        self._ended.set()
+        self._thread.join()
+
+    def wait_for_all(self) -> None:
+        """Return once all ranks have come here; raise if one never will."""
+        self._meetings += 1
+        meeting = f"arrived/{self._meetings}"
+        with unbroken():
+            arrived = self._store.add(meeting, 1)
+            pause, looked = LONGEST_PAUSE / 20, time.monotonic()
+            self._beats.clear()
+            while arrived < self._size:
+                time.sleep(pause)
+                pause = min(1.5 * pause, LONGEST_PAUSE)
+                lost = None
+                if time.monotonic() - looked > LOOK:
+                    lost, looked = self._lost(), time.monotonic()
+                arrived = self._store.add(meeting, 0)
+                # Who came may have gone on, and even have ended, since.
+                if lost is not None and arrived < self._size:
+                    raise RankLost(lost)
+
+    @contextmanager
+    def attending(self) -> Iterator[None]:
+        """Tell the others if the block ends in an error."""
+        self._run += 1
+        try:
+            yield
+        except BaseException as error:
+            known = error.reason if isinstance(error, RankLost) else error
+            text = f"{type(error).__name__}: {known}"
+            with suppress(RuntimeError):  # of a store that is gone too
+                self._store.set(f"left/{self._run}/{self._rank}", text)
+            raise
+
+    def _lost(self) -> str | None:
+        """Return who is gone, and how one knows; None if all others are there."""
+        for rank in range(self._size):
+            reason = None if rank == self._rank else self._why_lost(rank)
+            if reason is not None:
+                return f"rank {rank} {reason}"
+        return None
+
+    def _why_lost(self, rank: int) -> str | None:
+        left, process = f"left/{self._run}/{rank}", f"process/{rank}"
+        if self._store.check([left]):
+            return f"left the run with {self._store.get(left).decode()}"
+        known = self._store.check([process])
+        if known and is_over(self._store.get(process).decode()):
+            return "has died"
+        now, beat = time.monotonic(), self._store.add(f"beat/{rank}", 0)
+        last, since = self._beats.get(rank, (-1, now))
+        if beat != last:
+            self._beats[rank] = beat, now
+        elif now - since > self._timeout:
+            return f"gave no sign of life for {self._timeout:g} s"
+        return None
+
+    def _beat(self) -> None:
+        while not self._ended.wait(min(BEAT, self._timeout / 4)):
+            try:
+                self._store.add(f"beat/{self._rank}", 1)
+            except RuntimeError:
+                return  # the store is gone, and with it the run
 
 
 @final
@@ -233,7 +337,7 @@ def _join() -> None:
         store, rank, size = next(rendezvous("env://", timeout=timeout))
         distributed.init_process_group(
             backend,
-            store=PrefixStore(common_name(store, rank, size, seconds), store),
+            store=PrefixStore(f"tepui/{os.environ.get(ATTEMPT)}", store),
             rank=rank,
             world_size=size,
             timeout=timeout,
@@ -242,56 +346,6 @@ def _join() -> None:
         late = f"not all ranks came within {seconds:g} s ({TIMEOUT_VARIABLE})"
         raise RankLost(f"{late}: {error}") from error
     atexit.register(distributed.destroy_process_group)
-
-
-def common_name(store: Store, rank: int, size: int, timeout: float) -> str:
-    """Return a new name, the same on all ranks, that none had before them.
-
-    torchrun keeps one store for all its attempts (``--max-restarts``): ranks that it
-    starts again would find there what those before them left, and look for dead
-    processes. Rank 0 calls a name, under which the others answer with words that nobody
-    used before; it says them again, by which each knows that the call was meant for it.
-
-    Raises:
-        RuntimeError: If not all ranks have answered in time.
-    """
-    return _called(store, size, timeout) if rank == 0 else _heard(store, rank, timeout)
-
-
-def _called(store: Store, size: int, timeout: float) -> str:
-    name, last = uuid4().hex, time.monotonic() + timeout
-    store.set("tepui/call", name)
-    answers = [_answer(name, rank) for rank in range(1, size)]
-    while not store.check(answers):
-        _pause_until(last)
-    words = (store.get(answer).decode() for answer in answers)
-    store.set(_echo(name), " ".join(words))
-    return name
-
-
-def _heard(store: Store, rank: int, timeout: float) -> str:
-    word, last = uuid4().hex, time.monotonic() + timeout
-    while True:
-        if store.check(["tepui/call"]):
-            name = store.get("tepui/call").decode()
-            store.set(_answer(name, rank), word)
-            if store.check([_echo(name)]) and word in store.get(_echo(name)).decode():
-                return name
-        _pause_until(last)
-
-
-def _answer(name: str, rank: int) -> str:
-    return f"tepui/{name}/answer/{rank}"
-
-
-def _echo(name: str) -> str:
-    return f"tepui/{name}/echo"
-
-
-def _pause_until(last: float) -> None:
-    if time.monotonic() > last:
-        raise RuntimeError("some did not answer")
-    time.sleep(PAUSE)
 
 
 def _local_device() -> int:

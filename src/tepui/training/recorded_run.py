@@ -22,7 +22,7 @@ from tepui.data.preparation import Preparation
 from tepui.data.sources import Factory, Source, kind_of, named, options_given
 from tepui.ensembles.building import Factory as Maker
 from tepui.ensembles.ensemble import FILE, Ensemble
-from tepui.ensembles.loading import RUN, check_ended, load, preparation_in, task_in
+from tepui.ensembles.loading import RUN, check_ended, load, meaning_in
 from tepui.modules.features import cached_features
 from tepui.training.checks import divided
 from tepui.training.history import History, Outcome
@@ -32,10 +32,13 @@ from tepui.training.run_folder import (
     recorded_options,
 )
 from tepui.training.spec import TrainingSpec
-from tepui.training.timeline import Timeline
 
 # Where a run that trains heads alone keeps their run, and what they learn from.
 HEADS, FEATURES = "heads", "features"
+
+
+def _of_outcome(name: str, what: str) -> Any:
+    return property(lambda run: getattr(run._outcome, name), doc=what)
 
 
 class RecordedRun:
@@ -145,30 +148,11 @@ class RecordedRun:
         """One record per epoch."""
         return self._outcome.history
 
-    @property
-    def best_epochs(self) -> tuple[int, ...]:
-        """Epoch of each member's best weights, empty if none were kept."""
-        return self._outcome.best_epochs
-
-    @property
-    def summary(self) -> Mapping[str, Any]:
-        """What the method reports of the run, such as SharpBalance's sets."""
-        return self._outcome.summary
-
-    @property
-    def timeline(self) -> Timeline:
-        """Where the time went: the seconds of each activity."""
-        return self._outcome.timeline
-
-    @property
-    def stopped_by(self) -> str | None:
-        """Who ended the run before all epochs were done; None if nobody did."""
-        return self._outcome.stopped_by
-
-    @property
-    def kept(self) -> tuple[int, ...]:
-        """After how many epochs members had the weights they kept; () if their last."""
-        return self._outcome.kept
+    best_epochs = _of_outcome("best_epochs", "Epoch of each member's best weights.")
+    summary = _of_outcome("summary", "What the method reports of the run.")
+    timeline = _of_outcome("timeline", "The seconds of each activity.")
+    stopped_by = _of_outcome("stopped_by", "Who ended the run early, if anybody.")
+    kept = _of_outcome("kept", "Epochs done by the weights kept; empty if the last.")
 
     @cached_property
     def preparation(self) -> Preparation | None:
@@ -176,7 +160,7 @@ class RecordedRun:
         if "ensemble" in vars(self):
             return self.ensemble.preparation
         there = (self._there / FILE).is_file()
-        return preparation_in(self._there) if there else None
+        return meaning_in(self._there)[1] if there else None
 
     @property
     def exam_precision(self) -> Precision:
@@ -211,11 +195,10 @@ class RecordedRun:
         """Raise unless data are those that the run recorded."""
         found = data_identity(data)
         differ = [n for n in found if n in expected and found[n] != expected[n]]
-        differ = [name for name in differ if name != "class"]
+        others = "samples" in differ
         rule = f"be what {self.path} learned from ({expected.get('samples')} samples)"
-        count = f"{found['samples']} samples"
-        require("samples" not in differ, argument, rule, count)
-        require(not differ, argument, rule, "others, or changed ones")
+        got = f"{found['samples']} samples" if others else "others, or changed ones"
+        require(not {*differ} - {"class"}, argument, rule, got)
 
     def held_out(self, source: Source | None = None) -> Dataset[Any]:
         """Return what the run was validated on: other data, or a share of its own.
@@ -309,8 +292,8 @@ class RecordedRun:
 
     def _has_other_classes(self, data: Dataset[Any]) -> bool:
         """Return whether labels number other classes, where both have names."""
-        names, targets, task = class_names(data), targets_of(data), task_in(self._there)
-        of_samples = targets is None or targets.ndim == 1
+        (task, _), names = meaning_in(self._there), class_names(data)
+        of_samples = (targets := targets_of(data)) is None or targets.ndim == 1
         choice = (task is None or bool(task.chooses)) and of_samples
         return choice and bool(names and self._classes) and names != self._classes
 

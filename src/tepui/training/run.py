@@ -1,13 +1,11 @@
 """A run: what it learned from, with what, what came of it, and what is done with it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
-from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
@@ -21,7 +19,7 @@ from tepui.data.shifts import NATURAL
 from tepui.data.sources import Source, kind_of, named, options_given
 from tepui.ensembles.ensemble import FILE, Ensemble
 from tepui.ensembles.feature_detectors import FeatureDetectors
-from tepui.ensembles.loading import task_in
+from tepui.ensembles.loading import meaning_in
 from tepui.evaluation.cost import write_cost
 from tepui.evaluation.evaluate import evaluate
 from tepui.evaluation.evaluations import (
@@ -33,31 +31,20 @@ from tepui.evaluation.evaluations import (
 from tepui.evaluation.gallery import FILE as GALLERY
 from tepui.evaluation.gallery import write_gallery
 from tepui.evaluation.measure import EnsembleMeasurement, measure
-from tepui.evaluation.new_samples import (
-    NewSamples,
-    Written,
-    names_in,
-    of_readable,
-    write_predicted,
-)
-from tepui.evaluation.prediction_file import check_new
+from tepui.evaluation.new_samples import NewSamples, Written, names_in, of_readable
+from tepui.evaluation.predictions import check_new, write_predictions
 from tepui.evaluation.results import Evaluation
 from tepui.metrics.held_out_scores import LEVEL
 from tepui.modules.state import maker_of
 from tepui.tasks import Prediction
-from tepui.training.callbacks import Callbacks, Told
-from tepui.training.exchange import Exchange
-from tepui.training.history import EpochRecord
+from tepui.training.history import EpochRecord, Told
 from tepui.training.prepare import place_of, to_device
 from tepui.training.progress import Style
-from tepui.training.ranks import exchange_here
 from tepui.training.recorded_run import HEADS, RecordedRun
-from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.train import trained
+from tepui.training.spec import ExecutionSpec
 
 Held = Literal["validation", "test"]
-Score = Literal["threshold", "aps", "raps", "residual", "normalized", "quantile"]
-PLAIN_EXECUTION = ExecutionSpec()
+Score = Literal["threshold", "aps", "residual", "normalized", "quantile"]
 OTHER_CLASSES = "labels are left out: they number other classes than the run's"
 
 
@@ -92,7 +79,10 @@ class Run(RecordedRun, ShownInNotebooks):
     Attributes:
         path: The folder, if there is one.
         loading: Makes the ensemble when it is asked for; by default :func:`tepui.load`.
+        trained_by: What trains a run, :func:`tepui.training.train`, which makes runs.
     """
+
+    trained_by: ClassVar[Callable[..., "Run"]]
 
     @property
     def evaluations(self) -> dict[str, Any]:
@@ -203,7 +193,7 @@ class Run(RecordedRun, ShownInNotebooks):
             if how.get("logits_in") == "none":
                 (folder / GALLERY).unlink(missing_ok=True)
             else:
-                write_gallery(folder, test, sets)
+                write_gallery(folder, test, shifts)
         return found
 
     def calibrate(
@@ -236,7 +226,7 @@ class Run(RecordedRun, ShownInNotebooks):
             detectors: Fit detectors of unfamiliar features too.
             rule: How members are combined.
             batch_size: Samples that go through a member at once.
-            workers: Processes that load data not held in tensors.
+            workers: Processes that load a data set of your own.
             device: Where to compute; a GPU if there is one.
 
         Returns:
@@ -316,8 +306,9 @@ class Run(RecordedRun, ShownInNotebooks):
             require(not carry, "carry", "be left out for what is no table", carry)
             return self.ensemble.predict(inputs, **how)
         samples = self.samples(inputs, data, carry)
-        work = partial(self.ensemble.predict, **how)
-        made, samples, left_out = of_readable(samples, work)
+        made, samples, left_out = of_readable(
+            samples, lambda known: self.ensemble.predict(known.data, **how)
+        )
         if left_out:
             reasons = listed([*left_out.values()])
             warn(f"images that cannot be read are left out:{reasons}")
@@ -335,7 +326,7 @@ class Run(RecordedRun, ShownInNotebooks):
         device: str | torch.device | None = None,
         **how: Any,
     ) -> Written:
-        """Write what the ensemble says of new samples into a file, part after part.
+        """Write what the ensemble says of new samples into a file.
 
         Args:
             out: The file: ``.csv``, ``.parquet`` or ``.safetensors``.
@@ -345,9 +336,8 @@ class Run(RecordedRun, ShownInNotebooks):
             level: As that of :meth:`tepui.Prediction.unfamiliar`.
             overwrite: Replace the file.
             device: Where to compute; a GPU if there is one.
-            **how: ``probabilities``, ``rule``, ``shard_size``, ``batch_size``,
-                ``workers`` and ``precision`` as
-                :func:`tepui.evaluation.predict_shards` takes them.
+            **how: ``probabilities``, ``rule``, ``batch_size``, ``workers`` and
+                ``precision`` as :func:`tepui.evaluation.write_predictions` takes them.
 
         Returns:
             What was written, and which images were left out.
@@ -358,10 +348,16 @@ class Run(RecordedRun, ShownInNotebooks):
         require(not same, "out", "be another file than the inputs", str(file))
         samples = self.samples(inputs, data, carry)
         how["precision"] = how.get("precision") or self.exam_precision
+        how |= {"level": level, "overwrite": overwrite}
         ensemble = self._placed(device)
-        return write_predicted(
-            ensemble, samples, file, level=level, overwrite=overwrite, **how
+        said, samples, left_out = of_readable(
+            samples,
+            lambda known: write_predictions(
+                ensemble, known.data, file, named=known.named, **how
+            ),
         )
+        said = [*samples.said, *said]
+        return Written(file, length(samples.data), left_out, said)
 
     def measure(
         self, measures: Any = None, *, data: Source | None = None, seed: int = 0
@@ -418,9 +414,9 @@ class Run(RecordedRun, ShownInNotebooks):
         models, seeds = config["models"], config["seeds"]
         makers = self._factory or [maker_of(each, self._there) for each in models]
         ensemble = Ensemble.build(makers, len(seeds), seed=seeds)
-        names = ("device", "runner", "compile", "deterministic", "cpu_kernels")
+        names = ("device", "runner", "compile", "deterministic")
         how = {name: config[name] for name in names} | {"progress": progress}
-        return train(
+        return self.trained_by(
             ensemble,
             learned,
             self.spec,
@@ -434,17 +430,10 @@ class Run(RecordedRun, ShownInNotebooks):
 
     # What a person is shown.
 
-    def kept_losses(self) -> tuple[float | None, ...]:
-        """Return each member's training loss in the epoch whose weights it kept."""
-        return tuple(
-            self.history[epochs - 1].loss[place]
-            for place, epochs in enumerate(self.kept)
-        )
-
     def __str__(self) -> str:
         asked, task = self.config, None  # a model of one's own cannot be built here
         if asked and (self._there / FILE).is_file():
-            task = task_in(self._there)
+            task, _ = meaning_in(self._there)
         elif not asked:
             task = self.ensemble.task
         members = len(asked["seeds"]) if asked else len(self.ensemble)
@@ -478,69 +467,6 @@ class Run(RecordedRun, ShownInNotebooks):
         if self.path is not None:
             facts["folder"] = str(self.path)
         return facts
-
-
-def train(
-    ensemble: Ensemble,
-    dataset: Dataset[Any],
-    spec: TrainingSpec,
-    execution: ExecutionSpec = PLAIN_EXECUTION,
-    *,
-    validation: Dataset[Any] | float | None = None,
-    unlabeled: Dataset[Any] | None = None,
-    sample_weights: Tensor | None = None,
-    callbacks: Sequence[Told] = (),
-    out: str | Path | None = None,
-    resume: bool = False,
-    branch_from: str | Path | None = None,
-    exchange: Exchange | None = None,
-) -> Run:
-    """Train an ensemble in place, as :func:`tepui.fit` does, from values.
-
-    Args:
-        ensemble: What to train; its members move to the device.
-        dataset: A map-style data set of ``(x, y)``.
-        spec: What the weights depend on.
-        execution: How and where.
-        validation: A data set, or the share of ``dataset`` to hold out for it.
-        unlabeled: Data for members to disagree on, for methods that need them.
-        sample_weights: Factors on the losses of ``dataset``, one per sample.
-        callbacks: Told how the run goes, and asked after every epoch whether to stop.
-        out: A run folder.
-        resume: Continue the run in ``out``, to the same bits; start it if new.
-        branch_from: The folder of a run that began like this one; go on from there.
-        exchange: Which members this process trains, and how others are reached; by
-            default torchrun's ranks, if there are any.
-
-    Returns:
-        The run: trained ensemble, history and folder, the same in every process. One
-            that was told to stop after some epochs has its history and weights so far.
-
-    Raises:
-        ValueError: If an argument breaks its rule.
-        FileExistsError: If ``out`` holds something and ``resume`` is false.
-        TrainingDiverged: If a loss becomes infinite or NaN.
-        RankLost: If another process of the run is gone.
-    """
-    if exchange is None:
-        exchange = exchange_here(execution.data_parallel)
-    told = Callbacks(callbacks)
-    outcome = trained(
-        *(ensemble, dataset, spec, execution),
-        exchange=exchange,
-        callbacks=told,
-        validation=validation,
-        unlabeled=unlabeled,
-        sample_weights=sample_weights,
-        out=out,
-        resume=resume,
-        branch_from=branch_from,
-    )
-    run = Run(out, ensemble, outcome)
-    if exchange.writer:
-        with told.told_of_errors():
-            told.end(run)
-    return run
 
 
 def _said_of(ensemble: Ensemble) -> list[str]:

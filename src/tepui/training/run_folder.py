@@ -1,14 +1,16 @@
 """The folder of a training run: what was asked, what happened, where it stands."""
 
 import json
-import re
+import platform
 import reprlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils.data import Dataset
@@ -16,6 +18,7 @@ from torch.utils.data import Dataset
 from tepui.core.checks import require
 from tepui.core.lease import LEASE, Lease, is_free, leased
 from tepui.core.precision import Precision
+from tepui.core.provenance import command_line
 from tepui.core.replacing import write_bytes, writing
 from tepui.core.spec import check_same, differences, document
 from tepui.core.storage import (
@@ -37,7 +40,6 @@ from tepui.ensembles.loading import DIVERGED, RUN, divergence_in
 from tepui.modules.state import description, structure_digest, tensor_state
 from tepui.training.checkpoint import Checkpoint
 from tepui.training.checks import RunData
-from tepui.training.environment import environment_of
 from tepui.training.exchange import Exchange
 from tepui.training.history import EpochRecord, History, Outcome
 from tepui.training.member import TrainingDiverged
@@ -48,7 +50,6 @@ from tepui.training.spec import ExecutionSpec, TrainingSpec
 SHOWN = reprlib.Repr()
 SHOWN.maxstring = 70
 REMEDY = "give it what it had, or begin another run in a new folder"
-_DIGEST = re.compile(r"[0-9a-f]{16,}")
 # What trackers call the run.
 TRACKING = "tracking.json"
 # By which data, model and extractor a command trained the run, and by which options.
@@ -103,9 +104,7 @@ class RunFolder:
                 f"{self.path} holds a run; pass resume=True (--resume) to continue it, "
                 "or choose another folder"
             )
-        recorded = self.recorded()
-        command = recorded["environment"].get("command")
-        check_settings(recorded["config"], config, self.path, command)
+        check_settings(self.recorded()["config"], config, self.path)
 
     @contextmanager
     def claimed(self, config: dict[str, Any], *, resume: bool) -> Iterator[None]:
@@ -154,19 +153,13 @@ class RunFolder:
                 "again in a new folder"
             )
 
-    def begin(
-        self,
-        config: dict[str, Any],
-        first_weights: Sequence[float],
-        origin: Checkpoint | None,
-    ) -> None:
+    def begin(self, config: dict[str, Any], origin: Checkpoint | None) -> None:
         """Write down what was asked for, unless the run began before."""
         if not self.started:
             document = {
                 "config": config,
                 "environment": environment_of(torch.device(config["device"])),
-                "first_weights": list(first_weights),
-                "branched_from": None if origin is None else origin.described(),
+                "branched_from": origin and str(origin.path.parent),
             }
             write_document(self.description, "run", document)
 
@@ -284,7 +277,6 @@ def run_config(
         "device": numerics.device.type,
         "precision": numerics.precision,
         "deterministic": execution.deterministic,
-        "cpu_kernels": execution.cpu_kernels,
         "threads": numerics.threads,
     }
     config["models"] = [
@@ -302,55 +294,26 @@ def run_config(
     return config
 
 
-def check_settings(
-    begun: Mapping[str, Any],
-    now: Mapping[str, Any],
-    run: Path,
-    command: str | None = None,
-) -> None:
+def check_settings(begun: Mapping[str, Any], now: Mapping[str, Any], run: Path) -> None:
     """Raise if a run's settings differ from those that it was started with.
 
-    Args:
-        begun: What it was started with.
-        now: What is given now.
-        run: Its folder.
-        command: That started it, which is quoted.
-
     Example:
-        >>> check_settings({"models": [{}], "seeds": [1]}, {"models": [{}, {}]}, Path("a"))
+        >>> check_settings({"seeds": [1]}, {"seeds": [2]}, Path("a"))
         Traceback (most recent call last):
-        ValueError: members must be what the run in a was started with (1) to resume it, got 2; give it what it had, or begin another run in a new folder
-        >>> check_settings({"data": {"sha256": 64 * "0"}}, {"data": {"sha256": 64 * "1"}}, Path("a"))
-        Traceback (most recent call last):
-        ValueError: data must be what the run in a was started with to resume it, got one with other contents; give it what it had, or begin another run in a new folder
+        ValueError: seeds must be what the run in a was started with (0: 1) to resume it, got 2; give it what it had, or begin another run in a new folder
     """  # noqa: E501 - a doctest must show the whole message
-    found = differences(begun, now)
-    members = [len(config.get("models", ())) for config in (begun, now)]
-    if members[0] != members[1]:
-        hidden = ("models", "seeds")
-        found = {n: b for n, b in found.items() if n.partition(".")[0] not in hidden}
-        found["members"] = (members[0], members[1])
-    names = sorted({name.partition(".")[0] for name in found})
-    if not names:
+    both = ({"members": len(each.get("models", ())), **each} for each in (begun, now))
+    if not (found := differences(*both)):
         return
-    first, *others = sorted(names, key=lambda name: name != "members")
-    had, got = "", "one with other contents"
-    for name, (then, given) in found.items():
-        setting, _, place = name.partition(".")
-        if setting == first and not (_is_digest(then) and _is_digest(given)):
-            at = f"{place}: " if place else ""
-            had, got = f" ({at}{SHOWN.repr(then)})", SHOWN.repr(given)
-            break
+    name, (then, given) = next(iter(found.items()))
+    first, *others = dict.fromkeys(name.partition(".")[0] for name in found)
+    place = name.removeprefix(first).removeprefix(".")
+    had = f"{place}: {SHOWN.repr(then)}" if place else SHOWN.repr(then)
     more = f"; so must {', '.join(others)}" if others else ""
-    started = f"; it was started by: {command}" if command else ""
     raise ValueError(
-        f"{first} must be what the run in {run} was started with{had} to resume it, "
-        f"got {got}{more}; {REMEDY}{started}"
+        f"{first} must be what the run in {run} was started with ({had}) to resume it, "
+        f"got {SHOWN.repr(given)}{more}; {REMEDY}"
     )
-
-
-def _is_digest(value: object) -> bool:
-    return isinstance(value, str) and _DIGEST.fullmatch(value) is not None
 
 
 def check_agreement(
@@ -378,4 +341,21 @@ def _hashes(member: nn.Module) -> dict[str, str]:
     return {
         name: f"{tuple(tensor.shape)}, sha256 {tensors_hash({name: tensor})[:16]}"
         for name, tensor in tensor_state(member).items()
+    }
+
+
+def environment_of(device: torch.device) -> dict[str, Any]:
+    """Return versions and hardware, for the record."""
+    name = platform.processor() or platform.machine()
+    program = Path(sys.argv[0]).name.replace("__main__.py", "tepui")
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    return {
+        "tepui": __version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "hardware": name,
+        "command": command_line([program, *sys.argv[1:]]),
     }

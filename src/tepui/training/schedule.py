@@ -2,10 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, final
+from dataclasses import dataclass
+from typing import final
 
 from tepui.core.checks import require
 from tepui.core.moments import count_of
@@ -35,8 +33,7 @@ class Schedule(ABC):
             epochs: Length of the run.
 
         Returns:
-            A number in [0, 1], of a function of your own any that is not negative;
-            positive at the first step of a warm-up.
+            A number in [0, 1]; positive at the first step of a warm-up.
         """
         rise = 1.0
         if self.warmup:
@@ -114,54 +111,3 @@ class Cosine(Schedule):
         """Return the cosine between 1 and ``final``."""
         wave = (1 + math.cos(math.pi * min(time / epochs, 1.0))) / 2
         return self.final + (1 - self.final) * wave
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class FromFunction(Schedule):
-    """A factor from a function of the share of the run that is done.
-
-    The function must be pure: it is asked anew wherever a run goes on. A run folder
-    records its name and its values, by which another function is known when the run is
-    resumed; it never leads back to the function, which must be given again.
-
-    Attributes:
-        function: From a number in [0, 1] to a factor that is not negative.
-        values: The function's at hundredths of the run.
-
-    Example:
-        >>> FromFunction(function=lambda progress: 1 - progress).shape(time=3, epochs=4)
-        0.25
-    """
-
-    function: Callable[[float], float]
-    values: tuple[float, ...] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        values = tuple(self._checked(number / 100) for number in range(101))
-        object.__setattr__(self, "values", values)
-
-    def shape(self, time: float, epochs: int) -> float:
-        """Return the function's value."""
-        return self._checked(min(time / epochs, 1.0))
-
-    def _checked(self, progress: float) -> float:
-        value: Any = self.function(progress)
-        with suppress(TypeError, ValueError):
-            value = float(value)
-        fits = isinstance(value, float) and math.isfinite(value) and value >= 0
-        rule = f"return a finite number, not negative (at {progress:g} of the run)"
-        require(fits, "function of the schedule", rule, value)
-        return float(value)
-
-
-def as_schedule(given: Any) -> Any:
-    """Return a schedule of a function, and anything else as it is.
-
-    Example:
-        >>> as_schedule(lambda done: 0.5).factor(step=3, steps_per_epoch=2, epochs=9)
-        0.5
-    """
-    is_function = callable(given) and not isinstance(given, type | Schedule)
-    return FromFunction(function=given) if is_function else given

@@ -7,7 +7,6 @@ scatters them back. One captured graph serves every choice of members, and its c
 not depend on how many there are.
 """
 
-import logging
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -32,13 +31,19 @@ from tepui.training.coupled import (
     run_steps,
     turns_left,
 )
-from tepui.training.graphs import fixed_batch, refill, taken_back, warn_of_eager_steps
+from tepui.training.graphs import (
+    WARM_UP_STEPS,
+    NotCapturable,
+    Recording,
+    fixed_batch,
+    record,
+    refill,
+    taken_back,
+    warn_of_eager_steps,
+)
 from tepui.training.member import TrainingMember
-from tepui.training.recording import WARM_UP_STEPS, NotCapturable, Recording, record
+from tepui.training.passes import lane
 from tepui.training.runner import Plan, Runner
-from tepui.training.streams import lane
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -303,7 +308,6 @@ class SlotRunner(Runner):
                 warn_of_eager_steps(reason)
                 self._eager = CoupledRunner(self.plan)
                 return
-            log.info("captured one step for all %d members", len(members))
         else:
             slots.set_noise([0] * len(slots.active))
             for _ in range(WARM_UP_STEPS):

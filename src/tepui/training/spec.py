@@ -4,10 +4,10 @@
 records them, and the command line has an option for each field, explained as here.
 """
 
-import inspect
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, final
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, final
 
 import torch
 
@@ -21,16 +21,98 @@ from tepui.losses import CrossEntropy, Loss
 from tepui.methods.base import ExchangingMethod, MemberMethod, Method
 from tepui.methods.coupled import CoupledMethod
 from tepui.modules.pruning import Prune
-from tepui.optim import Perturbation
-from tepui.training.course import Course
-from tepui.training.early_stopping import EarlyStopping
-from tepui.training.numerics import CPUKernels, Precision
+from tepui.training.history import EarlyStopping
+from tepui.training.numerics import Precision
 from tepui.training.optimizer import SGD, AdamW, Optimizer
 from tepui.training.progress import Style
-from tepui.training.schedule import Cosine, Schedule, as_schedule
+from tepui.training.schedule import Cosine, Schedule
 
 Keep = Literal["last", "best"]
 RunnerName = Literal["auto", "eager", "graph"]
+
+
+class Stretch(NamedTuple):
+    """The epochs in which a member trains."""
+
+    first: int
+    end: int  # the first epoch in which it does not train any more
+    origin: int | None = None  # the member from which it goes on; None begins anew
+
+
+@dataclass(frozen=True)
+class Course:
+    """Which members train in which epochs.
+
+    All members train in all epochs; or the first one trains alone until members part,
+    and the others go on from its weights; or members train one after the other, each
+    from where its predecessor ended.
+
+    Attributes:
+        stretches: One per member, none of which begins before an earlier one.
+
+    Example:
+        >>> Course.parting(3, epochs=5, part_at=3).member_epochs()
+        9
+        >>> [*map(Course.successive(2, epochs=5).active, range(5))]
+        [[0], [0], [1], [1], [1]]
+    """
+
+    stretches: tuple[Stretch, ...]
+
+    @classmethod
+    def parting(cls, members: int, epochs: int, part_at: int = 0) -> "Course":
+        """Return that of members which are one until an epoch."""
+        origin = 0 if part_at else None
+        others = (Stretch(part_at, epochs, origin) for _ in range(1, members))
+        return cls((Stretch(0, epochs), *others))
+
+    @classmethod
+    def successive(cls, members: int, epochs: int) -> "Course":
+        """Return that of members which share the epochs, one after the other."""
+        ends = [index * epochs // members for index in range(members + 1)]
+        stretches = (
+            Stretch(ends[index], ends[index + 1], index - 1)
+            for index in range(1, members)
+        )
+        return cls((Stretch(0, ends[1]), *stretches))
+
+    @cached_property
+    def all_begin_anew(self) -> bool:
+        """Whether no member goes on from another."""
+        return all(stretch.origin is None for stretch in self.stretches)
+
+    def active(self, epoch: int) -> list[int]:
+        """Return the members that train in an epoch."""
+        numbered = enumerate(self.stretches)
+        return [index for index, each in numbered if each.first <= epoch < each.end]
+
+    def following(self, epoch: int) -> list[int]:
+        """Return the members that go on from another before an epoch."""
+        return [
+            index
+            for index, stretch in enumerate(self.stretches)
+            if stretch.origin is not None and stretch.first == epoch
+        ]
+
+    def begun(self, epoch: int) -> int:
+        """Return how many members, the first ones, have begun in an epoch."""
+        return sum(stretch.first <= epoch for stretch in self.stretches)
+
+    def cycle(self, epoch: int) -> Stretch:
+        """Return the epochs over which the schedule runs that an epoch is part of."""
+        last = max(stretch.end for stretch in self.stretches) - 1
+        return self.stretches[self.active(min(epoch, last))[0]]
+
+    def member_epochs(self, first: int = 0, end: int | None = None) -> int:
+        """Return for how many epochs members train, all of them together.
+
+        Args:
+            first: The first epoch that counts.
+            end: The first one after it that does not count.
+        """
+        ends = [min(s.end, s.end if end is None else end) for s in self.stretches]
+        firsts = [max(stretch.first, first) for stretch in self.stretches]
+        return sum(max(0, e - f) for f, e in zip(firsts, ends, strict=True))
 
 
 @final
@@ -59,9 +141,6 @@ class TrainingSpec:
             such as 0.999, which takes their place as ``average`` does.
         part_at: Epoch until which all members are one network, trained as the first
             one; each goes on from it with its own draws.
-        perturbation: Where sharpness-aware methods move the weights: along the
-            ``"global"`` gradient of a batch, or each rank that shares it
-            (``data_parallel``) along that of its ``"shard"`` (m-SAM).
         precision: What forward passes compute in; ``"auto"`` is bfloat16 on a GPU and
             float32 elsewhere.
         early_stopping: End the run once a score of the validation data has not improved
@@ -82,31 +161,29 @@ class TrainingSpec:
     average: float | None = None
     ema: float | None = None
     part_at: int | None = None
-    perturbation: Perturbation = "global"
     precision: Precision = "auto"
     early_stopping: EarlyStopping | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "schedule", as_schedule(self.schedule))
         method, optimizer, schedule = self.method, self.optimizer, self.schedule
-        rule = f"be a method, such as {_called(method)}()"
-        require(isinstance(method, Method), "method", rule, method)
         trains = isinstance(method, MemberMethod | CoupledMethod)
-        rule = "derive from MemberMethod and define gradient(self, member, batch)"
+        rule = (
+            "be a method, such as SAM(), or derive from MemberMethod and define "
+            "gradient(self, member, batch)"
+        )
         require(trains, "method", rule, method)
         rule = "be SGD(...), AdamW(...) or a function from parameters to an optimizer"
         builds = callable(optimizer) and not isinstance(
             optimizer, torch.optim.Optimizer
         )
         require(builds, "optimizer", rule, optimizer)
-        rule = "be a schedule, such as Cosine(), or a function of the run's progress"
+        rule = "be a schedule, such as Cosine()"
         require(isinstance(schedule, Schedule), "schedule", rule, schedule)
         object.__setattr__(self, "augment", policy_of(self.augment))
         check_fields(self)
         _require_positive(self, "epochs", "batch_size", "accumulate", "clip_norm")
         rule = "be an instance, such as CrossEntropy()"
         require(not isinstance(self.loss, type), "loss", rule, self.loss)
-        require(_takes_two(self.loss), "loss", "take (outputs, targets)", self.loss)
         average, ema = self.average, self.ema
         rule = "be a share of the run in (0, 1]"
         require(average is None or 0 < average <= 1, "average", rule, average)
@@ -233,14 +310,11 @@ class ExecutionSpec:
     Attributes:
         device: Where to train; a GPU if there is one.
         deterministic: Choose only algorithms that repeat to the bit.
-        cpu_kernels: Whose convolutions and matrix products a CPU uses: those of
-            ``"onednn"``, or torch's own (``"native"``), faster on some ARM processors;
-            by default as torch is set.
         runner: ``"graph"`` replays captured steps on a GPU, all members side by side;
             ``"eager"`` runs members in turn; ``"auto"`` takes graphs where it can.
         compile: Compile forward passes; by default on a GPU where the run is long
             enough to repay it.
-        workers: Processes that load data not held in tensors.
+        workers: Processes that load a data set of your own.
         offload: Keep only one member at a time on the device.
         data_parallel: Ranks that share every batch of a member, under torchrun.
         checkpoint_every: Epochs between checkpoints.
@@ -250,7 +324,6 @@ class ExecutionSpec:
 
     device: str | torch.device | None = None
     deterministic: bool = False
-    cpu_kernels: CPUKernels | None = None
     runner: RunnerName = "auto"
     compile: bool | None = None
     workers: int = 0
@@ -267,23 +340,6 @@ class ExecutionSpec:
         stays = self.offload and self.runner == "graph"
         rule = 'be False with runner="graph", which keeps members on the device'
         require(not stays, "offload", rule, self.offload)
-
-
-def _takes_two(loss: Loss) -> bool:
-    try:
-        inspect.signature(loss).bind(None, None)
-    except TypeError:
-        return False
-    except ValueError:  # written in C
-        return True
-    return True
-
-
-def _called(method: object) -> str:
-    """Return the class that was given in place of its instance, else an example."""
-    if isinstance(method, type) and issubclass(method, Method):
-        return method.__name__
-    return "SAM"
 
 
 def _require_positive(spec: Any, *names: str) -> None:

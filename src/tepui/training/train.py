@@ -1,25 +1,24 @@
 """Carrying out a run: check, prepare, run, conclude, and warn of its members."""
 
 import json
-import logging
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import require
-from tepui.core.members import lists_of
 from tepui.core.provenance import masked
 from tepui.core.spec import document
 from tepui.core.storage import finite_or_none
-from tepui.core.warning import warn
-from tepui.data.arrays import Batch
+from tepui.core.types import check_types
+from tepui.data.arrays import Batch, to_tensor
+from tepui.data.augment import Augmentation, PerMember
 from tepui.data.identity import fingerprint
 from tepui.data.labels import class_names
 from tepui.data.loading import in_order, targets_of
@@ -27,130 +26,297 @@ from tepui.data.mixing import Mixing
 from tepui.data.preparation import preparation_of
 from tepui.ensembles.ensemble import Ensemble
 from tepui.ensembles.loading import load_into
-from tepui.evaluation.dead_members import (
-    all_dead,
-    information_on,
-    only_guess,
-    only_guess_in_words,
-    silent_members,
-    warn_of_dead_members,
-    warn_of_silent,
-)
-from tepui.losses import CrossEntropy
+from tepui.losses import CrossEntropy, Loss
+from tepui.methods.base import Method
 from tepui.methods.coupled import CoupledMethod
-from tepui.modules.pruning import add_masks
-from tepui.modules.state import tensor_state, weights_norm
+from tepui.modules.pruning import Prune, add_masks
+from tepui.modules.state import tensor_state
 from tepui.tasks import task_of
-from tepui.tasks.base import Losses
 from tepui.training.batches import BatchSource, source_of, steps_per_epoch
-from tepui.training.callbacks import Callbacks
 from tepui.training.checkpoint import Checkpoint
-from tepui.training.checks import absent_remark, asked_for, check_run, output_width
+from tepui.training.checks import absent_remark, asked_for, check_run
 from tepui.training.epochs import Training
 from tepui.training.exchange import Exchange, LocalExchange
-from tepui.training.history import History, Outcome
-from tepui.training.interrupt import Interruption, Stopping
+from tepui.training.history import (
+    Callbacks,
+    Clock,
+    EarlyStopping,
+    History,
+    Outcome,
+    Told,
+)
 from tepui.training.member import TrainingMember
-from tepui.training.numerics import Numerics, numerics_of
+from tepui.training.numerics import Precision, numerics_of
+from tepui.training.optimizer import SGD, Optimizer
 from tepui.training.prepare import Order, members_of, runner_of
-from tepui.training.progress import remark, showing
-from tepui.training.run_folder import RunFolder, check_agreement, run_config
-from tepui.training.runner import Plan
-from tepui.training.spec import ExecutionSpec, TrainingSpec
-from tepui.training.timeline import Clock, in_words
+from tepui.training.progress import Style, remark, showing
+from tepui.training.ranks import exchange_here
+from tepui.training.run import Run
+from tepui.training.run_folder import (
+    RunFolder,
+    check_agreement,
+    check_settings,
+    run_config,
+)
+from tepui.training.runner import Interruption, Plan, Stopping
+from tepui.training.schedule import Cosine, Schedule
+from tepui.training.spec import ExecutionSpec, Keep, RunnerName, TrainingSpec
 
-log = logging.getLogger(__name__)
-
-# Weights drawn with one seed on two kinds of machines differ by less.
-SAME_WEIGHTS = 1e-4
-# The part of a run's summary about what members' answers say.
-ANSWERS = "answers"
-# From so many epochs on, the mean loss of the last tells what was learned.
-FEWEST_EPOCHS = 2
+PLAIN_EXECUTION = ExecutionSpec()
+PLAIN_LOSS, PLAIN_SGD, COSINE = CrossEntropy(), SGD(), Cosine()
+R = TypeVar("R")
 Validating = Callable[[], Iterator[Batch]]
 
 
-def trained(
+def fit(
+    ensemble: Ensemble,
+    dataset: Dataset[Any],
+    *,
+    method: Method,
+    epochs: int,
+    batch_size: int = 64,
+    loss: Loss = PLAIN_LOSS,
+    optimizer: Optimizer = PLAIN_SGD,
+    schedule: Schedule = COSINE,
+    augment: Sequence[Augmentation] | Sequence[Sequence[Augmentation]] | PerMember = (),
+    validation: Dataset[Any] | float | None = None,
+    unlabeled: Dataset[Any] | None = None,
+    sample_weights: Tensor | Sequence[float] | None = None,
+    keep: Keep = "last",
+    early_stopping: EarlyStopping | None = None,
+    accumulate: int = 1,
+    clip_norm: float | None = None,
+    prune: Prune | None = None,
+    average: float | None = None,
+    ema: float | None = None,
+    part_at: int | None = None,
+    device: str | torch.device | None = None,
+    precision: Precision = "auto",
+    deterministic: bool = False,
+    runner: RunnerName = "auto",
+    compile: bool | None = None,
+    workers: int = 0,
+    offload: bool = False,
+    data_parallel: int = 1,
+    callbacks: Sequence[Told] = (),
+    out: str | Path | None = None,
+    resume: bool = False,
+    branch_from: str | Path | None = None,
+    checkpoint_every: int = 1,
+    stop_after: int | None = None,
+    progress: Style = "auto",
+    exchange: Exchange | None = None,
+) -> Run:
+    """Train an ensemble in place.
+
+    Args:
+        ensemble: What to train; its members move to the device.
+        dataset: A map-style data set of ``(x, y)``; ``x`` may be a dict of tensors. A
+            data set held in tensors goes to the device once.
+        method: How to train, such as ``DeepEnsemble()`` or ``SAM(rho=0.1)``.
+        epochs: Length of the run.
+        batch_size: Samples per step and member.
+        loss: Returns one loss per sample.
+        optimizer: ``SGD(...)``, ``AdamW(...)``, or any callable from parameters to a
+            torch optimizer. SGD with learning rate 0.1 by default.
+        schedule: Learning rate over time: ``Cosine(...)``, ``MultiStep(...)``,
+            ``Constant(...)``, or a class of your own that derives from ``Schedule``.
+        augment: Random changes of batches, in order; or one list of them for each
+            member, as ``PerMember(...)`` has them. The last step may be ``Mixup(...)``
+            or ``CutMix(...)``, which mix samples of a batch, and rows of a table too.
+        validation: A data set, or the share of ``dataset`` to hold out for it.
+        unlabeled: Data whose targets are not read, for methods that make members
+            disagree on them (``A2D``, ``DivDis``). Only labeled samples of the same
+            kind can tell whether that helps there, and with which weight.
+        sample_weights: A factor on the training loss of every sample of ``dataset``.
+            Factors with a mean of 1 leave the learning rate its meaning.
+        keep: ``"last"`` weights, or each member's ``"best"`` by validation loss.
+        early_stopping: ``EarlyStopping(patience=5)`` ends the run once validation has
+            brought no gain for so many epochs.
+        accumulate: Split each batch into this many parts to save memory, of two samples
+            at least.
+        clip_norm: Bound on the norm of the gradient; by default 1 for ``GaussianNLL``,
+            none for other losses.
+        prune: ``Prune(sparsity=0.9)`` removes the smallest weights of every member.
+        average: Share of the run, at its end, over which each member's weights are
+            averaged; the mean is what is validated, kept and predicted with. With
+            ``DeepEnsemble()`` and 0.25 this is an ensemble of averages (EoA).
+        ema: Decay, such as 0.999, of a moving average of each member's weights over the
+            whole run, which takes their place as ``average`` does.
+        part_at: Until this epoch all members are one network, trained as the first one.
+            Then each goes on with its own draws. With ``M`` members the run costs
+            ``part_at + M * (epochs - part_at)`` epochs of one.
+        device: Where to train; a GPU if there is one.
+        precision: ``"float32"``, ``"tf32"``, ``"bfloat16"``; ``"auto"`` is bfloat16
+            on a GPU and float32 elsewhere.
+        deterministic: Choose only algorithms that repeat to the bit.
+        runner: ``"graph"`` replays captured steps on a GPU, all members side by side;
+            ``"eager"`` runs members in turn; ``"auto"`` takes graphs where it can.
+        compile: Compile the members' forward passes; None does so on a GPU when the
+            run is long enough to repay it.
+        workers: Processes that load a data set of your own.
+        offload: Keep only one member at a time on the device, the others in host
+            memory; slower, to the same sets and weights.
+        data_parallel: Ranks that share every batch of a member, under torchrun.
+        callbacks: Told how the run goes (:class:`tepui.Callback`), or functions called
+            with the record of every epoch, of which True ends the run; under torchrun
+            those of rank 0.
+        out: A run folder for configuration, metrics, checkpoints and the ensemble.
+        resume: Continue the run in ``out``, to the same bits; start it if new.
+        branch_from: The folder of a run that began like this one, with a method that
+            trains as this one does at first (:meth:`tepui.methods.Method.prefix`), and
+            pruned as this one, or not at all: go on from its last checkpoint, to the
+            bits of a run that began here.
+        checkpoint_every: Epochs between checkpoints.
+        stop_after: Leave after this many epochs of the run, with a checkpoint from
+            which it can be resumed or branched.
+        progress: ``"bar"``, ``"lines"``, ``"none"``; ``"auto"`` fits the terminal.
+        exchange: Which members this process trains, and how those in other processes
+            are reached. Under torchrun members are dealt to its ranks by default;
+            ``LocalExchange()`` trains all of them in every process.
+
+    Returns:
+        The run: trained ensemble, history and folder; under torchrun every rank gets
+            all of it.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
+        FileExistsError: If ``out`` holds something and ``resume`` is false.
+        TrainingDiverged: If a loss becomes infinite or NaN.
+        RankLost: If another process of the run is gone.
+
+    Example:
+        >>> import tepui
+        >>> from tepui.methods import SAM
+        >>> data = tepui.data.Arrays(torch.randn(64, 4), torch.randint(3, (64,)))
+        >>> ensemble = tepui.Ensemble.build(lambda: torch.nn.Linear(4, 3), members=2)
+        >>> run = fit(ensemble, data, method=SAM(), epochs=2, progress="none")
+        >>> len(run.history)
+        2
+    """
+    given = {**locals()}
+    several = isinstance(augment, Iterable | PerMember)
+    require(several, "augment", "be a sequence", augment)
+    execution, spec = _taken(ExecutionSpec, given), _taken(TrainingSpec, given)
+    apart = ("dataset", "sample_weights")  # whose kinds are looked at later
+    check_types(fit, {n: value for n, value in given.items() if n not in apart})
+    if sample_weights is not None:
+        given["sample_weights"] = to_tensor("sample_weights", sample_weights)
+    text = method.remark(len(ensemble))
+    complete = unlabeled is not None or not method.needs_unlabeled
+    if text is not None and complete:
+        writer = (exchange_here(data_parallel) if exchange is None else exchange).writer
+        remark(progress if writer else "none", f"{type(method).__name__}: {text}")
+    return train(**given, execution=execution, spec=spec)
+
+
+def train(
     ensemble: Ensemble,
     dataset: Dataset[Any],
     spec: TrainingSpec,
-    execution: ExecutionSpec,
+    execution: ExecutionSpec = PLAIN_EXECUTION,
     *,
-    exchange: Exchange,
-    callbacks: Callbacks,
-    out: str | Path | None,
-    resume: bool,
-    branch_from: str | Path | None,
-    **beside: Any,
-) -> Outcome:
-    """Train an ensemble in place, as :func:`tepui.training.train` does.
+    validation: Dataset[Any] | float | None = None,
+    unlabeled: Dataset[Any] | None = None,
+    sample_weights: Tensor | None = None,
+    callbacks: Sequence[Told] = (),
+    out: str | Path | None = None,
+    resume: bool = False,
+    branch_from: str | Path | None = None,
+    exchange: Exchange | None = None,
+) -> Run:
+    """Train an ensemble in place, as :func:`tepui.fit` does, from values.
 
-    ``beside`` are validation data, unlabeled data and weights of samples.
+    Args:
+        ensemble: What to train; its members move to the device.
+        dataset: A map-style data set of ``(x, y)``.
+        spec: What the weights depend on.
+        execution: How and where.
+        validation: A data set, or the share of ``dataset`` to hold out for it.
+        unlabeled: Data for members to disagree on, for methods that need them.
+        sample_weights: Factors on the losses of ``dataset``, one per sample.
+        callbacks: Told how the run goes, and asked after every epoch whether to stop.
+        out: A run folder.
+        resume: Continue the run in ``out``, to the same bits; start it if new.
+        branch_from: The folder of a run that began like this one; go on from there.
+        exchange: Which members this process trains, and how others are reached; by
+            default torchrun's ranks, if there are any.
+
+    Returns:
+        The run: trained ensemble, history and folder, the same in every process. One
+            that was told to stop after some epochs has its history and weights so far.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
+        FileExistsError: If ``out`` holds something and ``resume`` is false.
+        TrainingDiverged: If a loss becomes infinite or NaN.
+        RankLost: If another process of the run is gone.
     """
-    clock = Clock()
-    ranks = execution.data_parallel
-    data, spec = asked_for(ensemble, dataset, spec, execution, out=out, **beside)
-    here = f"which is {exchange.sharing} here"
-    rule = f"be the number of processes that share a batch, {here} (see torchrun)"
-    require(ranks == exchange.sharing, "data_parallel", rule, ranks)
+    exchange = exchange or exchange_here(execution.data_parallel)
+    clock, told = Clock(), Callbacks(callbacks)
+    beside = validation, unlabeled, sample_weights
+    data, spec = asked_for(ensemble, dataset, spec, execution, *beside, out)
+    ranks, here = execution.data_parallel, exchange.sharing
+    rule = f"be the number of processes that share a batch, {here} here (see torchrun)"
+    require(ranks == here, "data_parallel", rule, ranks)
     folder = None if out is None else RunFolder(out)
-    threads = _threads_of(folder if resume else None, branch_from)
+    begun = folder.threads() if folder is not None and resume else None
+    if begun is None and branch_from is not None:
+        begun = RunFolder(branch_from).threads()
     device, exactly = execution.device, execution.deterministic
-    how = device, spec.precision, exactly, threads, execution.cpu_kernels
-    numerics = numerics_of(*how)
+    numerics = numerics_of(device, spec.precision, exactly, begun)
     config: dict[str, Any] = {}
     alone = isinstance(exchange, LocalExchange)
-    if folder is not None or branch_from is not None or not alone or len(callbacks):
+    if folder is not None or branch_from is not None or not alone or len(told):
         config = run_config(ensemble, dataset, data, spec, execution, numerics)
     if folder is not None:
         folder.check(config, resume=resume)
     origin = None
     if branch_from is not None and (folder is None or not folder.checkpoint.exists()):
-        origin = branch_point(branch_from, config, spec, ensemble)
-    first_weights = [weights_norm(member) for member in ensemble.members]
+        origin = branch_point(branch_from, config, spec)
     order = Order(
         *(ensemble, data, spec, execution, numerics, exchange, folder, resume),
-        *(origin, first_weights, config, callbacks, clock),
+        *(origin, config, told, clock),
     )
     for module in ensemble.members if spec.prune is not None else ():
         add_masks(module)
     _give_meaning(order, dataset)
     if spec.early_stopping is not None:
         spec.early_stopping.check_task(ensemble.task)
+    run = Run(out, ensemble, _outcome(order, branch_from))
+    if exchange.writer:
+        with told.told_of_errors():
+            told.end(run)
+    return run
+
+
+Run.trained_by = staticmethod(train)
+
+
+def _outcome(order: Order, branch_from: str | Path | None) -> Outcome:
+    """Carry out what was asked for, or return what came of it before."""
+    ensemble, exchange, folder = order.ensemble, order.exchange, order.folder
     if folder is not None and folder.finished:
-        log.info("the run in %s is already finished", folder.path)
         order.place(range(len(ensemble)))
         load_into(ensemble, folder.path)
         return folder.outcome()
     with exchange.attending():
-        if not alone:
-            asked = {
-                "out": str(out),
-                "branch_from": str(branch_from),
-                **order.agreed_on,
-            }
-            check_agreement(exchange, config | asked, ensemble, data.train)
-        outcome = _carried_out(order)
-    if exchange.writer and outcome.history:
-        say_of_members(outcome, order)
-    return outcome
+        if not isinstance(exchange, LocalExchange):
+            out = None if folder is None else folder.path
+            places = {"out": str(out), "branch_from": str(branch_from)}
+            asked = {**order.config, **places, **order.agreed_on}
+            check_agreement(exchange, asked, ensemble, order.data.train)
+        with ExitStack() as claim, order.callbacks.told_of_errors():
+            training = _trained(order, claim)
+            with order.clock.during("finishing"):
+                _reunite(order)
+                return concluded(training)
 
 
-def _threads_of(folder: RunFolder | None, branch_from: str | Path | None) -> int | None:
-    """Return the threads of the run that is continued, None if there is none."""
-    begun = None if folder is None else folder.threads()
-    if begun is None and branch_from is not None:
-        return RunFolder(branch_from).threads()
-    return begun
-
-
-def _carried_out(order: Order) -> Outcome:
-    """Train from where the run stands to its end, and conclude it."""
-    with ExitStack() as claim, order.callbacks.told_of_errors():
-        training = _trained(order, claim)
-        with order.clock.during("finishing"):
-            _reunite(order)
-            return concluded(training)
+def _taken(kind: type[R], given: dict[str, Any]) -> R:
+    """Return a specification of the arguments that are its fields, taken from all."""
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: given.pop(name) for name in names})
 
 
 def _trained(order: Order, claim: ExitStack) -> Training:
@@ -167,8 +333,8 @@ def _trained(order: Order, claim: ExitStack) -> Training:
         steps *= spec.epochs * len(members)
         style = execution.progress if exchange.writer else "none"
         title = type(spec.method).__name__
-        costs = spec.costs(len(ensemble))
-        shown = stack.enter_context(showing(style, title, costs=costs, steps=steps))
+        shown = showing(style, title, epochs=spec.epochs, steps=steps)
+        progress = stack.enter_context(shown)
         if isinstance(spec.method, CoupledMethod):
             together = exchange.party(len(ensemble), numerics.device)
         else:
@@ -179,7 +345,7 @@ def _trained(order: Order, claim: ExitStack) -> Training:
             spec=spec,
             seeds=ensemble.seeds,
             exchange=exchange,
-            advance=lambda steps: shown.advance(steps * training.standing_for),
+            advance=lambda steps: progress.advance(steps * training.standing_for),
             stopping=Stopping(interruption, together),
             clock=order.clock,
         )
@@ -188,18 +354,17 @@ def _trained(order: Order, claim: ExitStack) -> Training:
             members=members,
             runner=runner_of(execution.runner, plan, members),
             validation=validation,
-            progress=shown,
+            progress=progress,
             interruption=interruption,
         )
         stack.callback(training.runner.release)
-        _say_how(training, numerics)
         if folder is not None and exchange.writer:
             claim.enter_context(folder.claimed(order.config, resume=order.resume))
-            folder.begin(order.config, order.first_weights, order.origin)
+            folder.begin(order.config, order.origin)
         exchange.wait()  # nothing lies in a folder before what says what it is
         with order.clock.during("restoring"):
             training.restore()
-        shown.advance(training.steps_done())
+        progress.advance(training.steps_done())
         if exchange.writer:
             out = None if folder is None else str(folder.path)
             order.callbacks.start(masked({**order.config, "out": out}))
@@ -271,95 +436,45 @@ def _give_meaning(order: Order, dataset: Dataset[Any]) -> None:
     ensemble.calibration = ensemble.conformity = ensemble.detectors = None
 
 
-def _say_how(training: Training, numerics: Numerics) -> None:
-    spec, runner = training.spec, training.runner
-    what = type(spec.method).__name__, len(training.members), spec.epochs
-    how = runner.plan.steps, numerics.device, numerics.precision, type(runner).__name__
-    text = "%s: %d members, %d epochs of %d steps on %s in %s, by %s"
-    log.info(text, *what, *how)
-
-
 def branch_point(
-    folder: str | Path,
-    config: dict[str, Any],
-    spec: TrainingSpec,
-    ensemble: Ensemble,
+    folder: str | Path, config: dict[str, Any], spec: TrainingSpec
 ) -> Checkpoint:
     """Return the checkpoint of a run from which another one may go on.
 
-    Both runs must have begun with the same weights and been told the same but for
-    their methods, which must do the same up to the checkpoint, and for pruning, which
-    must come after it.
+    Both runs must have been told the same but for their methods, which must do the same
+    up to the checkpoint, and for pruning, which must come after it.
     """
     origin = RunFolder(folder)
-    checkpoint = origin.load_checkpoint()
-    if checkpoint is None:
+    saved = origin.load_checkpoint()
+    if saved is None:
         raise ValueError(f"branch_from must hold a run with a checkpoint, got {folder}")
-    begun = origin.recorded()
-    recorded = begun["config"]
-    asked = json.loads(json.dumps(config))
-    later = {"method", "prune"} if recorded.get("prune") is None else {"method"}
-    for name in sorted((asked.keys() | recorded.keys()) - later):
-        value, there = asked.get(name), recorded.get(name)
-        rule = f"match the run being branched from ({there!r} in {folder})"
-        require(value == there, name, rule, value)
-    _check_first_weights(begun["first_weights"], ensemble, folder)
-    _check_whole_epochs(checkpoint, asked["data"]["samples"], spec, folder)
-    done = len(checkpoint.history)
-    if asked["method"] != recorded["method"]:
-        _check_prefix(recorded["method"], done, spec, folder)
-    if asked["prune"] != recorded.get("prune"):
-        assert spec.prune is not None
-        whole = spec.prune.epoch(spec.epochs)
-        rule = f"stand at epoch {whole} or before, where members are pruned"
-        found = f"{folder}, after {done} epochs"
-        require(done <= whole, "branch_from", rule, found)
-    return checkpoint
-
-
-def _check_first_weights(
-    recorded: list[float], ensemble: Ensemble, folder: str | Path
-) -> None:
-    """Refuse an ensemble that another run than this one would have trained."""
-    rule = f"begin with the weights that the run in {folder} began with"
-    pairs = zip(recorded, ensemble.members, strict=True)
-    for index, (length, member) in enumerate(pairs):
-        here = weights_norm(member)
-        same = math.isclose(here, length, rel_tol=SAME_WEIGHTS)
-        value = f"weights of length {here:.6g} instead of {length:.6g}"
-        require(same, f"member {index} of ensemble", rule, value)
-
-
-def _check_whole_epochs(
-    checkpoint: Checkpoint, samples: int, spec: TrainingSpec, folder: str | Path
-) -> None:
-    """Refuse a run that was stopped within an epoch, whose rest is its own method's."""
-    steps = len(checkpoint.history) * steps_per_epoch(samples, spec.batch_size)
-    members = range(len(checkpoint.digests))
+    begun, asked = origin.recorded()["config"], json.loads(json.dumps(config))
+    until, same = spec.epochs, dict(begun)
+    if asked["method"] != begun["method"]:
+        method, until = spec.method.prefix(spec.epochs)
+        first, there = document(method), f"the run in {folder} ({begun['method']})"
+        rule = f"begin like {there}, but it begins like {first}"
+        require(first == begun["method"], "method", rule, spec.method)
+        same["method"] = asked["method"]
+    if begun["prune"] is None and spec.prune is not None:
+        until = min(until, spec.prune.epoch(spec.epochs))
+        same["prune"] = asked["prune"]
+    check_settings(same, asked, origin.path)
+    done = len(saved.history)
+    rule = f"stand at epoch {until} or before, where this run begins to differ"
+    require(done <= until, "branch_from", rule, f"{folder}, after {done} epochs")
+    steps = done * steps_per_epoch(asked["data"]["samples"], spec.batch_size)
     # Members that have yet to begin, or have ended, have done fewer.
-    done = max(checkpoint.member(index)[1]["step"] for index in members)
+    own = max(saved.member(index)[1]["step"] for index in range(len(saved.digests)))
     rule = "stand at the end of an epoch (resume it until then)"
-    require(done == steps, "branch_from", rule, folder)
-
-
-def _check_prefix(
-    trained: dict[str, Any], epochs: int, spec: TrainingSpec, folder: str | Path
-) -> None:
-    method, alike = spec.method.prefix(spec.epochs)
-    begins = document(method)
-    rule = f"begin like the run in {folder} ({trained}), but it begins like {begins}"
-    require(begins == trained, "method", rule, spec.method)
-    rule = (
-        f"stand at epoch {alike} or before, where {type(spec.method).__name__} begins "
-        f"to differ from {type(method).__name__}"
-    )
-    require(epochs <= alike, "branch_from", rule, f"{folder}, after {epochs} epochs")
+    require(own == steps, "branch_from", rule, folder)
+    return saved
 
 
 def concluded(training: Training) -> Outcome:
     """Save what came of the run, and return it; one that has not ended goes on."""
     folder, exchange, spec = training.folder, training.exchange, training.spec
-    order, ensemble = training.order, training.order.ensemble
+    ensemble = training.order.ensemble
     history, clock = History(training.history), training.clock
     if not training.ended:
         return Outcome(history, timeline=clock.timeline)
@@ -371,73 +486,11 @@ def concluded(training: Training) -> Outcome:
     summary = finite_or_none(spec.method.summary(states))
     best = exchange.collect({m.index: m.best.epoch for m in training.members})
     best_epochs = tuple(best) if spec.keep == "best" else ()
-    summary |= _answers_on_unlabeled(order)
     timeline = clock.timeline
-    log.info("the run took %s", in_words(timeline))
     outcome = Outcome(history, best_epochs, summary, timeline, training.stopped_by)
     if folder is not None and exchange.writer:
         folder.write_outcome(outcome)
-        log.info("the run in %s has ended", folder.path)
     exchange.wait()  # a run is over for all or for none
     if training.interruption.requested:
         training.interruption.leave()
     return outcome
-
-
-def _answers_on_unlabeled(order: Order) -> dict[str, Any]:
-    """Return what members' answers still say about unlabeled data, for the summary.
-
-    Beside it stands what they say about the labeled data.
-    """
-    ensemble, data, spec = order.ensemble, order.data, order.spec
-    method = spec.method
-    compared = isinstance(method, CoupledMethod) and method.compares_classes
-    if data.unlabeled is None or not compared:
-        return {}
-    parts = {"labeled": data.train, "unlabeled": data.unlabeled}
-    found = {n: information_on(ensemble, p, spec.batch_size) for n, p in parts.items()}
-    return {ANSWERS: found}
-
-
-def say_of_members(run: Outcome, order: Order) -> None:
-    """Say which members did not learn, lie far behind the others, or say nothing.
-
-    That none does more than guess is said of losses in training, which tell of learning
-    even where what was learned does not carry over; not of those in the first epoch,
-    whose mean is mostly of weights that have hardly moved.
-    """
-    spec = order.spec
-    if (said := run.summary.get(ANSWERS)) is not None:
-        silent = silent_members(said["labeled"], said["unlabeled"])
-        warn_of_silent(silent, type(spec.method).__name__)
-    last = run.history[-1]
-    trained = None
-    if order.data.weights is None:
-        trained = _beside_guessing(last.trained, order)
-    held_out = _beside_guessing(last.validation_loss, order)
-    if (losses := held_out or trained) is not None:
-        data_of = "the validation data" if held_out else "the training data"
-        if all_dead(losses):
-            warn(only_guess_in_words(losses, data_of))
-        else:
-            warn_of_dead_members(losses, data_of)
-    ended = len(run.history) == spec.epochs or run.stopped_by is not None
-    if trained is None or not ended or len(run.history) < FEWEST_EPOCHS:
-        return
-    if only_guess(trained) and not all_dead(trained):
-        remark(
-            order.execution.progress, only_guess_in_words(trained, "the training data")
-        )
-
-
-def _beside_guessing(losses: Sequence[float], order: Order) -> Losses | None:
-    """Return all members' losses beside a guess's; None if they cannot be compared."""
-    loss, members = order.spec.loss, order.ensemble.members
-    weighed = isinstance(loss, CrossEntropy) and (
-        loss.class_weights is not None or bool(lists_of(loss))
-    )
-    if weighed or len(losses) != len(members):
-        return None
-    outputs = output_width(members[0], order.data.train, loss)
-    targets = targets_of(order.data.train)
-    return task_of(loss).beside_guessing([*losses], targets, outputs, loss)

@@ -63,7 +63,8 @@ def test_copy_keeps_everything_else(clean):
     assert copy.classes == clean.classes
 
 
-def test_copies_are_made_when_asked_for(clean, monkeypatch):
+def counted(monkeypatch):
+    """Return a list that every call of a corruption goes into."""
     made = []
 
     def counting(images, name, severity, **options):
@@ -71,6 +72,11 @@ def test_copies_are_made_when_asked_for(clean, monkeypatch):
         return corrupt(images, name, severity, **options)
 
     monkeypatch.setattr(tepui.data.corruptions.copies, "corrupt", counting)
+    return made
+
+
+def test_copies_are_made_when_asked_for(clean, monkeypatch):
+    made = counted(monkeypatch)
     copies = corrupted(clean, types=("contrast", "brightness"), severities=(1, 5))
     assert ("contrast", 5) in copies
     assert ("contrast", 4) not in copies
@@ -118,18 +124,6 @@ def test_bad_settings_are_refused_at_once(clean, options, match):
 def test_what_is_no_image_is_refused_at_once(inputs, match):
     with pytest.raises(ValueError, match=match):
         corrupted(Arrays(inputs, torch.zeros(2)))
-
-
-def counted(monkeypatch):
-    """Return a list that every call of a corruption goes into."""
-    made = []
-
-    def counting(images, name, severity, **options):
-        made.append((name, severity))
-        return corrupt(images, name, severity, **options)
-
-    monkeypatch.setattr(tepui.data.corruptions.copies, "corrupt", counting)
-    return made
 
 
 def test_kept_copies_are_made_once(clean, monkeypatch):

@@ -14,14 +14,19 @@ from tepui.data import corrupt
 from tepui.data.corruptions import filters
 from tepui.data.corruptions.apply import PARAMETERS
 from tepui.data.corruptions.draws import Draws
-from tepui.data.corruptions.extra import canny, distance_to
 from tepui.data.corruptions.pixels import (
     _sheared_grid,
     copied_from,
     disk_kernel,
     elastic_transform,
 )
-from tepui.data.corruptions.weather import fitted, plasma, procedural_frost
+from tepui.data.corruptions.weather import (
+    canny,
+    distance_to,
+    fitted,
+    plasma,
+    procedural_frost,
+)
 
 CPU = torch.device("cpu")
 SHAPES = st.tuples(st.integers(1, 3), st.integers(1, 20), st.integers(1, 20))

@@ -2,7 +2,13 @@ import pytest
 import torch
 
 from data_layouts import picture
-from tepui.data import CIFAR10, Arrays, ImageFolder, Normalize, UnlabeledFolder
+from tepui.data import (
+    CIFAR10,
+    ImageFolder,
+    Normalize,
+    UnlabeledFolder,
+    prepared_like,
+)
 
 
 def flat(folder, classes=("cat", "dog"), images=10):
@@ -62,17 +68,6 @@ def test_absent_test_classes_keep_the_numbers(tmp_path):
     assert ImageFolder(tmp_path, train=False).targets.tolist() == [1]
 
 
-@pytest.mark.parametrize("name", ["test", "val"])
-def test_a_test_part_may_stand_alone(name, tmp_path):
-    flat(tmp_path / name, images=3)
-    for part in ("split", "all"):
-        data = ImageFolder(tmp_path, train=False, part=part)
-        assert data.targets.tolist() == [0, 0, 0, 1, 1, 1]
-        assert data.classes == ("cat", "dog")
-    with pytest.raises(FileNotFoundError, match=f"must hold train beside {name}"):
-        ImageFolder(tmp_path)
-
-
 def test_a_class_may_be_called_test(tmp_path):
     assert ImageFolder(flat(tmp_path, ("test",))).classes == ("test",)
 
@@ -130,21 +125,6 @@ def test_unlabeled_images_have_no_class(tmp_path):
     assert data.held.inputs.shape == (20, 3, 6, 6)
 
 
-def test_unlabeled_images_look_like_another_set(tmp_path):
-    normalize = Normalize((0.1, 0.2, 0.3), (1, 2, 3))
-    like = Arrays(torch.zeros(2, 3, 4, 4), torch.tensor([0, 1]), normalize)
-    data = UnlabeledFolder(flat(tmp_path), like=like)
-    assert data[0][0].shape == (3, 4, 4)
-    assert data.normalize is normalize
-
-
-@pytest.mark.parametrize("shape", [(1, 4, 4), (3, 4, 5), (7,)])
-def test_only_square_color_images_can_be_matched(shape, tmp_path):
-    like = Arrays(torch.zeros(2, *shape), torch.tensor([0, 1]))
-    with pytest.raises(ValueError, match="like must hold square color images"):
-        UnlabeledFolder(flat(tmp_path), like=like)
-
-
 def test_a_folder_without_images_is_refused(tmp_path):
     with pytest.raises(ValueError, match="must hold images"):
         UnlabeledFolder(tmp_path)
@@ -157,7 +137,8 @@ def test_real_textures(shared_textures, shared_cifar):
     test = ImageFolder(shared_textures, train=False, size=32)
     assert (len(train), len(test)) == (960, 240)
     assert train.classes[0] == "banded"
-    ood = UnlabeledFolder(shared_textures, like=CIFAR10(shared_cifar, train=False))
+    test = CIFAR10(shared_cifar, train=False)
+    ood = prepared_like(UnlabeledFolder(shared_textures), test)
     assert ood.held.inputs.shape == (1200, 3, 32, 32)
     assert ood.normalize == CIFAR10.normalization
 

@@ -1,13 +1,9 @@
-import shutil
-
 import numpy as np
 import pytest
 import torch
 
-import tepui.data.corruptions.copies
 from data_layouts import picture
 from tepui.core.processes import mark
-from tepui.core.storage import read_json
 from tepui.data import (
     Arrays,
     ImageFolder,
@@ -37,11 +33,6 @@ def copies(clean):
     return corrupted(clean, types=TYPES, seed=3)
 
 
-def content(folder):
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
-
-
 def test_arrays_have_the_published_layout(clean, copies, tmp_path):
     write_corrupted(copies, tmp_path / "x")
     names = {path.name for path in (tmp_path / "x").iterdir()}
@@ -59,21 +50,6 @@ def test_arrays_have_the_published_layout(clean, copies, tmp_path):
     assert labels.tolist() == [2, 0, 1] * 20
     third = corrupt(clean.inputs, "fog", 3, seed=3).permute(0, 2, 3, 1)
     np.testing.assert_array_equal(images[24:36], third)
-
-
-@pytest.mark.parametrize("layout", ["arrays", "folders"])
-@pytest.mark.parametrize("last", [CELLS[4], CELLS[-1]])
-def test_a_folder_that_vanishes_meanwhile_is_noticed(layout, last, copies, tmp_path):
-    folder = tmp_path / "x"
-
-    def remove(cell):
-        if cell == last:
-            shutil.rmtree(folder)
-            folder.mkdir()
-
-    with pytest.raises(FileNotFoundError, match=r"x(/fog.*|/contrast.*)? (was|could)"):
-        write_corrupted(copies, folder, layout=layout, done=remove)
-    assert not (folder / RECORD).exists()
 
 
 def test_arrays_read_back_are_those_made(clean, copies, tmp_path):
@@ -119,84 +95,24 @@ def test_classes_without_names_are_numbers(clean, tmp_path):
     )
 
 
-def test_nothing_is_overwritten(copies, tmp_path):
-    (tmp_path / "mine.txt").write_text("keep")
-    for resume in (False, True):
-        match = r"is not empty; pass resume=True .* corruptions\.json"
-        with pytest.raises(FileExistsError, match=match):
-            write_corrupted(copies, tmp_path, resume=resume)
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
 @pytest.mark.parametrize("layout", ["arrays", "folders"])
-def test_an_interrupted_set_is_completed(copies, layout, tmp_path, monkeypatch):
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    write_corrupted(copies, whole, layout=layout)
+def test_a_folder_appears_whole_or_not_at_all(copies, layout, tmp_path):
+    dead = tmp_path / f".x.{mark().rpartition('-')[0]}-0.tmp"
+    dead.mkdir()  # of a writer that was killed
 
-    def failing(images, name, severity, **options):
-        if (name, severity) == ("contrast", 3):
+    def failing(cell):
+        if cell == ("contrast", 3):
             raise KeyboardInterrupt
-        return corrupt(images, name, severity, **options)
 
-    monkeypatch.setattr(tepui.data.corruptions.copies, "corrupt", failing)
     with pytest.raises(KeyboardInterrupt):
-        write_corrupted(copies, broken, layout=layout)
-    there = corrupted_files(broken, copies.dataset)
-    assert len(there["fog", 5]) == len(copies.dataset)
-    with pytest.raises((KeyError, FileNotFoundError)):
-        there["contrast", 3]
-    monkeypatch.undo()
-    kept = next(broken.rglob("fog*"))
-    before = kept.stat().st_mtime_ns
+        write_corrupted(copies, tmp_path / "x", layout=layout, done=failing)
+    assert [*tmp_path.iterdir()] == []
     told = []
-    write_corrupted(copies, broken, layout=layout, resume=True, done=told.append)
+    write_corrupted(copies, tmp_path / "x", layout=layout, done=told.append)
     assert told == CELLS
-    assert kept.stat().st_mtime_ns == before
-    assert content(whole) == content(broken)
-
-
-@pytest.mark.parametrize("layout", ["arrays", "folders"])
-@pytest.mark.parametrize("name", ["corruptions.json", "fog.npy", RECORD])
-def test_what_a_killed_writer_left_is_no_copy(name, layout, copies, tmp_path):
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    write_corrupted(copies, whole, layout=layout)
-    if name == "corruptions.json":
-        killed.mkdir()
-    else:
-        shutil.copytree(whole, killed)
-        (killed / RECORD).unlink()
-    dead = mark().rpartition("-")[0] + "-0"
-    (killed / f".{name}.{dead}.tmp").write_bytes(b"half")
-    write_corrupted(copies, killed, layout=layout, resume=True)
-    assert content(killed) == content(whole)
-
-
-def test_copies_under_way_elsewhere_are_not_recorded(copies, tmp_path):
-    write_corrupted(copies, tmp_path, layout="folders")
-    alone = read_json(tmp_path / RECORD)["files"]
-    other = tmp_path / "fog" / ".6.00000000-7-7.tmp" / "a"
-    other.mkdir(parents=True)
-    (other / "0.JPEG").write_bytes(b"half")
-    write_corrupted(copies, tmp_path, layout="folders", resume=True)
-    assert read_json(tmp_path / RECORD)["files"] == alone
-
-
-def test_other_types_can_be_added_but_not_other_images(clean, copies, tmp_path):
-    write_corrupted(copies, tmp_path / "x")
-    more = corrupted(clean, types=("saturate",), seed=3)
-    write_corrupted(more, tmp_path / "x", resume=True)
-    assert ("saturate", 5) in corrupted_files(tmp_path / "x", clean)
-    with pytest.raises(ValueError, match=r"seed must be 3 to add to .*, got 4"):
-        write_corrupted(corrupted(clean, seed=4), tmp_path / "x", resume=True)
-    other = corrupted(clean, strength="imagenet", seed=3)
-    with pytest.raises(ValueError, match="strength must be 'cifar'"):
-        write_corrupted(other, tmp_path / "x", resume=True)
-    other = corrupted(clean.like(255 - clean.inputs, clean.targets), seed=3)
-    with pytest.raises(ValueError, match="images must be"):
-        write_corrupted(other, tmp_path / "x", resume=True)
-    with pytest.raises(ValueError, match="layout must be 'arrays'"):
-        write_corrupted(more, tmp_path / "x", layout="folders", resume=True)
-    assert read_json(tmp_path / "x" / "corruptions.json")["seed"] == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+    with pytest.raises(FileExistsError, match="x is not empty; choose another folder"):
+        write_corrupted(copies, tmp_path / "x", layout=layout)
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ""])
@@ -224,31 +140,6 @@ def test_what_a_layout_cannot_hold_is_refused(clean, tmp_path):
     five = Arrays(torch.zeros(2, 5, 4, 4), torch.tensor([0, 1]))
     with pytest.raises(ValueError, match="layout must be arrays unless images"):
         write_corrupted(corrupted(five), tmp_path / "x", layout="folders")
-
-
-def test_a_folder_without_copies_is_refused(clean, tmp_path):
-    with pytest.raises(ValueError, match="must hold corrupted copies"):
-        corrupted_files(tmp_path, clean)
-
-
-def test_damaged_files_are_refused(clean, copies, tmp_path):
-    write_corrupted(copies, tmp_path / "x")
-    read, file = corrupted_files(tmp_path / "x", clean), tmp_path / "x" / "fog.npy"
-    whole = file.read_bytes()
-    file.write_bytes(whole[:-7])
-    with pytest.raises(ValueError, match=r"fog\.npy must be a valid \.npy file"):
-        read["fog", 1]
-    np.save(file, np.zeros((59, 8, 10, 3), np.uint8))
-    with pytest.raises(ValueError, match=r"bytes of shape \(60, height.* got .*\(59,"):
-        read["fog", 1]
-    np.save(file, np.zeros((60, 8, 10, 3)))
-    with pytest.raises(ValueError, match="hold bytes of shape"):
-        read["fog", 1]
-    np.save(file, np.array([{"a": 1}] * 60, dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match=r"must be a valid \.npy file"):
-        read["fog", 1]
-    with pytest.raises(KeyError, match=r"key must be one of .*got .*'snow', 1"):
-        read["snow", 1]
 
 
 @pytest.mark.parametrize("layout", ["arrays", "folders"])

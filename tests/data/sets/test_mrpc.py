@@ -19,15 +19,9 @@ def folder(tmp_path):
     return write(tmp_path)
 
 
-def sentences(data):
-    """Every pair as a tuple of its numbers."""
-    return {tuple(row) for row in data.inputs["input_ids"].tolist()}
-
-
 def test_parts_have_the_published_sizes(root):
     train, held_out = MRPC(root), MRPC(root, train=False)
     assert (len(train), len(held_out)) == (3668, 408)
-    assert len(MRPC(root, train=False, test="official")) == 1725
     assert train.classes == ("different", "paraphrase")
     assert train.targets.dtype == torch.int64
     assert set(train.targets.tolist()) == {0, 1}
@@ -49,16 +43,18 @@ def test_the_hold_out_repeats(root):
     assert torch.equal(first.targets, again.targets)
 
 
+def rows(labels, inputs):
+    return [[label, *row] for label, row in zip(labels, inputs, strict=True)]
+
+
 def test_labels_and_sentences_are_those_of_the_file(root):
-    found = MRPC(root, train=False, test="official")
-    lines = (root / "mrpc/msr_paraphrase_test.txt").read_text("utf-8-sig").splitlines()
-    label, _, _, first, second = lines[1].split("\t")
-    assert int(found.targets[0]) == int(label)
-    expected = found.tokenizer.pairs([first], [second])
-    for name, values in expected.items():
-        row = found.inputs[name][0]
-        assert torch.equal(row[: values.shape[1]], values[0])
-        assert not row[values.shape[1] :].any()
+    text = (root / "mrpc/msr_paraphrase_train.txt").read_text("utf-8-sig")
+    lines = [line.split("\t") for line in text.splitlines()[1:]]
+    parts = MRPC(root), MRPC(root, train=False)
+    numbers = parts[0].tokenizer.batch([(first, second) for *_, first, second in lines])
+    expected = rows([int(line[0]) for line in lines], numbers["input_ids"].tolist())
+    found = [rows(p.targets.tolist(), p.inputs["input_ids"].tolist()) for p in parts]
+    assert sorted(expected) == sorted(found[0] + found[1])
 
 
 def published(folder, rows):
@@ -68,17 +64,13 @@ def published(folder, rows):
     return path
 
 
-@pytest.mark.parametrize("beside", [True, False])
-def test_published_ids_choose_the_validation_pairs(folder, tmp_path, beside):
-    path = published(folder, range(100, 508))
-    if not beside:
-        path = path.rename(tmp_path / "elsewhere.tsv")
-    ids = None if beside else path
-    held_out = MRPC(tmp_path, train=False, validation_ids=ids)
+def test_published_ids_choose_the_validation_pairs(folder, tmp_path):
+    published(folder, range(100, 508))
+    held_out = MRPC(tmp_path, train=False)
     official = (folder / "msr_paraphrase_train.txt").read_text("utf-8-sig").splitlines()
     labels = [int(line[0]) for line in official[101:509]]
     assert held_out.targets.tolist() == labels
-    assert len(MRPC(tmp_path, validation_ids=ids)) == 3668
+    assert len(MRPC(tmp_path)) == 3668
 
 
 @pytest.mark.parametrize(
@@ -94,8 +86,8 @@ def test_other_ids_are_refused(folder, tmp_path, rows, message):
         MRPC(tmp_path)
 
 
-def edited(folder, change, part="train"):
-    path = folder / f"msr_paraphrase_{part}.txt"
+def edited(folder, change):
+    path = folder / "msr_paraphrase_train.txt"
     path.write_bytes(change(path.read_bytes()))
 
 
@@ -130,12 +122,7 @@ def test_a_missing_set_says_how_to_get_it(tmp_path, monkeypatch):
     assert len(MRPC(train=False)) == 408
 
 
-def test_bad_arguments_are_named(root):
-    with pytest.raises(ValueError, match=r"test must be one of validation, official"):
-        MRPC(root, test="train")
-    with pytest.raises(ValueError, match=r"train must be given with test: False for"):
-        MRPC(root, test="official")
-    assert len(MRPC(root, train=True, test="official")) == 3668  # as tepui train does
+def test_a_vocabulary_too_small_is_refused(root):
     with pytest.raises(ValueError, match=r"size must be greater than 1027, got 50"):
         MRPC(root, vocabulary=50)
 
@@ -162,9 +149,7 @@ def test_a_hugging_face_tokenizer_takes_the_place(root, tmp_path):
 
 def test_the_real_pairs(shared_data):
     train, held_out = MRPC(shared_data), MRPC(shared_data, train=False)
-    official = MRPC(shared_data, train=False, test="official")
-    assert (len(train), len(held_out), len(official)) == (3668, 408, 1725)
+    assert (len(train), len(held_out)) == (3668, 408)
     assert int(train.targets.sum() + held_out.targets.sum()) == 2753
-    assert int(official.targets.sum()) == 1147
     assert int(train.inputs["attention_mask"].sum(1).max()) == 100
     assert len(train.tokenizer) == 8192

@@ -10,7 +10,7 @@ from torch import Tensor
 from tepui.core.checks import one_of, require
 from tepui.core.types import check_types
 from tepui.data.arrays import scaled
-from tepui.data.corruptions import extra, pixels, weather
+from tepui.data.corruptions import pixels, weather
 from tepui.data.corruptions.draws import Draws
 
 Parameters = float | tuple[float, ...]
@@ -133,7 +133,7 @@ _STANDARD: tuple[_Published, ...] = (
     *(pixels.pixelate, pixels.jpeg_compression),
 )
 _EXTRA: tuple[_Published, ...] = (
-    *(extra.speckle_noise, extra.gaussian_blur, extra.spatter, extra.saturate),
+    *(pixels.speckle_noise, pixels.gaussian_blur, weather.spatter, pixels.saturate),
 )
 _BY_NAME: dict[str, _Published] = {f.__name__: f for f in (*_STANDARD, *_EXTRA)}
 CORRUPTIONS: tuple[str, ...] = tuple(_BY_NAME)

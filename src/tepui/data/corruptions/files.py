@@ -13,12 +13,11 @@ References:
     Corruptions and Perturbations, ICLR.
 """
 
-import io
 import shutil
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,22 +28,27 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.lease import is_free
 from tepui.core.processes import mark
-from tepui.core.replacing import (
-    check_writable,
-    remove_remains,
-    replacing,
-    write_bytes,
-    writing,
-)
+from tepui.core.replacing import check_writable, remove_remains, writing
 from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
 from tepui.data.arrays_on_disk import opened_array
 from tepui.data.corruptions.apply import CORRUPTIONS
 from tepui.data.corruptions.copies import SEVERITIES, Copies, Corrupted
-from tepui.data.identity import samples_hash, tensors_hash
-from tepui.data.image_files import Frame, ImageFiles, class_folders, labeled
-from tepui.data.published import require_file, write_record
+from tepui.data.identity import samples_hash
+from tepui.data.image_files import (
+    Frame,
+    ImageFiles,
+    class_folders,
+    image_shape,
+    labeled,
+)
+from tepui.data.published import (
+    Download,
+    Origin,
+    located,
+    write_record,
+)
 
 Layout = Literal["arrays", "folders"]
 Done = Callable[[tuple[str, int]], None]
@@ -59,26 +63,20 @@ def write_corrupted(
     out: str | Path,
     *,
     layout: Layout = "arrays",
-    resume: bool = False,
     done: Done = lambda key: None,
 ) -> None:
-    """Write corrupted copies to a folder.
-
-    A type in the layout ``arrays``, and a severity of a type in ``folders``, appears
-    whole or not at all.
+    """Write corrupted copies to a folder, which appears whole or not at all.
 
     Args:
         copies: From :func:`tepui.data.corrupted`, with all five severities.
         out: The folder.
         layout: ``"arrays"`` or ``"folders"``.
-        resume: Add what is missing to a folder with the same images, strength and
-            seed; the types may differ.
-        done: Called with each type and severity once it is there.
+        done: Called with each type and severity once it is written.
 
     Raises:
-        FileExistsError: If ``out`` is not empty and ``resume`` is false.
-        ValueError: If ``out`` was written from something else, a severity is missing,
-            or images or classes do not suit the layout.
+        FileExistsError: If ``out`` is not empty.
+        ValueError: If a severity is missing, or images or classes do not suit the
+            layout.
     """
     check_types(write_corrupted, locals())
     folder = Path(out)
@@ -86,90 +84,47 @@ def write_corrupted(
     require(copies.severities == SEVERITIES, "severities", rule, copies.severities)
     named = Path(LABELS).stem not in copies.names
     require(named, "copies", f"be called otherwise than {LABELS}", [*copies.names])
-    check_writable(folder)
     classes = _class_folders(copies.dataset) if layout == "folders" else ()
-    _claim(folder, {"layout": layout, **_about(copies)}, resume)
-    if layout == "arrays":
-        _write_arrays(copies, folder, done)
-    else:
-        _write_folders(copies, folder, classes, done)
-    if not (folder / MANIFEST).is_file():
-        raise FileNotFoundError(f"{folder} was removed while copies were written to it")
-    write_record(folder, {"manifest": MANIFEST})
+    check_writable(folder)
+    if not is_free(folder):
+        raise FileExistsError(f"{folder} is not empty; choose another folder")
+    stage = folder.with_name(f".{folder.name}.{mark()}.tmp")
+    try:
+        with writing(folder):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            remove_remains(folder.parent)
+            stage.mkdir()
+            if layout == "arrays":
+                _write_arrays(copies, stage, done)
+            for (name, severity), copy in copies.items() if classes else ():
+                _write_folder(copy, stage / name / str(severity), classes)
+                done((name, severity))
+            images = {"layout": layout, "images": _hash(copies.dataset)}
+            how = {"strength": copies.strength, "seed": copies.seed}
+            write_document(stage / MANIFEST, KIND, images | how)
+            write_record(stage, {"manifest": MANIFEST})
+            stage.rename(folder)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
 
 
-def _about(copies: Corrupted) -> dict[str, Any]:
-    """Return what identifies these copies, as JSON."""
-    dataset = copies.dataset
-    assert isinstance(dataset.inputs, Tensor)
-    textures = {f"{n}": texture for n, texture in enumerate(copies.textures or ())}
-    return {
-        "strength": copies.strength,
-        "seed": copies.seed,
-        "samples": len(dataset),
-        "images": samples_hash(dataset.inputs, dataset.targets),
-        "frost": tensors_hash(textures) if textures else "procedural",
-    }
-
-
-def _claim(folder: Path, about: Mapping[str, Any], resume: bool) -> None:
-    """Write the manifest, or check that the existing one says the same."""
-    manifest = folder / MANIFEST
-    if is_free(folder):
-        write_document(manifest, KIND, about)
-        return
-    if not (resume and manifest.is_file()):
-        raise FileExistsError(
-            f"{folder} is not empty; pass resume=True (--resume) to add to its "
-            f"{MANIFEST}, or choose another folder"
-        )
-    document = read_document(manifest, KIND)
-    for name, value in about.items():
-        recorded = document.get(name)
-        require(recorded == value, name, f"be {recorded!r} to add to {folder}", value)
+def _hash(dataset: Arrays) -> str:
+    return samples_hash(dataset.inputs, dataset.targets)
 
 
 def _write_arrays(copies: Corrupted, folder: Path, done: Done) -> None:
+    labels = copies.dataset.targets.cpu().numpy()
+    np.save(folder / LABELS, np.tile(labels, len(SEVERITIES)))
     assert isinstance(copies.dataset.inputs, Tensor)
-    if not (folder / LABELS).exists():
-        labels = copies.dataset.targets.cpu().numpy()
-        buffer = io.BytesIO()
-        np.save(buffer, np.tile(labels, len(SEVERITIES)))
-        write_bytes(folder / LABELS, buffer.getbuffer())
     samples, channels, height, width = copies.dataset.inputs.shape
     shape = (len(SEVERITIES) * samples, height, width, channels)
     about = {"descr": "|u1", "fortran_order": False, "shape": shape}
     for name in copies.names:
-        file = folder / f"{name}.npy"
-        if file.exists():
-            for severity in SEVERITIES:
-                done((name, severity))
-            continue
-        # Not mapped: a full disk would end the process instead of raising an error.
-        with replacing(file) as part, writing(file), part.open("wb") as stream:
+        with (folder / f"{name}.npy").open("wb") as stream:
             np.lib.format.write_array_header_1_0(stream, about)
             for severity in SEVERITIES:
                 stream.write(_pictures(copies[name, severity]).data)
                 done((name, severity))
-
-
-def _write_folders(
-    copies: Corrupted, folder: Path, classes: tuple[str, ...], done: Done
-) -> None:
-    for name, severity in copies:
-        final = folder / name / str(severity)
-        if not final.exists():
-            copy = copies[name, severity]
-            temporary = final.with_name(f".{severity}.{mark()}.tmp")
-            try:
-                with writing(final):
-                    final.parent.mkdir(parents=True, exist_ok=True)
-                    remove_remains(final.parent)
-                    _write_folder(copy, temporary, classes)
-                    temporary.rename(final)
-            finally:
-                shutil.rmtree(temporary, ignore_errors=True)
-        done((name, severity))
 
 
 def _write_folder(copy: Arrays, folder: Path, classes: tuple[str, ...]) -> None:
@@ -281,7 +236,7 @@ class CorruptedArrays(CorruptedFiles):
     ) -> None:
         super().__init__(Path(folder), types, severities)
         self.normalize, self.classes = normalize, classes
-        labels = _opened(self.folder / "labels.npy")
+        labels = opened_array(self.folder / "labels.npy")
         fits = labels.ndim == 1 and labels.dtype.kind in "iu" and not len(labels) % 5
         rule = "hold the labels repeated five times"
         require(fits, str(self.folder / "labels.npy"), rule, _described(labels))
@@ -296,7 +251,7 @@ class CorruptedArrays(CorruptedFiles):
 
     def _read(self, name: str, severity: int) -> Arrays:
         path = self.folder / f"{name}.npy"
-        images = _opened(path)
+        images = opened_array(path)
         rows = len(self._labels)
         fits = images.dtype == np.uint8 and images.ndim == 4 and len(images) == rows
         rule = f"hold bytes of shape ({rows}, height, width, channels)"
@@ -361,6 +316,61 @@ class CorruptedFolders(CorruptedFiles):
         )
 
 
+def released_at(name: str, record: int, known_hash: str, size: int) -> Origin:
+    """Return where a released set comes from."""
+    url = f"https://zenodo.org/records/{record}/files/{name}.tar"
+    return Origin((name,), (Download(url, known_hash, size),))
+
+
+class ReleasedArrays(CorruptedArrays):
+    """A released set in arrays, normalized as its clean images.
+
+    Args:
+        root: The data folder, or the set's own; see :mod:`tepui.data.published`.
+        download: Whether to download a missing set.
+        types: Names of corruptions; all that are there by default.
+        severities: Which of 1 to 5.
+    """
+
+    origin: ClassVar[Origin]
+    normalization: ClassVar[Normalize]
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        download: bool = False,
+        types: Sequence[str] | None = None,
+        severities: Sequence[int] = SEVERITIES,
+    ) -> None:
+        folder = located(type(self).__name__, self.origin, root, download)
+        super().__init__(folder, self.normalization, (), types, severities)
+
+
+class ReleasedFolders(CorruptedFolders):
+    """A released set in folders; arguments as for :class:`ReleasedArrays`."""
+
+    origin: ClassVar[Origin]
+    normalization: ClassVar[Normalize]
+    num_classes: ClassVar[int]
+    released_frame: ClassVar[Frame | None] = None
+
+    def __init__(
+        self,
+        root: str | Path | None = None,
+        download: bool = False,
+        types: Sequence[str] | None = None,
+        severities: Sequence[int] = SEVERITIES,
+    ) -> None:
+        folder = located(type(self).__name__, self.origin, root, download)
+        # The classes of the first copy, which all others must have too.
+        first = min(folder.glob("*/1"), default=folder)
+        classes = [item.name for item in class_folders(first)]
+        rule = f"hold {self.num_classes} classes"
+        require(len(classes) == self.num_classes, str(first), rule, len(classes))
+        form = self.normalization, self.released_frame
+        super().__init__(folder, classes, *form, types=types, severities=severities)
+
+
 def corrupted_files(
     folder: str | Path,
     like: Arrays | ImageFiles,
@@ -397,7 +407,7 @@ def corrupted_files(
         # Copies are made of images that were cut already: no margin is left to cut.
         framed = like.frame if isinstance(like, ImageFiles) else None
         frame = None if framed is None else Frame(framed.size)
-        gray = (_shape(like) or ())[:1] == (1,)
+        gray = (image_shape(like) or ())[:1] == (1,)
         classes = like.classes or numbered_classes(like.targets)
         form = (classes, like.normalize, frame, gray)
         copies = CorruptedFolders(path, *form, **options)
@@ -412,8 +422,7 @@ def _check_manifest(folder: Path, like: Arrays | ImageFiles) -> None:
     held = like.held if isinstance(like, ImageFiles) else like
     if not manifest.is_file() or held is None or not isinstance(held.inputs, Tensor):
         return
-    made_of = read_document(manifest, KIND).get("images")
-    expected = samples_hash(held.inputs, held.targets)
+    made_of, expected = read_document(manifest, KIND).get("images"), _hash(held)
     rule = f"hold copies of the test set, whose images have the hash {expected}"
     require(made_of == expected, str(folder), rule, made_of)
 
@@ -428,7 +437,7 @@ def _check_samples(
     """
     rule = f"have as many samples as the test set ({len(like)})"
     require(len(copy) == len(like), place, rule, len(copy))
-    shape, expected = _shape(copy), _shape(like)
+    shape, expected = image_shape(copy), image_shape(like)
     rule = f"hold images of the test set's shape {expected}"
     require(shape == expected, place, rule, shape)
     labels, targets = copy.targets.cpu(), like.targets.cpu()
@@ -440,11 +449,6 @@ def _check_samples(
     require(wrong == 0, place, rule, f"{wrong} different ones")
 
 
-def _shape(dataset: Arrays | ImageFiles) -> tuple[int, ...] | None:
-    inputs = dataset[0][0]
-    return tuple(inputs.shape) if isinstance(inputs, Tensor) else None
-
-
 def _described(array: npt.NDArray[Any]) -> str:
     return f"{array.dtype} of shape {array.shape}"
 
@@ -453,8 +457,3 @@ def _usual_order(name: str) -> tuple[int, str]:
     """Return a sort key: tepui's corruptions first, in their usual order."""
     place = CORRUPTIONS.index(name) if name in CORRUPTIONS else len(CORRUPTIONS)
     return place, name
-
-
-def _opened(path: Path) -> npt.NDArray[Any]:
-    require_file(path)
-    return opened_array(path)

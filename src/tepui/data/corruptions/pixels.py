@@ -1,4 +1,4 @@
-"""Noise, blur, and digital corruptions: contrast, elastic, pixelation, JPEG."""
+"""Noise, blur, and digital ones: contrast, elastic, pixelation, JPEG, saturation."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -199,6 +199,32 @@ def jpeg_compression(images: Tensor, quality: int, draws: Draws) -> Tensor:
     # Color stays as decoders lay it out: a convolution's last bits depend on it.
     levels = read.permute(0, 3, 1, 2) if color else read.view_as(levels)
     return levels.to(images.device, images.dtype) / 255
+
+
+def speckle_noise(images: Tensor, std: float, draws: Draws) -> Tensor:
+    """Multiply by one plus normal numbers of standard deviation ``std``."""
+    return images * (1 + std * draws.normal(*images.shape[1:]).to(images.dtype))
+
+
+def gaussian_blur(images: Tensor, sigma: float, draws: Draws) -> Tensor:
+    """Blur with a Gaussian of width ``sigma`` pixels, cut at four widths."""
+    return gaussian(images, sigma)
+
+
+def saturate(images: Tensor, saturation: tuple[float, float], draws: Draws) -> Tensor:
+    """Multiply the saturation by a factor and add a shift; hue and value stay.
+
+    As in the published code, gray gets the hue of the first channel.
+    """
+    factor, shift = saturation
+    value, least = images.amax(1, keepdim=True), images.amin(1, keepdim=True)
+    range_ = value - least
+    old = torch.where(value > 0, range_ / value, 0)
+    new = (old * factor + shift).clamp(0, 1)
+    missing = (value - images) / range_ * (value * new)
+    first = torch.zeros_like(missing)
+    first[:, 1:] = value * new
+    return value - torch.where(range_ > 0, missing, first)
 
 
 def _sheared_grid(corners: Tensor, height: int, width: int) -> Tensor:

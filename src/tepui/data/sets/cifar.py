@@ -26,6 +26,7 @@ import numpy.typing as npt
 from tepui.core.checks import require
 from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
+from tepui.data.corruptions.files import ReleasedArrays, released_at
 from tepui.data.published import (
     Contents,
     Download,
@@ -218,6 +219,32 @@ class CIFAR100(_CIFAR):
     names_files = ("meta", "fine_label_names.txt")
     prefix, label_bytes, num_classes = "fine_", 2, 100
     normalization = Normalize((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+
+
+@final
+class CIFAR10C(ReleasedArrays):
+    """CIFAR-10-C, CIFAR-10's test images under 19 corruptions at five severities."""
+
+    origin = released_at(
+        "CIFAR-10-C",
+        2535967,
+        "sha256:c72763e101c723b7c507b96205f7e938912a5d587376173b825850cf3cb876a7",
+        2_918_000_000,
+    )
+    normalization = CIFAR10.normalization
+
+
+@final
+class CIFAR100C(ReleasedArrays):
+    """CIFAR-100-C, CIFAR-100's test images under 19 corruptions at five severities."""
+
+    origin = released_at(
+        "CIFAR-100-C",
+        3555552,
+        "sha256:30ee6543a1bfd049fa33834b7c1ada301e7064b7fbe8fc38340eb8b62ced4b33",
+        2_918_000_000,
+    )
+    normalization = CIFAR100.normalization
 
 
 def _read_binary(path: Path, label_bytes: int, rows: int) -> Rows:

@@ -13,8 +13,6 @@ References:
     Russakovsky et al. (2015), ImageNet Large Scale Visual Recognition Challenge, IJCV.
     Hendrycks et al. (2021), Natural Adversarial Examples, CVPR (ImageNet-A).
     Hendrycks et al. (2021), The Many Faces of Robustness, ICCV (ImageNet-R).
-    Wang et al. (2019), Learning Robust Global Representations by Penalizing Local
-    Predictive Power, NeurIPS (ImageNet-Sketch).
     Le and Yang (2015), Tiny ImageNet Visual Recognition Challenge, CS 231N.
 """
 
@@ -27,7 +25,9 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
+from tepui.data.corruptions.files import ReleasedFolders, released_at
 from tepui.data.image_files import (
+    IMAGENET,
     Frame,
     ImageFiles,
     class_folders,
@@ -154,16 +154,6 @@ class ImageNetR(_TestOnly):
     origin = _origin("imagenet-r", "github.com/hendrycks/imagenet-r")
 
 
-@final
-class ImageNetSketch(_TestOnly):
-    """ImageNet-Sketch, 50 000 black and white sketches, 1000 classes.
-
-    Arguments as for :class:`ImageNet`; ``train`` must be false.
-    """
-
-    origin = _origin("imagenet-sketch", "github.com/HaohanWang/ImageNet-Sketch")
-
-
 def imagenet_wnids(folder: Path) -> tuple[str, ...]:
     """Return the identifiers of ImageNet's classes in sorted order."""
     if (folder / "wnids.txt").is_file():
@@ -228,3 +218,35 @@ def _annotated(folder: Path, numbers: dict[str, int]) -> tuple[list[Path], list[
         files.append(folder / "images" / file)
         labels.append(numbers[wnid])
     return files, labels
+
+
+@final
+class TinyImageNetC(ReleasedFolders):
+    """Tiny-ImageNet-C, TinyImageNet's test images under 15 corruptions."""
+
+    origin = released_at(
+        "Tiny-ImageNet-C",
+        8206060,
+        "md5:f9c9a9dbdc11469f0b850190f7ad8be1",
+        1_795_000_000,
+    )
+    normalization = TinyImageNet.normalization
+    num_classes = TINY_CLASSES
+
+
+@final
+class ImageNetC(ReleasedFolders):
+    """ImageNet-C, ImageNet's validation images under corruptions.
+
+    They were cropped to 224×224 pixels before they were corrupted, and are not cropped
+    again. The set must be placed by hand.
+    """
+
+    origin = Origin(
+        ("imagenet-c",),
+        by_hand="Place it by hand (from zenodo.org/records/2235448), such as "
+        "imagenet-c/fog/1/n01440764.",
+    )
+    normalization = IMAGENET
+    num_classes = CLASSES
+    released_frame = Frame(FRAME.size)

@@ -118,9 +118,10 @@ class SVHN(PublishedArrays):
         path = folder / f"{'train' if train else 'test'}_32x32.mat"
         require_file(path)
         try:
-            sizes = [math.prod(shape) for _, shape, _ in whosmat(path)]
-            limits_here().check("unpacked_bytes", sum(sizes), path)
-            arrays = loadmat(path, variable_names=("X", "y"))
+            with path.open("rb") as file:
+                sizes = [math.prod(shape) for _, shape, _ in whosmat(file)]
+                limits_here().check("unpacked_bytes", sum(sizes), path)
+                arrays = loadmat(file, variable_names=("X", "y"))
         except Exception as error:  # a damaged file can fail in any way
             raise ValueError(f"{path} must be a valid .mat file: {error}") from error
         for name in ("X", "y"):
@@ -214,16 +215,8 @@ def read_idx(path: Path, axes: int) -> npt.NDArray[np.uint8]:
     return np.frombuffer(content, dtype=np.uint8).reshape(shape)
 
 
-class _Noise(Arrays):
-    """Images without labels, normalized as those of another data set."""
-
-    def __init__(self, images: Tensor, like: Arrays | None) -> None:
-        labels = torch.full((len(images),), NO_LABEL)
-        super().__init__(images, labels, None if like is None else like.normalize)
-
-
 @final
-class UniformNoise(_Noise):
+class UniformNoise(Arrays):
     """Every pixel an independent byte, all equally likely.
 
     Args:
@@ -251,44 +244,8 @@ class UniformNoise(_Noise):
         size = _size(num_samples, shape, like)
         stream = generator(seed, "noise", "uniform")
         images = torch.randint(256, size, generator=stream, dtype=torch.uint8)
-        super().__init__(images, like)
-
-
-@final
-class GaussianNoise(_Noise):
-    """Every pixel drawn from a normal distribution around gray, clipped to bytes.
-
-    Args:
-        num_samples: How many images.
-        shape: Channels, height and width.
-        std: Standard deviation, on the scale from 0 to 1.
-        like: A data set whose shape of images and normalization to take instead.
-        seed: Same seed, same noise.
-
-    Raises:
-        ValueError: If ``std`` or ``num_samples`` is not positive, or ``like`` holds no
-            images.
-
-    Example:
-        >>> GaussianNoise(num_samples=2, shape=(1, 8, 8)).targets
-        tensor([-1, -1])
-    """
-
-    def __init__(
-        self,
-        num_samples: int = 10_000,
-        shape: tuple[int, int, int] = (3, 32, 32),
-        std: float = 0.25,
-        like: Arrays | None = None,
-        seed: int = 0,
-    ) -> None:
-        check_types(GaussianNoise.__init__, locals())
-        require(std > 0, "std", "be positive", std)
-        size = _size(num_samples, shape, like)
-        stream = generator(seed, "noise", "gaussian")
-        values = torch.randn(size, generator=stream).mul_(std).add_(0.5)
-        images = values.mul_(255).round_().clamp_(0, 255).to(torch.uint8)
-        super().__init__(images, like)
+        labels = torch.full((num_samples,), NO_LABEL)
+        super().__init__(images, labels, None if like is None else like.normalize)
 
 
 def _size(

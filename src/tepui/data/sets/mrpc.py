@@ -1,8 +1,8 @@
 """The Microsoft Research Paraphrase Corpus: do two sentences mean the same?
 
-Two files of tab-separated text, 4076 training and 1725 test pairs from the news. Of the
-training pairs, 408 are held out for validation: those whose ids were published (two per
-line, as in GLUE's ``dev_ids.tsv``) if they are given, otherwise a fixed random choice.
+A file of tab-separated text, 4076 training pairs from the news. Of these, 408 are held
+out, on which papers report: those whose ids were published (two per line in GLUE's
+``dev_ids.tsv``) if they lie beside the pairs, otherwise a fixed random choice.
 
 References:
     Dolan and Brockett (2005), Automatically Constructing a Corpus of Sentential
@@ -10,21 +10,19 @@ References:
 """
 
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple, final, get_args
+from typing import ClassVar, NamedTuple, final
 
 import torch
 
-from tepui.core.checks import one_of, require
+from tepui.core.checks import require
 from tepui.core.seeding import generator
 from tepui.core.storage import read_text
 from tepui.data.arrays import MadeArrays
 from tepui.data.published import Origin, located, require_file
 from tepui.data.texts import HuggingFaceTokenizer, Tokenizer
 
-Test = Literal["validation", "official"]
-
-PAIRS = {"train": 4076, "test": 1725}
-VALIDATION = 408
+FILE = "msr_paraphrase_train.txt"
+PAIRS, VALIDATION = 4076, 408
 IDS = "dev_ids.tsv"
 _COLUMNS = ["Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"]
 
@@ -38,7 +36,7 @@ class _Pair(NamedTuple):
 
 @final
 class MRPC(MadeArrays):
-    """MRPC, 5801 pairs of sentences, paraphrases or not.
+    """MRPC, 4076 pairs of sentences, paraphrases or not.
 
     Inputs are a dict of ``input_ids``, ``attention_mask`` and ``token_type_ids`` of
     shape ``(pairs, tokens)``; the label is 1 for a paraphrase. The vocabulary comes
@@ -46,13 +44,9 @@ class MRPC(MadeArrays):
 
     Args:
         root: The data folder, or the set's own; see :mod:`tepui.data.published`.
-        train: The 3668 training pairs if true or not given, else the test part.
+        train: The 3668 training pairs if true, else the 408 validation pairs.
         download: Has no effect: the set must be placed by hand, since nobody publishes
             a hash.
-        test: What the test part is: the 408 validation pairs on which papers report
-            (the default), or the 1725 official test pairs. Say ``train`` with it.
-        validation_ids: A file of the published validation ids; by default
-            ``dev_ids.tsv`` beside the pairs, if it exists.
         vocabulary: The largest number of different tokens.
         length: The largest number of tokens in a pair.
         tokenizer: Name or folder of a Hugging Face tokenizer to use instead of tepui's.
@@ -63,14 +57,13 @@ class MRPC(MadeArrays):
 
     Raises:
         FileNotFoundError: If a file is missing; the message says how to get it.
-        ValueError: If a file is truncated or foreign, or ``test`` is given without
-            ``train``.
+        ValueError: If a file is truncated or foreign.
     """
 
     origin: ClassVar[Origin] = Origin(
         folders=("mrpc", "MRPC"),
-        by_hand="Place msr_paraphrase_train.txt and msr_paraphrase_test.txt of the "
-        "Microsoft Research Paraphrase Corpus in a folder mrpc.",
+        by_hand=f"Place {FILE} of the Microsoft Research Paraphrase Corpus in a folder "
+        "mrpc.",
     )
     tokenizer: Tokenizer | HuggingFaceTokenizer
     length: int
@@ -78,30 +71,22 @@ class MRPC(MadeArrays):
     def __init__(
         self,
         root: str | Path | None = None,
-        train: bool | None = None,
+        train: bool = True,
         download: bool = False,
-        test: Test | None = None,
-        validation_ids: str | Path | None = None,
         vocabulary: int = 8192,
         length: int = 128,
         tokenizer: str | None = None,
     ) -> None:
-        if test is not None:
-            one_of("test", test, get_args(Test))
-            rule = "be given with test: False for that test part, True to train"
-            require(train is not None, "train", rule, train)
         folder = located("MRPC", self.origin, root, download)
-        kept, held_out = _divided(_read(folder, "train"), folder, validation_ids)
+        kept, held_out = _divided(_read(folder / FILE), folder / IDS)
         if tokenizer is None:
             texts = (text for pair in kept for text in (pair.first, pair.second))
             words: Tokenizer | HuggingFaceTokenizer = Tokenizer.build(texts, vocabulary)
         else:
             words = HuggingFaceTokenizer(tokenizer)
-        pairs = held_out if train is False else kept
-        if train is False and test == "official":
-            pairs = _read(folder, "test")
+        pairs = kept if train else held_out
         super().__init__(
-            words.pairs([p.first for p in pairs], [p.second for p in pairs], length),
+            words.batch([(pair.first, pair.second) for pair in pairs], length),
             torch.tensor([pair.label for pair in pairs]),
             classes=("different", "paraphrase"),
         )
@@ -109,16 +94,14 @@ class MRPC(MadeArrays):
         object.__setattr__(self, "length", length)
 
 
-def _read(folder: Path, part: str) -> list[_Pair]:
-    path = folder / f"msr_paraphrase_{part}.txt"
+def _read(path: Path) -> list[_Pair]:
     require_file(path)
     header, *lines = read_text(path).splitlines() or [""]
     columns = header.split("\t")
     require(columns == _COLUMNS, f"first line of {path}", f"be {_COLUMNS}", columns)
     numbered = enumerate(lines, start=2)
     pairs = [_pair(line, f"line {number} of {path}") for number, line in numbered]
-    rule = f"hold {PAIRS[part]} pairs"
-    require(len(pairs) == PAIRS[part], str(path), rule, len(pairs))
+    require(len(pairs) == PAIRS, str(path), f"hold {PAIRS} pairs", len(pairs))
     return pairs
 
 
@@ -132,12 +115,9 @@ def _pair(line: str, place: str) -> _Pair:
     return _Pair(label, (first_id, second_id), fields[3].strip(), fields[4].strip())
 
 
-def _divided(
-    pairs: list[_Pair], folder: Path, validation_ids: str | Path | None
-) -> tuple[list[_Pair], list[_Pair]]:
+def _divided(pairs: list[_Pair], path: Path) -> tuple[list[_Pair], list[_Pair]]:
     """Return the training and the validation pairs, each in the order of the file."""
-    path = folder / IDS if validation_ids is None else Path(validation_ids)
-    if validation_ids is not None or path.exists():
+    if path.exists():
         rows = _published(pairs, path)
     else:
         stream = generator(0, "mrpc", "validation")

@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from tepui.studies.results import Record
 from tepui.studies.significance import tails
 
 if TYPE_CHECKING:
@@ -52,7 +51,11 @@ Scope = Literal["always", "generally"]
 LEVEL = 0.05
 
 
-@dataclass(frozen=True, kw_only=True)
+Region = tuple[float, float]
+ABOVE_ZERO: Region = (0.0, math.inf)
+
+
+@dataclass(frozen=True)
 class Finding:
     """One comparison, oriented as the claim is."""
 
@@ -61,12 +64,9 @@ class Finding:
     # its standard error; zero for exact numbers, None if it is not known
     error: float | None
     freedom: float  # degrees of freedom of the error
-    n: int  # repetitions, members or points of a fit; zero for printed numbers
-    unit: str = ""  # what n counts, where that is not the claim's usual unit
-    low: float = 0.0  # the claim says that the effect lies above this
-    high: float = math.inf  # ... and below this
+    n: int  # repetitions or points of a fit; zero for printed numbers
+    region: Region = ABOVE_ZERO  # where the claim says that the effect lies
     looks: int = 1  # how many comparisons this one was picked from by its numbers
-    commands: tuple[str, ...] = ()  # what makes the numbers again
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -79,25 +79,26 @@ class Finding:
     @property
     def depth(self) -> float:
         """How far the effect lies inside the claimed region; negative outside."""
-        return min(self.effect - self.low, self.high - self.effect)
+        low, high = self.region
+        return min(self.effect - low, high - self.effect)
 
     @cached_property
     def p_for(self) -> float:
         """How surprising the finding is if the claim fails here."""
-        if self.error is None:
-            return 1.0
-        above = tails(self.effect, self.error, self.freedom, self.low)[1]
-        below = tails(self.effect, self.error, self.freedom, self.high)[0]
-        return min(1.0, self.looks * max(above, below))
+        return min(1.0, self.looks * max(self._tails(1, 0)))
 
     @cached_property
     def p_against(self) -> float:
         """How surprising the finding is if the claim holds here."""
+        return min(1.0, self.looks * min(self._tails(0, 1)))
+
+    def _tails(self, *sides: int) -> tuple[float, ...]:
+        """Return one tail of the distribution at each end of the region."""
         if self.error is None:
-            return 1.0
-        below = tails(self.effect, self.error, self.freedom, self.low)[0]
-        above = tails(self.effect, self.error, self.freedom, self.high)[1]
-        return min(1.0, self.looks * min(below, above))
+            return 1.0, 1.0
+        about = self.effect, self.error, self.freedom
+        ends = zip(self.region, sides, strict=True)
+        return tuple(tails(*about, end)[side] for end, side in ends)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -107,16 +108,14 @@ class Claim:
     name: str
     text: str  # what is claimed, in our words
     source: str  # where the paper says so
-    needs: tuple[str, ...]  # figures and tables whose numbers it is judged by
+    # figures and tables whose numbers it is judged by; none for a claim about theory
+    needs: tuple[str, ...]
     judge: "Judge"
     effect: str  # what the effect is, with its unit
-    unit: str = "ensembles"  # what n counts, in words
     scope: Scope = "always"
     twin: str = ""  # what differs from the paper's claim: "released" or "clean"
     checks: "tuple[Check, ...]" = ()  # what must hold before a verdict counts
     circular: str = ""  # why our numbers on stand-ins cannot decide it
-    # returns numbers that need no training, for claims about theory
-    computed: Callable[[], tuple[Record, ...]] | None = None
 
     @property
     def paper(self) -> str:
@@ -128,14 +127,9 @@ class Claim:
         """Claims whose p-values are corrected together: a paper's, or their twins."""
         return f"{self.paper}, {self.twin}" if self.twin else self.paper
 
-    @property
-    def anchor(self) -> str:
-        """What links to the claim's verdicts in a document end in."""
-        return self.name.replace("/", "-")
-
 
 # What the numbers of some figures and tables say.
-Judge = Callable[["Evidence", Sequence[str]], Iterable[Finding]]
+Judge = Callable[..., Iterable[Finding]]
 
 
 @dataclass(frozen=True, eq=False)

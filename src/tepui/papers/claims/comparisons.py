@@ -7,12 +7,10 @@ from itertools import chain
 from statistics import linear_regression
 from typing import Any
 
-from tepui.papers.claims.base import Finding, Judge, quantile
+from tepui.papers.claims.base import ABOVE_ZERO, Finding, Judge, Region, quantile
 from tepui.papers.claims.evidence import PRINTED, Datum, Evidence, label
 from tepui.studies import Record, estimate, tradeoff_slope
 
-Region = tuple[float, float]
-ABOVE_ZERO: Region = (0.0, math.inf)
 # A spread below this share of the values is that of single precision.
 ROUNDING = 1e-6
 # +1 where a larger number is better, -1 where a smaller one is.
@@ -24,41 +22,20 @@ def combined(
     quantity: Callable[[Sequence[float]], float],
     where: str,
     region: Region = ABOVE_ZERO,
-    *,
-    by_member: bool = False,
 ) -> Finding:
-    """Return a quantity of several numbers, from each repetition's own values.
-
-    By member it takes each member's values instead, where all numbers have them.
-    """
+    """Return a quantity of several numbers, from each repetition's own values."""
     records = [datum.record for datum in data]
     of_means = quantity([_value(record) for record in records])
     if all(datum.size == PRINTED for datum in data):
-        return _finding(data, where, region, of_means, 0.0, 1, 0)
-    of_members = _shared_rows([record.members for record in records])
-    if by_member and of_members:
-        found = _over_rows(data, quantity, where, region, of_members, of_means)
-        return replace(found, unit="members")
+        return Finding(where, of_means, 0.0, 1, 0, region)
     rows = _shared_rows([record.values for record in records])
-    return _over_rows(data, quantity, where, region, rows, of_means)
-
-
-def _over_rows(
-    data: Sequence[Datum],
-    quantity: Callable[[Sequence[float]], float],
-    where: str,
-    region: Region,
-    rows: Sequence[tuple[float, ...]],
-    of_means: float,
-) -> Finding:
-    """Return the mean of a quantity over units, with its error."""
     mean = estimate(quantity(row) for row in rows)
     if not mean.count:
-        return _finding(data, where, region, of_means, None, 1, 1)
+        return Finding(where, of_means, None, 1, 1, region)
     rounding = ROUNDING * max(abs(value) for row in rows for value in row)
     varies = mean.count > 1 and mean.error > rounding
     error, freedom = (mean.error, mean.count - 1) if varies else (None, 1)
-    return _finding(data, where, region, mean.mean, error, freedom, mean.count)
+    return Finding(where, mean.mean, error, freedom, mean.count, region)
 
 
 def difference(
@@ -67,32 +44,28 @@ def difference(
     where: str,
     region: Region = ABOVE_ZERO,
     sign: Sign = 1,
-    *,
-    by_member: bool = False,
 ) -> Finding:
     """Return the first number less the second, over shared seeds."""
-    pair = first, second
-
-    def lead(values: Sequence[float]) -> float:
-        return sign * (values[0] - values[1])
-
-    return combined(pair, lead, where, region, by_member=by_member)
+    return combined(
+        (first, second), lambda pair: sign * (pair[0] - pair[1]), where, region
+    )
 
 
 def all_of(judges: Iterable[Judge]) -> Judge:
     """Return a judge whose findings are those of several."""
     several = tuple(judges)
 
-    def judge(evidence: Evidence, items: Sequence[str]) -> Iterator[Finding]:
-        return chain.from_iterable(judge(evidence, items) for judge in several)
+    return lambda evidence, items: chain.from_iterable(
+        judge(evidence, items) for judge in several
+    )
 
-    return judge
 
-
-def among(keep: Callable[[Datum], bool], judge: Judge) -> Judge:
+def among(
+    keep: Callable[[Datum], bool], judge: Callable[..., Iterable[Finding]]
+) -> Callable[..., Iterable[Finding]]:
     """Return a judge that sees only some of the numbers."""
-    return lambda evidence, items: judge(
-        Evidence(tuple(filter(keep, evidence.data))), items
+    return lambda evidence, items, **more: judge(
+        Evidence(tuple(filter(keep, evidence.data))), items, **more
     )
 
 
@@ -105,7 +78,6 @@ def duels(
     *,
     sign: Sign = 1,
     region: Region = ABOVE_ZERO,
-    by_member: bool = False,
     **names: Any,
 ) -> Iterator[Finding]:
     """Yield by how much a method beats others, wherever both were measured."""
@@ -114,7 +86,7 @@ def duels(
             if winner in methods and rival in methods:
                 where = f"{winner} against {rival}, {metric}: {label(group)}"
                 pair = methods[winner], methods[rival]
-                yield difference(*pair, where, region, sign, by_member=by_member)
+                yield difference(*pair, where, region, sign)
 
 
 def trends(
@@ -141,10 +113,7 @@ def trends(
             y = _logs(values) if log_log else values
             return sign * linear_regression(x, y).slope
 
-        trend = combined(data, slope, where, region)
-        if log_log and trend.n < 2 and len(places) > 2 and group["size"] != PRINTED:
-            trend = _about_the_line(data, x, trend)
-        yield trend
+        yield combined(data, slope, where, region)
 
 
 def gap_trends(
@@ -194,11 +163,10 @@ def levels(
 
 def level(datum: Datum, where: str, region: Region = ABOVE_ZERO) -> Finding:
     """Return a number itself, with its own error."""
-    effect = _value(datum.record)
     if datum.size == PRINTED:
-        return _finding([datum], where, region, effect, 0.0, 1, 0)
+        return Finding(where, _value(datum.record), 0.0, 1, 0, region)
     error, freedom = _error(datum.record)
-    return _finding([datum], where, region, effect, error, freedom, datum.record.n)
+    return Finding(where, _value(datum.record), error, freedom, datum.record.n, region)
 
 
 def log_line(x: Sequence[Datum], y: Sequence[Datum], where: str) -> Finding | None:
@@ -211,17 +179,13 @@ def log_line(x: Sequence[Datum], y: Sequence[Datum], where: str) -> Finding | No
     freedom = line.count - 2
     known = freedom and _from_interval((line.low, line.high), freedom)
     error = known or None  # a line through all points does not tell its error
-    found = _finding(
-        [*x, *y], where, ABOVE_ZERO, line.slope, error, max(1, freedom), line.count
-    )
-    return replace(found, unit="points")
+    return Finding(where, line.slope, error, max(1, freedom), line.count)
 
 
 def apart(larger: Finding, smaller: Finding, where: str) -> Finding:
     """Return the difference of two findings that share no repetitions, after Welch."""
     effect, count = larger.effect - smaller.effect, min(larger.n, smaller.n)
-    commands = tuple(dict.fromkeys(larger.commands + smaller.commands))
-    found = replace(larger, where=where, effect=effect, n=count, commands=commands)
+    found = replace(larger, where=where, effect=effect, n=count)
     if not larger.error or not smaller.error:
         return replace(found, error=None, freedom=1)
     squares = [larger.error**2, smaller.error**2]
@@ -235,39 +199,6 @@ def best(methods: Mapping[str, Datum], names: Iterable[str], sign: Sign) -> Datu
     """Return the best of some methods by their means; equal ones by their names."""
     candidates = [methods[name] for name in names]
     return max(candidates, key=lambda d: (sign * _value(d.record), d.record.method))
-
-
-def _about_the_line(
-    data: Sequence[Datum], x: Sequence[float], trend: Finding
-) -> Finding:
-    """Return an exponent with the error of the points about the line."""
-    line = tradeoff_slope(x, _logs(_value(d.record) for d in data), log=False)
-    freedom = line.count - 2
-    error = _from_interval((line.low, line.high), freedom) or None
-    found = replace(trend, error=error, freedom=freedom, n=line.count)
-    return replace(found, unit="points")
-
-
-def _finding(
-    data: Sequence[Datum],
-    where: str,
-    region: Region,
-    effect: float,
-    error: float | None,
-    freedom: float,
-    n: int,
-) -> Finding:
-    commands = dict.fromkeys(datum.command for datum in data if datum.command)
-    return Finding(
-        where=where,
-        effect=effect,
-        error=error,
-        freedom=freedom,
-        n=n,
-        low=region[0],
-        high=region[1],
-        commands=tuple(commands),
-    )
 
 
 def _shared_rows(

@@ -7,13 +7,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from tepui.core.checks import require
+from tepui.core.storage import read_lines
 from tepui.papers.published import AXES, published
 from tepui.studies import Record, Results, read_results
-from tepui.studies.results import FILE
+from tepui.studies.results import FILE, KIND, results_of
 
 PRINTED = "printed"
-COMPUTED = "computed"
 SIZES = ("paper", "medium", "small")  # from the paper's own to the smallest
 # Numbers of this size show that the code runs, and nothing else.
 NO_EVIDENCE = "smoke"
@@ -25,7 +24,6 @@ class Datum:
 
     record: Record
     size: str  # of its study; "printed" for a paper's own number
-    command: str = ""  # what makes it again
     epochs: int | None = None  # length of the runs it rests on, where that is known
     rho: float | None = None  # their radius, where that is known
 
@@ -43,9 +41,6 @@ class Evidence:
     """All numbers that claims are judged by."""
 
     data: tuple[Datum, ...]
-
-    def __add__(self, other: "Evidence") -> "Evidence":
-        return Evidence(self.data + other.data)
 
     def sizes(self, items: Iterable[str]) -> list[str]:
         """Return the sizes at which there are numbers, the paper's first."""
@@ -92,30 +87,38 @@ class Evidence:
         yield from groups.values()
 
 
-def read_evidence(folder: str | Path) -> Evidence:
-    """Read all results below a folder, as ``tepui reproduce --out`` writes them."""
-    root = Path(folder)
-    if not root.is_dir():
-        raise FileNotFoundError(
-            f"{root} is not a directory; make one with: tepui reproduce (tepui's own "
-            "results are in its repository: --from docs/results)"
-        )
-    seen: dict[str, tuple[Datum, Path]] = {}
-    for file in sorted(root.rglob(FILE)):
-        results = read_results(file.parent)
+def read_evidence(path: str | Path) -> Evidence:
+    """Read all results below a folder, or in a file of JSON lines."""
+    seen: dict[str, tuple[Datum, str]] = {}
+    for where, results in _stored(Path(path)):
         # No paper claims anything of a recipe of someone's own.
         if "/" not in results.item or results.size.split("+")[0] == NO_EVIDENCE:
             continue
-        for datum in _data(results, file.parent):
+        for datum in _data(results):
             key = repr(sorted(datum.names.items()))
-            first, where = seen.setdefault(key, (datum, file))
+            first, there = seen.setdefault(key, (datum, where))
             if first.record != datum.record:
                 raise ValueError(
-                    f"{where} and {file} hold different numbers of {datum.names}; "
+                    f"{there} and {where} hold different numbers of {datum.names}; "
                     "remove one of them, or make both again with: tepui reproduce ITEM "
                     "--overwrite"
                 )
     return Evidence(tuple(datum for datum, _ in seen.values()))
+
+
+def _stored(path: Path) -> Iterator[tuple[str, Results]]:
+    """Yield where results lie, and what they are."""
+    if path.is_file():
+        for number, document in enumerate(read_lines(path, KIND), 1):
+            yield f"line {number} of {path}", results_of(document)
+        return
+    if not path.is_dir():
+        raise FileNotFoundError(
+            f"no file or folder {path}; make one with: tepui reproduce (tepui's own "
+            "results are in its repository: --from research/papers.jsonl)"
+        )
+    for file in sorted(path.rglob(FILE)):
+        yield str(file), read_results(file.parent)
 
 
 @cache
@@ -123,13 +126,6 @@ def printed_evidence() -> Evidence:
     """Return the numbers that the papers print; ranges are left out."""
     rows = [row for row in published() if isinstance(row["value"], int | float)]
     return Evidence(tuple(Datum(_printed(row), PRINTED) for row in rows))
-
-
-def computed_evidence(records: Iterable[Record]) -> Evidence:
-    """Return numbers that the command computes itself."""
-    return Evidence(
-        tuple(Datum(record, COMPUTED, "tepui claims") for record in records)
-    )
 
 
 def label(group: Group) -> str:
@@ -150,21 +146,14 @@ def _short(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _data(results: Results, folder: Path) -> list[Datum]:
-    paper, item = results.item.split("/", 1)
-    name = folder.name if _belongs(folder.name, item) else item
-    usual = f"tepui reproduce {paper}/{name} --size {results.size.replace('+', ' --')}"
-    usual = re.sub("[=,]", " ", usual)
-    command = results.settings.get("command", usual)
-    for record in results.records:
-        inside = _belongs(record.item, results.item)
-        require(inside, "records", f"belong to {results.item}", record.item)
+def _data(results: Results) -> Iterator[Datum]:
     size = protocol_of(results.size)
-    return [
-        Datum(record, size, command, how.get("epochs"), _number(how.get("rho")))
-        for record in results.records
-        for how in [_settings(results, record.dataset)]
-    ]
+    for record in results.records:
+        study = results.settings.get(plain_name(record.dataset))
+        how = study if isinstance(study, Mapping) else {}
+        rho = how.get("rho")  # or in words, such as "searched"
+        radius = float(rho) if isinstance(rho, int | float) else None
+        yield Datum(record, size, how.get("epochs"), radius)
 
 
 def protocol_of(size: str) -> str:
@@ -194,17 +183,6 @@ def plain_name(dataset: str) -> str:
 def _rank(size: str) -> int:
     base = size.split("+", maxsplit=1)[0]
     return SIZES.index(base) if base in SIZES else len(SIZES)
-
-
-def _settings(results: Results, dataset: str) -> Mapping[str, Any]:
-    """Return how ensembles of a data set were trained, where the settings say it."""
-    study = results.settings.get(plain_name(dataset))
-    return study if isinstance(study, Mapping) else {}
-
-
-def _number(value: Any) -> float | None:
-    """Return a number; None for what is said in words, such as ``"searched"``."""
-    return float(value) if isinstance(value, int | float) else None
 
 
 def _belongs(item: str, whole: str) -> bool:

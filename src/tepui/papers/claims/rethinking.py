@@ -161,7 +161,6 @@ def _claim(
         needs=needs,
         judge=judge,
         effect=effect,
-        unit="networks",
         checks=(Check(f"{treatment} raises accuracy", lambda e, _: rises(e, needs)),),
     )
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import product
 
-from tepui.papers.claims.base import Check, Claim, Finding, Judge
+from tepui.papers.claims.base import Check, Claim, Finding, Judge, Region
 from tepui.papers.claims.comparisons import (
-    Region,
     all_of,
     among,
     combined,

@@ -1,8 +1,12 @@
 """Figure 1: one image under the corruptions.
 
-The paper shows examples from ImageNet. Here it is a photograph that comes with
-scikit-learn, corrupted by the same rules, at severity 3. The numbers say by how much
-each corruption changes it.
+A photograph is corrupted by the rules of ImageNet-C, at severity 3. The numbers say by
+how much each corruption changes it.
+
+Differs from the paper:
+
+- flower.jpg of scikit-learn, by vultilion, CC BY 2.0, for images of ImageNet (it comes
+  with a library)
 """
 
 from collections.abc import Iterator
@@ -13,9 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tepui.data import STANDARD, corrupt
-from tepui.papers.recipe import Numbers, Order, Recipe, Size
+from tepui.papers.recipe import DIFFERS, Numbers, Order, Recipe, Size, differing
 from tepui.report.drawing import image_grid
-from tepui.studies import Departure, Record, Results
+from tepui.studies import Record, Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,9 +92,7 @@ def settings(order: Order) -> dict[str, Any]:
         "severity shown": SHOWN,
         "seeds": [SEED],
         "precision": "float32",
-        "differs": [
-            Departure(f"{CREDIT}, for images of ImageNet", "it comes with a library")
-        ],
+        DIFFERS: differing(__doc__),
     }
 
 

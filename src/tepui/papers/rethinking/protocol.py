@@ -9,16 +9,28 @@ At ``paper`` size everything is the paper's. At ``small`` size, for two processo
 of its data sets has a stand-in: scikit-learn's digits for CIFAR-10, a part of
 Fashion-MNIST for CIFAR-100 and a part of CIFAR-10 for TinyImageNet; its networks are
 small ones. ``smoke`` is for tests of the code.
+
+Differs from the paper:
+
+- sharpness is measured of every control on clean and on augmented training data, in the
+  paper on augmented data for the augmentation controls and on clean data for the others
+- relative flatness is the mean over all training samples (the paper's size suggests a
+  sum over batches)
+- SAM-sharpness adds independent noise to every weight and takes the mean rise (the
+  paper does not say how long its steps are, nor mean or largest)
+- the size of the vision transformer is ours (the paper names none)
+- a cosine falls at every step, not once an epoch
+- at paper size trained in bfloat16 with float32 weights and tested in TF32 (a step on
+  an H200 takes a sixth of the time; the paper names no precision)
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from torch import nn
 
-from tepui.core.spec import document
 from tepui.data import (
     CIFAR10,
     CIFAR10C,
@@ -36,17 +48,24 @@ from tepui.data import (
 )
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import VGG19, VGG19BN, ConvNet, Resize, ResNet18, ViTTiny, from_timm
-from tepui.papers.recipe import Order, Size, installed, made_copies
+from tepui.papers.recipe import (
+    DIFFERS,
+    Order,
+    Size,
+    described,
+    differing,
+    installed,
+    made_copies,
+)
 from tepui.sharpness import fisher_rao, relative_flatness, sam_sharpness
 from tepui.studies import (
-    Departure,
     EvaluationSpec,
     Samples,
     SharpnessSpec,
     Trial,
     seeds,
 )
-from tepui.studies.augmented_copies import Augmented
+from tepui.studies.derived_data import Augmented
 from tepui.training import SGD, Constant, Cosine, Schedule, TrainingSpec
 from tepui.training.numerics import Precision
 
@@ -56,20 +75,6 @@ SHARPNESS_DATA = ("clean", "augmented")
 IDENTICAL = (
     "tables 3 and 6 of the paper print the same numbers in all 30 cells for two "
     "different networks, so that at least one of them is wrong"
-)
-
-
-FLATNESS = Departure(
-    "relative flatness is the mean over all training samples",
-    "the paper's size suggests a sum over batches",
-)
-SHARPNESS = Departure(
-    "SAM-sharpness adds independent noise to every weight and takes the mean rise",
-    "the paper does not say how long its steps are, nor mean or largest",
-)
-BFLOAT16 = Departure(
-    "trained in bfloat16 with float32 weights and tested in TF32",
-    "a step on an H200 takes a sixth of the time; the paper names no precision",
 )
 
 
@@ -298,49 +303,14 @@ def study_of(order: Order, dataset: str, architecture: str) -> ControlStudy:
 def settings(order: Order, dataset: str, architecture: str) -> dict[str, Any]:
     """Return how a table is made, for its results."""
     study = study_of(order, dataset, architecture)
-    about: dict[str, Any] = {
-        "trained on": study.dataset.__name__,
-        "training samples": study.train or "all",
-        "test samples": study.test or "all",
-        "model": document(study.model),
-        "seeds": list(seeds(0, study.members)),
-        "epochs": study.epochs,
-        "batch size": study.batch_size,
-        "learning rate": study.rate,
-        "precision": study.precision,
-        "schedule": document(study.schedule),
-        "augmentation": document(study.augment),
-        "weight decay": WEIGHT_DECAY,
-        "rho": RHO,
-        "corruptions": list(study.types),
-        "severities": list(study.severities),
-        "places of SAM-sharpness": study.places,
-        "samples of SAM-sharpness": study.sharp_samples or "all",
-        "sharpness data": "every control on clean and on augmented training data; the "
-        "paper takes augmented data for the augmentation controls, clean data for the "
-        "others",
-        "differs": _differences(order, dataset, architecture),
-    }
-    if dataset == "tiny_imagenet":
-        about["note"] = IDENTICAL
-    return about
-
-
-def _differences(order: Order, dataset: str, architecture: str) -> list[Departure]:
-    study = STUDIES[order.size][dataset, architecture]
-    differs = [FLATNESS, SHARPNESS, *_of_paper(study, architecture)]
+    differs = differing(__doc__)
     if installed(study.released_copies) is None:
         differs.append(made_copies(study.released_copies))
-    return differs
-
-
-def _of_paper(study: ControlStudy, architecture: str) -> Iterator[Departure]:
-    """Yield what the paper leaves open, or has otherwise at every size."""
-    if architecture == "vit":
-        what = f"the vision transformer is {document(study.model)}"
-        yield Departure(what, "the paper names no size")
-    if study.schedule == Cosine():
-        what = "the learning rate falls at every step, not once an epoch"
-        yield Departure(what, "schedules of tepui do not depend on epochs")
-    if study.precision == "bfloat16":
-        yield BFLOAT16
+    about = {
+        **described(study),
+        "seeds": list(seeds(0, study.members)),
+        "weight decay": WEIGHT_DECAY,
+        "rho": RHO,
+        DIFFERS: differs,
+    }
+    return about | ({"note": IDENTICAL} if dataset == "tiny_imagenet" else {})

@@ -2,6 +2,21 @@
 
 All members are heads on one frozen extractor; :mod:`tepui.papers.sed.scales` says
 which, and what stands in for the paper's images.
+
+Differs from the paper:
+
+- weights of timm, tuned on ImageNet after ImageNet-21k (those that the paper names are
+  published there)
+- hyperparameters that vary between members are ours (the paper names none)
+- imagenet_a and imagenet_r are scored among their 200 classes by mean logits, in the
+  released code by votes of members that choose one of them (votes favor large
+  ensembles, whatever they learned)
+- the learning rate is constant, in the released code it falls along a cosine (the paper
+  names no schedule)
+- heads see every image as it is, in the released code four augmented copies (four times
+  the disk, and the paper names none)
+- one SED for all numbers, in the released code four, of which two have no disagreement
+  in their loss (the paper describes one)
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,10 +32,10 @@ from tepui.evaluation.stored_logits import LogitRuns
 from tepui.losses import CrossEntropy
 from tepui.methods import A2D, SED, DeepEnsemble, DivDis, Method
 from tepui.metrics import Collection, Score, auroc, ood_scores, restrict_classes
-from tepui.papers.recipe import REASONS, Diagram, Numbers, Order, Size
+from tepui.papers.recipe import DIFFERS, Diagram, Numbers, Order, Size, differing
+from tepui.papers.sed import scales
 from tepui.papers.sed.scales import PRECISION, STUDIES, HeadStudy
 from tepui.studies import (
-    Departure,
     EvaluationSpec,
     Job,
     Record,
@@ -58,16 +73,8 @@ METHODS: Mapping[str, Method] = {
 INDEPENDENT = ("deep_ensemble", "deep_ensemble_varied")
 LARGE = (*INDEPENDENT, "sed_a2d")
 LENGTHS = ("epochs", "ensembles")  # what an order can override
-# Of repetition r, as trials have them; those of stand-ins are dealt by scales.
-SEEDS = {
-    "heads": "1000 r + m of member m in repetition r, both from 0",
-    "varied hyperparameters": "r",
-}
-SEEDS_OF_STAND_INS = {
-    "extractor": "1000 r",
-    "start that heads share": "r",
-    "choice and corruption of images": "r",
-}
+# Of repetition r, as trials have them.
+SEEDS = "1000 r + m of member m in repetition r, both from 0; r of all that is shared"
 # Logits and labels of every set, which are read in runs.
 Answers = Mapping[str, LogitRuns]
 Batches = Iterator[tuple[Tensor, Any]]
@@ -265,110 +272,42 @@ def aurocs(sets: Answers, score: str, **at: Any) -> dict[Quantity, float]:
 def settings(order: Order, **further: Any) -> dict[str, Any]:
     """Return how the study is made, for its results."""
     study = study_of(order)
-    real = order.size == "paper"
+    told = ("members", "large", "epochs", "batch_size", "weight", "longer")
     document: dict[str, Any] = {
         "repetitions": study.ensembles,
-        "seeds": SEEDS if real else SEEDS | SEEDS_OF_STAND_INS,
+        "seeds": SEEDS,
         "precision": PRECISION,
-        "members": study.members,
-        "large ensembles": study.large,
-        "epochs of each head": study.epochs,
-        "batch size": study.batch_size,
+        **{name.replace("_", " "): getattr(study, name) for name in told},
         "optimizer": "AdamW, learning rate 0.001, weight decay 0.01",
-        "lambda": study.weight,
         "active members of SED": ACTIVE,
         "varied hyperparameters": {name: list(values) for name, values in GRID.items()},
         "DivDis": "both weights 10, as published with DivDis",
         **further,
     }
-    if real:
-        return {**document, "differs": PAPER}
+    if order.size == "paper":
+        return {**document, DIFFERS: differing(__doc__)}
     train = study.extractor(0)
     assert isinstance(train, Trial)
     assert isinstance(train.data, Samples)
     document["training images"] = f"{train.data.count}, half of them the extractor's"
     document["epochs of the extractor"] = train.training.epochs
-    name = train.data.dataset.__name__
-    document[STAND_INS] = _data(order.size, name)
-    return {**document, "differs": [*_stand_ins(order, name), TRANSDUCTIVE]}
+    document[STAND_INS] = _stand_ins(order.size, train.data.dataset.__name__)
+    return {**document, DIFFERS: differing(scales.__doc__)}
 
 
-PAPER = (
-    Departure(
-        "weights of timm, tuned on ImageNet after ImageNet-21k",
-        "those that the paper names are published there",
-    ),
-    Departure(
-        "hyperparameters that vary between members are ours", "the paper names none"
-    ),
-    Departure(
-        "imagenet_a and imagenet_r are scored among their 200 classes by mean logits, "
-        "in the released code by votes of members that choose one of them",
-        "it is the usual way; votes favor large ensembles, whatever they learned",
-    ),
-    Departure(
-        "the learning rate is constant, in the released code it falls along a cosine",
-        "the paper names no schedule",
-    ),
-    Departure(
-        "heads see every image as it is, in the released code four augmented copies",
-        "four times the disk, and the paper names none",
-    ),
-    Departure(
-        "one SED for all numbers, in the released code four, of which two have no "
-        "disagreement in their loss",
-        "the paper describes one",
-    ),
-)
-TRANSDUCTIVE = Departure(
-    "A2D and DivDis see, without labels, stencils of the very images they are tested "
-    "on, where the paper's imagenet_r shares no image with imagenet_val",
-    "the stand-in has no other images",
-)
-
-
-def _stand_ins(order: Order, name: str) -> Iterator[Departure]:
-    """Yield what stands in for the paper's images and networks."""
-    study = STUDIES[order.size]
-    for what in (
-        f"a frozen ConvNet trained on {name} with heads of one hidden layer for DeiT-3 "
-        "Base with its last two layers",
-        f"test images of {name} for imagenet_val, those that another extractor gets "
-        "wrong for imagenet_a, their stencils for imagenet_r, tepui's corruptions of "
-        f"them for imagenet_c1 and c5, {_others(order.size)} for inaturalist and "
-        "inverted images for openimages_o",
-        "heads share a random start, not a pretrained one",
-    ):
-        yield Departure(what, REASONS[order.size])
-    if study.weight != LAMBDA:
-        yield Departure(
-            f"SED's disagreement has the weight {study.weight:g}, not {LAMBDA:g}",
-            "the smallest of seven with which members give two different answers to "
-            "shifted images that were held out (benchmarks/sed_weight.py)",
-        )
-    yield Departure(
-        "SED trains longer by members over active members",
-        "each head has as many updates as elsewhere",
-    )
-
-
-def _data(size: Size, name: str) -> dict[str, str]:
+def _stand_ins(size: Size, name: str) -> dict[str, str]:
     """Return what is used for each data set of the paper."""
-    corrupted = f"test images of {name}, corrupted by tepui"
+    tested = f"test images of {name}"
     return {
         "imagenet_train": f"training images of {name}",
-        "imagenet_val": f"test images of {name}",
-        "imagenet_a": f"test images of {name} that another extractor gets wrong",
-        "imagenet_r": f"stencils of test images of {name}",
-        "imagenet_c1": corrupted,
-        "imagenet_c5": corrupted,
-        "inaturalist": _others(size),
-        "openimages_o": f"inverted test images of {name}",
+        "imagenet_val": tested,
+        "imagenet_a": f"{tested} that another extractor gets wrong",
+        "imagenet_r": f"stencils of {tested}",
+        "imagenet_c1": f"{tested}, corrupted by tepui",
+        "imagenet_c5": f"{tested}, corrupted by tepui",
+        "inaturalist": "digits" if size == "small" else "images with exchanged halves",
+        "openimages_o": f"inverted {tested}",
     }
-
-
-def _others(size: Size) -> str:
-    return "digits" if size == "small" else "images with exchanged halves"
 
 
 RECIPES = {

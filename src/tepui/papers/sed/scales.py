@@ -3,8 +3,8 @@
 All members are heads on one frozen extractor. At ``paper`` size everything is the
 paper's: the last layers of DeiT-3 Base on ImageNet. At ``small`` size, for two
 processors, a convolutional network learns from some images of Fashion-MNIST and is
-frozen, and heads with one hidden layer learn from its features of others. Each of the
-paper's test sets has a stand-in:
+frozen, and heads with one hidden layer learn from its features of others. ``smoke`` is
+for tests of the code. Each of the paper's test sets has a stand-in:
 
 - ``imagenet_val``: test images of Fashion-MNIST;
 - ``imagenet_a``: those that the extractor of another repetition gets wrong, as
@@ -17,7 +17,22 @@ paper's test sets has a stand-in:
 As in the released code, all heads of an ensemble start from the same weights (up to one
 per cent of noise, which lets coupled members part): the mean of their weights means
 something only then. Each repetition has an extractor, images and a start of its own,
-which all methods share. ``smoke`` is for tests of the code.
+which all methods share.
+
+Differs from the paper:
+
+- a frozen ConvNet with heads of one hidden layer for DeiT-3 Base with its last two
+  layers; heads share a random start, not a pretrained one (below paper size)
+- the stand-ins are those of the settings: test images, those that another extractor
+  gets wrong, their stencils, copies corrupted by tepui, other images, inverted images
+- at small size SED's disagreement has the weight 3, not 0.1 (the smallest of seven with
+  which members give two different answers to shifted images that were held out,
+  benchmarks/sed_weight.py)
+- SED trains longer by members over active members (each head has as many updates as
+  elsewhere)
+- A2D and DivDis see, without labels, stencils of the very images they are tested on,
+  where the paper's imagenet_r shares no image with imagenet_val (the stand-in has no
+  other images)
 """
 
 from collections.abc import Callable, Mapping

@@ -13,8 +13,8 @@ from functools import partial
 from itertools import product
 
 from tepui.ensembles.ensemble import Ensemble
+from tepui.ensembles.outputs import logit_batches
 from tepui.evaluation.combining import uniform_soup
-from tepui.evaluation.dataset_logits import logit_batches
 from tepui.metrics import Accuracy, Collection, IndividualAccuracy, UniquePredictions
 from tepui.papers.recipe import Numbers, Order, Recipe
 from tepui.papers.sed import protocol

@@ -49,7 +49,10 @@ def numbers(order: Order) -> Iterator[Numbers]:
         yield Numbers([], lambda store: _theory_records(resolution))
     if "c" in order.panels:
         protocol, grid = protocol_of(order, "cifar10"), OWN_GRIDS[order.size]
-        names = {"item": "sharpbalance/figure1c", "architecture": "resnet18"}
+        names: dict[str, Any] = {
+            "item": "sharpbalance/figure1c",
+            "architecture": "resnet18",
+        }
         for swept in (
             sweep(order, "cifar10", grid=grid),
             sweep(
@@ -138,6 +141,5 @@ RECIPE = Recipe(
     settings=settings,
     draw=draw,
     panels=("b", "c"),
-    diagrams=("a",),
     overrides=LENGTHS,
 )

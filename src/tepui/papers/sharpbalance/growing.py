@@ -10,10 +10,11 @@ their stored logits are joined. SharpBalance's members know of each other, so th
 size is trained; a single one trains with SAM.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain, product
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -23,12 +24,13 @@ from tepui.papers.recipe import Numbers, Order, Recipe, Size
 from tepui.papers.sharpbalance.protocol import (
     FEW,
     SIZES,
+    Scored,
     compared,
     protocol_of,
+    score_records,
     settings,
     title_of,
 )
-from tepui.papers.sharpbalance.scores import Scored, score_records
 from tepui.report.curves import Curves, curve_panels
 from tepui.studies import EvaluationSpec, Job, Record, Results, Store, Trial, seeds
 from tepui.tasks import Scores
@@ -48,45 +50,41 @@ MEMBERS: Mapping[Size, Mapping[str, tuple[int, ...]]] = {
 }
 
 
-class JoinedEnsemble(NamedTuple):
-    """An ensemble of some size, in one repetition."""
-
-    trials: tuple[Trial, ...]  # what to train; their members are joined in this order
-    members: int  # how many of them count, from the first
+Shown = Mapping[tuple[str, str], str]  # the panel of a metric on a data set
 
 
-def groups(order: Order, dataset: str, name: str, members: int) -> list[JoinedEnsemble]:
-    """Return an ensemble of some number of members per repetition."""
+def groups(
+    order: Order, dataset: str, name: str, members: int
+) -> list[tuple[Trial, ...]]:
+    """Return what to train for an ensemble of some size, for each repetition.
+
+    The first members of these trials, one after the other, are those of the ensemble.
+    """
     protocol = protocol_of(order, dataset, FEW)
     largest = max(MEMBERS[order.size][dataset])
     method = (protocol.methods() | protocol.released(dataset))[name]
     if isinstance(method, ExchangingMethod):
         if members > 1:
-            whole = protocol.trials(method, members=members)
-            return [JoinedEnsemble((trial,), members) for trial in whole]
+            return [(trial,) for trial in protocol.trials(method, members=members)]
         method = protocol.methods()["sam"]
     usual = protocol.trials(method)
     if members <= protocol.members:
-        return [JoinedEnsemble((trial,), members) for trial in usual]
+        return [(trial,) for trial in usual]
     return [
-        JoinedEnsemble(
-            (trial, replace(trial, seeds=seeds(n, largest)[protocol.members :])),
-            members,
-        )
+        (trial, replace(trial, seeds=seeds(n, largest)[protocol.members :]))
         for n, trial in enumerate(usual)
     ]
 
 
 def group_scores(
-    store: Store, group: JoinedEnsemble, test: EvaluationSpec
+    store: Store, trials: Sequence[Trial], members: int, test: EvaluationSpec
 ) -> dict[str, Scored]:
-    """Return the scores of an ensemble, clean and corrupted."""
-    stored = [store.logits(trial, test) for trial in group.trials]
+    """Return the scores of the first members of some trials, clean and corrupted."""
+    stored = [store.logits(trial, test) for trial in trials]
 
     def joined(parts: Iterable[tuple[Tensor, Tensor]]) -> Any:
         logits, labels = zip(*parts, strict=True)
-        every = torch.cat(logits)[: group.members]
-        return Scores.of(every, labels[0], stored[0].rule)
+        return Scores.of(torch.cat(logits)[:members], labels[0], stored[0].rule)
 
     copies = stored[0].shifted
     shifted = [joined(trial.shifted[copy] for trial in stored) for copy in copies]
@@ -96,136 +94,100 @@ def group_scores(
     }
 
 
-def growing_numbers(
-    order: Order, dataset: str, metrics: Mapping[str, Sequence[str]], **names: Any
-) -> Iterator[Numbers]:
+def growing_numbers(order: Order, shown: Shown) -> Iterator[Numbers]:
     """Return metrics of every method by ensemble size."""
-    protocol = protocol_of(order, dataset)
-    test = replace(protocol.evaluation_spec(), logits_read=True)
-    for name in compared(order, protocol, dataset):
-        for members in MEMBERS[order.size][dataset]:
+    for dataset in datasets(shown):
+        protocol = protocol_of(order, dataset)
+        test = replace(protocol.evaluation_spec(), logits_read=True)
+        sizes = MEMBERS[order.size][dataset]
+        for name, members in product(compared(order, protocol, dataset), sizes):
             several = groups(order, dataset, name, members)
-            named = {"method": name, "at": {"ensemble_size": members}, **names}
+            named = {"method": name, "at": {"ensemble_size": members}}
             yield Numbers(
-                [Job(trial, (test,)) for group in several for trial in group.trials],
-                partial(_records, several, test, dataset, metrics, named),
+                [Job(trial, (test,)) for trials in several for trial in trials],
+                partial(_records, several, members, test, dataset, shown, named),
             )
 
 
 def _records(
-    several: Sequence[JoinedEnsemble],
+    several: Sequence[tuple[Trial, ...]],
+    members: int,
     test: EvaluationSpec,
     dataset: str,
-    metrics: Mapping[str, Sequence[str]],
+    shown: Shown,
     names: Mapping[str, Any],
     store: Store,
 ) -> Iterator[Record]:
-    evaluated = [group_scores(store, group, test) for group in several]
-    runs = [trial for group in several for trial in group.trials]
-    for part, wanted in metrics.items():
-        data = dataset if part == "clean" else f"{dataset}_c"
-        of_part = [parts[part] for parts in evaluated]
-        yield from score_records(of_part, wanted, runs, dataset=data, **names)
+    scores = [group_scores(store, trials, members, test) for trials in several]
+    runs = [*chain.from_iterable(several)]
+    for (metric, data), item in shown.items():
+        if data.removesuffix("_c") == dataset:
+            part = "clean" if data == dataset else "shifted"
+            named = {"item": item, "dataset": data, "architecture": "resnet18", **names}
+            yield from score_records([x[part] for x in scores], [metric], runs, **named)
 
 
-def growing_settings(order: Order, datasets: Sequence[str]) -> dict[str, Any]:
+def datasets(shown: Shown) -> list[str]:
+    """Return the data sets of panels, each once."""
+    return [*dict.fromkeys(data.removesuffix("_c") for _, data in shown)]
+
+
+def growing_settings(order: Order, shown: Shown) -> dict[str, Any]:
     """Return the settings of the study, with its ensemble sizes."""
-    document = settings(order, datasets, protocols=FEW)
-    for name in datasets:
-        sizes = list(MEMBERS[order.size][name])
-        document[name]["members"] = sizes
+    document = settings(order, datasets(shown), protocols=FEW)
+    for name in datasets(shown):
+        document[name]["members"] = list(MEMBERS[order.size][name])
     return document
+
+
+def growing_recipe(
+    title: str,
+    shown_in: Callable[[Sequence[str]], Shown],
+    labels: Mapping[str, str],
+    panels: tuple[str, ...] = (),
+) -> Recipe:
+    """Return the recipe of a figure with a panel per data set and metric."""
+
+    def draw(results: Results) -> "Figure":
+        shown = shown_in(results.settings["panels"])
+        drawn = []
+        for (metric, data), item in shown.items():
+            name = data.removesuffix("_c")
+            said = title_of(results, name, corrupted=name != data)
+            letter = f"({item[-1]}) " if panels else ""
+            lines = results.by("method", item=item, metric=metric)
+            drawn.append(
+                Curves(f"{letter}{said}", "ensemble_size", labels[metric], lines)
+            )
+        return curve_panels(drawn, columns=4)
+
+    return Recipe(
+        title=title,
+        numbers=lambda order: growing_numbers(order, shown_in(order.panels)),
+        settings=lambda order: growing_settings(order, shown_in(order.panels)),
+        draw=draw,
+        panels=panels,
+        overrides=("epochs", "ensembles", "rho", "methods"),
+        sizes=SIZES,
+    )
 
 
 SETS = ("cifar10", "cifar100", "cifar10_c", "cifar100_c")
 GROWTH = {"ensemble_accuracy": "accuracy in %", "eir": "improvement rate"}
-PANELS = dict(
-    zip("abcdefgh", [(m, data) for m in GROWTH for data in SETS], strict=True)
-)
-
-
-def datasets(order: Order) -> list[str]:
-    """Return the data sets of the panels, each once."""
-    shown = (PANELS[panel][1].removesuffix("_c") for panel in order.panels)
-    return list(dict.fromkeys(shown))
-
-
-def growth(order: Order) -> Iterator[Numbers]:
-    """Return accuracy and improvement rate, by panel, method and size."""
-    parts = {"clean": list(GROWTH), "shifted": list(GROWTH)}
-    for dataset in datasets(order):
-        names = {"item": "", "architecture": "resnet18"}
-        for part in growing_numbers(order, dataset, parts, **names):
-            yield Numbers(part.jobs, partial(_lettered, part, order))
-
-
-def _lettered(numbers: Numbers, order: Order, store: Store) -> Iterator[Record]:
-    """Return the numbers of the chosen panels, each with its panel's name."""
-    letters = {what: letter for letter, what in PANELS.items()}
-    for record in numbers.records(store):
-        letter = letters[record.metric, record.dataset]
-        if letter in order.panels:
-            yield replace(record, item=f"sharpbalance/figure8{letter}")
-
-
-def draw_growth(results: Results) -> "Figure":
-    """Return a panel per data set and metric, a line per method."""
-    return curve_panels(
-        [
-            Curves(
-                f"({letter}) {_title(results, PANELS[letter][1])}",
-                "ensemble_size",
-                GROWTH[PANELS[letter][0]],
-                results.by("method", item=f"sharpbalance/figure8{letter}"),
-            )
-            for letter in results.settings["panels"]
-        ],
-        columns=4,
-    )
-
-
-def _title(results: Results, name: str) -> str:
-    dataset = name.removesuffix("_c")
-    return title_of(results, dataset, corrupted=name != dataset)
-
-
-FIGURE8 = Recipe(
-    title="accuracy and improvement rate by ensemble size",
-    numbers=growth,
-    settings=lambda order: growing_settings(order, datasets(order)),
-    draw=draw_growth,
-    panels=tuple(PANELS),
-    overrides=("epochs", "ensembles", "rho", "methods"),
-    sizes=SIZES,
-)
-
-
 UNCERTAINTY = {"ece": "ECE", "nll": "NLL"}
-
-
-def uncertainty(order: Order) -> Iterator[Numbers]:
-    """Return both metrics by method and size."""
-    names = {"item": "sharpbalance/figure15", "architecture": "resnet18"}
-    return growing_numbers(order, "cifar100", {"shifted": list(UNCERTAINTY)}, **names)
-
-
-def draw_uncertainty(results: Results) -> "Figure":
-    """Return a panel per metric, a line per method."""
-    title = title_of(results, "cifar100", corrupted=True)
-    return curve_panels(
-        [
-            Curves(title, "ensemble_size", label, results.by("method", metric=metric))
-            for metric, label in UNCERTAINTY.items()
-        ]
-    )
-
-
-FIGURE15 = Recipe(
-    title="ECE and NLL by ensemble size on corrupted data",
-    numbers=uncertainty,
-    settings=lambda order: growing_settings(order, ["cifar100"]),
-    draw=draw_uncertainty,
-    overrides=("epochs", "ensembles", "rho", "methods"),
-    sizes=SIZES,
-)
-RECIPES = {"figure8": FIGURE8, "figure15": FIGURE15}
+PANELS = dict(zip("abcdefgh", product(GROWTH, SETS), strict=True))
+RECIPES = {
+    "figure8": growing_recipe(
+        "accuracy and improvement rate by ensemble size",
+        lambda letters: {PANELS[x]: f"sharpbalance/figure8{x}" for x in letters},
+        GROWTH,
+        tuple(PANELS),
+    ),
+    "figure15": growing_recipe(
+        "ECE and NLL by ensemble size on corrupted data",
+        lambda _: dict.fromkeys(
+            product(UNCERTAINTY, ["cifar100_c"]), "sharpbalance/figure15"
+        ),
+        UNCERTAINTY,
+    ),
+}

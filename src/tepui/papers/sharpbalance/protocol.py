@@ -9,9 +9,28 @@ chosen there on held-out data. At ``small`` size, for two processors, each data 
 a stand-in: scikit-learn's digits for CIFAR-10, a part of Fashion-MNIST for CIFAR-100
 and a part of CIFAR-10 for TinyImageNet, with a small convolutional network for its
 ResNet-18 and the radius of decision 006. ``smoke`` is for tests of the code.
+
+Differs from the paper:
+
+- members are joined by their mean probabilities, in the paper by their logits (the
+  released code averages probabilities in every test)
+- every batch of SharpBalance holds the same numbers of sharp and of normal samples, in
+  the released code as they come (steps of one shape can be replayed on a GPU; the
+  expected gradient is the same)
+- SharpBalance's sets begin with the epoch of the switch, by either rule, in the
+  released code with the epoch after it (the paper does not say which; with one epoch
+  for both, the rules differ only by their sets)
+- on CIFAR-10 SharpBalance begins after half of the run, as in Table 1 of the paper,
+  where its Appendix D.3 says epoch 10 (the table is of figure 7)
+- seeds are 0, 1, 2, 1000, ... for 13, 17, 27, 113, ... (equal numbers would not give
+  equal networks, whose random numbers come from elsewhere)
+- at paper and medium size trained in bfloat16 with float32 weights and tested in TF32,
+  in the released code both in float32 (a step on an H200 takes a sixth of the time)
+- at paper and medium size the tenth of CIFAR's training images that is held out is
+  drawn by tepui, in the released code it is a list (both train on the other tenths)
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,14 +51,24 @@ from tepui.data import (
 from tepui.methods import GSAM, SAM, DeepEnsemble, Method, SharpBalance
 from tepui.models import ConvNet, ResNet18
 from tepui.papers.recipe import (
-    REASONS,
+    DIFFERS,
     Diagram,
     Order,
     Size,
+    described,
+    differing,
     installed,
     made_copies,
 )
-from tepui.studies import Departure, EvaluationSpec, Results, Samples, Trial, seeds
+from tepui.studies import (
+    EvaluationSpec,
+    Record,
+    Results,
+    Samples,
+    Trial,
+    averaged,
+    seeds,
+)
 from tepui.training import SGD, MultiStep, Schedule, TrainingSpec
 from tepui.training.numerics import Precision
 from tepui.training.optimizer import Optimizer
@@ -147,26 +176,6 @@ class Protocol(NamedTuple):
         return EvaluationSpec(
             test, types=self.types, strength=self.strength, released=copies
         )
-
-    def described(self) -> dict[str, Any]:
-        """Return the settings that results record."""
-        return {
-            "trained on": made_by(self.dataset),
-            "training samples": self.train or "all",
-            "held out": self.held_out,
-            "test samples": self.test or "all",
-            "model": _called(self.model),
-            "members": self.members,
-            "ensembles": self.ensembles,
-            "epochs": self.epochs,
-            "batch size": self.batch_size,
-            "learning rate": self.optimizer.lr,  # type: ignore[attr-defined]
-            "rho": self.rho,
-            "fraction": self.fraction,
-            "switch": self.switch,
-            "precision": self.precision,
-            "corruptions": list(self.types),
-        }
 
 
 Protocols = Mapping[Size, Mapping[str, Protocol]]
@@ -284,95 +293,67 @@ def title_of(results: Results, dataset: str, *, corrupted: bool = False) -> str:
     return f"{name}\nstand-in: {results.settings[dataset]['trained on']}"
 
 
-def made_by(model: Callable[..., Any]) -> str:
-    """Return the name of what a ``functools.partial`` calls."""
-    inner = model.func if isinstance(model, partial) else model
-    return str(inner.__name__)
-
-
-def _called(model: Callable[..., Any]) -> str:
-    given = model.keywords if isinstance(model, partial) else {}
-    words = (f"{name}={value}" for name, value in given.items())
-    return f"{made_by(model)}({', '.join(words)})"
-
-
-PUNCTUAL = Departure(
-    "SharpBalance's sets begin with the epoch of the switch, by either rule, in the "
-    "released code with the epoch after it",
-    "the paper does not say which; with one epoch for both, the rules differ by their "
-    "sets alone",
-)
-ALWAYS = (
-    Departure(
-        "members are joined by their mean probabilities, in the paper by their logits",
-        "the released code averages probabilities in every test",
-    ),
-    Departure(
-        "every batch of SharpBalance holds the same numbers of sharp and of normal "
-        "samples, in the released code as they come",
-        "steps of one shape can be replayed on a GPU; the expected gradient is the "
-        "same",
-    ),
-    PUNCTUAL,
-    Departure(
-        "seeds are 0, 1, 2, 1000, ... for 13, 17, 27, 113, ...",
-        "equal numbers would not give equal networks, whose random numbers come from "
-        "elsewhere",
-    ),
-)
-SWITCH = Departure(
-    "SharpBalance begins after half of the run, as in Table 1 of the paper, where its "
-    "Appendix D.3 says epoch 10",
-    "the two contradict each other, and the table is of figure 7",
-)
-STATISTICS = Departure(
-    "perturbed passes leave BatchNorm's statistics alone, in the released code they "
-    "update them",
-    "the library's default, and that of other SAMs",
-)
-SPLIT = Departure(
-    "the tenth of the training images that is held out is drawn by tepui",
-    "the released code has a list of its own; both train on the other nine tenths",
-)
-BFLOAT16 = Departure(
-    "trained in bfloat16 with float32 weights and tested in TF32, in the released code "
-    "both in float32",
-    "a step on an H200 takes a sixth of the time",
-)
-
-
 def settings(
     order: Order,
     datasets: Sequence[str],
-    *notes: Departure,
+    *notes: str,
     protocols: Protocols = PROTOCOLS,
     **further: Any,
 ) -> dict[str, Any]:
-    """Return how a study is made, with all that differs from the paper."""
-    document: dict[str, Any] = {}
-    differs: list[Departure] = []
-    for name in datasets:
-        used = protocol_of(order, name, protocols)
-        document[name] = used.described()
-        if not used.augment and PROTOCOLS["paper"][name].augment:
-            what = f"{name}: images are not cropped and flipped"
-            differs.append(Departure(what, REASONS[order.size]))
-        differs += departures_of(used, name)
-    return {**document, "differs": [*differs, *ALWAYS, *notes], **further}
+    """Return how a study is made, with what differs from the paper at every size."""
+    used = {name: protocol_of(order, name, protocols) for name in datasets}
+    made = [
+        made_copies(protocol.released_copies, f"of {name} ")
+        for name, protocol in used.items()
+        if protocol.types and installed(protocol.released_copies) is None
+    ]
+    return {
+        **{name: described(protocol) for name, protocol in used.items()},
+        **further,
+        DIFFERS: [*differing(__doc__), *made, *notes],
+    }
 
 
-def departures_of(used: Protocol, dataset: str) -> Iterator[Departure]:
-    """Yield how ensembles of a protocol are trained and tested otherwise."""
-    if dataset == "cifar10":
-        yield SWITCH
-    if not used.statistics:
-        yield STATISTICS
-    if used.held_out:
-        yield SPLIT
-    if used.precision == "bfloat16":
-        yield BFLOAT16
-    if used.types and installed(used.released_copies) is None:
-        yield made_copies(used.released_copies, f"of {dataset} ")
+Scored = Mapping[str, Any]
+# Metric: field of the scores, unit, and what the field is multiplied by.
+METRICS = {
+    "individual_accuracy": ("individual_accuracy", "percent", 100),
+    "ensemble_accuracy": ("accuracy", "percent", 100),
+    "ensemble_improvement": ("improvement", "percentage points", 100),
+    "eir": ("eir", "fraction", 1),
+    "der": ("der", "ratio", 1),
+    "kl": ("mean_kl", "none", 1),
+    "variance": ("logit_variance", "none", 1),
+    "ece": ("ece", "fraction", 1),
+    "nll": ("nll", "none", 1),
+}
+
+
+def metric_values(scores: Iterable[Scored], metric: str) -> list[float | None]:
+    """Return one metric of several ensembles.
+
+    Example:
+        >>> metric_values([{"accuracy": 0.5}, {"accuracy": None}], "ensemble_accuracy")
+        [50.0, None]
+    """
+    field, _, factor = METRICS[metric]
+    values = [ensemble[field] for ensemble in scores]
+    return [None if value is None else factor * value for value in values]
+
+
+def score_records(
+    scores: Sequence[Scored],
+    metrics: Iterable[str],
+    trials: Sequence[Trial],
+    members: Sequence[float] = (),
+    **names: Any,
+) -> Iterator[Record]:
+    """Return a record per metric, averaged over ensembles, with members' accuracy."""
+    for metric in metrics:
+        values, unit = metric_values(scores, metric), METRICS[metric][1]
+        of_members = tuple(members) if metric == "individual_accuracy" else ()
+        more = {"unit": unit, "members": of_members, **names}
+        yield averaged(values, trials, metric=metric, **more)
 
 
 RECIPES = {

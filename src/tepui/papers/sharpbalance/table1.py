@@ -4,6 +4,12 @@ Every combination is trained without a share of the training data and scored on 
 ``paper`` size the search is the paper's, of eleven ensembles on each data set: over
 SAM's radius, and over SharpBalance's share of sharp samples at the radius of SAM. Below
 it SharpBalance's radius and the time of its switch are searched together with the rest.
+
+Differs from the paper:
+
+- at paper size SharpBalance's share of sharp samples is searched at radius 0.2,
+  whatever radius the search of SAM finds (0.2 is what the paper found, and all searches
+  can then be planned at once)
 """
 
 from collections.abc import Iterator
@@ -12,19 +18,16 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from tepui.methods import SharpBalance
-from tepui.papers.recipe import Numbers, Order, Recipe, Size
+from tepui.papers.recipe import Numbers, Order, Recipe, Size, differing
 from tepui.papers.sharpbalance.protocol import (
     DATASETS,
-    SPLIT,
-    SWITCH,
     Protocol,
     protocol_of,
     settings,
 )
-from tepui.studies import Departure, Record, Store
-from tepui.studies.departures import DIFFERS
+from tepui.studies import Record, Store
 from tepui.studies.results import config_hash
-from tepui.studies.sweep import Search, search, searches
+from tepui.studies.sweep import Search, outcome_of, search
 
 
 class Extent(NamedTuple):
@@ -62,11 +65,6 @@ EXTENTS: dict[Size, Extent] = {
         shortened=2,
     ),
 }
-RADIUS = Departure(
-    "SharpBalance's share of sharp samples is searched at radius 0.2, whatever radius "
-    "the search of SAM finds here",
-    "0.2 is what the paper found, and all searches can then be planned at once",
-)
 # What a protocol calls what is searched of SharpBalance.
 PROTOCOL_FIELDS = {"rho": "rho", "fraction": "fraction", "switch_at": "switch"}
 # Field of the method, the paper's name of what was chosen, and its unit.
@@ -96,14 +94,14 @@ def numbers(order: Order) -> Iterator[Numbers]:
         protocol = search_protocol(order, dataset)
         for method, grid in grids.items():
             runs = protocol.trials(protocol.methods()[method])
-            (planned,) = searches(runs, grid, held_out=extent.held_out)
+            planned = search(runs, grid, held_out=extent.held_out)
             yield Numbers(planned.work, partial(_records, planned, method, dataset))
 
 
 def _records(
     planned: Search, method: str, dataset: str, store: Store
 ) -> Iterator[Record]:
-    outcome = search(planned, store)
+    outcome = outcome_of(planned, store)
     assert outcome.chosen is not None
     names: dict[str, Any] = {
         "item": "sharpbalance/table1",
@@ -158,16 +156,13 @@ def described(order: Order) -> dict[str, Any]:
         dataset: search_protocol(plain, dataset)._replace(test=None, types=())
         for dataset in DATASETS
     }
-    notes = [RADIUS, SPLIT] if order.size == "paper" else []
-    sizes = {order.size: used}
-    document = settings(order, DATASETS, *notes, protocols=sizes, **further)
+    notes, sizes = differing(__doc__), {order.size: used}
+    settled = settings(order, DATASETS, *notes, protocols=sizes, **further)
     for name in DATASETS:
-        document[name] |= dict.fromkeys(sorted(searched), "searched")
-        for other in ("held out", "test samples", "corruptions"):  # of no search
-            del document[name][other]
-    if "switch" in searched:
-        document[DIFFERS] = [each for each in document[DIFFERS] if each != SWITCH]
-    return document
+        settled[name] |= dict.fromkeys(sorted(searched), "searched")
+        for other in ("held out", "test", "types"):  # of no search
+            del settled[name][other]
+    return settled
 
 
 RECIPE = Recipe(

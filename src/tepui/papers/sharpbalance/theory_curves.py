@@ -6,6 +6,13 @@ step sizes of 2 and 9), those of its notebook; figure 11 takes the radii of figu
 Every figure marks the divergent regime and ends in a comparison that the paper does not
 make: both methods stable and equally sharp.
 
+Differs from the paper:
+
+- means over first weights and the largest rise near the weights are exact, in the paper
+  they are over 50 draws and by 50 steps of ascent (both have closed forms)
+- the lower bound and Theorem 2's constant are corrected (as printed, the one has a
+  wrong power and the other wrong multiplicities)
+
 Measured: docs/theory.md.
 
 References:
@@ -15,18 +22,18 @@ References:
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tepui.papers.recipe import Numbers, Order, Recipe, Size
+from tepui.papers.recipe import DIFFERS, Numbers, Order, Recipe, Size, differing
 from tepui.report.drawing import COLORS
 from tepui.report.trade_offs import Curve, Panel, trade_off_figure
-from tepui.studies import Departure, Record, Results
+from tepui.studies import Record, Results
 from tepui.theory import (
     Setting,
     eta_at_sharpness,
@@ -76,17 +83,6 @@ RESOLUTIONS: Mapping[Size, Resolution] = {
     "small": FULL._replace(points=10),
     "smoke": QUICK,
 }
-CORRECTED = (
-    Departure(
-        "means over first weights and the largest rise near the weights are exact, in "
-        "the paper they are over 50 draws and by 50 steps of ascent",
-        "both have closed forms",
-    ),
-    Departure(
-        "the lower bound and Theorem 2's constant are corrected",
-        "as printed, the one has a wrong power and the other wrong multiplicities",
-    ),
-)
 SEED = 0
 COLUMNS = 4  # panels side by side
 # Panels with the letter the paper gives them; ours have none.
@@ -107,27 +103,31 @@ def theory_recipe(
     item: str,
     title: str,
     panels_of: Callable[[Resolution], Lettered],
-    *,
-    letters: str = "",
-    logarithmic: bool = False,
+    letters: str,
 ) -> Recipe:
     """Return the recipe of a figure of theory, which trains nothing."""
+    logarithmic = len(letters) > 2
+
+    panels_at = cache(panels_of)
+
+    def shown(order: Order) -> Lettered:
+        panels = panels_at(RESOLUTIONS[order.size])
+        if order.panels == tuple(letters):
+            return panels
+        return [(name, panel) for name, panel in panels if name in order.panels]
 
     def numbers(order: Order) -> Iterator[Numbers]:
         yield Numbers([], lambda store: records(order))
 
     def records(order: Order) -> Iterator[Record]:
-        resolution = RESOLUTIONS[order.size]
-        shown = panels_of(resolution)
-        if order.panels != tuple(letters):
-            shown = [(name, panel) for name, panel in shown if name in order.panels]
-        for letter, panel in shown:
-            yield from panel_records(panel, f"{item}{letter}", resolution)
+        for letter, panel in shown(order):
+            yield from panel_records(panel, f"{item}{letter}", RESOLUTIONS[order.size])
 
     def draw(results: Results) -> "Figure":
+        order = Order(cast(Size, results.size), tuple(results.settings["panels"]))
         panels = [
-            replace(panel, logarithmic=logarithmic and name != item)
-            for name, panel in recorded_panels(results)
+            replace(panel, logarithmic=logarithmic and bool(letter))
+            for letter, panel in shown(order)
         ]
         rows = [panels[n : n + COLUMNS] for n in range(0, len(panels), COLUMNS)]
         return trade_off_figure(rows, METHOD_COLORS)
@@ -144,7 +144,10 @@ def theory_recipe(
 def panel_records(panel: Panel, item: str, resolution: Resolution) -> Iterator[Record]:
     """Return the points of a panel as records."""
     for curve in panel.curves:
-        for point, where in enumerate(_places(curve)):
+        points = zip(curve.k, curve.eta, curve.rho, curve.stable, strict=True)
+        for point, (k, eta, rho, converges) in enumerate(points):
+            regime = "stable" if converges else "divergent"
+            where = {"k": int(k), "eta": float(eta), "rho": float(rho)}
             for column, error, metric, source in RECORDED:
                 value = float(getattr(curve, column)[point])
                 if np.isnan(value):
@@ -163,21 +166,10 @@ def panel_records(panel: Panel, item: str, resolution: Resolution) -> Iterator[R
                         "panel": panel.title,
                         "curve": curve.method,
                         **where,
+                        "regime": regime,
                         "source": source,
                     },
                 )
-
-
-def recorded_panels(results: Results) -> list[tuple[str, Panel]]:
-    """Return the panels that records were made from, each with the name of its item."""
-    shown: dict[tuple[str, str], dict[str, list[Record]]] = {}
-    for record in results.records:
-        curves = shown.setdefault((record.item, record.at["panel"]), {})
-        curves.setdefault(record.at["curve"], []).append(record)
-    return [
-        (item, Panel(title, tuple(_curve_of(*curve) for curve in curves.items())))
-        for (item, title), curves in shown.items()
-    ]
 
 
 def figure1b_curves(resolution: Resolution) -> tuple[Curve, ...]:
@@ -287,38 +279,6 @@ def curve_at(
     )
 
 
-def _places(curve: Curve) -> Iterator[dict[str, Any]]:
-    """Return where each point of a curve lies."""
-    points = zip(curve.k, curve.eta, curve.rho, curve.stable, strict=True)
-    for k, eta, rho, converges in points:
-        regime = "stable" if converges else "divergent"
-        yield {"k": int(k), "eta": float(eta), "rho": float(rho), "regime": regime}
-
-
-def _curve_of(name: str, records: Sequence[Record]) -> Curve:
-    """Return the curve that records were made from."""
-    places = ("k", "eta", "rho", "regime")
-    points: dict[tuple[Any, ...], dict[tuple[str, str], Record]] = {}
-    for record in records:
-        point = points.setdefault(tuple(record.at[name] for name in places), {})
-        point[record.metric, record.at["source"]] = record
-    columns: dict[str, list[float | None]] = {}
-    for column, error, metric, source in RECORDED:
-        numbers = [point.get((metric, source)) for point in points.values()]
-        columns[column] = [np.nan if r is None else r.value for r in numbers]
-        if error is not None:
-            columns[error] = [np.nan if r is None else r.sem for r in numbers]
-    k, eta, rho, regimes = zip(*points, strict=True)
-    return Curve(
-        method=name,
-        k=np.array(k, dtype=float),
-        eta=np.array(eta),
-        rho=np.array(rho),
-        stable=np.array([regime == "stable" for regime in regimes]),
-        **{name: np.array(values, dtype=float) for name, values in columns.items()},
-    )
-
-
 def _settings(size: Size) -> dict[str, Any]:
     resolution = RESOLUTIONS[size]
     return {
@@ -327,7 +287,7 @@ def _settings(size: Size) -> dict[str, Any]:
         "seeds": [SEED],
         "precision": "float64",
         "points of a curve": resolution.points,
-        "differs": [*CORRECTED],
+        DIFFERS: differing(__doc__),
     }
 
 
@@ -364,21 +324,13 @@ PANELS: Mapping[str, Callable[[Resolution], Lettered]] = {
     "figure10": partial(by_steps, "SAM", (2, 4, 8), (0.1, 0.05, 0.01)),
     "figure11": partial(by_steps, "SharpBalance", (4, 8, 12), (0.5, 0.3, 0.1)),
 }
-SHOWN: Mapping[str, Mapping[str, Any]] = {
-    "figure2": {"title": "Theorem 1 beside simulation"},
-    "figure9": {"title": "Theorem 2 beside simulation", "letters": "ab"},
-    "figure10": {
-        "title": "Theorem 1 beside simulation, over steps and step sizes",
-        "letters": "abcdefghi",
-        "logarithmic": True,
-    },
-    "figure11": {
-        "title": "Theorem 2 beside simulation, over steps and step sizes",
-        "letters": "abcdefghi",
-        "logarithmic": True,
-    },
-}
+WHOLE = "Theorem {} beside simulation, over steps and step sizes"
 RECIPES = {
-    name: theory_recipe(f"sharpbalance/{name}", panels_of=panels, **SHOWN[name])
-    for name, panels in PANELS.items()
+    name: theory_recipe(f"sharpbalance/{name}", title, PANELS[name], letters)
+    for name, title, letters in (
+        ("figure2", "Theorem 1 beside simulation", ""),
+        ("figure9", "Theorem 2 beside simulation", "ab"),
+        ("figure10", WHOLE.format(1), "abcdefghi"),
+        ("figure11", WHOLE.format(2), "abcdefghi"),
+    )
 }

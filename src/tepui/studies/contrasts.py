@@ -1,0 +1,155 @@
+"""What averaging gains and by how much methods differ, over seeds and test samples.
+
+A test sample is answered by the ensembles of all seeds. Their answers, which an
+evaluation keeps, tell how far a difference would change with other seeds and with
+another test, see :func:`tepui.studies.crossed_difference`.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tepui.data.shifts import NATURAL, Cell
+from tepui.evaluation.evaluations import (
+    CLEAN,
+    CORRUPTED,
+    LOGITS,
+    file_of,
+    read_evaluation,
+)
+from tepui.evaluation.stored_logits import LogitRuns
+from tepui.metrics import Rule
+from tepui.studies.results import Record, averaged
+from tepui.studies.significance import Difference, crossed_difference, holm
+from tepui.tasks.base import Task
+from tepui.tasks.named import read_task
+
+CHANCE = 0.05  # of a difference without a reason, among all that are told as firm
+HINT = "hint"
+SHIFTED = "shifted"
+
+
+def sample_scores(folder: str | Path) -> tuple[str, dict[str, Tensor]]:
+    """Return by which score ensembles are told apart, and its value of each sample.
+
+    Args:
+        folder: Of an evaluated ensemble.
+
+    Returns:
+        The name of the score, empty for a task without one, and for each data set the
+        ensemble's values and the means over its members, ``(2, samples)``. Their means
+        are the scores of the evaluation. If outputs were not kept, or are of pixels,
+        these alone are known.
+    """
+    found = read_evaluation(folder)
+    task = read_task(found.get("task"))
+    score = task.measure or ""
+    names = score, f"individual_{score}"
+    if score not in found["clean"]:
+        return "", {}
+    scores: dict[str, Tensor] = {}
+    for data, (table, cells) in _sets(found).items():
+        runs = _runs(Path(folder), data, cells)
+        known = [torch.tensor([[table[name]] for name in names], dtype=torch.float64)]
+        each = [_of_samples(run, task, found["rule"]) for run in runs] or known
+        scores[data] = torch.stack(each).mean(0)
+    return score, scores
+
+
+def _sets(
+    evaluation: Mapping[str, Any],
+) -> dict[str, tuple[Mapping[str, Any], list[Cell | None]]]:
+    """Return the scores on each data set, and the cells that they are means of."""
+    sets: dict[str, tuple[Mapping[str, Any], list[Cell | None]]] = {
+        CLEAN: (evaluation[CLEAN], [None])
+    }
+    if evaluation["shifted"]:
+        sets[SHIFTED] = evaluation["shifted"], []
+    for cell in evaluation["cells"]:
+        place = cell["type"], cell["severity"]
+        if cell["severity"] == NATURAL:
+            sets[cell["type"]] = cell, [place]
+        else:
+            sets[SHIFTED][1].append(place)
+    return sets
+
+
+def _runs(folder: Path, data: str, cells: Sequence[Cell | None]) -> list[LogitRuns]:
+    """Return the outputs of a data set; none if they were not kept or are of pixels."""
+    if not file_of(folder, CORRUPTED if data == SHIFTED else data, LOGITS).is_file():
+        return []
+    runs = [LogitRuns.open(folder, cell) for cell in cells]
+    return runs if all(len(run.array.shape) == 3 for run in runs) else []
+
+
+def _of_samples(run: LogitRuns, task: Task, rule: Rule) -> Tensor:
+    """Return what is right of each sample, or its part of the root of squared errors.
+
+    The part is :math:`r + (e_i - r^2) / 2r`, the first order of the root's change.
+    """
+    parts = []
+    for outputs, targets in run.read():
+        assert targets is not None, "shifted data have labels"
+        given = torch.stack([task.answers(one, targets)[0] for one in outputs])
+        _, wanted = task.answers(outputs[0], targets)
+        numbers = given.is_floating_point()
+        whole = given.mean(0) if numbers else task.prediction(outputs, rule=rule).labels
+        answers = torch.cat([whole[None], given])
+        found = (answers - wanted).square() if numbers else answers == wanted
+        parts.append(found.double().flatten(2).mean(2) if found.ndim > 2 else found)
+    values = torch.cat(parts, 1).double()
+    if numbers:
+        root = values.mean(1, keepdim=True).sqrt()
+        values = root + (values - root.square()) / (2 * root)
+    return torch.stack([values[0], values[1:].mean(0)])
+
+
+def contrast_records(
+    runs: Mapping[str, Sequence[Path]], names: Mapping[str, Any]
+) -> Iterator[Record]:
+    """Yield what averaging gains under each method, and methods less the first.
+
+    Intervals are over seeds and test samples. What chance could bring among as many
+    differences, corrected after Holm, or has no known interval, is a hint by its note.
+
+    Args:
+        runs: Folders of ensembles by the methods' labels; those at one place share
+            their seeds.
+        names: Further fields of the records.
+    """
+    found = {label: [*map(sample_scores, each)] for label, each in runs.items()}
+    base, ((score, sets), *_) = next(iter(found.items()))
+    whole = {
+        (label, data): torch.stack([scores[data] for _, scores in each])
+        for label, each in found.items()
+        for data in sets
+    }
+    gains = {place: both[:, 0] - both[:, 1] for place, both in whole.items()}
+    less = {
+        (label, data): both[:, 0] - whole[base, data][:, 0]
+        for (label, data), both in whole.items()
+        if label != base
+    }
+    for metric, table, at in (
+        ("gain", gains, {}),
+        ("difference", less, {"from": base}),
+    ):
+        known = {place: crossed_difference(values) for place, values in table.items()}
+        corrected = holm([each.p for each in known.values()])
+        for ((label, data), each), p in zip(known.items(), corrected, strict=True):
+            named = {**names, "method": label, "dataset": data, "at": at}
+            values = table[label, data].mean(1).tolist()
+            yield _record(each, values, p, metric=f"{score}_{metric}", **named)
+
+
+def _record(
+    found: Difference, values: Sequence[float], p: float, **names: Any
+) -> Record:
+    interval = None if math.isnan(found.low) else (found.low, found.high)
+    record = averaged(values, [], unit="none", **names)
+    return replace(record, interval=interval, note="" if p <= CHANCE else HINT)

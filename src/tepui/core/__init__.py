@@ -7,7 +7,7 @@ one's own need.
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from tepui.core.checks import one_of, require
-from tepui.core.late import late as _late
+from tepui.core.extras import late as _late
 
 if _TYPE_CHECKING:
     from tepui.core.limits import Limits

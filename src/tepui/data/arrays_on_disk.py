@@ -24,8 +24,7 @@ from torch import Tensor
 
 from tepui.core.checks import different_names, one_of, require
 from tepui.core.limits import limits_here
-from tepui.core.storage import raw_bytes
-from tepui.core.tensor_format import opened, start_of
+from tepui.core.storage import opened, raw_bytes, start_of
 from tepui.data.arrays import Arrays, Inputs, Normalize, to_tensor
 from tepui.data.published import file_digest, require_file
 from tepui.data.stored import StoredData

@@ -16,7 +16,6 @@ from tepui.core.checks import one_of, require
 from tepui.core.extras import extra, known_by_name
 from tepui.core.types import check_types
 from tepui.models.base import Model, positive
-from tepui.models.foreign_code import require_no_code
 
 Kind = Literal["text", "image", "audio", "video"]
 
@@ -160,3 +159,20 @@ def _beheaded(model: nn.Module, num_classes: int) -> nn.Linear:
     owner, _, attribute = path.rpartition(".")
     setattr(model.get_submodule(owner), attribute, nn.Identity())
     return classifier
+
+
+CODE = ("trust_remote_code", "code_revision", "auto_map", "custom_pipeline")
+
+
+def require_no_code(options: Mapping[str, Any], inside: str = "") -> None:
+    """Raise if options, or the configurations that they hold, bring code."""
+    for name, value in options.items():
+        argument = f"{inside}{name}"
+        rule = "be left out, since a model's code is never run"
+        require(name not in CODE, argument, rule, value)
+        if name.endswith("_implementation"):
+            rule = "not name a repository, since its code is never run"
+            require("/" not in str(value), argument, rule, value)
+        for part in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(part, Mapping):
+                require_no_code(part, f"{argument}.")

@@ -1,4 +1,8 @@
-"""A run's figures in TensorBoard, MLflow, and Weights & Biases."""
+"""Showing runs where one keeps them: TensorBoard, MLflow, Weights & Biases.
+
+Each is a :class:`tepui.Callback`, given to ``callbacks`` or named by ``--set track=``.
+Libraries are imported when they are used; the extra ``track`` installs them.
+"""
 
 import json
 import re
@@ -12,6 +16,8 @@ from tepui.core.extras import extra
 from tepui.core.storage import read_document, write_document
 from tepui.training import Callback, EpochRecord, Run
 from tepui.training.run_folder import TRACKING
+
+__all__ = ["MLflow", "TensorBoard", "WandB"]
 
 KIND = "tracking"
 

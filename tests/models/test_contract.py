@@ -8,7 +8,6 @@ import torch
 from models.cases import CASES, NAMES, built, data
 from tepui.data.arrays import Batch
 from tepui.losses import cross_entropy
-from tepui.models.base import composed
 from tepui.modules.running import blocks, forward
 from tepui.sharpness import sample_fisher_trace
 from tepui.sharpness.recorder import whole_gradient_norms
@@ -42,16 +41,6 @@ def test_forward_is_classifier_of_features(case):
     logits = forward(model, samples.inputs)
     assert logits.shape == (6, 7)
     assert torch.equal(logits, model.classifier(features))
-
-
-def test_features_are_the_composition_of_the_layers(case):
-    model, samples = case
-    model.eval()
-    inputs = samples.inputs
-    named = {} if isinstance(inputs, torch.Tensor) else inputs
-    arguments = () if named else (inputs,)
-    found = composed(model.layers, *arguments, **named)
-    assert torch.equal(found, _features(model, inputs))
 
 
 def test_config_rebuilds_the_model(case):

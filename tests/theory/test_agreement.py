@@ -33,18 +33,3 @@ def test_theorems_agree_with_simulation():
     assert [len(item.k) for item in actual] == [36] * 6
     assert max(item.deviation.max() for item in actual) < 4
     assert all((item.error > 0).all() for item in actual)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n": 0}, "n must be an integer of at least 1, got 0"),
-        ({"d": 0}, "d must be an integer of at least 1, got 0"),
-        ({"subsets": 2.5}, "subsets must be an integer of at least 1, got 2.5"),
-        ({"sigma2": 0.0}, "sigma2 must be positive and finite, got 0.0"),
-        ({"subsets": 10**4}, "subsets must lie between 1 and n = 3000, got 10000"),
-    ],
-)
-def test_bad_input_is_named(change, message):
-    with pytest.raises(ValueError, match=message):
-        agreement(**change)

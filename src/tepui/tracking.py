@@ -7,12 +7,13 @@ Libraries are imported when they are used; the extra ``track`` installs them.
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, final
 
 from tepui.core.checks import require
 from tepui.core.extras import extra
+from tepui.core.spec import leaves
 from tepui.core.storage import read_document, write_document
 from tepui.training import Callback, EpochRecord, Run
 from tepui.training.run_folder import TRACKING
@@ -86,23 +87,13 @@ def figures(record: EpochRecord) -> dict[str, float]:
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return a configuration as text under plain names, lists as JSON.
+    """Return a configuration as text under plain names.
 
     Example:
         >>> flat({"method": {"class": "SAM", "rho": 0.1}, "seeds": [13], "<b>": None})
-        {'method.class': 'SAM', 'method.rho': '0.1', 'seeds': '[13]', '_b_': 'None'}
+        {'method.class': 'SAM', 'method.rho': '0.1', 'seeds.0': '13', '_b_': 'None'}
     """
-    return {re.sub(r"[^\w.-]", "_", name): text for name, text in _flat(config)}
-
-
-def _flat(value: Any, place: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping) and value:
-        for name, item in value.items():
-            yield from _flat(item, f"{place}.{name}" if place else str(name))
-    elif isinstance(value, Mapping | list | tuple):
-        yield place, json.dumps(value)
-    else:
-        yield place, str(value)
+    return {re.sub(r"[^\w.-]", "_", n): str(value) for n, value in leaves(config)}
 
 
 @final

@@ -1,7 +1,5 @@
 """Classifiers of transformers: members, saved with their configuration."""
 
-import json
-
 import pytest
 import torch
 from torch import nn
@@ -201,11 +199,3 @@ def test_a_file_names_no_place(saved):
     doctored(saved, lambda config: config.update(name="some/body"))
     with pytest.raises(ValueError, match=r"config in .* must hold the arguments of"):
         tepui.load(saved)
-
-
-def test_code_beside_a_published_model_is_forgotten(tmp_path):
-    _, values = CONFIGS["bert"]
-    document = {**values, "model_type": "bert", "auto_map": {"AutoConfig": "a.Config"}}
-    (tmp_path / "config.json").write_text(json.dumps(document))
-    model = from_huggingface(tmp_path, 3, pretrained=False)
-    assert "auto_map" not in model.config["document"]

@@ -65,9 +65,9 @@ def test_code_beside_a_model_is_not_run(pretrained, known, tmp_path, monkeypatch
     (tmp_path / "config.json").write_text(json.dumps(document))
     monkeypatch.setattr("builtins.input", lambda *words: "y")
     if known and not pretrained:
-        assert (
-            from_huggingface(tmp_path, 3, pretrained=False).classifier.out_features == 3
-        )
+        model = from_huggingface(tmp_path, 3, pretrained=False)
+        assert model.classifier.out_features == 3
+        assert "auto_map" not in model.config["document"]
     else:
         with pytest.raises((ValueError, OSError)):
             from_huggingface(tmp_path, 3, pretrained=pretrained)

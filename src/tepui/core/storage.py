@@ -29,7 +29,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from tepui.core.checks import one_of, require
-from tepui.core.limits import as_text, check_regular, limits_here, parsed
+from tepui.core.limits import as_text, check_limit, check_regular, parsed
 from tepui.core.replacing import replacing, write_bytes, writing
 
 # Raised when files written before would be misread.
@@ -82,7 +82,7 @@ def write_json(path: Path, document: object) -> None:
 def read_json(path: Path) -> Any:
     """Read a JSON document."""
     check_regular(path)
-    limits_here().check("json_bytes", path.stat().st_size, path)
+    check_limit("json_bytes", path.stat().st_size, path)
     return parsed(path.read_bytes(), path)
 
 
@@ -127,7 +127,7 @@ def sealed_line(kind: str, document: Mapping[str, Any]) -> str:
 def read_lines(path: Path, kind: str) -> list[dict[str, Any]]:
     """Read a log of :func:`sealed_line`; a line that is not whole is refused."""
     check_regular(path)
-    limits_here().check("json_bytes", path.stat().st_size, path)
+    check_limit("json_bytes", path.stat().st_size, path)
     # Not splitlines, to which other characters end lines too.
     lines = path.read_bytes().split(b"\n")
     if not lines[-1]:
@@ -197,7 +197,7 @@ def opened(path: Path) -> Iterator[Any]:
     check_regular(path)
     with path.open("rb") as file:
         length = int.from_bytes(file.read(_LENGTH), "little")
-    limits_here().check("header_bytes", min(length, path.stat().st_size), path)
+    check_limit("header_bytes", min(length, path.stat().st_size), path)
     try:
         with safe_open(path, framework="pt") as file:
             yield file

@@ -17,11 +17,8 @@ import pytest
 import torch
 
 import sam_loops
-import tepui
 from processes import LAUNCHER, environment_here
-from sam_loops import CLIP, RHO, SETTINGS, TEPUI, make_net, written_out
-from tepui.training.optimizer import SGD
-from tepui.training.schedule import Constant
+from sam_loops import CLIP, TEPUI, make_net, written_out
 
 # The frameworks' own advice: loaders without workers, logging, what they retire.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -112,28 +109,6 @@ def test_two_processes_give_the_weights_of_a_batch_in_two_parts(kind):
     written_out(expected, parts=2)
     sam_loops.two_processes(net, TEPUI, kind)
     assert distance(net, expected) < 1e-11
-
-
-def test_fit_gives_the_same_weights(monkeypatch):
-    expected = make_net(torch.float32)
-    x, y = next(sam_loops.batches_of(expected))
-    batches = [(x, y)] * sam_loops.STEPS
-    net = copy.deepcopy(expected)
-    monkeypatch.setattr(sam_loops, "batches_of", lambda _: batches)
-    written_out(expected)
-    tepui.fit(
-        tepui.Ensemble([net]),
-        tepui.data.Arrays(x, y),
-        method=tepui.methods.SAM(rho=RHO),
-        epochs=sam_loops.STEPS,
-        batch_size=sam_loops.ROWS,
-        optimizer=SGD(**SETTINGS),
-        schedule=Constant(),
-        clip_norm=CLIP,
-        device="cpu",
-        progress="none",
-    )
-    assert_same_state(net, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_lightning_refuses_batches_accumulated_outside_the_closure():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tepui.theory import Agreement, agreement
+from tepui.theory import Agreement
 
 
 def entry(relation, simulated):
@@ -26,10 +26,3 @@ def entry(relation, simulated):
 )
 def test_bounds_deviate_only_where_broken(relation, simulated, deviation):
     assert entry(relation, simulated).deviation.tolist() == [deviation]
-
-
-def test_theorems_agree_with_simulation():
-    actual = agreement(n=600, d=60, subsets=3, matrices=12)
-    assert [len(item.k) for item in actual] == [36] * 6
-    assert max(item.deviation.max() for item in actual) < 4
-    assert all((item.error > 0).all() for item in actual)

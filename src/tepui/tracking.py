@@ -169,21 +169,14 @@ class MLflow(Callback):
         experiment: The experiment; made if there is none of this name.
         uri: Where MLflow keeps it, such as ``sqlite:///mlflow.db`` or a server's
             address; by default as MLflow is set (``MLFLOW_TRACKING_URI``).
-        name: What runs are called; by default after the run folder.
 
     Raises:
         ImportError: If MLflow is not installed; the message is the remedy.
     """
 
-    def __init__(
-        self,
-        experiment: str = "tepui",
-        *,
-        uri: str | None = None,
-        name: str | None = None,
-    ) -> None:
+    def __init__(self, experiment: str = "tepui", *, uri: str | None = None) -> None:
         extra("mlflow", "track")
-        self._experiment, self._uri, self._name = experiment, uri, name
+        self._experiment, self._uri = experiment, uri
         self._client: Any = None
         self._run: str | None = None
 
@@ -195,8 +188,8 @@ class MLflow(Callback):
         if self._run is not None:
             self._client.update_run(self._run, status="RUNNING")
             return
-        name = self._name or run_name(config)
-        begun = self._client.create_run(self._experiment_id(), run_name=name)
+        where, name = self._experiment_id(), run_name(config)
+        begun = self._client.create_run(where, run_name=name)
         self._run = str(begun.info.run_id)
         remember(config, "mlflow", self._run)
         for parameter, text in flat(shown(config)).items():
@@ -245,7 +238,6 @@ class WandB(Callback):
 
     Args:
         project: The project.
-        name: What runs are called; by default after the run folder.
         mode: ``"offline"`` keeps files to be sent later by ``wandb sync``; by default
             as the environment says (``WANDB_MODE``).
 
@@ -253,15 +245,9 @@ class WandB(Callback):
         ImportError: If the library is not installed; the message is the remedy.
     """
 
-    def __init__(
-        self,
-        project: str = "tepui",
-        *,
-        name: str | None = None,
-        mode: Mode | None = None,
-    ) -> None:
+    def __init__(self, project: str = "tepui", *, mode: Mode | None = None) -> None:
         extra("wandb", "track")
-        self._project, self._name, self._mode = project, name, mode
+        self._project, self._mode = project, mode
         self._run: Any = None
 
     def on_start(self, config: Mapping[str, Any]) -> None:
@@ -269,7 +255,7 @@ class WandB(Callback):
         known = remembered(config, "wandb")
         self._run = extra("wandb", "track").init(
             project=self._project,
-            name=self._name or run_name(config),
+            name=run_name(config),
             config=shown(config),
             mode=self._mode,
             id=known,

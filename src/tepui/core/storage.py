@@ -8,12 +8,13 @@ checked when they are read: a file with a changed bit, of another kind or of ano
 format is refused by name. Tensors that share memory (tied weights, members on one
 extractor) are stored once.
 
-The library reads tensor files; its own writer keeps no digest of what it writes, and
-writes at once. A file begins with the length of its header, eight bytes, and the
-header, JSON that gives type, shape and place of every tensor. The tensors follow
-without gaps. A file of tensors too large to hold is written piece by piece. Room for
-the header is left at the beginning and filled at the end, when all offsets and the
-digest are known; what is left over is blank, as safetensors allows.
+The library reads tensor files. They are written here, since its own writer takes a copy
+of all tensors, or leaves a file behind that nobody removes when it is killed. A file
+begins with the length of its header, eight bytes, and the header, JSON that gives type,
+shape and place of every tensor. The tensors follow without gaps. A file of tensors too
+large to hold is written piece by piece. Room for the header is left at the beginning
+and filled at the end, when all offsets and the digest are known; what is left over is
+blank, as safetensors allows.
 """
 
 import hashlib

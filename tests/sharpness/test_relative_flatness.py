@@ -10,7 +10,7 @@ from torch import nn
 from tepui.data import Arrays
 from tepui.losses import CrossEntropy
 from tepui.models import MLP
-from tepui.modules.last_linear import classifier_of
+from tepui.modules.running import classifier_of
 from tepui.sharpness import relative_flatness
 
 

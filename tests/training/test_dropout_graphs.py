@@ -13,7 +13,7 @@ import tepui
 from tepui.data import Arrays
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import ViTTiny
-from tepui.models.attention import SelfAttention
+from tepui.models.vit import SelfAttention
 from training.cases import StoppedError, assert_same_bits, stop_after
 
 CLASSES, SAMPLES = 5, 96

@@ -23,9 +23,8 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import different_names, one_of, require
-from tepui.core.limits import limits_here
-from tepui.core.storage import raw_bytes
-from tepui.core.tensor_format import opened, start_of
+from tepui.core.limits import check_limit
+from tepui.core.storage import opened, raw_bytes, start_of
 from tepui.data.arrays import Arrays, Inputs, Normalize, to_tensor
 from tepui.data.published import file_digest, require_file
 from tepui.data.stored import StoredData
@@ -103,7 +102,7 @@ def _unpacked(file: Path, name: str) -> npt.NDArray[Any]:
         held = [member.removesuffix(".npy") for member in archive.namelist()]
         require(name in held, str(file), f"hold {name!r}", held[:20])
         size = archive.getinfo(f"{name}.npy").file_size
-        limits_here().check("unpacked_bytes", size, file)
+        check_limit("unpacked_bytes", size, file)
         with archive.open(f"{name}.npy") as stream:
             return np.lib.format.read_array(stream)
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import different_names, require
-from tepui.core.limits import limits_here
+from tepui.core.limits import check_limit
 from tepui.core.storage import raw_bytes, read_text
 from tepui.core.text import listed
 from tepui.core.types import check_fields
@@ -269,7 +269,7 @@ def pixels_of(
     image: "Image.Image", frame: Frame | None = None, gray: bool = False
 ) -> Tensor:
     """Return an opened image as bytes ``(channels, height, width)``."""
-    limits_here().check("image_pixels", image.width * image.height, "image")
+    check_limit("image_pixels", image.width * image.height, "image")
     image = _eight_bits(image).convert("L" if gray else "RGB")
     if frame is not None:
         image = _framed(image, frame)

@@ -29,8 +29,7 @@ from tepui.metrics import (
     NearestNeighbor,
 )
 from tepui.metrics.chunks import wide
-from tepui.modules.last_linear import classifier_of
-from tepui.modules.running import device_of
+from tepui.modules.running import classifier_of, device_of
 from tepui.modules.state import weights_digest
 from tepui.tasks.named import settled
 

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from tepui.core.checks import require
-from tepui.core.tensor_format import read_all
+from tepui.core.storage import read_all
 from tepui.ensembles.building import Factory, factories_for
 from tepui.ensembles.ensemble import Ensemble
 from tepui.models import ResNet18

@@ -7,7 +7,9 @@ that block. Any other model is one layer before its classifier.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from platform import machine
 from typing import Any
 
@@ -17,10 +19,8 @@ from tepui.core.checks import require
 from tepui.core.extras import extra, known_by_name
 from tepui.core.types import check_types
 from tepui.models.base import Composed, Model, positive
-from tepui.models.foreign_code import require_no_code
-from tepui.models.preprocess import Preprocess
-from tepui.models.resize import Resize
-from tepui.models.untrained import are_weights_wanted
+from tepui.models.from_huggingface import require_no_code
+from tepui.models.preprocess import Preprocess, Resize
 from tepui.models.without_torchvision import stand_in_for_torchvision
 
 # Options that read weights from anywhere, which some versions of timm unpickle.
@@ -164,3 +164,21 @@ class _Half(nn.Module):
         branch = self.branch(self.norm(x), *others, **named)
         total: Tensor = x + self.drop(self.scale(branch))
         return total
+
+
+_untrained = ContextVar("untrained", default=False)
+
+
+@contextmanager
+def untrained() -> Iterator[None]:
+    """Build models inside as they are, whatever weights they would be given."""
+    token = _untrained.set(True)
+    try:
+        yield
+    finally:
+        _untrained.reset(token)
+
+
+def are_weights_wanted() -> bool:
+    """Return whether a model that is built now shall have its published weights."""
+    return not _untrained.get()

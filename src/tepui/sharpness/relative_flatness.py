@@ -40,8 +40,7 @@ from tepui.core.checks import require
 from tepui.core.types import check_types
 from tepui.data.arrays import Inputs
 from tepui.losses import CrossEntropy, Loss, cross_entropy
-from tepui.modules.last_linear import classifier_of
-from tepui.modules.running import forward, undisturbed
+from tepui.modules.running import classifier_of, forward, undisturbed
 from tepui.sharpness.measurement import Data, Measurement, mean_of, name_of, select
 
 Form = Literal["closed_form", "hessian"]

@@ -22,22 +22,20 @@ from tepui.methods import CoupledMethod, ExchangingMethod, MemberMethod, Method
 from tepui.modules import Prune
 from tepui.modules.pruning import masks_of
 from tepui.testing.expecting import REFUSALS, Subject
-from tepui.testing.small_runs import (
-    LONGEST,
-    driven,
-    expect_same_runs,
-    fitted,
-    network,
-    phases,
-    plain_network,
-)
 from tepui.testing.steps import (
+    LONGEST,
     check_coupling,
     check_gradient,
     check_masks,
     check_places,
     check_reading,
     check_start,
+    driven,
+    expect_same_runs,
+    fitted,
+    network,
+    phases,
+    plain_network,
 )
 from tepui.training import EpochRecord, Run
 from tepui.training.coupled import CoupledRunner

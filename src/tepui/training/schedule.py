@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from tepui.core.checks import require
-from tepui.core.moments import count_of
+from tepui.core.members import count_of
 from tepui.core.types import check_fields
 
 

@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.core.limits import limits_here
+from tepui.core.limits import check_limit
 from tepui.core.seeding import generator
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
@@ -120,7 +120,7 @@ class SVHN(PublishedArrays):
         try:
             with path.open("rb") as file:
                 sizes = [math.prod(shape) for _, shape, _ in whosmat(file)]
-                limits_here().check("unpacked_bytes", sum(sizes), path)
+                check_limit("unpacked_bytes", sum(sizes), path)
                 arrays = loadmat(file, variable_names=("X", "y"))
         except Exception as error:  # a damaged file can fail in any way
             raise ValueError(f"{path} must be a valid .mat file: {error}") from error
@@ -206,7 +206,7 @@ def read_idx(path: Path, axes: int) -> npt.NDArray[np.uint8]:
             require(fits, str(file), rule, head)
             shape = tuple(np.frombuffer(head[4:], dtype=">u4").tolist())
             size = math.prod(shape)
-            limits_here().check("unpacked_bytes", size, file)
+            check_limit("unpacked_bytes", size, file)
             content = bytearray(stream.read(size + 1))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{file} must be a valid gzip file: {error}") from error

@@ -60,7 +60,7 @@ from tepui.data.published import ENVIRONMENT, data_folder
 from tepui.evaluation.stored_logits import LogitType
 from tepui.methods import DeepEnsemble
 from tepui.models import MLP, ConvNet, from_timm, split_last_layers
-from tepui.models.untrained import are_weights_wanted
+from tepui.models.from_timm import are_weights_wanted
 from tepui.models.vit import VisionTransformer
 from tepui.papers.recipe import Size
 from tepui.studies import DataSource, Samples, Trial, seeds

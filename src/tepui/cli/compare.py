@@ -139,8 +139,8 @@ def compare(
         return
     kept.on_start()  # which may have changed if nothing was left to train
     loaded = load_reports([folder])
-    if loaded.group is not None:
-        terminal.print(printed_table(loaded.group.comparison))
-        terminal.print(claim(loaded.group))
+    if loaded.comparison is not None:
+        terminal.print(printed_table(loaded.comparison))
+        terminal.print(claim(loaded.comparison))
     terminal.print(f"report: {write_report(loaded, folder)}")
     terminal.print(f"next: tepui report {folder} --open")

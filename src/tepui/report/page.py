@@ -7,7 +7,6 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 from tepui.core.provenance import short_path, with_short_paths
 from tepui.core.replacing import write_bytes
@@ -17,16 +16,11 @@ from tepui.report.cost import epochs_of
 from tepui.report.loading import LoadedReports, ReportSource
 from tepui.report.markup import paragraph, part, templates
 from tepui.report.papers import Numbers, ours_alone, study_parts
-from tepui.report.sections import (
-    QUESTIONS,
-    SECTIONS,
-    Parts,
-)
+from tepui.report.sections import QUESTIONS, SECTIONS, Parts
 from tepui.report.wording import TIMES, with_unit
 
 PAGE = "report.html"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)

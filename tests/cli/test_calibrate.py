@@ -5,7 +5,6 @@ from math import nan
 
 import numpy as np
 import pytest
-import torch
 
 import tepui
 from tepui.cli.main import main
@@ -29,34 +28,6 @@ def run(tmp_path):
 def rows(file):
     with file.open(newline="") as opened:
         return list(csv.DictReader(opened))
-
-
-def test_what_the_run_held_out_calibrates_it(run, tmp_path, capsys):
-    before = tepui.load(run)
-    main(["calibrate", str(run), "--coverage", "0.8", "--score", "aps"])
-    said = " ".join(capsys.readouterr().out.split())
-    assert "temperature calibration on 215 samples: NLL " in said
-    assert "coverage 0.8 on 216 samples" in said
-    _, held = split(Digits(), 0.3, seed=0)
-    for_calibration, for_sets = split(held, 0.5, seed=0)
-    before.calibrate(for_calibration)
-    before.conformal(for_sets, 0.8, "aps")
-    test, after = Digits(train=False), tepui.load(run)
-    assert torch.equal(after.predict(test).probs, before.predict(test).probs)
-    main(["predict", str(run), "--out", str(tmp_path / "a.csv")])
-    found = rows(tmp_path / "a.csv")
-    expected = before.predict(test)
-    inside = [[row[f"in_set_{n}"] == "True" for n in range(10)] for row in found]
-    assert inside == expected.sets.tolist()
-    confidences = [float(row["confidence"]) for row in found]
-    assert confidences == pytest.approx(expected.confidence.tolist(), rel=1e-5)
-    main(["evaluate", str(run), "--corruptions", "none"])
-    shown = capsys.readouterr().out
-    for text in ("calibrated, sets", "promised", "coverage", "size"):
-        assert text in shown
-    main(["calibrate", str(run), "--method", "none", "--coverage", "0.8"])
-    assert tepui.load(run).calibration is None
-    assert tepui.load(run).conformity.score == "threshold"
 
 
 def test_a_calibration_that_is_dropped_is_said(run, capsys):

@@ -55,16 +55,6 @@ def test_heads_are_those_that_are_trained_on_features(body, tmp_path):
     assert len(list((tmp_path / "run" / "features").iterdir())) == 1
 
 
-def test_the_run_is_evaluated_on_raw_images(body, tmp_path):
-    out = tmp_path / "run"
-    ensemble = trained(body, out)
-    main(["evaluate", str(out), "--data", "Digits", "--corruptions", "none"])
-    document = read_evaluation(out)
-    again = tepui.evaluate(ensemble, Digits(train=False))
-    assert document["clean"] == again.clean.document()
-    assert again.clean.accuracy > 0.5
-
-
 def test_a_run_is_resumed_and_never_replaced(body, tmp_path, capsys):
     out = tmp_path / "run"
     first = trained(body, out)

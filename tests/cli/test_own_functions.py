@@ -59,16 +59,6 @@ def evaluated(run, *words):
     return read_evaluation(run)
 
 
-def test_functions_are_named_by_their_paths(run, capsys):
-    document = evaluated(run, *SPREAD, AURC[1])
-    assert document["metrics"] == ["spread", "aurc"]
-    logits = tepui.read_logits(run).clean[0]
-    assert document["clean"]["spread"] == pytest.approx(logits.std(0).mean().item())
-    assert len(logits[0]) == len(Digits(train=False))
-    printed = capsys.readouterr().out
-    assert "spread" in printed
-
-
 def test_measures_are_named_by_their_paths(run, capsys):
     words = ["--data", "Digits", "--what", "sharpness", "--samples", "5"]
     own = ["--measures", "my_functions.size"]
@@ -94,33 +84,6 @@ def test_measures_that_could_not_be_told_apart_are_refused(run, words, message, 
         ["measure", str(run), *words, "my_functions.size", "--out", str(out)], capsys
     )
     assert not out.exists()
-
-
-def test_further_metrics_are_of_another_evaluation(run, capsys):
-    evaluated(run)
-    with pytest.raises(SystemExit):
-        evaluated(run, *SPREAD)
-    said = " ".join(capsys.readouterr().err.split())
-    assert "clean.json exists and differs in metrics" in said
-    assert evaluated(run, *SPREAD, "--overwrite")["metrics"] == ["spread"]
-    with pytest.raises(SystemExit):
-        evaluated(run, "--ood", "far=UniformNoise(seed=1)")
-    assert "far" in evaluated(run, *SPREAD, "--ood", "far=UniformNoise(seed=1)")["ood"]
-
-
-@pytest.mark.parametrize(
-    ("path", "message"),
-    [
-        ("my_functions.rows", "metrics['rows'] must return a scalar"),
-        ("my_functions.accuracy", "have other names than the built-in scores"),
-    ],
-)
-def test_a_metric_that_cannot_be_added_changes_nothing(run, path, message, capsys):
-    before = evaluated(run)
-    with pytest.raises(SystemExit):
-        evaluated(run, "--metrics", path, "--overwrite")
-    assert message in " ".join(capsys.readouterr().err.split())
-    assert read_evaluation(run) == before
 
 
 BROKEN = {

@@ -7,7 +7,7 @@ import pytest
 
 from study_cases import write_compared
 from tepui.core.storage import seal, write_document
-from tepui.report.loading import LoadedReports, load_reports
+from tepui.report.loading import load_reports
 from tepui.studies.results import Record, Results, write_results
 
 TEST = {"class": "Digits", "samples": 100, "sha256": "a"}
@@ -253,12 +253,3 @@ def test_folders_must_be_named_once(tmp_path):
         load_reports([])
     with pytest.raises(FileNotFoundError, match="holds nothing to report"):
         load_reports([tmp_path])
-
-
-def test_order_is_that_of_the_folders(tmp_path):
-    first = write_run(tmp_path / "z", method="GSAM")
-    second = write_comparison(tmp_path / "a")
-    found = load_reports([first, second])
-    assert isinstance(found, LoadedReports)
-    assert [source.path for source in found.sources] == [first, second]
-    assert labels(found) == ["GSAM", "Plain", "SAM"]

@@ -20,7 +20,6 @@ from tepui.models.base import Composed, Model, positive
 from tepui.models.foreign_code import require_no_code
 from tepui.models.preprocess import Preprocess
 from tepui.models.resize import Resize
-from tepui.models.untrained import are_weights_wanted
 from tepui.models.without_torchvision import stand_in_for_torchvision
 
 # Options that read weights from anywhere, which some versions of timm unpickle.
@@ -79,10 +78,9 @@ def from_timm(
     library = _library()
     if num_classes is not None:
         options["num_classes"] = num_classes
-    weights = pretrained and are_weights_wanted()
     with known_by_name("name", "be a model of timm's", name, OSError, RuntimeError):
         model = library.create_model(
-            name, pretrained=weights, in_chans=in_channels, **options
+            name, pretrained=pretrained, in_chans=in_channels, **options
         )
     classifier = model.get_classifier()
     rule = "name a model with one linear classifier"

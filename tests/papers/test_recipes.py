@@ -168,7 +168,7 @@ def test_what_is_overridden_is_in_the_label_and_said():
         ("sharpbalance/figur7", "near: .*sharpbalance/figure7"),
         ("sharpbalance/figure7z", "near: sharpbalance/figure7a, .*sharpbalance/figure"),
         ("sharpbalance/figure1a", "near: sharpbalance/figure1b, sharpbalance/figure1c"),
-        ("sed/table2a", "near: sed/table2$"),
+        ("sed/table2a", "near: sed/table2"),
         ("nothing", "see tepui reproduce --list"),
         ("nowhere.recipe", "No module"),
         ("tepui.nowhere", "No module"),

@@ -75,7 +75,6 @@ def compare(
     from tepui.cli.folders import Keeping, folder_for, resumable
     from tepui.cli.members import has_masks, materials, trackers_named
     from tepui.cli.settings import read_settings
-    from tepui.core.replacing import check_writable
     from tepui.data import sources
     from tepui.report import printed_table, write_report
     from tepui.report.loading import load_reports
@@ -94,7 +93,6 @@ def compare(
     at_once = further.pop("at_once", 1 if alone else None)
     progress = further.pop("progress", "auto")
     folder, terminal = folder_for("compare", out, resume), console()
-    check_writable(folder)
     made_by = data.read()
     test = sources.part(made_by, train=False)
     copies = sources.corrupted_copies(test, asked_for, None)

@@ -333,10 +333,10 @@ def look_up(name: str) -> tuple[str, Recipe | Diagram, tuple[str, ...]]:
         recipe = load(name)
         return name, recipe, recipe.panels if isinstance(recipe, Recipe) else ()
     item = name.rstrip(ascii_lowercase)
-    recipe = load(item) if item in listed else None
-    panels = recipe.panels if isinstance(recipe, Recipe) else ()
-    if recipe is not None and (letter := name.removeprefix(item)) in panels:
-        return item, recipe, (letter,)
+    whole = load(item) if item in listed else None
+    panels = whole.panels if isinstance(whole, Recipe) else ()
+    if whole is not None and (letter := name.removeprefix(item)) in panels:
+        return item, whole, (letter,)
     near = [f"{item}{panel}" for panel in panels] or get_close_matches(name, listed)
     way = f"near: {', '.join(near)}" if near else "see tepui reproduce --list"
     raise ValueError(f"item must name a figure or table, got {name!r}; {way}")

@@ -85,10 +85,7 @@ def test_runs_that_differ_only_in_seeds_are_repetitions(tmp_path):
             write_run(tmp_path / "other", seeds=[1, 2], rho=0.2),
         ]
     )
-    assert labels(found) == [
-        f"SAM ({tmp_path / 'first'} and 1 more)",
-        f"SAM ({tmp_path / 'other'})",
-    ]
+    assert labels(found) == ["SAM (first and 1 more)", "SAM (other)"]
     both, one = found.comparison.methods
     assert [trained.seeds for trained in both.ensembles] == [(1, 2), (3, 4)]
     assert both.sources == (tmp_path / "first", tmp_path / "second")
@@ -143,7 +140,7 @@ def test_only_unfamiliar_data_that_all_were_tested_on_are_shown(tmp_path):
         write_run(tmp_path / "b", rho=0.2, tested=unfamiliar(noise="c")),
     ]
     found = load_reports(runs)
-    assert labels(found) == [f"SAM ({run})" for run in runs]
+    assert labels(found) == ["SAM (a)", "SAM (b)"]
     assert found.comparison.ood_sets == ("noise",)
     other = write_run(tmp_path / "c", rho=0.3, tested=unfamiliar(noise="other"))
     with pytest.raises(ValueError, match=r"what differs, got 'ood\.noise\.sha256'"):
@@ -154,10 +151,15 @@ def test_a_comparison_and_a_run_stand_side_by_side(tmp_path):
     compared = write_comparison(tmp_path / "compared")
     run = write_run(tmp_path / "run", seeds=[1, 2])
     found = load_reports([compared, run])
-    assert labels(found) == ["Plain", f"SAM ({compared})", f"SAM ({run})"]
+    assert labels(found) == ["Plain", "SAM (compared)", "SAM (run)"]
     plain = found.comparison.methods[0]
     assert plain.ensembles[0].folder == str(compared / "Plain/0")
     assert found.sources[0].settings["methods"]["SAM"] == {"class": "SAM"}
+
+
+def test_folders_of_one_name_are_told_by_their_paths(tmp_path):
+    paths = [write_run(tmp_path / n / "run", rho=r) for n, r in (("a", 0), ("b", 1))]
+    assert labels(load_reports(paths)) == [f"SAM ({path})" for path in paths]
 
 
 def test_sharpness_measured_otherwise_is_left_out(tmp_path):

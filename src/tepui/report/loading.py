@@ -228,14 +228,24 @@ def _joined(first: MethodResult, second: MethodResult) -> MethodResult:
     return replace(first, ensembles=several, sources=first.sources + second.sources)
 
 
-def _distinct(methods: Sequence[MethodResult]) -> Iterator[MethodResult]:
-    """Yield methods; labels that repeat have their folders added."""
-    counts = Counter(method.label for method in methods)
-    for method in methods:
-        first, *others = map(str, method.sources)
-        place = f"{first} and {len(others)} more" if others else first
-        label = f"{method.label} ({place})"
-        yield method if counts[method.label] == 1 else replace(method, label=label)
+def _distinct(methods: Sequence[MethodResult]) -> list[MethodResult]:
+    """Add folders to labels that repeat; their names, if these tell them apart."""
+    labels = [method.label for method in methods]
+    for whole in (False, True):
+        counts = Counter(labels)
+        labels = [
+            label if counts[label] == 1 else f"{own.label} ({_place(own, whole)})"
+            for own, label in zip(methods, labels, strict=True)
+        ]
+    pairs = zip(methods, labels, strict=True)
+    return [replace(method, label=label) for method, label in pairs]
+
+
+def _place(method: MethodResult, whole: bool) -> str:
+    """Return where a method comes from, and how many others it has."""
+    first, *others = method.sources
+    place = str(first) if whole else first.name
+    return f"{place} and {len(others)} more" if others else place
 
 
 def _remedy(folder: Path) -> str:

@@ -43,7 +43,6 @@ def corrupt(
     """
     from tepui.cli.folders import folder_for
     from tepui.core.checks import require
-    from tepui.core.replacing import check_writable
     from tepui.core.spec import PATH
     from tepui.data import (
         CORRUPTIONS,
@@ -63,7 +62,6 @@ def corrupt(
     rule = "name functions that are called otherwise than tepui's corruptions"
     require(not taken, "--types", rule, ", ".join(taken))
     folder = folder_for("corrupt", out, False)
-    check_writable(folder)
     copies = corrupted(
         to_arrays(part(data.read(), train=False)).to(device),
         types=kinds,

@@ -7,9 +7,7 @@ that block. Any other model is one layer before its classifier.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from platform import machine
 from typing import Any
 
@@ -79,10 +77,9 @@ def from_timm(
     library = _library()
     if num_classes is not None:
         options["num_classes"] = num_classes
-    weights = pretrained and are_weights_wanted()
     with known_by_name("name", "be a model of timm's", name, OSError, RuntimeError):
         model = library.create_model(
-            name, pretrained=weights, in_chans=in_channels, **options
+            name, pretrained=pretrained, in_chans=in_channels, **options
         )
     classifier = model.get_classifier()
     rule = "name a model with one linear classifier"
@@ -164,21 +161,3 @@ class _Half(nn.Module):
         branch = self.branch(self.norm(x), *others, **named)
         total: Tensor = x + self.drop(self.scale(branch))
         return total
-
-
-_untrained = ContextVar("untrained", default=False)
-
-
-@contextmanager
-def untrained() -> Iterator[None]:
-    """Build models inside as they are, whatever weights they would be given."""
-    token = _untrained.set(True)
-    try:
-        yield
-    finally:
-        _untrained.reset(token)
-
-
-def are_weights_wanted() -> bool:
-    """Return whether a model that is built now shall have its published weights."""
-    return not _untrained.get()

@@ -52,7 +52,6 @@ def test_folders_are_read_too(run, tmp_path):
     [
         (["--data", "Digit"], "data must be one of .*did you mean 'Digits'"),
         (["--types", "foggy"], r"name must be one of .*did you mean 'fog'"),
-        (["--frost", "nowhere"], "nowhere/frost1.png must exist"),
     ],
 )
 def test_mistakes_end_in_a_message(options, message, tmp_path, capsys):

@@ -313,7 +313,7 @@ def test_procedural_frost_is_fixed_bright_and_different():
 
 @pytest.mark.parametrize(("height", "width"), [(32, 32), (700, 40), (3, 900)])
 def test_frost_is_scaled_but_never_smaller_than_the_image(height, width):
-    for texture in fitted(None, 0.2, height, width):
+    for texture in fitted(0.2, height, width):
         assert texture.shape[1] >= height
         assert texture.shape[2] >= width
         assert max(texture.shape) <= max(103, height + 1, width + 1)

@@ -6,7 +6,6 @@ import torch
 
 from tepui.data import CORRUPTIONS, STANDARD, corrupt
 from tepui.data.corruptions.apply import PARAMETERS
-from tepui.data.corruptions.weather import load_frost
 
 SEVERITIES = (1, 2, 3, 4, 5)
 EXTRA = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
@@ -237,30 +236,6 @@ def test_gpu_makes_the_same_images(photos, name, severity):
         gap = (host - device).abs()
         # A last bit moves a value over a threshold now and then, most in spatter.
         assert (gap > 1).float().mean() < (0.02 if name == "spatter" else 1e-3)
-
-
-def test_frost_takes_the_photographs(photos, tmp_path):
-    from PIL import Image
-
-    rng = np.random.default_rng(0)
-    for number in range(1, 6):
-        pixels = rng.integers(256, size=(60 + number, 90, 3), dtype=np.uint8)
-        suffix = "png" if number < 4 else "jpg"
-        Image.fromarray(pixels).save(tmp_path / f"frost{number}.{suffix}")
-    textures = load_frost(tmp_path)
-    assert [tuple(t.shape) for t in textures] == [(3, 60 + n, 90) for n in range(1, 6)]
-    options = {"strength": "imagenet", "textures": textures}
-    found = corrupt(torch.zeros(8, 3, 48, 48), "frost", 1, **options)
-    pieces = [t.unfold(1, 48, 1).unfold(2, 48, 1) for t in textures]
-    for image in found:
-        near = [
-            (p - image.view(3, 1, 1, 48, 48) / 0.4).abs().amax((0, 3, 4)).min()
-            for p in pieces
-        ]
-        assert min(near) < 1e-5
-    (tmp_path / "frost5.jpg").unlink()
-    with pytest.raises(FileNotFoundError, match=r"frost5\.jpg must exist"):
-        load_frost(tmp_path)
 
 
 @pytest.mark.parametrize(

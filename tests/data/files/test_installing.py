@@ -127,26 +127,25 @@ def test_files_that_are_no_archives_get_a_folder(server, tmp_path):
 
 
 def wrong_hash(server):
-    return [serve(server, "x.tar.gz", tarred(), f"md5:{'0' * 32}")], "must have md5 0"
+    return [
+        serve(server, "x.tar.gz", tarred(), f"md5:{'0' * 32}")
+    ], "does not match the known hash: expected md5:0"
 
 
 def interrupted(server):
     server.cut["x.tar.gz"] = 50
-    message = "could not be downloaded completely|must have md5"  # older urllib3
-    return [serve(server, "x.tar.gz", tarred())], message
+    return [serve(server, "x.tar.gz", tarred())], "IncompleteRead"
 
 
 def absent(server):
     download = serve(server, "x.tar.gz", tarred())
     del server.files["x.tar.gz"]
-    return [download], "could not be downloaded completely: 404"
+    return [download], "404 Client Error"
 
 
 def unreachable(server):
     download = serve(server, "x.tar.gz", tarred())
-    return [
-        replace(download, url="http://127.0.0.1:9/x.tar.gz")
-    ], "downloaded completely"
+    return [replace(download, url="http://127.0.0.1:9/x.tar.gz")], "refused"
 
 
 def truncated(server):
@@ -183,7 +182,10 @@ def something_else(server):
 
 def second_of_two(server):
     first = serve(server, "a.gz", b"a")
-    return [first, serve(server, "b.gz", b"b", f"md5:{'0' * 32}")], "must have md5 0"
+    return [
+        first,
+        serve(server, "b.gz", b"b", f"md5:{'0' * 32}"),
+    ], "does not match the known hash: expected md5:0"
 
 
 FAULTS = [
@@ -206,7 +208,7 @@ FAULTS = [
 def test_a_fault_names_itself_and_leaves_nothing(fault, server, tmp_path):
     downloads, message = fault(server)
     root = tmp_path / "data"
-    with pytest.raises((ValueError, ConnectionError), match=message):
+    with pytest.raises((ValueError, OSError), match=message):
         install(origin(*downloads), root)
     assert list(root.iterdir()) == []
     assert not (tmp_path / "evil").exists()

@@ -96,20 +96,20 @@ def test_classes_without_names_are_numbers(clean, tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["arrays", "folders"])
-def test_a_folder_appears_whole_or_not_at_all(copies, layout, tmp_path):
+def test_a_folder_appears_whole_or_not_at_all(clean, copies, layout, tmp_path):
     dead = tmp_path / f".x.{mark().rpartition('-')[0]}-0.tmp"
     dead.mkdir()  # of a writer that was killed
 
-    def failing(cell):
-        if cell == ("contrast", 3):
+    def failing(images, severity, draws):
+        if severity == 3:
             raise KeyboardInterrupt
+        return images
 
+    broken = corrupted(clean, types=["fog", failing])
     with pytest.raises(KeyboardInterrupt):
-        write_corrupted(copies, tmp_path / "x", layout=layout, done=failing)
+        write_corrupted(broken, tmp_path / "x", layout=layout)
     assert [*tmp_path.iterdir()] == []
-    told = []
-    write_corrupted(copies, tmp_path / "x", layout=layout, done=told.append)
-    assert told == CELLS
+    write_corrupted(copies, tmp_path / "x", layout=layout)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
     with pytest.raises(FileExistsError, match="x is not empty; choose another folder"):
         write_corrupted(copies, tmp_path / "x", layout=layout)

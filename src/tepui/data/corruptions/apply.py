@@ -1,7 +1,6 @@
 """One call for every corruption: images, a name and a severity in, images out."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -152,7 +151,6 @@ def corrupt(
     strength: str = "cifar",
     seed: int = 0,
     first: int = 0,
-    textures: Sequence[Tensor] | None = None,
 ) -> Tensor:
     """Return images with one corruption.
 
@@ -170,7 +168,6 @@ def corrupt(
             a function of your own.
         seed: Same seed, same draws.
         first: Number of the first image, where the batch is part of a data set.
-        textures: For ``frost``, from :func:`load_frost`; None for procedural ones.
 
     Returns:
         Images of the same shape and type. As in the published scripts, bytes are
@@ -187,7 +184,7 @@ def corrupt(
     """
     check_types(corrupt, locals())
     named = name_of(name)
-    corruption, value = _function(name, severity, strength, textures)
+    corruption, value = _function(name, severity, strength)
     check_images("images", images)
     pixels = scaled(images)
     if pixels.dtype != torch.float64:
@@ -215,18 +212,13 @@ def check_severity(severity: object) -> None:
 
 
 def _function(
-    name: str | Corruption,
-    severity: int,
-    strength: str,
-    textures: Sequence[Tensor] | None,
+    name: str | Corruption, severity: int, strength: str
 ) -> tuple[_Published, Any]:
     """Return the function to call, and what it takes for the severity."""
     if not isinstance(name, str):
         check_severity(severity)
         return name, severity
     value = parameter(name, severity, strength)
-    if name == "frost":
-        return partial(weather.frost, textures=textures), value
     return _BY_NAME[name], value
 
 

@@ -84,7 +84,6 @@ class Corrupted(Copies[Arrays]):
         severities: Which of the severities 1 to 5.
         strength: Whose parameters to take, see :func:`tepui.data.corrupt`.
         seed: Same seed, same draws.
-        textures: For ``frost``, see :func:`tepui.data.load_frost`.
         keep: Make each copy once, for several ensembles to be tested on, if all copies
             fit into 512 MB of the host's memory, or into a tenth of the memory that is
             free on their GPU when the first is made.
@@ -107,7 +106,6 @@ class Corrupted(Copies[Arrays]):
     severities: tuple[int, ...] = SEVERITIES
     strength: str = "cifar"
     seed: int = 0
-    textures: tuple[Tensor, ...] | None = None
     keep: bool = False
     _kept: dict[tuple[str, int], Arrays] = field(
         default_factory=dict, init=False, repr=False
@@ -177,7 +175,6 @@ class Corrupted(Copies[Arrays]):
                 strength=self.strength,
                 seed=self.seed,
                 first=number * size,
-                textures=self.textures,
             )
             for number, chunk in enumerate(images.split(size))
         ]
@@ -198,7 +195,6 @@ def corrupted(
     severities: Sequence[int] = SEVERITIES,
     strength: str = "cifar",
     seed: int = 0,
-    textures: Sequence[Tensor] | None = None,
     keep: bool = False,
 ) -> Corrupted:
     """Return the corrupted copies of any data set of images.
@@ -212,8 +208,6 @@ def corrupted(
         strength: Whose parameters to take: ``"cifar"``, ``"tiny_imagenet"`` or
             ``"imagenet"``.
         seed: Same seed, same draws.
-        textures: For ``frost``, from :func:`tepui.data.load_frost`; None for
-            procedural ones.
         keep: Make each copy once and keep it, if there is room for all of them, see
             :class:`Corrupted`.
 
@@ -230,7 +224,5 @@ def corrupted(
         >>> corrupted(images, severities=(5,))["contrast", 5].targets
         tensor([0, 1])
     """
-    images = to_arrays(dataset)
-    frost = None if textures is None else tuple(textures)
     which = tuple(types), tuple(severities)
-    return Corrupted(images, *which, strength, seed, frost, keep)
+    return Corrupted(to_arrays(dataset), *which, strength, seed, keep)

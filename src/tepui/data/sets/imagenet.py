@@ -25,7 +25,7 @@ from torch import Tensor
 from tepui.core.checks import require
 from tepui.core.storage import read_text
 from tepui.data.arrays import Normalize
-from tepui.data.corruptions.files import ReleasedFolders, released_at
+from tepui.data.corruptions.files import Released, released_at
 from tepui.data.image_files import (
     IMAGENET,
     Frame,
@@ -221,7 +221,7 @@ def _annotated(folder: Path, numbers: dict[str, int]) -> tuple[list[Path], list[
 
 
 @final
-class TinyImageNetC(ReleasedFolders):
+class TinyImageNetC(Released):
     """Tiny-ImageNet-C, TinyImageNet's test images under 15 corruptions."""
 
     origin = released_at(
@@ -235,7 +235,7 @@ class TinyImageNetC(ReleasedFolders):
 
 
 @final
-class ImageNetC(ReleasedFolders):
+class ImageNetC(Released):
     """ImageNet-C, ImageNet's validation images under corruptions.
 
     They were cropped to 224×224 pixels before they were corrupted, and are not cropped

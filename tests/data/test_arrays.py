@@ -23,11 +23,6 @@ def test_item_is_normalized_channel_by_channel():
     assert data[0][0].flatten().tolist() == [1.0, -0.5]
 
 
-def test_raw_inputs_stay_bytes():
-    data = _bytes()
-    assert torch.equal(data.raw(torch.tensor([2, 0])), data.inputs[[2, 0]])
-
-
 def test_dict_inputs_are_indexed_key_by_key():
     tokens, mask = torch.arange(6).view(3, 2), torch.eye(3)
     data = Arrays({"tokens": tokens, "mask": mask}, torch.tensor([7, 8, 9]))
@@ -44,11 +39,6 @@ def test_subset_keeps_order_and_names(index):
     assert part.targets.tolist() == [6, 4]
     assert torch.equal(part.inputs, _bytes().inputs[[2, 0]])
     assert part.classes == ("a", "b")
-
-
-def test_subset_of_dict_inputs():
-    data = Arrays({"tokens": torch.arange(3)}, torch.arange(3))
-    assert data.subset([1]).inputs["tokens"].tolist() == [1]
 
 
 @pytest.mark.parametrize("wrap", [lambda x: x, lambda x: {"tokens": x}])
@@ -78,11 +68,6 @@ def test_two_classes_of_one_name_are_refused(kind, tmp_path):
     rule = "classes must have a name for each class that no other has, got 'a' for 0 a"
     with pytest.raises(ValueError, match=rule):
         make(torch.arange(3), classes=("a", "b", "a"))
-
-
-def test_empty_is_refused():
-    with pytest.raises(ValueError, match="dataset must hold at least one sample"):
-        Arrays(torch.zeros(0, 1), torch.zeros(0))
 
 
 def test_normalize_checks_its_numbers():

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from tepui.data import ArraysOnDisk, StoredArray
+from tepui.data import ArraysOnDisk, StoredArray, to_arrays
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_named_inputs_come_from_several_arrays(tmp_path):
     data = ArraysOnDisk({n: opened[n] for n in "ab"}, opened["y"])
     inputs = data.raw(torch.tensor([4, 0]))
     assert all(torch.equal(inputs[n], parts[n][[4, 0]]) for n in "ab")
-    loaded = data.load()
+    loaded = to_arrays(data)
     assert all(torch.equal(loaded.inputs[n], parts[n]) for n in "ab")
     assert torch.equal(loaded.targets, parts["y"])
 

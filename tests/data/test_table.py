@@ -358,15 +358,6 @@ def test_what_varies_by_rounding_alone_does_not_vary(cells, tmp_path):
     assert float(data.inputs.abs().max()) <= 1e-9
 
 
-def test_a_table_is_shown_in_a_line(table_file):
-    assert repr(Table(table_file, "sold", ignore=("price",))) == (
-        "Table(48 rows, 3 columns (age, city, income), target sold (2 classes))"
-    )
-    assert str(Table(table_file, "price", train=False)) == (
-        "Table(12 rows, 4 columns (age, city, income, sold), target price (numbers))"
-    )
-
-
 def test_wide_tables_are_read_in_linear_time():
     def seconds(width):
         draw = np.random.default_rng(0).normal(size=(40, width))

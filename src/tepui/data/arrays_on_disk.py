@@ -9,7 +9,6 @@ is ever unpickled.
 
 import hashlib
 import math
-import zipfile
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -92,20 +91,16 @@ def _load(path: Path, name: str) -> npt.NDArray[Any]:
     file = path / f"{name}.npy" if path.is_dir() else path
     require_file(file)
     try:
-        return np.array(opened_array(file)) if path.is_dir() else _unpacked(file, name)
+        if path.is_dir():
+            return np.array(opened_array(file))
+        with file.open("rb") as stream, np.load(stream) as archive:
+            require(name in archive, str(file), f"hold {name!r}", archive.files[:20])
+            size = archive.zip.getinfo(f"{name}.npy").file_size
+            limits_here().check("unpacked_bytes", size, file)
+            found: npt.NDArray[Any] = archive[name]
+            return found
     except Exception as error:  # a damaged file can fail in any way
         raise ValueError(f"{name} must be an array in {file}: {error}") from error
-
-
-def _unpacked(file: Path, name: str) -> npt.NDArray[Any]:
-    """Return one array of an archive, after a look at what it claims to hold."""
-    with zipfile.ZipFile(file) as archive:
-        held = [member.removesuffix(".npy") for member in archive.namelist()]
-        require(name in held, str(file), f"hold {name!r}", held[:20])
-        size = archive.getinfo(f"{name}.npy").file_size
-        limits_here().check("unpacked_bytes", size, file)
-        with archive.open(f"{name}.npy") as stream:
-            return np.lib.format.read_array(stream)
 
 
 def _inputs(array: npt.NDArray[Any], channels: str | None) -> torch.Tensor:
@@ -367,15 +362,6 @@ class ArraysOnDisk(StoredData):
         for tensor in (self._rows, self.targets):
             digest.update(raw_bytes(tensor).numpy().data)
         return {"sha256": digest.hexdigest(), "channels": self.channels}
-
-    def load(self) -> Arrays:
-        """Read everything into memory.
-
-        Returns:
-            The same samples in tensors.
-        """
-        inputs = self.raw(torch.arange(len(self)))
-        return Arrays(inputs, self.targets, self.normalize, self.classes)
 
     def _read(self, file: StoredArray, rows: Tensor) -> Tensor:
         values = file.read(rows)

@@ -73,8 +73,8 @@ def relabel(dataset: T, names: tuple[str, ...]) -> T:
 
 def _are_classes(labels: Tensor, classes: int) -> bool:
     """Return whether labels are numbers of so many classes, one per sample."""
-    whole = labels.ndim == 1 and not labels.is_floating_point()
-    return whole and bool((labels < classes).all())
+    integers = labels.ndim == 1 and not labels.is_floating_point()
+    return integers and bool((labels < classes).all())
 
 
 def answers_of(names: Sequence[str]) -> tuple[str, str]:

@@ -131,10 +131,8 @@ class Preparation:
         """
         self._check_columns()
         assert self.normalize is not None
-        mean, std = (
-            torch.tensor(values, dtype=torch.float64)
-            for values in (self.normalize.mean, self.normalize.std)
-        )
+        moments = self.normalize.mean, self.normalize.std
+        mean, std = torch.tensor(moments, dtype=torch.float64).unbind()
         return seen.double().cpu() * std + mean
 
     def images(self, files: Sequence[Path]) -> ImageFiles:
@@ -403,11 +401,10 @@ def prepared_like(dataset: Dataset[Any], like: Dataset[Any]) -> Dataset[Any]:
         >>> prepared_like(large, small).inputs.shape
         torch.Size([3, 1, 8, 8])
     """
-    form = whole(like)
-    shape = image_shape(form) if isinstance(form, Arrays | StoredData) else None
-    if not isinstance(form, Arrays | StoredData) or shape is None:
+    form = preparation_of(like)
+    if form is None or form.shape is None:
         return dataset
-    return in_form(dataset, shape, form.normalize)
+    return in_form(dataset, form.shape, form.normalize)
 
 
 def in_form(
@@ -417,18 +414,14 @@ def in_form(
     if isinstance(dataset, Subset):
         parent = in_form(dataset.dataset, shape, normalize)
         return dataset if parent is dataset.dataset else Subset(parent, dataset.indices)
-    if isinstance(dataset, Arrays):
-        return _arrays_in_form(dataset, shape, normalize)
-    if isinstance(dataset, ImageFiles):
-        return _files_in_form(dataset, shape, normalize)
-    return dataset
-
-
-def _arrays_in_form(
-    dataset: Arrays, shape: tuple[int, ...], normalize: Normalize | None
-) -> Arrays:
+    if not isinstance(dataset, Arrays | ImageFiles):
+        return dataset
     present = image_shape(dataset)
-    if present is None or (present == shape and dataset.normalize == normalize):
+    same = present == shape and dataset.normalize == normalize
+    if isinstance(dataset, ImageFiles):
+        framed = same and dataset.frame is not None
+        return dataset if framed else _files_in_form(dataset, shape, normalize)
+    if same or present is None:
         return dataset
     assert isinstance(dataset.inputs, Tensor)
     images = images_in_form(dataset.inputs, shape)
@@ -436,23 +429,15 @@ def _arrays_in_form(
 
 
 def _files_in_form(
-    dataset: ImageFiles, shape: tuple[int, ...], normalize: Normalize | None
+    files: ImageFiles, shape: tuple[int, ...], normalize: Normalize | None
 ) -> ImageFiles:
     channels, height, width = shape
-    framed = dataset.frame is not None and image_shape(dataset) == shape
-    if framed and dataset.normalize == normalize:
-        return dataset
     rule = "hold square images, gray or in color, to give files their form"
     require(channels in (1, 3) and height == width, "like", rule, shape)
-    frame = replace(dataset.frame or Frame(width), size=width)
-    return ImageFiles(
-        dataset.files,
-        dataset.targets,
-        frame=frame,
-        gray=channels == 1,
-        normalize=normalize,
-        classes=dataset.classes,
-    )
+    frame = replace(files.frame or Frame(width), size=width)
+    form: dict[str, Any] = {"gray": channels == 1, "normalize": normalize}
+    named = files.files, files.targets
+    return ImageFiles(*named, frame=frame, classes=files.classes, **form)
 
 
 def images_in_form(images: Tensor, shape: tuple[int, ...]) -> Tensor:

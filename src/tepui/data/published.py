@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from errno import EINVAL
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy.typing as npt
 import torch
@@ -217,8 +217,9 @@ class PublishedArrays(Arrays, ABC):
         described = f"{images.dtype} of shape {tuple(images.shape)}"
         require(fits, str(folder), f"hold bytes of shape {shape}", described)
         rule = f"hold {shape[0]} labels below {len(classes)}"
-        require(labels.shape == shape[:1], str(folder), rule, f"{len(labels)} labels")
-        require(int(labels.max()) < len(classes), str(folder), rule, int(labels.max()))
+        fits = labels.shape == shape[:1] and int(labels.max()) < len(classes)
+        got = f"{len(labels)} labels up to {int(labels.max())}"
+        require(fits, str(folder), rule, got)
         super().__init__(images, labels.long(), self.normalization, classes)
 
     @abstractmethod
@@ -230,13 +231,6 @@ RECORD = ".tepui.json"
 KIND = "data set"
 
 
-class Checked(NamedTuple):
-    """A file of a data set, and what is wrong with it."""
-
-    file: Path
-    damage: str | None
-
-
 def write_record(folder: Path, origin: Mapping[str, Any]) -> None:
     """Write down the hashes of all files of a folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -244,16 +238,16 @@ def write_record(folder: Path, origin: Mapping[str, Any]) -> None:
     write_document(folder / RECORD, KIND, {"from": dict(origin), "files": hashes})
 
 
-def check_record(folder: Path) -> Iterator[Checked]:
-    """Compare the files of a data set with the hashes in its record."""
+def check_record(folder: Path) -> Iterator[tuple[Path, str | None]]:
+    """Yield the files in the record of a data set, each with what is wrong with it."""
     for name, expected in _hashes(folder).items():
         path = folder / name
         if not path.is_file():
-            yield Checked(path, "is missing, though it was put there")
+            yield path, "is missing, though it was put there"
             continue
         found = file_digest(path)
         damage = f"must have sha256 {expected}, got {found}"
-        yield Checked(path, None if found == expected else damage)
+        yield path, None if found == expected else damage
 
 
 def file_digest(path: Path, algorithm: str = "sha256") -> str:

@@ -31,8 +31,6 @@ Source = Dataset[Any] | Factory | str
 
 # Arguments that name places, which are found from anywhere once they are absolute.
 PLACES = ("path", "root")
-# What commands choose, of classes whose other options may all choose samples.
-CHOSEN = ("train", "part")
 
 
 def is_made(source: object) -> bool:
@@ -124,13 +122,11 @@ def read_like(
     rule = f"be that of the run's own rows ({known.target})"
     asked = given.get("target", known.target)
     require(asked == known.target, f"{option}: target", rule, asked)
-    seen = {column.name for column in known.columns}
-    left, kind = given.get("ignore", ()), "classes" if known.classes else "numbers"
-    rule = "be left out: columns are read as the run's own"
-    require(not seen & {*left}, f"{option}: ignore", rule, left)
-    require(
-        given.get("kind") in (None, kind), f"{option}: kind", rule, given.get("kind")
-    )
+    left = {column.name for column in known.columns} & {*given.get("ignore", ())}
+    kind = "classes" if known.classes else "numbers"
+    same = not left and given.get("kind") in (None, kind)
+    rule = "be without ignore and kind: columns are read as the run's own"
+    require(same, option, rule, sorted(given))
     return known.apply(given["path"], targets=targets)
 
 
@@ -263,9 +259,9 @@ def training_part(source: Source | None) -> Source | None:
 def same_source(first: Any, second: Any) -> bool:
     """Return whether two data sets are of one class and lie in one place.
 
-    A folder of images and one of its two parts share images, and count as the same. How
-    samples are prepared, such as their size or the columns left out, makes no other
-    data. Of a class of one's own any option may, since nothing is known of it.
+    A folder of images and one below it share images, and count as the same. How samples
+    are prepared, such as their size or the columns left out, makes no other data. Of a
+    class of your own any option may, since nothing is known of it.
 
     Args:
         first: What makes a data set.
@@ -285,25 +281,10 @@ def same_source(first: Any, second: Any) -> bool:
         return both and data_identity(first) == data_identity(second)
     if kind_of(first) != kind_of(second):
         return False
-    one, other = _which(first), _which(second)
-    if kind_of(first) is ImageFolder:
-        return bool(_folders(one["path"]) & _folders(other["path"]))
-    return one == other
-
-
-def _which(source: Any) -> dict[str, Any]:
-    """Return the options that say which data are meant: a place, or any of others."""
-    own = kind_of(source).__module__.partition(".")[0] != "tepui"
-    return {
-        key: Path(value).resolve() if key == "path" else value
-        for key, value in options_given(source).items()
-        if key == "path" or (own and key not in CHOSEN)
-    }
-
-
-def _folders(path: Path) -> set[Path]:
-    """Return a folder of images with those of its parts."""
-    try:
-        return {path, *(part.resolve() for part in part_folders(path))}
-    except FileNotFoundError:  # which is said where images are read
-        return {path}
+    given = [options_given(each) for each in (first, second)]
+    if kind_of(first).__module__.partition(".")[0] != "tepui":
+        one, other = ({**each, "train": None, "part": None} for each in given)
+        return one == other
+    place, also = (Path(each.get("path", "")).resolve() for each in given)
+    nested = place in also.parents or also in place.parents
+    return place == also or (nested and kind_of(first) is ImageFolder)

@@ -27,6 +27,7 @@ from tepui.data.published import (
     located,
 )
 
+WRONG = "does not match the known hash: expected md5:0"
 FILES = {"things/a.txt": b"a" * 4000, "things/below/b.txt": b"b" * 3000}
 
 
@@ -127,9 +128,7 @@ def test_files_that_are_no_archives_get_a_folder(server, tmp_path):
 
 
 def wrong_hash(server):
-    return [
-        serve(server, "x.tar.gz", tarred(), f"md5:{'0' * 32}")
-    ], "does not match the known hash: expected md5:0"
+    return [serve(server, "x.tar.gz", tarred(), f"md5:{'0' * 32}")], WRONG
 
 
 def interrupted(server):
@@ -185,7 +184,7 @@ def second_of_two(server):
     return [
         first,
         serve(server, "b.gz", b"b", f"md5:{'0' * 32}"),
-    ], "does not match the known hash: expected md5:0"
+    ], WRONG
 
 
 FAULTS = [

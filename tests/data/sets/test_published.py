@@ -178,13 +178,13 @@ def mat(**change):
 
 
 DAMAGE = [
-    ("cifar10-binary", late_label, "must hold 4 labels below 10, got 10"),
+    ("cifar10-binary", late_label, "must hold 4 labels below 10, .* to 10"),
     ("cifar10-binary", two_classes, "must name 10 classes"),
     ("cifar10-python", meta_as_batch, "must hold 'data'"),
     ("cifar10-python", batch(labels=[0, 1]), "hold 4 labels"),
     ("cifar10-python", batch(labels=["a", "b", "c", "d"]), "hold 4 labels"),
     ("cifar10-python", batch(labels=[0, 1, 2, -1]), "hold 4 labels"),
-    ("cifar10-python", batch(data=[1, 2]), "hold 4 images of 3072 bytes, got None"),
+    ("cifar10-python", batch(data=[1, 2]), "hold 4 images of 3072 bytes, got"),
     ("cifar10-python", batch(data=np.zeros((4, 100), np.uint8)), r"got \(4, 100\)"),
     ("as torchvision", raw_idx(lambda c: c[:-1]), "hold 3136 values"),
     ("as torchvision", raw_idx(lambda c: c + b"\0"), "hold 3136 values"),
@@ -193,7 +193,7 @@ DAMAGE = [
     ("as torchvision", raw_idx(lambda c: c[:3] + b"\x02" + c[4:]), "with 3 axes, got"),
     ("as torchvision", labels_idx([1] * 5), "must hold 4 labels below 10"),
     ("as torchvision", labels_idx([10] * 4), "must hold 4 labels below 10"),
-    ("svhn", mat(y=None), "must hold 'y'"),
+    ("svhn", mat(y=None), "hold images X and labels y"),
     ("svhn", mat(X=np.zeros((32, 32, 3, 3), np.uint8)), "shape"),
     ("svhn", mat(X=np.zeros((32, 32, 3, 4))), "got 'torch.float64"),
     ("svhn", mat(y=np.ones(3)), "hold 4 labels"),

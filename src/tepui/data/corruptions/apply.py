@@ -184,7 +184,7 @@ def corrupt(
     """
     check_types(corrupt, locals())
     named = name_of(name)
-    corruption, value = _function(name, severity, strength)
+    corruption, value = function_of(name, severity, strength)
     check_images("images", images)
     pixels = scaled(images)
     if pixels.dtype != torch.float64:
@@ -205,34 +205,22 @@ def name_of(corruption: str | Corruption) -> str:
     return str(getattr(corruption, "__name__", type(corruption).__name__))
 
 
-def check_severity(severity: object) -> None:
-    """Raise unless a severity is one of the published five."""
-    whole = isinstance(severity, int) and 1 <= severity <= 5
-    require(whole, "severity", "be an integer from 1 to 5", severity)
-
-
-def _function(
-    name: str | Corruption, severity: int, strength: str
+def function_of(
+    kind: str | Corruption, severity: int, strength: str
 ) -> tuple[_Published, Any]:
-    """Return the function to call, and what it takes for the severity."""
-    if not isinstance(name, str):
-        check_severity(severity)
-        return name, severity
-    value = parameter(name, severity, strength)
-    return _BY_NAME[name], value
-
-
-def parameter(name: str, severity: int, strength: str = "cifar") -> Parameters:
-    """Return the parameters behind a corruption, a severity and a strength.
+    """Return the function of a corruption, and what it takes for the severity.
 
     Example:
-        >>> parameter("shot_noise", 5, "imagenet")
+        >>> function_of("shot_noise", 5, "imagenet")[1]
         3
     """
-    one_of("name", name, CORRUPTIONS)
+    whole = isinstance(severity, int) and 1 <= severity <= 5
+    require(whole, "severity", "be an integer from 1 to 5", severity)
+    if not isinstance(kind, str):
+        return kind, severity
+    one_of("name", kind, CORRUPTIONS)
     one_of("strength", strength, PARAMETERS)
-    check_severity(severity)
-    return PARAMETERS[strength][name][severity - 1]
+    return _BY_NAME[kind], PARAMETERS[strength][kind][severity - 1]
 
 
 def check_images(argument: str, images: object) -> Tensor:

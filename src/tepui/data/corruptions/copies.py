@@ -16,10 +16,9 @@ from tepui.data.corruptions.apply import (
     STANDARD,
     Corruption,
     check_images,
-    check_severity,
     corrupt,
+    function_of,
     name_of,
-    parameter,
 )
 from tepui.data.loading import to_arrays
 from tepui.data.shifts import Shifts
@@ -118,9 +117,7 @@ class Corrupted(Copies[Arrays]):
         require(len({*self}) == len(self), "types and severities", rule, list(self))
         for kind in self.types:
             for severity in self.severities:
-                if isinstance(kind, str):
-                    parameter(kind, severity, self.strength)
-                check_severity(severity)
+                function_of(kind, severity, self.strength)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -259,10 +259,9 @@ def _read_binary(path: Path, label_bytes: int, rows: int) -> Rows:
 
 def _read_pickle(path: Path, key: str, rows: int) -> Rows:
     entries = _entries(path, "data", key)
-    images, labels = entries["data"], np.asarray(entries[key])
-    shape = getattr(images, "shape", None)
+    images, labels = np.asarray(entries["data"]), np.asarray(entries[key])
     rule = f"hold {rows} images of {_PIXELS} bytes"
-    require(shape == (rows, _PIXELS), str(path), rule, shape)
+    require(images.shape == (rows, _PIXELS), str(path), rule, images.shape)
     fits = labels.shape == (rows,) and labels.dtype.kind in "iu" and labels.min() >= 0
     require(bool(fits), str(path), f"hold {rows} labels", labels.shape)
     return images, labels.astype(np.int64)

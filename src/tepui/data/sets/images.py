@@ -30,6 +30,7 @@ from tepui.core.limits import limits_here
 from tepui.core.seeding import generator
 from tepui.core.types import check_types
 from tepui.data.arrays import Arrays, Normalize
+from tepui.data.image_files import image_shape
 from tepui.data.labels import NO_LABEL
 from tepui.data.published import (
     Contents,
@@ -124,13 +125,12 @@ class SVHN(PublishedArrays):
                 arrays = loadmat(file, variable_names=("X", "y"))
         except Exception as error:  # a damaged file can fail in any way
             raise ValueError(f"{path} must be a valid .mat file: {error}") from error
-        for name in ("X", "y"):
-            require(name in arrays, str(path), f"hold {name!r}", sorted(arrays))
-        images, labels = arrays["X"], np.asarray(arrays["y"]).ravel()
-        require(images.ndim == 4, str(path), "hold images", images.shape)
+        held = {"X", "y"} <= arrays.keys() and arrays["X"].ndim == 4
+        require(held, str(path), "hold images X and labels y", sorted(arrays))
+        labels = arrays["y"].ravel()
         from_1 = labels.min(initial=1) >= 1 and labels.max(initial=1) <= 10
         require(bool(from_1), str(path), "hold labels from 1 to 10", labels[:10])
-        rows = np.ascontiguousarray(images.transpose(3, 2, 0, 1))
+        rows = np.ascontiguousarray(arrays["X"].transpose(3, 2, 0, 1))
         return rows, labels.astype(np.int64) % 10, tuple("0123456789")
 
 
@@ -241,21 +241,13 @@ class UniformNoise(Arrays):
         seed: int = 0,
     ) -> None:
         check_types(UniformNoise.__init__, locals())
-        size = _size(num_samples, shape, like)
+        require(num_samples > 0, "num_samples", "be positive", num_samples)
+        if like is not None:
+            found = image_shape(like) or ()
+            require(len(found) == 3, "like", "hold images", type(like).__name__)
+            shape = found
+        size = num_samples, *shape
         stream = generator(seed, "noise", "uniform")
         images = torch.randint(256, size, generator=stream, dtype=torch.uint8)
         labels = torch.full((num_samples,), NO_LABEL)
         super().__init__(images, labels, None if like is None else like.normalize)
-
-
-def _size(
-    num_samples: int, shape: tuple[int, int, int], like: Arrays | None
-) -> tuple[int, ...]:
-    require(num_samples > 0, "num_samples", "be positive", num_samples)
-    if like is None:
-        require(min(shape) > 0, "shape", "hold positive sizes", shape)
-        return (num_samples, *shape)
-    images = like.inputs
-    if not isinstance(images, Tensor) or images.ndim != 4:
-        raise ValueError(f"like must hold images, got {type(like).__name__}")
-    return (num_samples, *images.shape[1:])

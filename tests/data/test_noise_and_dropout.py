@@ -233,8 +233,8 @@ def test_training_knows_the_data_and_refuses_other_kinds(kind, table, tmp_path):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: ColumnNoise(-1.0), "std must be non-negative, got -1.0"),
-        (lambda: WordDropout(2.0), r"probability must lie in \[0, 1\], got 2.0"),
+        (lambda: ColumnNoise(-1.0), "std must lie in .*, got -1.0"),
+        (lambda: WordDropout(2.0), r"probability must lie in .*, got 2.0"),
         (
             lambda: ColumnNoise(units=(1.0,))(torch.zeros(2, 3), uniform(2)),
             "units must have one entry for each of 3 columns, got 1",

@@ -10,7 +10,7 @@ What scikit-learn's scaler learns is kept as plain values: new rows are read
 as the training rows were, whatever version is installed then.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, final
 
@@ -196,7 +196,7 @@ def learned(
         rule = "hold values in the training rows (ignore leaves it out)"
         require(not missing.all(), f"column {column.name!r} of {place}", rule, "none")
     numeric = [v for c, v in zip(columns, values, strict=True) if c.kind != "word"]
-    moments = iter(())
+    moments: Iterator[tuple[float, float]] = iter(())
     if numeric:
         scaler = StandardScaler().fit(np.column_stack(numeric))
         moments = zip(scaler.mean_.tolist(), scaler.scale_.tolist(), strict=True)

@@ -78,7 +78,8 @@ class ImageFolder(ImageFiles):
             kept = [row for row in range(len(files)) if (row in chosen) != train]
             rule = "leave at least one image in each part"
             require(len(kept) > 0, str(folder), rule, f"{len(files)} images")
-            files, labels = ([each[row] for row in kept] for each in (files, labels))
+            files = [files[row] for row in kept]
+            labels = [labels[row] for row in kept]
         super().__init__(
             files,
             labels,

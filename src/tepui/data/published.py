@@ -47,6 +47,15 @@ class Download:
         return self.url.rsplit("/", 1)[-1]
 
 
+def downloads(url: str, files: str) -> tuple[Download, ...]:
+    """Return the files of a table: name, megabytes and SHA-256 in each line."""
+    rows = (line.split() for line in files.strip().splitlines())
+    return tuple(
+        Download(url.format(name), f"sha256:{digest}", round(float(size) * 1e6))
+        for name, size, digest in rows
+    )
+
+
 @dataclass(frozen=True)
 class Origin:
     """Where a data set comes from.

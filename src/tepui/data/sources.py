@@ -18,12 +18,12 @@ from tepui.core.checks import one_of, require
 from tepui.core.spec import read
 from tepui.data import ImageFolder, Table, to_arrays
 from tepui.data.corruptions.copies import Corrupted
-from tepui.data.corruptions.files import CorruptedFiles
+from tepui.data.corruptions.files import CorruptedFiles, Released
 from tepui.data.identity import data_identity
 from tepui.data.image_files import ImageFiles, image_shape
 from tepui.data.image_folders import part_folders
 from tepui.data.preparation import Preparation, preparation_of
-from tepui.data.published import Origin, located
+from tepui.data.published import located
 from tepui.data.shifts import Cell, Shifts
 
 Factory = Callable[..., Dataset[Any]]
@@ -184,23 +184,15 @@ def corrupted_copies(
         like = test if isinstance(test, ImageFiles) else to_arrays(test)
         folder: str | Path = place
         if not Path(place).is_dir():
-            published = published_corruptions()
-            one_of("copies, if not a folder,", place, published)
-            origin = published[place]
-            folder = origin.find(root) or located(place, origin, None)
+            kinds: dict[str, Any] = dict(inspect.getmembers(datasets, inspect.isclass))
+            known = [n for n, kind in kinds.items() if issubclass(kind, Released)]
+            one_of("copies, if not a folder,", place, known)
+            origin = kinds[place].origin
+            folder = origin.find(root) or located(place, origin)
         return datasets.corrupted_files(folder, like)
     if strength == "none" or (strength is None and image_shape(test) is None):
         return None
     return datasets.corrupted(test, strength=cast(Any, strength or "cifar"))
-
-
-def published_corruptions() -> dict[str, Origin]:
-    """Return where the published corrupted test sets come from, by name."""
-    return {
-        name: item.origin
-        for name, item in inspect.getmembers(datasets, inspect.isclass)
-        if issubclass(item, CorruptedFiles) and hasattr(item, "origin")
-    }
 
 
 def validation_data(

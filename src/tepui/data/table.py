@@ -169,6 +169,7 @@ class Table(MadeArrays):
         how = self.classes, self.columns, self.scaling, self.units
         return rows_as(read_frame(path), self.target, *how)
 
+
 def rows_as(
     read: tuple[DataFrame, str],
     target: str,

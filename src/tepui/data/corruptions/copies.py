@@ -38,6 +38,7 @@ Copy_co = TypeVar("Copy_co", bound=Dataset[Any], covariant=True)
 class Copies(Mapping[tuple[str, int], Copy_co], ABC):
     """Corrupted copies of a data set by ``(name, severity)``."""
 
+    types: tuple[str | Corruption, ...]
     severities: tuple[int, ...]
 
     def __getitem__(self, key: tuple[str, int]) -> Copy_co:
@@ -59,9 +60,9 @@ class Copies(Mapping[tuple[str, int], Copy_co], ABC):
         return Shifts(self, Shifts.of(natural).natural)
 
     @property
-    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """What the corruptions are called."""
+        return tuple(name_of(kind) for kind in self.types)
 
     @abstractmethod
     def _copy(self, name: str, severity: int) -> Copy_co:
@@ -118,11 +119,6 @@ class Corrupted(Copies[Arrays]):
         for kind in self.types:
             for severity in self.severities:
                 function_of(kind, severity, self.strength)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the corruptions are called."""
-        return tuple(name_of(kind) for kind in self.types)
 
     def made_on(self, device: torch.device) -> Self:
         """Return copies that are made on a device, for a model there.

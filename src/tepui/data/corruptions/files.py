@@ -195,11 +195,6 @@ class CorruptedFiles(Copies[Arrays | ImageFiles]):
         require(len(self) > 0, "types and severities", "not be empty", list(self))
         self._labels = self._labels_of_arrays() if arrays else None
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """What the corruptions are called."""
-        return self.types
-
     def _labels_of_arrays(self) -> Tensor:
         path = self.folder / LABELS
         labels = opened_array(path)

@@ -64,6 +64,7 @@ class MRPC(Texts):
         by_hand=f"Place {FILE} of the Microsoft Research Paraphrase Corpus in a folder "
         "mrpc.",
     )
+
     def __init__(
         self,
         root: str | Path | None = None,

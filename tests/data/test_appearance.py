@@ -67,11 +67,6 @@ def test_jitter_is_pillows_in_the_order_drawn(jitter, channels):
     assert (found != expected).float().mean() < 1e-3
 
 
-def test_no_jitter_changes_nothing():
-    found = ColorJitter(0, 0, 0)(pictures(), uniform(6, 8))
-    assert torch.equal(found, pictures())
-
-
 @pytest.mark.parametrize("channels", [1, 3])
 def test_grayscale_is_pillows_with_its_probability(channels):
     images = pictures(channels)

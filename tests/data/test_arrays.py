@@ -23,24 +23,6 @@ def test_item_is_normalized_channel_by_channel():
     assert data[0][0].flatten().tolist() == [1.0, -0.5]
 
 
-def test_dict_inputs_are_indexed_key_by_key():
-    tokens, mask = torch.arange(6).view(3, 2), torch.eye(3)
-    data = Arrays({"tokens": tokens, "mask": mask}, torch.tensor([7, 8, 9]))
-    item, label = data[2]
-    assert set(item) == {"tokens", "mask"}
-    assert item["tokens"].tolist() == [4, 5]
-    assert item["mask"].tolist() == [0, 0, 1]
-    assert label == 9
-
-
-@pytest.mark.parametrize("index", [[2, 0], torch.tensor([2, 0])])
-def test_subset_keeps_order_and_names(index):
-    part = _bytes().subset(index)
-    assert part.targets.tolist() == [6, 4]
-    assert torch.equal(part.inputs, _bytes().inputs[[2, 0]])
-    assert part.classes == ("a", "b")
-
-
 @pytest.mark.parametrize("wrap", [lambda x: x, lambda x: {"tokens": x}])
 def test_to_moves_inputs_and_targets(wrap):
     moved = Arrays(wrap(torch.zeros(2, 3)), torch.zeros(2)).to("meta")

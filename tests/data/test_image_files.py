@@ -3,7 +3,6 @@ import pytest
 import torch
 from PIL import Image
 
-import tepui
 from data_layouts import picture
 from tepui.data import Arrays, Frame, ImageFiles, image_files, to_arrays
 from tepui.data.image_files import decode, decode_all, images_in
@@ -121,22 +120,6 @@ def test_what_fits_is_held_in_tensors_once(files, monkeypatch):
     assert to_arrays(data) is held
     monkeypatch.setattr("tepui.data.image_files.MEMORY", 6 * 8 * 8 * 3 - 1)
     assert as_arrays(ImageFiles(files, range(6))) is None
-
-
-def test_what_does_not_fit_trains_and_evaluates_the_same(files, monkeypatch):
-    def trained():
-        data = ImageFiles(files, [0, 1, 0, 1, 0, 1])
-        ensemble = tepui.Ensemble.build(
-            lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(192, 2)), 2
-        )
-        method = tepui.methods.DeepEnsemble()
-        options = {"epochs": 2, "batch_size": 2, "progress": "none"}
-        tepui.fit(ensemble, data, method=method, **options)
-        return tepui.evaluate(ensemble, data).clean
-
-    held = trained()
-    monkeypatch.setattr("tepui.data.image_files.MEMORY", 0)
-    assert trained().nll == pytest.approx(held.nll, rel=1e-5)
 
 
 @pytest.mark.parametrize(

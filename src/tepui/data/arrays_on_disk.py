@@ -320,7 +320,11 @@ class ArraysOnDisk(StoredData):
         files = inputs if isinstance(inputs, Mapping) else {"": inputs}
         self._files = {name: _opened(file) for name, file in files.items()}
         self._rows = torch.arange(len(self.targets))
-        self._check()
+        require(len(files) > 0, "inputs", "name at least one file", files)
+        rule = f"hold as many samples as there are targets ({len(self)})"
+        for opened_file in self._files.values():
+            shape = opened_file.shape
+            require(shape[0] == len(self), str(opened_file.path), rule, shape)
 
     def raw(self, index: Tensor) -> Inputs:
         """Read some of the rows.
@@ -368,12 +372,6 @@ class ArraysOnDisk(StoredData):
         if self.channels == "last" and values.ndim == 4:
             return values.permute(0, 3, 1, 2).contiguous()
         return values
-
-    def _check(self) -> None:
-        require(len(self._files) > 0, "inputs", "name at least one file", self._files)
-        rule = f"hold as many samples as there are targets ({len(self)})"
-        for file in self._files.values():
-            require(file.shape[0] == len(self), str(file.path), rule, file.shape)
 
 
 def _opened(file: File) -> StoredArray:

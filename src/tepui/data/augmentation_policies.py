@@ -313,19 +313,16 @@ def _pairs(device: torch.device) -> tuple[Tensor, Tensor]:
 def _mixed(height: int, width: int, device: torch.device) -> tuple[Tensor, ...]:
     """Return AugMix's operations, magnitudes by level, start, and if they are whole."""
     sides = {"translate_x": width, "translate_y": height}
-    columns = zip(
-        *(
-            (
-                OPERATIONS.index(name),
-                largest * sides.get(name, 1) / 10,
-                MIXED_START.get(name, 0.0),
-                not name.startswith("shear"),
-            )
-            for name, largest in MIXED.items()
-        ),
-        strict=True,
-    )
-    return tuple(_kept(column, device) for column in columns)
+    rows = [
+        (
+            OPERATIONS.index(name),
+            largest * sides.get(name, 1) / 10,
+            MIXED_START.get(name, 0.0),
+            not name.startswith("shear"),
+        )
+        for name, largest in MIXED.items()
+    ]
+    return tuple(_kept(column, device) for column in zip(*rows, strict=True))
 
 
 def _kept(numbers: Any, device: torch.device) -> Tensor:

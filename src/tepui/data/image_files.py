@@ -289,7 +289,6 @@ def decode_all(
     files: Sequence[Path], frame: Frame | None = None, gray: bool = False
 ) -> Tensor:
     """Read images into one tensor of bytes, using all processors."""
-    require(len(files) > 0, "files", "hold at least one image", len(files))
     images = torch.empty(0)
     for number, image in enumerate(_decoded(files, frame, gray)):
         if number == 0:

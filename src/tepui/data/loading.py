@@ -44,7 +44,7 @@ def read_ahead(
 ) -> Iterator[Batch]:
     """Yield batches as they are stored, on ``device``, in the order asked for.
 
-    A thread reads the next batches meanwhile; none waits for its way to a GPU.
+    A thread reads the next batches meanwhile, and copying to a GPU does not block.
     """
     index = [row.cpu() for row in rows]
     for row, inputs in zip(index, _by_thread(data.raw, index), strict=True):

@@ -23,7 +23,6 @@ from tepui.data.corruptions.pixels import (
 from tepui.data.corruptions.weather import (
     canny,
     distance_to,
-    fitted,
     plasma,
     procedural_frost,
 )
@@ -297,11 +296,3 @@ def test_procedural_frost_is_fixed_bright_and_different():
         for other in textures[:number]:
             pair = torch.stack([texture[0].flatten(), other[0].flatten()])
             assert torch.corrcoef(pair)[0, 1].abs() < 0.25
-
-
-@pytest.mark.parametrize(("height", "width"), [(32, 32), (700, 40), (3, 900)])
-def test_frost_is_scaled_but_never_smaller_than_the_image(height, width):
-    for texture in fitted(0.2, height, width):
-        assert texture.shape[1] >= height
-        assert texture.shape[2] >= width
-        assert max(texture.shape) <= max(103, height + 1, width + 1)

@@ -3,10 +3,8 @@ import pytest
 import torch
 from PIL import Image
 
-import tepui
 from data_layouts import picture
 from tepui.data import (
-    CIFAR10,
     CIFAR10C,
     CIFAR100C,
     Arrays,
@@ -217,14 +215,3 @@ def test_folders_must_have_the_classes_of_the_test_set_in_any_order(tmp_path):
     like = Arrays(images[:, :, 1:], torch.tensor([0, 1]), classes=classes)
     with pytest.raises(ValueError, match=r"shape \(3, 7, 8\), got \(3, 8, 8\)"):
         corrupted_files(tmp_path, like)["fog", 1]
-
-
-def test_copies_can_be_evaluated_on(tmp_path):
-    write_arrays(tmp_path / "CIFAR-10-C")
-    images = torch.zeros(SAMPLES, 3, 32, 32, dtype=torch.uint8)
-    clean = Arrays(images, torch.arange(SAMPLES), CIFAR10.normalization)
-    ensemble = tepui.Ensemble.build(
-        lambda: torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3072, 10)), 2
-    )
-    report = tepui.evaluate(ensemble, clean, shifted=CIFAR10C(tmp_path))
-    assert set(report.shifted) == set(CIFAR10C(tmp_path))

@@ -2,11 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from data_layouts import picture
 from tepui.core.processes import mark
 from tepui.data import (
     Arrays,
-    ImageFolder,
     Normalize,
     corrupt,
     corrupted,
@@ -83,18 +81,6 @@ def test_folders_have_the_published_layout(clean, channels, tmp_path):
     assert (copy.inputs.float() - expected.inputs).abs().mean() < 4
 
 
-def test_classes_without_names_are_numbers(clean, tmp_path):
-    nameless = Arrays(clean.inputs, clean.targets)
-    write_corrupted(
-        corrupted(nameless, types=("fog",)), tmp_path / "x", layout="folders"
-    )
-    folders = {path.name for path in (tmp_path / "x" / "fog" / "1").iterdir()}
-    assert folders == {"0", "1", "2"}
-    assert torch.equal(
-        corrupted_files(tmp_path / "x", nameless)["fog", 1].targets, clean.targets
-    )
-
-
 @pytest.mark.parametrize("layout", ["arrays", "folders"])
 def test_a_folder_appears_whole_or_not_at_all(clean, copies, layout, tmp_path):
     dead = tmp_path / f".x.{mark().rpartition('-')[0]}-0.tmp"
@@ -154,26 +140,6 @@ def test_copies_of_other_images_are_refused_at_once(clean, copies, layout, tmp_p
         corrupted_files(tmp_path / "x", clean)
     (tmp_path / "x" / "corruptions.json").unlink()
     assert len(corrupted_files(tmp_path / "x", clean)["fog", 1]) == len(clean)
-
-
-def test_copies_of_an_image_folder_are_known_by_its_images(tmp_path):
-    for name in "ab":
-        picture(tmp_path / "images" / "test" / name / "0.png", size=(9, 9))
-        picture(tmp_path / "images" / "train" / name / "0.png", size=(9, 9))
-    clean = ImageFolder(tmp_path / "images", train=False, size=8)
-    write_corrupted(corrupted(clean, types=("fog",)), tmp_path / "x")
-    assert len(corrupted_files(tmp_path / "x", clean)["fog", 1]) == 2
-    other = ImageFolder(tmp_path / "images", train=False, size=7)
-    with pytest.raises(ValueError, match="must hold copies of the test set"):
-        corrupted_files(tmp_path / "x", other)
-
-
-def test_a_foreign_class_is_refused(clean, copies, tmp_path):
-    write_corrupted(copies, tmp_path / "x", layout="folders")
-    folder = tmp_path / "x" / "fog" / "1"
-    (folder / "a").rename(folder / "dog")
-    with pytest.raises(ValueError, match="dog must be one of 3 classes"):
-        corrupted_files(tmp_path / "x", clean)["fog", 1]
 
 
 def test_copies_do_not_take_the_name_of_the_labels(clean, tmp_path):

@@ -160,15 +160,9 @@ class Corrupted(Copies[Arrays]):
             images = (images * 255).round().byte()
         values = _ON_CPU if images.device.type == "cpu" else _ON_GPU
         size = max(1, values // images[0].numel())
+        how: dict[str, Any] = {"strength": self.strength, "seed": self.seed}
         chunks = [
-            corrupt(
-                chunk,
-                kind,
-                severity,
-                strength=self.strength,
-                seed=self.seed,
-                first=number * size,
-            )
+            corrupt(chunk, kind, severity, first=number * size, **how)
             for number, chunk in enumerate(images.split(size))
         ]
         return torch.cat(chunks)

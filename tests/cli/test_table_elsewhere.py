@@ -74,7 +74,7 @@ def test_options_of_another_table_that_predict_does_not_take(
     (tmp_path / "new.csv").write_text("size\n40\n41\n")
     with pytest.raises(SystemExit):
         main(["predict", run, "--data", f"Table(path={name}, ignore=[size])"])
-    message = "ignore must be left out: columns are read as the run's own"
+    message = "must be without ignore and kind: columns are read as"
     assert message in capsys.readouterr().err
 
 
@@ -96,7 +96,7 @@ def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
         ),
         (
             ["--data", "Table(path=town.csv, ignore=[size])"],
-            "ignore must be left out: columns are read as the run's own",
+            "must be without ignore and kind: columns are read as",
         ),
         (["--shifted", "town=towns/b"], "data must be one of"),
         (["--ood", "far=b.csv"], "data must"),

@@ -81,8 +81,7 @@ def _targets(values: npt.NDArray[Any], part: str) -> Tensor:
     fits = values.ndim in (1, 2) and values.dtype.kind in "iufb"
     fits = fits or (values.ndim == 3 and whole)
     rule = "hold a number, a row of them, or a mask of whole numbers per sample"
-    described = f"{values.dtype} of shape {values.shape}"
-    require(fits, f"y_{part}", rule, described)
+    require(fits, f"y_{part}", rule, described(values))
     return torch.from_numpy(values.astype(np.int64 if whole else np.float32))
 
 
@@ -105,8 +104,8 @@ def _load(path: Path, name: str) -> npt.NDArray[Any]:
 
 def _inputs(array: npt.NDArray[Any], channels: str | None) -> torch.Tensor:
     numeric = array.ndim > 1 and array.dtype.kind in "uifb"
-    described = f"{array.dtype} of shape {array.shape}"
-    require(numeric, "x", "hold numbers, samples along the first axis", described)
+    rule = "hold numbers, samples along the first axis"
+    require(numeric, "x", rule, described(array))
     kind = np.uint8 if array.dtype == np.uint8 else np.float32
     tensor = torch.from_numpy(np.ascontiguousarray(array, dtype=kind))
     if kind is np.uint8 and tensor.ndim == 3:
@@ -128,12 +127,17 @@ def _channels_of(images: Tensor) -> str:
     return "first" if first else "last"
 
 
+def described(array: npt.NDArray[Any]) -> str:
+    """Return the type and shape of an array, for a message."""
+    return f"{array.dtype} of shape {array.shape}"
+
+
 def rows_in(path: Path) -> Tensor:
     """Return the rows of numbers in a ``.npy`` file; floats as torch has them."""
     array = opened_array(path)
     fits = array.ndim > 1 and len(array) > 0 and array.dtype.kind in "uifb"
     rule = "hold numbers, samples along the first axis"
-    require(fits, str(path), rule, f"{array.dtype} of shape {array.shape}")
+    require(fits, str(path), rule, described(array))
     return to_tensor(str(path), array)
 
 

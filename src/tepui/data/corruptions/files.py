@@ -15,10 +15,9 @@ References:
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -28,7 +27,7 @@ from tepui.core.lease import is_free
 from tepui.core.replacing import writing
 from tepui.core.storage import read_document, write_document
 from tepui.data.arrays import Arrays, Normalize
-from tepui.data.arrays_on_disk import opened_array
+from tepui.data.arrays_on_disk import described, opened_array
 from tepui.data.corruptions.apply import CORRUPTIONS
 from tepui.data.corruptions.copies import SEVERITIES, Copies, Corrupted
 from tepui.data.identity import samples_hash
@@ -200,7 +199,7 @@ class CorruptedFiles(Copies[Arrays | ImageFiles]):
         labels = opened_array(path)
         fits = labels.ndim == 1 and labels.dtype.kind in "iu" and not len(labels) % 5
         rule = "hold the labels repeated five times"
-        require(fits, str(path), rule, _described(labels))
+        require(fits, str(path), rule, described(labels))
         return torch.from_numpy(labels.astype(np.int64))
 
     def _copy(self, name: str, severity: int) -> Arrays | ImageFiles:
@@ -217,7 +216,7 @@ class CorruptedFiles(Copies[Arrays | ImageFiles]):
         images = opened_array(path)
         fits = images.dtype == np.uint8 and images.ndim == 4 and len(images) == rows
         rule = f"hold bytes of shape ({rows}, height, width, channels)"
-        require(fits, str(path), rule, _described(images))
+        require(fits, str(path), rule, described(images))
         part = slice((severity - 1) * rows // 5, severity * rows // 5)
         pixels = np.array(images[part].transpose(0, 3, 1, 2), order="C")
         labels = self._labels[part]
@@ -355,10 +354,6 @@ def _check_samples(
         rule += " in any order"
     wrong = int((labels != targets).sum())
     require(wrong == 0, place, rule, f"{wrong} different ones")
-
-
-def _described(array: npt.NDArray[Any]) -> str:
-    return f"{array.dtype} of shape {array.shape}"
 
 
 def _usual_order(name: str) -> tuple[int, str]:

@@ -277,6 +277,9 @@ def to_arrays(dataset: Dataset[Any]) -> Arrays:
     arrays = as_arrays(dataset)
     if arrays is not None:
         return arrays
+    if isinstance(dataset, StoredData):
+        inputs = dataset.raw(torch.arange(len(dataset)))
+        return Arrays(inputs, dataset.targets, dataset.normalize, dataset.classes)
     if type(dataset) is Subset and as_arrays(whole(dataset)) is not None:
         return to_arrays(dataset.dataset).subset(dataset.indices)
     return _stacked(dataset)

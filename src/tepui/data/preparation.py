@@ -23,6 +23,7 @@ from tepui.data.arrays import (
 )
 from tepui.data.arrays_on_disk import ArrayFile, rows_in
 from tepui.data.columns import Column, DataFrame
+from tepui.data.corruptions.filters import gray
 from tepui.data.image_files import Frame, ImageFiles, files_at, image_shape
 from tepui.data.labels import NO_LABEL, class_names, relabel
 from tepui.data.loading import as_arrays
@@ -31,8 +32,6 @@ from tepui.data.table import Table, is_frame, read_frame, rows_as
 from tepui.data.texts import HuggingFaceTokenizer, Tokenizer
 
 _AT_ONCE = 1024
-# ITU-R 601: how bright red, green and blue look; what Pillow's gray is made of.
-_GRAY = (0.299, 0.587, 0.114)
 
 
 @final
@@ -225,11 +224,8 @@ class Preparation:
             return
         theirs = dataset.columns, dataset.scaling, dataset.units
         same = theirs == (self.columns, self.normalize, self.units)
-        rule = (
-            "be standardized by the rows that the ensemble learned from (as rows_of of "
-            "their Table does, or a folder with these as train.csv and the new ones as "
-            "test.csv)"
-        )
+        rule = "be standardized by the rows that the ensemble learned from "
+        rule += "(Table.rows_of does)"
         require(same, argument, rule, "a table with other training rows")
 
     def texts(self, texts: Sequence[str] | Sequence[tuple[str, str]]) -> Inputs:
@@ -471,8 +467,7 @@ def _channels(images: Tensor, channels: int) -> Tensor:
     require({present, channels} == {1, 3}, "dataset", rule, present)
     if present == 1:
         return images.expand(-1, channels, -1, -1)
-    weights = torch.tensor(_GRAY, device=images.device)[:, None, None]
-    return _as_type((images.float() * weights).sum(1, keepdim=True), images.dtype)
+    return _as_type(gray(images.float()), images.dtype)
 
 
 def _as_type(images: Tensor, dtype: torch.dtype) -> Tensor:

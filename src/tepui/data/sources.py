@@ -29,8 +29,8 @@ from tepui.data.shifts import Cell, Shifts
 Factory = Callable[..., Dataset[Any]]
 Source = Dataset[Any] | Factory | str
 
-# Arguments that name places, which are found from anywhere once they are absolute.
-PLACES = ("path", "root")
+# What commands choose, of classes whose other options may all choose samples.
+CHOSEN = ("train", "part")
 
 
 def is_made(source: object) -> bool:
@@ -251,9 +251,9 @@ def training_part(source: Source | None) -> Source | None:
 def same_source(first: Any, second: Any) -> bool:
     """Return whether two data sets are of one class and lie in one place.
 
-    A folder of images and one below it share images, and count as the same. How samples
-    are prepared, such as their size or the columns left out, makes no other data. Of a
-    class of your own any option may, since nothing is known of it.
+    A folder of images and one of its two parts share images, and count as the same. How
+    samples are prepared, such as their size or the columns left out, makes no other
+    data. Of a class of your own any option may, since nothing is known of it.
 
     Args:
         first: What makes a data set.
@@ -273,10 +273,25 @@ def same_source(first: Any, second: Any) -> bool:
         return both and data_identity(first) == data_identity(second)
     if kind_of(first) != kind_of(second):
         return False
-    given = [options_given(each) for each in (first, second)]
-    if kind_of(first).__module__.partition(".")[0] != "tepui":
-        one, other = ({**each, "train": None, "part": None} for each in given)
-        return one == other
-    place, also = (Path(each.get("path", "")).resolve() for each in given)
-    nested = place in also.parents or also in place.parents
-    return place == also or (nested and kind_of(first) is ImageFolder)
+    one, other = _which(first), _which(second)
+    if kind_of(first) is ImageFolder:
+        return bool(_folders(one["path"]) & _folders(other["path"]))
+    return one == other
+
+
+def _which(source: Any) -> dict[str, Any]:
+    """Return the options that say which data are meant: a place, or any of others."""
+    own = kind_of(source).__module__.partition(".")[0] != "tepui"
+    return {
+        key: Path(value).resolve() if key == "path" else value
+        for key, value in options_given(source).items()
+        if key == "path" or (own and key not in CHOSEN)
+    }
+
+
+def _folders(path: Path) -> set[Path]:
+    """Return a folder of images with those of its parts."""
+    try:
+        return {path, *(part.resolve() for part in part_folders(path))}
+    except FileNotFoundError:  # which is said where images are read
+        return {path}

@@ -29,6 +29,8 @@ from tepui.data.shifts import Cell, Shifts
 Factory = Callable[..., Dataset[Any]]
 Source = Dataset[Any] | Factory | str
 
+# Arguments that name places, which are found from anywhere once they are absolute.
+PLACES = ("path", "root")
 # What commands choose, of classes whose other options may all choose samples.
 CHOSEN = ("train", "part")
 

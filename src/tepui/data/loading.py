@@ -259,7 +259,8 @@ def to_arrays(dataset: Dataset[Any]) -> Arrays:
     Args:
         dataset: ``Arrays`` come back as they are; a ``TensorDataset`` of two tensors
             is wrapped without a copy; a ``Subset`` of either is cut out of its
-            tensors. Anything else map-style is read once and stacked.
+            tensors. Data in storage are read as they are stored; anything else
+            map-style is read once and stacked.
 
     Returns:
         The samples as tensors, in their order.

@@ -39,7 +39,6 @@ def test_written_copies_score_as_those_made_on_the_fly(run, tmp_path, capsys):
     [
         (["--data", "Digit"], "data must be one of .*did you mean 'Digits'"),
         (["--types", "foggy"], r"name must be one of .*did you mean 'fog'"),
-        (["--frost", "nowhere"], "nowhere/frost1.png must exist"),
     ],
 )
 def test_mistakes_end_in_a_message(options, message, tmp_path, capsys):

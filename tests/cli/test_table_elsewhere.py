@@ -85,7 +85,7 @@ def test_a_table_that_was_learned_from_is_no_shift(run, capsys):
         ),
         (
             ["--data", "Table(path=town.csv, ignore=[size])"],
-            "ignore must be left out: columns are read as the run's own",
+            "must be without ignore and kind: columns are read as",
         ),
         (["--shifted", "town=towns/b"], "data must be one of"),
         (["--ood", "far=b.csv"], "data must"),

@@ -15,7 +15,6 @@ def corrupt(
     strength: Literal["cifar", "tiny_imagenet", "imagenet"] = "cifar",
     layout: Literal["arrays", "folders"] | None = None,
     seed: Whole = 0,
-    frost: Path | None = None,
     device: str = "cpu",
 ) -> None:
     """Write corrupted copies of a data set.
@@ -37,8 +36,6 @@ def corrupt(
             (TYPE/SEVERITY/CLASS/NAME.JPEG, as ImageNet-C); by default arrays at the
             strength of CIFAR, else folders.
         seed: Seed of all random draws.
-        frost: A folder with the photographs of frost (frost1.png to frost5.jpg);
-            procedural textures by default.
         device: Where to compute.
     """
     from tepui.cli.folders import folder_for
@@ -48,7 +45,6 @@ def corrupt(
         CORRUPTIONS,
         STANDARD,
         corrupted,
-        load_frost,
         to_arrays,
         write_corrupted,
     )
@@ -67,7 +63,6 @@ def corrupt(
         types=kinds,
         strength=strength,
         seed=seed,
-        textures=None if frost is None else load_frost(frost),
     )
     chosen = layout or ("arrays" if strength == "cifar" else "folders")
     terminal = console()

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from tepui.core.checks import one_of, require
 from tepui.core.spec import document
-from tepui.data.published import is_installed
 from tepui.studies import Job, Record, Results, Store
 from tepui.studies.jobs import merged
 from tepui.studies.real_data import TRAINED_ON
@@ -254,7 +253,8 @@ class Diagram:
 
 def installed(copies: Callable[..., T] | None) -> Callable[..., T] | None:
     """Return the class of the released corrupted copies, if they are here."""
-    return copies if copies is not None and is_installed(copies) else None
+    origin = getattr(copies, "origin", None)
+    return None if origin is None or origin.find() is None else copies
 
 
 def made_copies(copies: Callable[..., Any] | None, of: str = "") -> str:

@@ -92,6 +92,7 @@ from tepui.metrics.diversity import (
     unique_predictions,
 )
 from tepui.metrics.feature_detectors import (
+    FeatureScore,
     Mahalanobis,
     NearestNeighbor,
 )
@@ -181,7 +182,7 @@ __all__ += ["PairwiseDisagreement", "PairwiseKL", "ProbabilityVariance"]
 __all__ += ["UniquePredictions", "der", "disagreement", "eir", "logit_variance"]
 __all__ += ["mean_kl", "pairwise_disagreement", "pairwise_kl", "probability_variance"]
 __all__ += ["unique_predictions"]
-__all__ += ["Mahalanobis", "NearestNeighbor"]
+__all__ += ["FeatureScore", "Mahalanobis", "NearestNeighbor"]
 __all__ += ["HeldOutScores"]
 __all__ += ["LabelAUROC", "LabelECE", "MeanAveragePrecision", "label_auroc"]
 __all__ += ["label_ece", "mean_average_precision"]

@@ -75,7 +75,7 @@ def pairwise_cka(
     Args:
         models: At least two modules with linear last layers, such as
             ``ensemble.members``; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Only tells which labels fit; features do not depend on it.
         representation: What goes into the last layer, or comes out of it.
         num_samples: How many samples; None takes all.
@@ -118,7 +118,7 @@ def cka(
     Args:
         models: At least two modules with linear last layers, such as
             ``ensemble.members``; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Only tells which labels fit; features do not depend on it.
         representation: What goes into the last layer, or comes out of it.
         num_samples: How many samples; None takes all.
@@ -138,4 +138,4 @@ def cka(
     alignment = pairwise_cka(**locals())
     rows, columns = torch.triu_indices(len(models), len(models), offset=1)
     about = {"measure": "cka", "representation": representation, "models": len(models)}
-    return mean_of(alignment[rows, columns], about, "pair")
+    return mean_of(alignment[rows, columns], about)

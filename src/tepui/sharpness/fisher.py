@@ -9,7 +9,7 @@ BatchNorm in eval mode, so that samples do not affect each other. One forward an
 backward pass per batch suffice: each layer's share follows from its inputs and output
 gradients (:mod:`tepui.sharpness.layers`). Parameters used more than once are summed
 over their uses before squaring. Parameters that no layer shows are differentiated per
-sample (:mod:`tepui.sharpness.recorder`); a warning says which, why and at what cost.
+sample (:mod:`tepui.sharpness.recorder`); a warning says which and at what cost.
 
 Differs from the released code of SharpBalance: no per-sample gradient of the whole
 model is held in memory.
@@ -116,7 +116,7 @@ def fisher_trace(
 
     Args:
         model: Any module; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Returns one loss per sample.
         autocast: Type of the forward pass; None keeps that of the weights.
         num_samples: How many samples; None takes all.
@@ -170,7 +170,7 @@ def fisher_rao(
 
     Args:
         model: Any module; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         loss: Returns one loss per sample.
         method: ``"analytic"`` from the outputs, or ``"direct"`` along the weights.
         labels: ``"empirical"`` takes the labels of the data; ``"model"`` the

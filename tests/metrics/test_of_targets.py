@@ -107,16 +107,6 @@ def test_keeps_the_contract_on_a_gpu(name):
     contract(name, "cuda")
 
 
-@pytest.mark.parametrize("name", STREAMS)
-def test_sixteen_bits_are_worked_on_in_thirty_two(name):
-    logits, labels = torch.randn(3, 9, 4).half(), torch.arange(9) % 4
-    given = arguments(name, logits, labels)
-    value = getattr(metrics, name)(*given, **OPTIONS.get(name, {}))
-    assert value.dtype == torch.float32
-    whole = [x.float() if x.is_floating_point() else x for x in given]
-    assert torch.equal(value, getattr(metrics, name)(*whole, **OPTIONS.get(name, {})))
-
-
 @pytest.mark.parametrize("name", [n for n in STREAMS if n not in OF_LABELS])
 def test_several_targets_per_sample_count_each(name):
     logits, labels = torch.randn(3, 8, 4).double(), torch.arange(8) % 4

@@ -16,7 +16,6 @@ from tepui.metrics import (
     nll,
     temperature,
 )
-from tepui.metrics.scaling import _derivatives
 
 RULES = ("probability", "logit")
 
@@ -46,32 +45,6 @@ def test_minimizes_the_loss_as_scipy_does(rule, members, scale):
     )
     assert actual.item() == pytest.approx(math.exp(expected.x), rel=1e-5)
     assert nll(logits / actual, labels, rule=rule) <= expected.fun + 1e-12
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("beta", [0.1, 1.0, 3.0])
-def test_derivatives_are_those_of_autograd(rule, beta):
-    logits, labels = case()
-    at = torch.tensor(beta, dtype=torch.float64, requires_grad=True)
-    if rule == "logit":
-        log_probs = (at * logits.mean(0)).log_softmax(-1)
-    else:
-        log_probs = (at * logits).log_softmax(-1).logsumexp(0) - math.log(3)
-    loss = -log_probs.gather(1, labels[:, None]).mean()
-    (slope,) = torch.autograd.grad(loss, at, create_graph=True)
-    (bend,) = torch.autograd.grad(slope, at)
-    actual = _derivatives(logits, labels, rule, beta)
-    close(
-        torch.tensor(actual, dtype=torch.float64),
-        [slope.item(), bend.item()],
-        atol=1e-10,
-    )
-
-
-def test_two_classes_in_closed_form():
-    # Margins of 4; right three times in four: log 3 would be the calibrated margin.
-    logits = torch.tensor([[4.0, 0.0]]).expand(1, 4, 2).double()
-    close(temperature(logits, torch.tensor([0, 0, 0, 1])), 4 / math.log(3), atol=1e-8)
 
 
 @pytest.mark.parametrize(

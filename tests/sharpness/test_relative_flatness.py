@@ -84,16 +84,6 @@ def test_normalized_features_by_hand():
         assert measured.value == pytest.approx(expected, rel=1e-10)
 
 
-def test_the_sum_over_batches_is_the_sum_of_their_means():
-    model, data = network(), classified()
-    rows = torch.arange(15).split(4)
-    singles = [relative_flatness(model, data.subset(row)).value for row in rows]
-    summed = relative_flatness(model, data, reduction="sum_batches", batch_size=4)
-    assert summed.value == pytest.approx(sum(singles))
-    whole = relative_flatness(model, data)
-    assert summed.standard_error == pytest.approx(4 * whole.standard_error)
-
-
 def test_weight_decay_adds_the_squared_weights():
     model, data = network(), classified()
     plain = relative_flatness(model, data).value

@@ -128,9 +128,9 @@ def test_several_targets_per_sample_count_each(name):
 
 def test_bad_input_is_named():
     means, targets = torch.zeros(2, 3), torch.zeros(3)
-    with pytest.raises(ValueError, match=r"means must have shape \(members, 3\)"):
+    with pytest.raises(ValueError, match=r"means must have shape \(2, 3\), to go with"):
         metrics.rmse(torch.zeros(2, 4), targets)
-    with pytest.raises(ValueError, match=r"means must have shape \(members, 3\)"):
+    with pytest.raises(ValueError, match="means must hold at least one sample"):
         metrics.rmse(torch.zeros(0, 3), targets)
     with pytest.raises(ValueError, match=r"targets must be finite, got \(0\.0, inf\)"):
         metrics.rmse(means, torch.tensor([0.0, 1.0, torch.inf]))
@@ -143,9 +143,11 @@ def test_bad_input_is_named():
     for metric in (metrics.gaussian_nll, metrics.gaussian_crps):
         with pytest.raises(ValueError, match=r"variances must be positive, got 0\.0"):
             metric(means, torch.zeros(2, 3), targets)
-        with pytest.raises(ValueError, match="means and variances must agree, got"):
+        with pytest.raises(ValueError, match=r"variances must have shape \(2, 3\)"):
             metric(means, torch.ones(1, 3), targets)
-    with pytest.raises(ValueError, match=r"upper must have the shape of targets"):
+    with pytest.raises(
+        ValueError, match=r"upper must have shape \(3,\), to go with targets"
+    ):
         metrics.interval_coverage(targets, targets[:2], targets)
 
 

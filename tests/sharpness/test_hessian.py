@@ -53,27 +53,24 @@ def test_the_stated_error_is_that_of_the_probes():
 
 
 @pytest.mark.parametrize("which", ["LA", "SA", "LM"])
-@pytest.mark.parametrize("free_weights", [4, 9, 30, 43])
-def test_eigenvalues_are_those_of_the_weights_that_are_left(which, free_weights):
-    """All but one of them, so that Lanczos exhausts the space of the free weights."""
+@pytest.mark.parametrize(("free_weights", "count"), [(4, 3), (9, 8), (30, 2), (43, 3)])
+def test_eigenvalues_are_those_of_the_weights_that_are_left(which, free_weights, count):
+    """For all but one, Lanczos exhausts the space of the free weights."""
     model, data = network(), classified()
     chosen = torch.randperm(43, generator=torch.Generator().manual_seed(5))
     free = torch.zeros(43, dtype=torch.bool)
     free[chosen[:free_weights]] = True
     exact = torch.linalg.eigvalsh(dense_hessian(model, data)[free][:, free])
     sizes = [p.numel() for p in model.parameters()]
-    for (name, p), part in zip(
-        [*model.named_parameters()], free.split(sizes), strict=True
-    ):
+    named = [*model.named_parameters()]
+    for (name, p), part in zip(named, free.split(sizes), strict=True):
         layer, _, leaf = name.rpartition(".")
-        mask = part.view_as(p)
-        model.get_submodule(layer).register_buffer(f"{leaf}_mask", mask)
-    for count in {1, 2, 3, free_weights - 1}:
-        order = {"LA": -exact, "SA": exact, "LM": -exact.abs()}[which].argsort()
-        how = {"num_eigenvalues": count, "which": which, "tolerance": 1e-10}
-        measured = hessian_eigenvalues(model, data, batch_size=7, **how)
-        values = torch.tensor([one.value for one in measured], dtype=torch.float64)
-        torch.testing.assert_close(values, exact[order[:count]], rtol=1e-7, atol=1e-9)
+        model.get_submodule(layer).register_buffer(f"{leaf}_mask", part.view_as(p))
+    order = {"LA": -exact, "SA": exact, "LM": -exact.abs()}[which].argsort()
+    how = {"num_eigenvalues": count, "which": which, "tolerance": 1e-10}
+    measured = hessian_eigenvalues(model, data, batch_size=20, **how)
+    values = torch.tensor([one.value for one in measured], dtype=torch.float64)
+    torch.testing.assert_close(values, exact[order[:count]], rtol=1e-7, atol=1e-9)
 
 
 def curvlinops_operator(name, model, data):

@@ -34,7 +34,6 @@ from tepui.metrics.streaming import (
     check_variances,
     joint_tensors,
     member_tensors,
-    quantile_tensors,
 )
 
 
@@ -302,10 +301,19 @@ class QuantileCRPS(TargetMean):
             quantiles: Predicted quantiles of shape ``(samples, …, levels)``.
             targets: The true numbers, of shape ``(samples, …)``.
         """
-        values, answers = quantile_tensors(targets, quantiles, self.levels)
+        values, answers = _beside_quantiles(targets, quantiles, self.levels)
         gap, levels = answers - values, self.levels.to(values)
         pinball = torch.maximum(levels * gap, (levels - 1) * gap)
         self.add(2 * pinball.mean(-1), quantiles, targets)
+
+
+def _beside_quantiles(
+    targets: Tensor, quantiles: Tensor, levels: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return quantiles and targets, the latter with an axis for the levels."""
+    trail = levels.shape
+    values, answers = joint_tensors((), trail, quantiles=quantiles, targets=targets)
+    return values, answers.unsqueeze(-1)
 
 
 def _mean_distance(offset: Tensor, variance: Tensor) -> Tensor:
@@ -434,7 +442,7 @@ class QuantileCalibration(Streaming[Tensor]):
             quantiles: Predicted quantiles of shape ``(samples, …, levels)``.
             targets: The true numbers, of shape ``(samples, …)``.
         """
-        values, answers = quantile_tensors(targets, quantiles, self.levels)
+        values, answers = _beside_quantiles(targets, quantiles, self.levels)
         below = (answers <= values).flatten(0, -2).sum(0)
         count = below.new_full((), targets.numel(), dtype=torch.int64)
         self.keep((count, below), quantiles, targets)

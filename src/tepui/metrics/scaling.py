@@ -54,11 +54,6 @@ _LOWEST, _HIGHEST = 0.01, 100.0
 _STEPS = 60
 _MANY = 16_000
 _FAR = 2.0
-_TOO_SMALL = "the logits differ too little between classes; check training"
-_TOO_UNSURE = (
-    "the logits tell nothing about the held-out labels, and every confidence comes out "
-    "near 1 / classes; check labels and training"
-)
 
 
 def temperature(
@@ -107,8 +102,7 @@ def temperature(
             "more samples"
         )
     elif not 1.001 * _LOWEST < 1 / found < _HIGHEST / 1.001:
-        reason = _TOO_SMALL if found > 1 else _TOO_UNSURE
-        warn(f"temperature is at its bound, {1 / found:.3g}: {reason}")
+        warn(f"temperature is at its bound, {1 / found:.3g}: check labels and training")
     return logits.new_tensor(1 / found, dtype=dtype_of(logits))
 
 

@@ -107,7 +107,6 @@ def fisher_trace(
     dataset: Data,
     *,
     loss: Loss = cross_entropy,
-    autocast: torch.dtype | None = None,
     num_samples: int | None = None,
     batch_size: int | None = None,
     generator: torch.Generator | None = None,
@@ -118,7 +117,6 @@ def fisher_trace(
         model: Any module; left unchanged.
         dataset: A data set.
         loss: Returns one loss per sample.
-        autocast: Type of the forward pass; None keeps that of the weights.
         num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
         generator: Draws the samples; None always draws the same ones.
@@ -129,9 +127,8 @@ def fisher_trace(
     check_types(fisher_trace, locals())
     size = _batch_size(model, batch_size)
     batches = select(model, dataset, loss, size, num_samples, generator)
-    precision = None if autocast is None else str(autocast)
-    settings = batches.settings("fisher_trace", autocast=precision)
-    return mean_of(_scores(model, batches, loss, autocast), settings)
+    scores = _scores(model, batches, loss, None)
+    return mean_of(scores, batches.settings("fisher_trace"))
 
 
 def _batch_size(model: nn.Module, asked: int | None) -> int:

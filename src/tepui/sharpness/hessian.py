@@ -166,11 +166,9 @@ def hessian_eigenvalues(
         vectors = _eigenvectors(weights, batches, kept, **how)
         curvatures = [curvatures_along(weights, batches, v) for v in vectors]
     found = [mean_of(values, settings) for values in curvatures]
-
-    def rank(one: Measurement) -> float:
-        return {"LA": -one.value, "SA": one.value, "LM": -abs(one.value)}[which]
-
-    return tuple(sorted(found, key=rank))
+    sizes = [abs(one.value) if which == "LM" else one.value for one in found]
+    order = np.argsort(sizes if which == "SA" else np.negative(sizes), kind="stable")
+    return tuple(found[place] for place in order)
 
 
 def hessian_product(weights: WeightVector, batches: Selection, way: Tensor) -> Tensor:

@@ -367,11 +367,8 @@ def over_batches(
             continue
         if on_cuda and number == 1:
             lanes = _captured(measure, batch, wanted)
-        lane = lanes[number % len(lanes)] if lanes else None
-        if lane is not None and lane.fits(batch):
-            results.append(lane(batch))
-        else:
-            results.append(measure(batch))
+        lane = lanes[number % len(lanes)] if lanes else measure
+        results.append(lane(batch))
     for lane in lanes:
         lane.join()
     return torch.stack(results)
@@ -387,11 +384,6 @@ class _Lane:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self._graph, stream=self._stream):
             self._result = measure(fixed)
-
-    def fits(self, batch: Batch) -> bool:
-        """Return whether a batch has the captured shapes."""
-        shapes = [tensor.shape for tensor in self._inputs]
-        return shapes == [tensor.shape for tensor in _tensors(batch)]
 
     def __call__(self, batch: Batch) -> Tensor:
         """Queue the function for a batch; the result is ready after :meth:`join`."""

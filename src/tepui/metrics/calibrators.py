@@ -181,10 +181,6 @@ class Isotonic(_Fitted):
     floor: Tensor
     rule: Rule = "probability"
 
-    def __repr__(self) -> str:
-        classes, points = self.x.shape
-        return f"Isotonic({classes} classes, {points} points, rule={self.rule!r})"
-
     @classmethod
     def fit(cls, logits: Tensor, labels: Tensor, *, rule: Rule = "probability") -> Self:
         """Find the map of each class.

@@ -147,8 +147,6 @@ def _scores(
 Form = Literal["analytic", "direct"]
 Labels = Literal["empirical", "model"]
 
-LAYERS = (nn.Linear, nn.modules.conv._ConvNd)
-
 
 def fisher_rao(
     model: nn.Module,
@@ -157,7 +155,7 @@ def fisher_rao(
     loss: Loss = cross_entropy,
     method: Form = "analytic",
     labels: Labels = "empirical",
-    depth: int | Literal["auto"] = 1,
+    depth: int = 1,
     squared: bool = False,
     num_samples: int | None = None,
     batch_size: int = 256,
@@ -173,7 +171,7 @@ def fisher_rao(
         labels: ``"empirical"`` takes the labels of the data; ``"model"`` the
             expectation over the model's own predictions, for cross-entropy only.
         depth: Factor of the analytic form: the number of linear layers of a
-            homogeneous network; ``"auto"`` counts linear and convolutional layers.
+            homogeneous network.
         squared: Return the square of the norm.
         num_samples: How many samples; None takes all.
         batch_size: Samples per pass; the value does not depend on it.
@@ -188,16 +186,15 @@ def fisher_rao(
         >>> layers = nn.Linear(4, 8, bias=False), nn.ReLU(), nn.Linear(8, 3, bias=False)
         >>> model = nn.Sequential(*layers)
         >>> data = Arrays(torch.randn(20, 4), torch.arange(20) % 3)
-        >>> analytic = fisher_rao(model, data, depth="auto").value
+        >>> analytic = fisher_rao(model, data, depth=2).value
         >>> direct = fisher_rao(model, data, method="direct").value
         >>> abs(analytic - direct) < 1e-5
         True
     """
     check_types(fisher_rao, locals())
-    factor = depth_of(model) if depth == "auto" else depth
-    require(factor > 0, "depth", "be positive, or 'auto'", depth)
+    require(depth > 0, "depth", "be positive", depth)
     rule = "be 1 for method='direct', which needs no factor"
-    require(method == "analytic" or factor == 1, "depth", rule, depth)
+    require(method == "analytic" or depth == 1, "depth", rule, depth)
     fits = labels == "empirical" or loss is cross_entropy
     require(fits, "loss", "be cross_entropy for labels='model'", name_of(loss))
     batches = select(model, dataset, loss, batch_size, num_samples, generator)
@@ -211,7 +208,7 @@ def fisher_rao(
             here = weights.vector
             passed = along(partial(weights.outputs, batch=batch), here, here, order=1)
             outputs, tangent = (part.double() for part in passed)
-        tangent = factor * tangent
+        tangent = depth * tangent
         if labels == "model":
             return _expected_square(outputs, tangent)
         return (_slope(outputs, batch.targets, loss) * tangent).flatten(1).sum(1) ** 2
@@ -219,17 +216,10 @@ def fisher_rao(
     with undisturbed(model), sdpa_kernel(SDPBackend.MATH):
         values = torch.cat([squares(batch) for batch in batches])
     settings = batches.settings(
-        "fisher_rao", method=method, labels=labels, depth=factor, squared=squared
+        "fisher_rao", method=method, labels=labels, depth=depth, squared=squared
     )
     square = mean_of(values, settings)
     return square if squared else _root(square)
-
-
-def depth_of(model: nn.Module) -> int:
-    """Return the number of linear and convolutional layers of a model."""
-    count = sum(isinstance(part, LAYERS) for part in model.modules())
-    require(count > 0, "model", "have linear or convolutional layers", count)
-    return count
 
 
 def _slope(outputs: Tensor, targets: Tensor, loss: Loss) -> Tensor:

@@ -241,18 +241,18 @@ def stream_or_default(generator: torch.Generator | None) -> torch.Generator:
 
 def normal_like(vector: Tensor, generator: torch.Generator) -> Tensor:
     """Return a standard normal vector, drawn on the generator's device."""
-    drawn = torch.randn(
-        vector.shape, generator=generator, device=generator.device, dtype=vector.dtype
-    )
-    return drawn.to(vector.device)
+    return _drawn(torch.randn, vector, generator)
 
 
 def uniform_like(vector: Tensor, generator: torch.Generator) -> Tensor:
     """Return a vector uniform in (-1, 1), drawn on the generator's device."""
-    drawn = torch.rand(
-        vector.shape, generator=generator, device=generator.device, dtype=vector.dtype
-    )
-    return 2 * drawn.to(vector.device) - 1
+    return 2 * _drawn(torch.rand, vector, generator) - 1
+
+
+def _drawn(draw: Any, vector: Tensor, generator: torch.Generator) -> Tensor:
+    how = {"generator": generator, "device": generator.device, "dtype": vector.dtype}
+    drawn: Tensor = draw(vector.shape, **how)
+    return drawn.to(vector.device)
 
 
 def signs_like(vector: Tensor, generator: torch.Generator) -> Tensor:

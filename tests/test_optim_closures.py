@@ -95,32 +95,7 @@ def test_a_closure_that_does_not_zero_is_refused_at_the_first_step(scaled, zero_
     assert not optimizer.state_dict()["state"]
 
 
-def lightning_loop(net, optimizer, batches, accumulate):
-    """What Lightning does: it steps, and zeroes, every so many batches only."""
-    for index, rows in enumerate(batches):
-
-        def closure(index=index, rows=rows):
-            loss = loss_of(net, rows) / accumulate
-            if index % accumulate == 0:
-                optimizer.zero_grad()
-            loss.backward()
-            return loss
-
-        if (index + 1) % accumulate == 0:
-            optimizer.step(closure)
-        else:
-            closure()
-
-
 BATCHES = torch.arange(len(X)).split(4)
-
-
-def test_batches_accumulated_between_steps_are_refused():
-    net = make_net(norm=False)
-    before = weights(net)
-    with pytest.raises(RuntimeError, match=rf"{REFUSAL}.*accumulate_grad_batches at 1"):
-        lightning_loop(net, make_sam(net), BATCHES, accumulate=2)
-    assert same_bits(weights(net), before)
 
 
 @pytest.mark.parametrize("zero", ZEROING)

@@ -67,17 +67,6 @@ def test_balanced_accuracy_is_that_of_scikit_learn(case, rule):
     close(balanced_accuracy(logits, labels, rule=rule), expected)
 
 
-def test_what_is_a_share_of_nothing_is_no_number():
-    logits = torch.tensor([[[9.0, 0, 0, 0], [9.0, 0, 0, 0], [0, 9.0, 0, 0]]])
-    found = class_scores(logits, torch.tensor([0, 2, 0]))
-    # Classes: found and missed, only predicted, only there, neither.
-    nan = math.nan
-    expected = [[2, 0, 1, 0], [0.5, nan, 0, nan], [0.5, 0, nan, nan], [0.5, 0, 0, nan]]
-    for actual, row in zip(found, expected, strict=True):
-        assert actual.tolist() == pytest.approx(row, nan_ok=True)
-    assert balanced_accuracy(logits, torch.tensor([0, 2, 0])) == 0.25
-
-
 @modest
 @given(labeled_ensembles())
 def test_mean_iou_is_that_of_scikit_learn(case):
@@ -168,17 +157,6 @@ def test_matches_naive(seed, members):
         torch.testing.assert_close(
             actual, accuracy_naive(logits, labels, mask, protocol), rtol=0, atol=1e-6
         )
-
-
-def test_no_vote_inside_is_wrong_whatever_the_label():
-    logits = torch.eye(3)[[2, 2]][:, None]
-    mask = torch.tensor([True, True, False])
-    assert subset_vote(logits, mask).tolist() == [-1]
-    for label in (0, 1):
-        actual = subset_accuracy(
-            logits, torch.tensor([label]), mask, protocol="subset_vote"
-        )
-        assert actual == 0
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -37,11 +37,6 @@ scores = st.one_of(few, many).map(
 MEASURES = (auroc, aupr, fpr95)
 
 
-def auroc_naive(negative: list[float], positive: list[float]) -> float:
-    wins = sum((p > n) + Fraction(p == n, 2) for p in positive for n in negative)
-    return float(wins / (len(positive) * len(negative)))
-
-
 def fpr95_naive(negative: list[float], positive: list[float]) -> float:
     rates = []
     for threshold in positive:
@@ -59,10 +54,9 @@ def both(in_scores: Tensor, ood_scores: Tensor) -> tuple[np.ndarray, np.ndarray]
 
 @modest
 @given(scores, scores)
-def test_auroc_is_that_of_scikit_learn_and_of_all_pairs(in_scores, ood_scores):
-    actual = auroc(in_scores, ood_scores)
-    close(actual, auroc_naive(in_scores.tolist(), ood_scores.tolist()))
-    close(actual, roc_auc_score(*both(in_scores, ood_scores)), atol=1e-9)
+def test_auroc_is_that_of_scikit_learn(in_scores, ood_scores):
+    exact = roc_auc_score(*both(in_scores, ood_scores))
+    close(auroc(in_scores, ood_scores), exact, atol=1e-9)
 
 
 @modest
@@ -81,19 +75,6 @@ def test_fpr95_takes_the_strictest_threshold_that_finds_enough(in_scores, ood_sc
     close(fpr95(in_scores, ood_scores), fpr95_naive(negative, positive))
     flipped = fpr95_naive([-s for s in positive], [-s for s in negative])
     close(fpr95(in_scores, ood_scores, positive="in"), flipped)
-
-
-@modest
-@given(scores, scores)
-def test_only_the_order_of_scores_counts(in_scores, ood_scores):
-    order = torch.cat([in_scores, ood_scores]).unique()
-    left, right = (
-        torch.searchsorted(order, s).double() for s in (in_scores, ood_scores)
-    )
-    for measure in MEASURES:
-        close(measure(left, right), measure(in_scores, ood_scores))
-        tiny = measure(1e-30 * left, 1e-30 * right)
-        assert tiny == measure(left, right)
 
 
 @pytest.mark.parametrize("measure", MEASURES)

@@ -102,14 +102,3 @@ def test_few_mistakes_are_joined_by_an_imagined_one(rule, members, mistakes):
         loss, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
     )
     assert 0.02 < actual.item() == pytest.approx(math.exp(found.x), rel=1e-5)
-
-
-@pytest.mark.parametrize("factor", [0.05, 0.5, 3.0, 40.0])
-def test_a_label_changes_only_where_members_name_different_classes(factor):
-    logits = case(members=5, scale=3.0)[0]
-    before, after = (ensemble_predictions(given) for given in (logits, logits / factor))
-    classes = logits.argmax(-1)
-    agreed = (classes == classes[0]).all(0)
-    assert agreed.any()
-    assert torch.equal(before[agreed], after[agreed])
-    assert (before != after).any()  # elsewhere it may

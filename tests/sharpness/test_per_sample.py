@@ -50,16 +50,6 @@ def test_hessian_trace_is_within_its_error():
     assert ((draws.mean(0) - exact).abs() < 4 * error).all()
 
 
-def test_hessian_trace_of_one_weight_is_exact():
-    model = nn.Linear(1, 1, bias=False).double()
-    x = torch.tensor([[2.0], [3.0]], dtype=torch.float64)
-    data = Arrays(x, torch.zeros(2, 1, dtype=torch.float64))
-    measured = sample_hessian_trace(
-        model, data, loss=half_square, generator=torch.Generator()
-    )
-    torch.testing.assert_close(measured, torch.tensor([4.0, 9.0], dtype=torch.float64))
-
-
 def test_worst_case_of_linear_regression_has_a_closed_form():
     """Moving along ±x: the residual grows by rho times the length of x."""
     model, data = regression()

@@ -219,11 +219,8 @@ def _slope(logits: Tensor, weights: list[Tensor], rule: Rule, beta: float) -> fl
 
 def _weights(chunk: Chunk, rule: Rule, right: float, wrong: float) -> Tensor:
     """Return what every class counts of every sample, ``(samples, classes)``."""
-    probs, (confidence, predicted) = (
-        chunk.ensemble_probs(rule),
-        chunk.ensemble_top(rule),
-    )
-    weights = wide(probs) / wrong
+    confidence, predicted = chunk.ensemble_top(rule)
+    weights = wide(chunk.ensemble_probs(rule)) / wrong
     weights.scatter_(1, predicted.unsqueeze(1), wide(confidence / right).unsqueeze(1))
     return weights.scatter_add_(
         1, chunk.labels.unsqueeze(1), torch.ones_like(weights[:, :1])

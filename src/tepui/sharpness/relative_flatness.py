@@ -42,6 +42,7 @@ from tepui.data.arrays import Inputs
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.modules.last_linear import classifier_of
 from tepui.modules.running import forward, undisturbed
+from tepui.sharpness.layers import wide
 from tepui.sharpness.measurement import Data, Measurement, mean_of, name_of, select
 
 Form = Literal["closed_form", "hessian"]
@@ -151,7 +152,7 @@ def _factors(logits: Tensor, targets: Tensor, loss: Loss) -> Tensor:
         return torch.ones((), device=logits.device)
     # One class alone has no curvature, whatever its weight.
     log_classes = math.log(max(logits.shape[1], 2))
-    return loss(torch.zeros_like(_wide(logits)), targets) / log_classes
+    return loss(torch.zeros_like(wide(logits)), targets) / log_classes
 
 
 def _flatness(features: Tensor, logits: Tensor, distances: Tensor) -> Tensor:
@@ -162,20 +163,16 @@ def _flatness(features: Tensor, logits: Tensor, distances: Tensor) -> Tensor:
         >>> _flatness(torch.tensor([[3.0, 4.0]]), torch.zeros(1, 2), distances)
         tensor([25.])
     """
-    probs = _wide(logits).softmax(1)
+    probs = wide(logits).softmax(1)
     variance = 0.5 * ((probs @ distances.to(probs)) * probs).sum(1)
     return features.to(probs).square().sum(1) * variance
 
 
-def _wide(logits: Tensor) -> Tensor:
-    return logits.float() if logits.dtype.itemsize < 4 else logits
-
-
 def _squared_distances(weight: Tensor) -> Tensor:
     """Return the squared distance of every pair of rows, without cancellation."""
-    wide = weight.double()
+    rows = weight.double()
     exact = "donot_use_mm_for_euclid_dist"
-    return torch.cdist(wide, wide, compute_mode=exact).square()
+    return torch.cdist(rows, rows, compute_mode=exact).square()
 
 
 def _spread(features: Tensor) -> Tensor:

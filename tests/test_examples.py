@@ -187,6 +187,7 @@ def ran(words, runs, out):
     main(found)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:PeerWeighting exchanges nothing")
 @every_example
 def test_its_commands_run_and_say_by_its_name_what_they_used(file, runs, tmp_path):

@@ -180,6 +180,7 @@ def shard_gradient(net, x, y, rho):
     return parameters_to_vector(torch.autograd.grad(loss, list(there.parameters())))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BY_SHARD)
 def test_two_processes_that_perturb_by_shard_average_what_each_finds(ranks, name):
     net, (x, y) = started(), data()
@@ -197,6 +198,7 @@ def test_two_processes_that_perturb_by_shard_average_what_each_finds(ranks, name
     assert apart.norm() > 1e-3
 
 
+@pytest.mark.slow
 def test_gradients_left_from_before_are_refused_in_both_kinds_of_loop(ranks):
     for rank in ranks:
         for message in rank["refused"]:

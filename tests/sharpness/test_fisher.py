@@ -212,15 +212,6 @@ def test_frozen_parameters_do_not_count():
     assert not model.layers[0].weight.requires_grad
 
 
-def test_logistic_regression_has_a_closed_form():
-    data = images((12,))
-    model = nn.Linear(12, 5).double()
-    probs = torch.softmax(model(data.inputs), 1)
-    residual = probs - F.one_hot(data.targets, 5)
-    expected = residual.square().sum(1) * (1 + data.inputs.square().sum(1))
-    torch.testing.assert_close(sample_fisher_trace(model, data), expected.detach())
-
-
 def test_mean_comes_with_its_standard_error():
     model, data = built("convnet")
     scores = naive_fisher_trace(model, data)

@@ -148,17 +148,6 @@ def test_it_is_said_once_per_scoring():
         assert said[0].filename == __file__
 
 
-def test_frozen_parameters_need_no_rule_and_no_warning():
-    torch.manual_seed(0)
-    model = Around(nn.LSTM(4, 4, batch_first=True), first_of).double()
-    data = sequences()
-    model.layer.requires_grad_(False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        measured = sample_fisher_trace(model, data)
-    torch.testing.assert_close(measured, naive_fisher_trace(model, data))
-
-
 class Rounding(Around):
     """Errs by 1 % where TF32 is allowed, other than one sample at a time."""
 

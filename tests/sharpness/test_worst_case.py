@@ -186,18 +186,6 @@ def test_within_one_percent_of_the_secular_equation(convex, steps, adaptive):
         assert 0.99 * exact <= measured <= exact * (1 + 1e-9), seed
 
 
-@pytest.mark.parametrize(("climb", "rel"), [(ascent, 1e-12), (released_ascent, 1e-5)])
-def test_a_linear_loss_has_its_maximum_in_the_corner_of_the_cube(climb, rel):
-    height = torch.tensor([1.0, -2.0, 0.0, 3.0], dtype=torch.float64)
-    scale = torch.tensor([0.5, 2.0, 1.0, 0.0], dtype=torch.float64)
-
-    def slope(u):
-        return height @ (scale * u), height
-
-    measured = climb(slope, scale, rho=0.3, norm="linf")
-    assert float(measured) == pytest.approx(0.3 * (0.5 + 4.0), rel=rel)
-
-
 @given(seeds, radii, st.sampled_from(["l2", "linf"]), st.integers(1, 40))
 @settings(deadline=None, max_examples=60)
 def test_equals_the_naive_loop(seed, rho, norm, steps):

@@ -40,6 +40,7 @@ from tepui.metrics.scaling import (
     factor_of,
     least_loss,
     scaled,
+    summed,
     temperature,
     vector_scaling,
 )
@@ -357,26 +358,15 @@ def fit_label_calibration(
     two = two_classes(logits.flatten(1))
     if method == "temperature":
         return TemperatureScaling.fit(two, targets.flatten(), rule=rule)
-    center = factor_of(two, targets.flatten(), rule)
-    weight, bias = label_scaling(logits, targets, rule, center)
-    dtype = dtype_of(logits)
-    return VectorScaling(weight.to(dtype), bias.to(dtype), rule)
-
-
-def label_scaling(
-    logits: Tensor, targets: Tensor, rule: Rule, center: float
-) -> tuple[Tensor, Tensor]:
-    """Return factors and offsets, each ``(labels,)``, for which the loss is least."""
-    signs = 2.0 * targets - 1
+    signs, at_once = 2.0 * targets - 1, samples_at_once(logits)
 
     def loss(weight: Tensor, bias: Tensor) -> tuple[float, Any]:
-        at_once = samples_at_once(logits)
         runs = zip(logits.split(at_once, 1), signs.split(at_once), strict=True)
-        parts = [_run_loss(*run, weight, bias, rule) for run in runs]
-        total, slope = (sum(column) for column in zip(*parts, strict=True))
-        return float(total), slope.cpu().numpy()
+        return summed(_run_loss(*run, weight, bias, rule) for run in runs)
 
-    return least_loss(loss, center, logits)
+    center, dtype = factor_of(two, targets.flatten(), rule), dtype_of(logits)
+    weight, bias = least_loss(loss, center, logits)
+    return VectorScaling(weight.to(dtype), bias.to(dtype), rule)
 
 
 def _run_loss(

@@ -39,7 +39,7 @@ References:
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -257,7 +257,8 @@ def vector_scaling(logits: Tensor, labels: Tensor, rule: Rule) -> tuple[Tensor, 
 
 def _fitted(logits: Tensor, labels: Tensor, rule: Rule) -> tuple[Tensor, Tensor]:
     def loss(weight: Tensor, bias: Tensor) -> tuple[float, Any]:
-        return _loss(weight, bias, logits, labels, rule)
+        runs = chunks_of(logits, labels)
+        return summed(_chunk_loss(chunk, weight, bias, rule) for chunk in runs)
 
     return least_loss(loss, factor_of(logits, labels, rule), logits)
 
@@ -301,13 +302,8 @@ def least_loss(
     return _split(found.x, logits)
 
 
-def _loss(
-    weight: Tensor, bias: Tensor, logits: Tensor, labels: Tensor, rule: Rule
-) -> tuple[float, Any]:
-    """Return the loss of all samples and its derivatives."""
-    parts = [
-        _chunk_loss(chunk, weight, bias, rule) for chunk in chunks_of(logits, labels)
-    ]
+def summed(parts: Iterable[tuple[Tensor, Tensor]]) -> tuple[float, Any]:
+    """Return the loss of all samples and its derivatives, of those of runs."""
     total, slope = (sum(column) for column in zip(*parts, strict=True))
     return float(total), slope.cpu().numpy()
 

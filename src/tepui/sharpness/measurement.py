@@ -20,7 +20,6 @@ from tepui.core.storage import finite_or_none
 from tepui.core.types import check_types
 from tepui.data.arrays import Batch
 from tepui.data.loading import as_arrays, at_rows, length, targets_of
-from tepui.data.stored import StoredData
 from tepui.losses import CrossEntropy, Loss, cross_entropy
 from tepui.modules.running import blocks, device_of, forward, refusal_named, undisturbed
 
@@ -170,17 +169,13 @@ class Selection:
     def held(self) -> "Selection":
         """Return the same batches, read only once if there is room for them.
 
-        Those of data that stay in storage are read again and again where they are
-        large.
+        Large ones are read again and again.
         """
-        data = self.dataset
-        if as_arrays(data) is not None:
+        if as_arrays(self.dataset) is not None:
             return self
-        if isinstance(data, StoredData):
-            size = sum(part.nbytes for part in tree_leaves(next(iter(self)).inputs))
-            if size * len(self) > KEPT_BYTES:
-                return self
-        return replace(self, kept=tuple(self))
+        size = sum(part.nbytes for part in tree_leaves(next(iter(self)).inputs))
+        large = size * len(self) > KEPT_BYTES
+        return self if large else replace(self, kept=tuple(self))
 
 
 def select(

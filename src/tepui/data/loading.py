@@ -21,11 +21,8 @@ from torch.utils.data import (
     DataLoader,
     Dataset,
     IterableDataset,
-    RandomSampler,
     Subset,
-    SubsetRandomSampler,
     TensorDataset,
-    WeightedRandomSampler,
     default_collate,
 )
 
@@ -75,9 +72,6 @@ def ignore_signals(_worker: int) -> None:
     """Leave signals to the main process, which stops its workers itself."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-
-
-SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
 class Indexed(Dataset[Any]):

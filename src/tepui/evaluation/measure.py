@@ -67,7 +67,7 @@ def measure(
 
     Args:
         ensemble: Its members, where they lie; left unchanged.
-        dataset: A data set, or a loader that does not shuffle.
+        dataset: A data set.
         measures: One of :mod:`tepui.sharpness`, several, or several by name;
             ``functools.partial`` sets their options. By default the worst case, the
             Fisher-Rao norm and, of classifiers, the relative flatness.

@@ -23,7 +23,6 @@ from tepui.core.warning import warn
 from tepui.data.loading import length
 from tepui.ensembles.outputs import logit_batches
 from tepui.metrics import (
-    FeatureScore,
     HeldOutScores,
     Mahalanobis,
     NearestNeighbor,
@@ -44,8 +43,6 @@ ROWS, HELD_OUT = "rows", "held_out"
 DISTANCE = "distance"
 # Features whose correlations are learned, in seconds; of more each counts by itself.
 WIDEST = 1000
-# How far out a feature lies, and in which direction.
-JUDGING: tuple[FeatureScore, ...] = ("mahalanobis", "nearest_neighbor")
 
 
 @final
@@ -282,9 +279,7 @@ def scores_on(
     with scoring(ensemble, detectors) as scores:
         for outputs, _ in logit_batches(ensemble, dataset, batch_size, workers):
             predicted = settled(ensemble.task, tuple(outputs.shape)).prediction(outputs)
-            found = scores()
-            ours = {n: found[n] for n in (*JUDGING, DISTANCE) if n in found}
-            rows.append(predicted.scores(predicted.judging) | ours)
+            rows.append(predicted.scores(predicted.judging) | scores())
     return joined_scores(rows)
 
 

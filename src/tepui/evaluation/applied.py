@@ -52,26 +52,25 @@ class AppliedScores(TaskScores):
     size: float = math.nan
 
 
+@dataclass
 class Applied:
     """Scores after calibration, and of sets or intervals, in one pass.
 
     Sizes of intervals are in ``units``.
     """
 
-    def __init__(
-        self,
-        calibration: Calibration | None,
-        conformity: Conformity | None,
-        task: Task,
-        rule: Rule,
-        units: Normalize | None = None,
-    ) -> None:
-        self.calibration, self.conformity, self.task = calibration, conformity, task
-        self.rule, self.units = rule, units
-        self.scores = None if calibration is None else task.calibrated_stream(rule)
-        self.held = self.size = 0.0
-        self.count = 0
-        self.set_sums: Tensor | None = None  # of each class, where there are sets
+    calibration: Calibration | None
+    conformity: Conformity | None
+    task: Task
+    rule: Rule
+    units: Normalize | None = None
+    held = size = 0.0
+    count = 0
+    set_sums: Tensor | None = None  # of each class, where there are sets
+
+    def __post_init__(self) -> None:
+        known = self.calibration is not None
+        self.scores = self.task.calibrated_stream(self.rule) if known else None
 
     def update(self, outputs: Tensor, targets: Tensor) -> None:
         """Take in some samples."""

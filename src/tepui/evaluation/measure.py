@@ -120,19 +120,17 @@ def loss_of(task: Task | None) -> Loss:
 
 
 def _named(measures: Measures) -> dict[str, Measure]:
-    if isinstance(measures, Mapping):
-        named = dict(measures)
-    else:
+    if not isinstance(measures, Mapping):
         several = [measures] if callable(measures) else list(measures)
         names = [_name(function) for function in several]
         rule = "have different names (pass a mapping to name them)"
-        require(len(set(names)) == len(names), "measures", rule, names)
-        named = dict(zip(names, several, strict=True))
-    require(len(named) > 0, "measures", "hold at least one", len(named))
-    for name, function in named.items():
+        require(len({*names}) == len(names), "measures", rule, names)
+        measures = dict(zip(names, several, strict=True))
+    require(len(measures) > 0, "measures", "hold at least one", len(measures))
+    for name, function in measures.items():
         rule = "be functions as those of tepui.sharpness"
         require(callable(function), "measures", rule, name)
-    return named
+    return dict(measures)
 
 
 def _name(function: Measure) -> str:

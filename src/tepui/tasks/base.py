@@ -42,15 +42,6 @@ class Nouns(NamedTuple):
     samples: str = "samples"
     mean: str = "balanced accuracy"  # of their recalls
 
-    def counted(self, count: int) -> str:
-        """Return what so many samples are called.
-
-        Example:
-            >>> Nouns().counted(1)
-            'sample'
-        """
-        return self.samples.removesuffix("s") if count == 1 else self.samples
-
 
 class Promise(NamedTuple):
     """What is asked of sets or intervals."""
@@ -258,10 +249,6 @@ class Task(ABC):
     def levels_of(self) -> dict[str, tuple[float, ...]]:
         """The levels that columns of a file are named by, by their statistics."""
         return {}
-
-    def counted(self, outputs: int) -> int:
-        """Return how many answers a sample with so many outputs is scored by."""
-        return 1
 
     def nouns(self, scores: Container[str]) -> Nouns:
         """Return what classes and samples are called, by the scores that there are."""

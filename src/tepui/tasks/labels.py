@@ -236,10 +236,6 @@ class Labels(ProbableTask):
         """Return the names of no and yes to one label."""
         return answers_of(tuple(classes)) if classes and outputs == 1 else ()
 
-    def counted(self, outputs: int) -> int:
-        """Return how many labels a sample is scored by."""
-        return outputs
-
     def nouns(self, scores: Container[str]) -> Nouns:
         """Return what labels are called."""
         return Nouns("label", "labels", "samples", "mean recall")

@@ -7,7 +7,6 @@ import torch
 from torch import nn
 
 from tepui import Ensemble, aggregations, metrics, oracle_selection
-from tepui.data import Arrays
 from tepui.ensembles.outputs import dataset_logits
 from tepui.evaluation.combining import greedy_soup, uniform_soup
 from training.cases import (
@@ -48,22 +47,6 @@ def test_identical_members_make_every_way_the_single_model():
     assert [row.way for row in rows] == WAYS
     for row in rows:
         assert row.accuracy == pytest.approx(float(correct.float().mean()))
-
-
-@pytest.mark.parametrize("mask", [(1, 1, 0, 0, 1), (0, 0, 0, 1, 1)])
-def test_identical_members_make_every_way_the_single_model_on_a_subset(mask):
-    torch.manual_seed(1)
-    module, mask = nn.Linear(4, 5), torch.tensor(mask, dtype=torch.bool)
-    inner = mask.nonzero()[:, 0]
-    test = Arrays(torch.randn(60, 4), inner[torch.randint(len(inner), (60,))])
-    ensemble = Ensemble([deepcopy(module) for _ in range(3)])
-    logits = module(test.inputs)
-    inside = logits.masked_fill(~mask, -float("inf")).argmax(-1) == test.targets
-    anywhere = logits.argmax(-1) == test.targets
-    for row in aggregations(ensemble, test, held_out=test, mask=mask):
-        vote = row.way == "ensemble, subset vote"
-        expected = anywhere if vote else inside
-        assert row.accuracy == pytest.approx(float(expected.float().mean()))
 
 
 def test_rows_are_those_of_their_functions():

@@ -488,11 +488,10 @@ def _check_classes(targets: Tensor, pixels: bool) -> None:
         fits = bool((targets >= 0).all() and ((sums - 1).abs() < 1e-3).all())
         if not pixels:
             got = f"rows that sum to {float(sums.min()):g} to {float(sums.max()):g}"
+    shape = "(samples, height, width)" if pixels else "(samples,)"
     rule = (
-        "be integers of shape (samples, height, width) for a cross-entropy of pixels"
-        if pixels
-        else "be integers of shape (samples,) or probabilities of shape (samples, "
-        "classes) for a cross-entropy (tepui.losses.BinaryCrossEntropy fits several "
-        "labels of each sample, MSE, GaussianNLL or Quantiles numbers)"
+        f"be integers of shape {shape}, or probabilities with an axis of classes, "
+        "for a cross-entropy (tepui.losses.BinaryCrossEntropy fits several labels of "
+        "each sample, MSE, GaussianNLL or Quantiles numbers)"
     )
     require(fits, "labels", rule, got)

@@ -158,14 +158,6 @@ def test_any_data_set_gives_what_tensors_give(ensemble, dataset, batch_size):
     same(evaluate(ensemble, dataset).clean, evaluate(ensemble, DATA).clean, rel=1e-5)
 
 
-def test_shifted_data_are_scored_cell_by_cell(ensemble):
-    result = evaluate(ensemble, DATA, shifted=shifts())
-    assert list(result.shifted) == list(shifts())
-    for cell, data in shifts().items():
-        same(result.shifted[cell], evaluate(ensemble, data).clean)
-    same(result.clean, evaluate(ensemble, DATA).clean)
-
-
 def test_means_are_means_and_ratios_are_ratios_of_means(ensemble):
     result = evaluate(ensemble, DATA, shifted=shifts())
     rows, mean = list(result.shifted.values()), result.corrupted_mean

@@ -6,7 +6,6 @@ from itertools import compress
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import Subset
 
 import tepui
 from tepui import Ensemble, metrics, tasks
@@ -92,18 +91,6 @@ def test_a_table_says_what_predict_says(ending, tmp_path):
         torch.testing.assert_close(numbers(table[name]), values)
     digits = [len(f"{n}".strip("0.").partition("e")[0]) for n in table["confidence"]]
     assert max(digits) <= 9  # those of float32
-
-
-def test_files_of_some_rows_are_one_table(tmp_path):
-    """As many machines write it, and pyarrow reads it."""
-    parquet, ensemble = pytest.importorskip("pyarrow.parquet"), linear()
-    for part in (range(12), range(12, 20)):
-        file, rows = tmp_path / f"{part.start}.parquet", {"row": part}
-        write_predictions(ensemble, Subset(LABELED, part), file, named=rows)
-    table = parquet.read_table(tmp_path).to_pydict()
-    place = torch.tensor(table["row"]).argsort()
-    found = torch.tensor(table["confidence"])[place]
-    torch.testing.assert_close(found.float(), ensemble.predict(X).confidence)
 
 
 def test_what_fails_midway_leaves_what_was_there(tmp_path, monkeypatch):
@@ -292,10 +279,3 @@ def test_files_say_which_samples_are_unfamiliar_and_by_what(
     assert [str(value) == "True" for value in table["unfamiliar"]] == called.tolist()
     names = [" ".join(compress(by, row)) for row in objecting.tolist()]
     assert [*table["objections"]] == names
-
-
-def test_what_is_unfamiliar_is_told_if_it_is_known(tmp_path):
-    assert write_predictions(linear(), LABELED, tmp_path / "a.csv") == []
-    said = write_predictions(judged(False), LABELED, tmp_path / "b.csv", level=0.9)
-    assert "of 20 rows" in said[0]
-    assert "mean unfamiliarity" in said[1]

@@ -252,7 +252,7 @@ class FeatureDetectors:
         )
 
     def to(self, device: torch.device) -> Self:
-        """Return the detectors on a device, themselves if they lie there.
+        """Return the detectors on a device.
 
         Args:
             device: Where features to score will lie.
@@ -260,10 +260,7 @@ class FeatureDetectors:
         Returns:
             The detectors.
         """
-        tensors = self.tensors()
-        if all(tensor.device == device for tensor in tensors.values()):
-            return self
-        moved = {name: tensor.to(device) for name, tensor in tensors.items()}
+        moved = {name: tensor.to(device) for name, tensor in self.tensors().items()}
         return self.of(moved, self.document())
 
 

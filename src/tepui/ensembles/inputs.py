@@ -194,13 +194,3 @@ def place_of(inputs: Any) -> torch.device:
     if isinstance(inputs, Mapping):
         inputs = next(iter(inputs.values()), None)
     return inputs.device if isinstance(inputs, Tensor) else torch.device("cpu")
-
-
-def check_tensors(inputs: Inputs) -> None:
-    """Check that inputs are tensors of samples."""
-    tensors = [inputs] if isinstance(inputs, Tensor) else [*inputs.values()]
-    require(bool(tensors), "inputs", "hold at least one tensor", inputs)
-    for tensor in tensors:
-        rule = "be tensors with samples along the first axis"
-        fits = isinstance(tensor, Tensor) and tensor.ndim > 0
-        require(fits, "inputs", rule, getattr(tensor, "shape", type(tensor)))

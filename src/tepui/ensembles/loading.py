@@ -14,7 +14,7 @@ from tepui.core.checks import require
 from tepui.core.seeding import seeded
 from tepui.core.storage import read_document, read_tensors, reading
 from tepui.data.preparation import Preparation
-from tepui.ensembles.building import Factory, factories_for
+from tepui.ensembles.building import Factory, factories_for, made_by
 from tepui.ensembles.ensemble import EXTRACTOR, FILE, KIND, Ensemble, parts_of
 from tepui.ensembles.feature_detectors import read_detectors
 from tepui.metrics import HeldOutScores
@@ -70,7 +70,7 @@ def load(
         if factory is None:
             modules = _rebuilt_members(described, states, file)
         else:
-            modules = [make() for make in factories_for(factory, len(described))]
+            modules = [made_by(make) for make in factories_for(factory, len(described))]
         front = None
         if extractor is not None:
             front = frozen(extractor().eval())

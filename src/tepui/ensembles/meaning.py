@@ -235,10 +235,9 @@ class Meaningful(nn.Module):
     @property
     def judges(self) -> FeatureDetectors | None:
         """The detectors that tell unfamiliar inputs, where the members lie, if any."""
-        detectors = self.detectors
-        if detectors is None or detectors.held_out is None:
+        if self.detectors is None or self.detectors.held_out is None:
             return None
-        self.detectors = detectors.to(device_of(self))
+        self.detectors = self.detectors.to(device_of(self))
         return self.detectors
 
     @property

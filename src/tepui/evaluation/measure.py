@@ -14,7 +14,7 @@ from tepui.ensembles.ensemble import Ensemble
 from tepui.losses import Loss, cross_entropy
 from tepui.sharpness import Measurement, fisher_rao, relative_flatness, worst_case
 from tepui.sharpness.measurement import Data
-from tepui.tasks import Task, task_of
+from tepui.tasks import task_of
 
 Measure = Callable[..., Measurement | tuple[Measurement, ...]]
 Measures = Measure | Sequence[Measure] | Mapping[str, Measure]
@@ -94,7 +94,11 @@ def measure(
     """
     check_types(measure, locals())
     results: dict[str, EnsembleMeasurement] = {}
-    loss = loss_of(ensemble.task) if loss is None else loss
+    if loss is None:
+        loss = cross_entropy if ensemble.task is None else ensemble.task.loss
+    rule = "be given for an ensemble whose own loss names no task"
+    require(loss is not None, "loss", rule, None)
+    assert loss is not None
     if measures is None:
         measures = OF_CLASSES if task_of(loss).chooses else OF_ANY_LOSS
     for name, function in _named(measures).items():
@@ -108,15 +112,6 @@ def measure(
             key = name if single else f"{name}[{number}]"
             results[key] = EnsembleMeasurement(column)
     return results
-
-
-def loss_of(task: Task | None) -> Loss:
-    """Return the loss that goes with a task."""
-    loss = cross_entropy if task is None else task.loss
-    rule = "be given for an ensemble whose own loss names no task"
-    require(loss is not None, "loss", rule, None)
-    assert loss is not None
-    return loss
 
 
 def _named(measures: Measures) -> dict[str, Measure]:

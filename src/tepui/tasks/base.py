@@ -21,7 +21,7 @@ from tepui.metrics import (
     Reliability,
     Rule,
 )
-from tepui.tasks.prediction import Prediction, per_sample
+from tepui.tasks.prediction import Prediction
 from tepui.tasks.scores import TaskScores
 
 Runs = Iterable[tuple[Tensor, Tensor]]
@@ -208,8 +208,7 @@ class Task(ABC):
 
     def unfamiliarity(self, outputs: Tensor) -> dict[str, Tensor]:
         """Return how unfamiliar each sample looks by each score, ``(samples,)``."""
-        out = self.prediction(outputs)
-        return {name: per_sample(getattr(out, name)) for name in self.judged_by}
+        return self.prediction(outputs).scores(self.judged_by)
 
     def scores_of(self, shape: tuple[int, ...]) -> type[TaskScores]:
         """Return which scores outputs ``(members, samples, outputs, …)`` have."""

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_args
 
 import torch
 from torch import Tensor
@@ -122,13 +122,19 @@ class Prediction(ShownInNotebooks, ABC):
         """Score how unfamiliar each input looks; higher means less familiar.
 
         Args:
-            names: Which scores; all that the task has if not given.
+            names: Which scores; all that the task has if not given. Of numbers these
+                are variances, in the square of the unit that training saw.
 
         Returns:
-            Scores of shape ``(samples,)`` by name; none where nobody has said what
-            outputs mean.
+            Scores of shape ``(samples,)`` by name, means over a sample's outputs.
         """
-        return {}
+        wanted = self.task.judged_by if names is None else names
+        return {name: per_sample(getattr(self._seen, name)) for name in wanted}
+
+    @property
+    def _seen(self) -> Self:
+        """The same prediction in the unit that training saw."""
+        return self
 
     def unfamiliarity(self) -> Tensor:
         """Return how much of what was held out looks more familiar than each input.

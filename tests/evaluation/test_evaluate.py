@@ -215,14 +215,6 @@ def test_corruptions_of_the_augmentation_are_seen_in_training(tmp_path):
     assert "seen" not in str(plain) + json.dumps(plain.document())
 
 
-@pytest.mark.parametrize("precision", ["float32", "tf32", "bfloat16"])
-def test_a_cpu_computes_in_float32_and_the_document_says_so(ensemble, precision):
-    expected = evaluate(ensemble, DATA, shifted=shifts()).document()
-    found = evaluate(ensemble, DATA, shifted=shifts(), precision=precision).document()
-    assert found == expected
-    assert found["precision"] == "float32"
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize(

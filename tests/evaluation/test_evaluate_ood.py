@@ -78,7 +78,7 @@ OTHER = Normalize((0.5,), (0.5,))
         ({3: TEST}, r"^ood must map names to data sets, got 3"),
         ({"": TEST}, r"^ood must map names to data sets, got ''"),
         ({"mistakes": TEST}, r"^ood must name no data as tables call the mistakes"),
-        ({"none": Subset(TEST, [])}, r"^ood\['none'\]: dataset must hold at least one"),
+        ({"none": Subset(TEST, [])}, r"^ood\['none'\] must hold at least one"),
         ({"noise": UniformNoise(4)}, r"ood\['noise'\] must have inputs of shape "),
         ({"noise": UniformNoise(4)}, r"\(1, 8, 8\) like .* got \(3, 32, 32\); bring "),
         (

@@ -386,26 +386,23 @@ class Examiner:
         measured, bins = stream.result(self._custom(whole))
         outs = outputs.shape[2] if outputs.ndim > 2 else 1
         by_sample = joined_scores(ranked) | (joined_scores(self.seen) if ranked else {})
-        rates = stream.rates() if familiar else None
-        names = () if rates is None else names_of(data, outs, self._mask(data))
-        sums = None if applied is None else applied.set_sums
-        found = Labeled(
+        more: dict[str, Any] = {}
+        if familiar and (rates := stream.rates()) is not None:
+            names = names_of(data, outs, self._mask(data))
+            sums = None if applied is None else applied.set_sums
+            more["by_class"] = by_class(rates, names, sums)
+        if answered:
+            right, called = map(torch.cat, zip(*answered, strict=True))
+            mistaken = right != called
+            more["mistakes"] = found_mistakes(by_sample, mistaken)
+            more["selective"] = selective(by_sample, mistaken)
+            more["majority"] = float(right.long().bincount().max()) / len(right)
+        return Labeled(
             *((len(outputs), start, outs), measured.in_unit(self.unit), bins),
             *(by_sample, stream.losses()),
             applied=None if applied is None else applied.result(),
-            more={} if rates is None else {"by_class": by_class(rates, names, sums)},
+            more=more,
         )
-        if not answered:
-            return found
-        right, called = map(torch.cat, zip(*answered, strict=True))
-        mistaken = right != called
-        more = {
-            **found.more,
-            "mistakes": found_mistakes(by_sample, mistaken),
-            "selective": selective(by_sample, mistaken),
-            "majority": float(right.long().bincount().max()) / len(right),
-        }
-        return found._replace(more=more)
 
     def shifted(
         self, cells: Mapping[Cell, Dataset[Any]], dataset: Dataset[Any]
@@ -476,10 +473,6 @@ class Examiner:
 def classes_left(classes: Classes | Tensor, dataset: Dataset[Any]) -> Tensor | None:
     """Return which classes members choose between on a data set; None for all."""
     if isinstance(classes, Tensor):
-        fits = classes.ndim == 1 and classes.dtype == torch.bool
-        rule = "be a boolean tensor of shape (classes,), or a word"
-        got = f"{classes.dtype} of shape {tuple(classes.shape)}"
-        require(fits, "classes", rule, got)
         return classes
     one_of("classes", classes, get_args(Classes))
     return class_subset(dataset) if classes == "held" else None

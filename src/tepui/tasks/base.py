@@ -101,16 +101,6 @@ class Stream(Protocol):
         """Return the scores with the caller's own, and the bins of probabilities."""
 
 
-class Calibrated(Protocol):
-    """Scores of calibrated probabilities that come in batches."""
-
-    def update(self, logits: Tensor, targets: Tensor) -> None:
-        """Take in some samples."""
-
-    def values(self) -> dict[str, float]:
-        """Return the scores by name."""
-
-
 @dataclass(frozen=True)
 class Task(ABC):
     """What the outputs of a model mean, and all that follows from it.
@@ -252,10 +242,6 @@ class Task(ABC):
     def nouns(self, scores: Container[str]) -> Nouns:
         """Return what classes and samples are called, by the scores that there are."""
         return Nouns()
-
-    def calibrated_stream(self, rule: Rule) -> Calibrated:
-        """Return what adds up scores of calibrated probabilities."""
-        raise NotImplementedError
 
     def fit_calibration(
         self, outputs: Tensor, targets: Tensor, method: CalibrationMethod, rule: Rule

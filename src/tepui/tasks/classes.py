@@ -34,7 +34,7 @@ from tepui.metrics import (
 )
 from tepui.metrics.chunks import regrouped, wide
 from tepui.tasks.base import Losses, Nouns, Promise, Runs, Task
-from tepui.tasks.prediction import Held, calibrated
+from tepui.tasks.prediction import Held, calibrated, rows_of
 from tepui.tasks.probabilities import (
     ProbablePrediction,
     ProbableTask,
@@ -244,14 +244,12 @@ class ClassPrediction(ProbablePrediction):
     @property
     def _rows(self) -> Tensor:
         """Logits ``(members, samples and pixels, classes)``."""
-        if self._flat:
-            return self.outputs
-        return self.outputs.movedim(2, -1).flatten(1, -2)
+        return rows_of(self.outputs)
 
     @property
     def _joint(self) -> Tensor:
         """Logits of which the ensemble's probabilities are made."""
-        return self._rows if self.joint is None else self.joint
+        return rows_of(self.outputs if self.joint is None else self.joint)
 
     def _shaped(self, values: Tensor) -> Tensor:
         if self._flat:
@@ -315,23 +313,6 @@ class ScoreStream:
             values["improvement"] = values["accuracy"] - mean
         undefined = dict.fromkeys(score_names(self._kind), math.nan)
         return self._kind(**undefined | values, custom=custom), bins
-
-
-class CalibratedStream:
-    """Scores of calibrated probabilities of classes."""
-
-    def __init__(self, rule: Rule) -> None:
-        streams, names = streams_of(rule), ("accuracy", "nll", "ece", "brier")
-        self._together = metrics.Collection(**{name: streams[name] for name in names})
-
-    def update(self, logits: Tensor, targets: Tensor) -> None:
-        """Take in some samples; those without a label do not count."""
-        if bool((targets != UNLABELED).any()):
-            self._together.update(*_labeled(logits, targets))
-
-    def values(self) -> dict[str, float]:
-        """Return the scores by name."""
-        return {name: float(each) for name, each in self._together.compute().items()}
 
 
 @final
@@ -419,10 +400,6 @@ class Classes(ProbableTask):
         """Return what samples are called; pixels are known by their scores."""
         return Nouns(samples="pixels" if "mean_iou" in scores else "samples")
 
-    def calibrated_stream(self, rule: Rule) -> CalibratedStream:
-        """Return what adds up scores of calibrated probabilities."""
-        return CalibratedStream(rule)
-
     def fit_calibration(
         self, outputs: Tensor, targets: Tensor, method: CalibrationMethod, rule: Rule
     ) -> Calibration:
@@ -466,16 +443,6 @@ def set_sums(sets: Tensor, labels: Tensor) -> Tensor:
     held = sets.gather(1, labels.unsqueeze(1))[:, 0]
     each = wide(torch.stack([torch.ones_like(labels), held, sets.sum(-1)]))
     return each.new_zeros(3, sets.shape[1]).index_add_(1, labels, each)
-
-
-def _labeled(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return samples, or every pixel that has a label as one."""
-    if logits.ndim > 3:
-        return metrics.pixels(logits, labels, ignored=UNLABELED)
-    if labels.ndim == 1:
-        return logits, labels
-    kept = labels.flatten() != UNLABELED
-    return logits[:, kept], labels.flatten()[kept]
 
 
 def _check_classes(targets: Tensor, pixels: bool) -> None:

@@ -165,12 +165,6 @@ class LabelStream:
         """Return the scores of each label."""
         return rates_of(*torch.stack(self._counts).sum(0))
 
-    def values(self) -> dict[str, float]:
-        """Return the scores of which calibration changes any."""
-        measured, _ = self.result({})
-        names = ("accuracy", "nll", "ece", "brier")
-        return {name: getattr(measured, name) for name in names}
-
     def result(self, custom: Mapping[str, float]) -> tuple[LabelScores, Reliability]:
         """Return the scores with the caller's own, and the bins."""
         values = values_of(self._together)
@@ -220,10 +214,6 @@ class Labels(ProbableTask):
 
     def stream(self, outputs: Tensor, rule: Rule) -> LabelStream:
         """Return what adds up the scores."""
-        return LabelStream(rule)
-
-    def calibrated_stream(self, rule: Rule) -> LabelStream:
-        """Return what adds up scores of calibrated probabilities."""
         return LabelStream(rule)
 
     def called(self, classes: Sequence[str], outputs: int) -> Sequence[str]:

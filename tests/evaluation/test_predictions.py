@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-import tepui
+from ensembles.blobs import blobs, overconfident
 from tepui import Ensemble, metrics, tasks
 from tepui.core.storage import read_tensors
 from tepui.data import Arrays, Normalize
@@ -225,16 +225,10 @@ def test_bad_calls_are_refused(name, options, message, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["out.csv"]
 
 
-@pytest.mark.filterwarnings("ignore:dataset")
 @pytest.mark.parametrize("method", ["temperature", "vector", "isotonic"])
 def test_tables_hold_calibrated_answers_and_sets(tmp_path, method):
     """As predict gives them at once."""
-    noise = torch.randn(60, 4, generator=torch.Generator().manual_seed(1))
-    x = X.repeat(3, 1)
-    data = Arrays(x, (x + noise)[:, :3].argmax(1))
-    ensemble = Ensemble.build(lambda: nn.Linear(4, 3), members=2, seed=1)
-    how = {"method": tepui.methods.DeepEnsemble(), "epochs": 30, "progress": "none"}
-    tepui.fit(ensemble, Arrays(data.inputs, data.inputs[:, :3].argmax(1)), **how)
+    ensemble, data = overconfident(2), blobs(60)
     ensemble.calibrate(data, method=method)
     ensemble.conformal(data, coverage=0.8)
     file, out = tmp_path / "out.safetensors", ensemble.predict(data)

@@ -199,13 +199,10 @@ class ClassPrediction(ProbablePrediction):
         """
         if not self._flat:
             return super().statistics(targets)
-        classes, fits = self.outputs.shape[2], targets.shape == (len(self),)
-        fits = (
-            fits and not targets.is_floating_point() and bool((targets < classes).all())
-        )
+        classes, whole_numbers = self.outputs.shape[2], not targets.is_floating_point()
+        fits = whole_numbers and targets.ndim == 1 and bool((targets < classes).all())
         rule = f"be one class index below {classes} per sample, or negative without one"
-        got = f"{targets.dtype} of shape {tuple(targets.shape)}"
-        require(fits, "labels", rule, got)
+        require(fits, "labels", rule, f"{targets.dtype}, {tuple(targets.shape)}")
         whole = self if self.joint is None else replace(self, rule="probability")
         of_classes = metrics.ensemble_probs(self._joint, rule="probability")
         of_label = of_classes.gather(1, targets.clamp(min=0).unsqueeze(1))[:, 0]

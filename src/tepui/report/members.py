@@ -13,7 +13,6 @@ TITLES = {
     "member_accuracies": "accuracy %",
     "member_nlls": "NLL",
     "member_rmses": "RMSE",
-    "member_distances": "distance from the others",
 }
 
 

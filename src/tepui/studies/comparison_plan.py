@@ -24,7 +24,7 @@ from tepui.data.labels import checked_targets, class_names, relabel
 from tepui.data.shifts import Shifts
 from tepui.data.sources import tested_on
 from tepui.ensembles.ensemble import Ensemble
-from tepui.evaluation.examiner import Metric, check_metrics
+from tepui.evaluation.evaluate import Metric, check_metrics
 from tepui.evaluation.ood import check_ood
 from tepui.evaluation.stored_logits import LogitType
 from tepui.losses import Loss

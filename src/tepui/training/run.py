@@ -31,8 +31,14 @@ from tepui.evaluation.evaluations import (
 from tepui.evaluation.gallery import FILE as GALLERY
 from tepui.evaluation.gallery import write_gallery
 from tepui.evaluation.measure import EnsembleMeasurement, measure
-from tepui.evaluation.new_samples import NewSamples, Written, names_in, of_readable
-from tepui.evaluation.predictions import check_new, write_predictions
+from tepui.evaluation.predictions import (
+    NewSamples,
+    Written,
+    check_new,
+    names_in,
+    of_readable,
+    write_predictions,
+)
 from tepui.evaluation.results import Evaluation
 from tepui.metrics.held_out_scores import LEVEL
 from tepui.modules.state import maker_of

@@ -21,8 +21,7 @@ import sam_loops
 import tepui
 from processes import LAUNCHER, environment_here
 from sam_loops import CLIP, RHO, SETTINGS, TEPUI, make_net, written_out
-from tepui.training.optimizer import SGD
-from tepui.training.schedule import Constant
+from tepui.training.optimizer import SGD, Constant
 
 # The frameworks' own advice: loaders without workers, logging, what they retire.
 pytestmark = pytest.mark.filterwarnings("ignore")

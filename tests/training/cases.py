@@ -245,13 +245,13 @@ def _only(tensors, name):
 class SignallingLoss:
     """Cross-entropy that ends the process in one of its calls."""
 
-    def __init__(self, at=-1):
-        self.at = at
+    def __init__(self, at=-1, number=signal.SIGTERM):
+        self.at, self.number = at, number
         self.calls = 0
 
     def __call__(self, outputs, targets):
         if self.calls == self.at:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), self.number)
         self.calls += 1
         return F.cross_entropy(outputs, targets, reduction="none")
 

@@ -1,7 +1,5 @@
 """Captured steps that hold the exchange between ranks, at world size one by nccl."""
 
-import logging
-
 import pytest
 import torch
 from torch import distributed, nn
@@ -33,11 +31,6 @@ def ranks(tmp_path_factory):
     )
     yield StepRanks(None, distributed.new_group(backend="gloo"))
     distributed.destroy_process_group()
-
-
-@pytest.fixture(autouse=True)
-def _cublas(monkeypatch):
-    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 
 class Sharing(LocalExchange):
@@ -82,11 +75,10 @@ def trained(exchange, **options):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_graphs_hold_the_exchange_between_ranks(ranks, name, caplog):
+def test_graphs_hold_the_exchange_between_ranks(ranks, name):
+    """What cannot be captured is an error here, as warnings are."""
     options = CASES[name]
-    with caplog.at_level(logging.INFO, logger="tepui"):
-        graph = trained(Sharing(ranks), runner="graph", **options)
-    assert "captured the steps of 2 members" in caplog.text
+    graph = trained(Sharing(ranks), runner="graph", **options)
     assert_same_bits(graph, trained(Sharing(ranks), runner="eager", **options))
 
 

@@ -12,7 +12,7 @@ import torch
 
 from processes import LAUNCHER, assert_all_well, environment_here, launched, saved_by
 from tepui.core.storage import read_tensors
-from training.cases import assert_same_bits, checkpointed, one_thread
+from training.cases import assert_same_bits, checkpointed
 from training.rank_cases import (
     CASES,
     DIFFERENCES,
@@ -23,8 +23,6 @@ from training.rank_cases import (
     run_case,
 )
 from training.rank_kills import train
-
-single = pytest.fixture(autouse=True)(one_thread)
 
 
 def assert_same_outcomes(first, second):

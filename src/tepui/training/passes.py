@@ -2,14 +2,14 @@
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from tepui.core import foreach
 from tepui.core.checks import require
@@ -21,45 +21,34 @@ from tepui.modules.pruning import masks_of
 from tepui.modules.running import as_taken, blocks, dtype_of, forward
 from tepui.training.exchange import StepRanks, averaged
 
-CAST_BY_AUTOCAST = (nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.Linear)
 
-
+@dataclass(eq=False, repr=False)
 class MemberPasses:
     """A member without an optimizer: all of :class:`tepui.methods.Member`."""
 
-    def __init__(
-        self,
-        module: nn.Module,
-        *,
-        loss: Loss,
-        learning_rate: Tensor,
-        samples: int,
-        seed: int = 0,
-        autocast: torch.dtype | None = None,  # None keeps the weights' own
-        accumulate: int = 1,
-        compiled: bool = False,
-        ranks: StepRanks | None = None,
-        sample_weights: Tensor | None = None,
-    ) -> None:
-        self.loss = loss
-        self.sample_weights = sample_weights
-        self.learning_rate = learning_rate
-        self.peak_learning_rate = float(learning_rate)
-        self.progress = torch.zeros_like(learning_rate)
+    module: nn.Module
+    _: KW_ONLY
+    loss: Loss
+    learning_rate: Tensor
+    samples: int
+    seed: int = 0
+    autocast: torch.dtype | None = None  # None keeps the weights' own
+    accumulate: int = 1
+    compiled: bool = False
+    ranks: StepRanks | None = None  # which share batches; None if they are whole here
+    sample_weights: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        self.peak_learning_rate = float(self.learning_rate)
+        self.progress = torch.zeros_like(self.learning_rate)
         self.phase = "main"
-        self.samples = samples
-        self.seed = seed
         self.state: dict[str, Tensor] = {}
         # Seeds dropout before every pass, so that all passes of a step see one mask.
         self.noise_seed: int | None = None
         # Does so in its stead while a step is captured, when no seed can be set.
         self.begin_captured_pass: Callable[[int | None], None] | None = None
-        self.ranks = ranks  # which share the batches; None if they are whole here
         self._rank: int | None = None  # the one whose rows are running by themselves
-        self._autocast = autocast
-        self._accumulate = accumulate
-        self._compiled = compiled
-        self._adopt(module)
+        self._adopt(self.module)
 
     def _adopt(self, module: nn.Module) -> None:
         self.module = module
@@ -70,11 +59,8 @@ class MemberPasses:
         self._dtype = dtype_of(module)
         # Called as a function, it finds its inputs in the type that it computes in.
         self._run: Callable[..., Any] = module.__call__
-        on_cuda = self.learning_rate.device.type == "cuda"
-        if self._compiled:
+        if self.compiled:
             self._run = torch.compile(module)
-        elif self._autocast is not None and on_cuda:
-            self._run = CastModule(module, self._autocast)
 
     @property
     def buffers(self) -> list[Tensor]:
@@ -128,7 +114,7 @@ class MemberPasses:
         Never a single sample, which BatchNorm could not normalize.
         """
         samples = len(batch.targets)
-        size = max(2, -(-samples // self._accumulate))
+        size = max(2, -(-samples // self.accumulate))
         if samples % size != 1:
             yield from blocks(batch, size)
             return
@@ -166,7 +152,7 @@ class MemberPasses:
         samples = len(batch.targets)
         total: Tensor | None = None
         summed: list[Tensor] = []
-        for part in [batch] if self._accumulate == 1 else self.parts(batch):
+        for part in [batch] if self.accumulate == 1 else self.parts(batch):
             loss, values = self._differentiated(self._losses_of_part(part), samples)
             if total is None:
                 total, summed = loss, values
@@ -184,7 +170,7 @@ class MemberPasses:
         second; forward passes, which may change buffers, keep their order.
         """
         captured = first.targets.is_cuda and torch.cuda.is_current_stream_capturing()
-        if not captured or self._accumulate > 1 or self.ranks is not None:
+        if not captured or self.accumulate > 1 or self.ranks is not None:
             return self.gradient(first), self.gradient(second)
         here = torch.cuda.current_stream()
         aside = beside(here)
@@ -229,9 +215,9 @@ class MemberPasses:
 
     def _rounding(self, device: str) -> AbstractContextManager[object]:
         """Return the block in which forward passes have the run's precision."""
-        if self._autocast is None:
+        if self.autocast is None:
             return nullcontext()
-        return torch.autocast(device, self._autocast)
+        return torch.autocast(device, self.autocast)
 
     def _differentiated(self, losses: Tensor, samples: int) -> Gradient:
         """Return what losses add to the mean over some samples, differentiated."""
@@ -299,77 +285,6 @@ def losses_by(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
         rule = f"return one value per sample ({len(targets)},), as torch's losses do"
         require(False, "loss", f"{rule} with reduction='none'", got)
     return losses
-
-
-class CastModule:
-    """A module that is called with copies of its weights in another type.
-
-    Autocast casts every weight by a kernel of its own, and every gradient back by
-    another: a sixth of the launches of a step of ResNet-18. Here one kernel casts all
-    of them. The values are the same.
-    """
-
-    def __init__(self, module: nn.Module, dtype: torch.dtype) -> None:
-        self._module = module
-        self._weights = weights_to_cast(module)
-        self._dtype = dtype
-
-    def __call__(self, *inputs: Any, **named: Any) -> Any:
-        """Call the module; gradients reach its own weights, in their own type."""
-        weights = self._weights.values()
-        copies = _Cast.apply(self._dtype, *weights)  # type: ignore[no-untyped-call]
-        given = dict(zip(self._weights, copies, strict=True))
-        return functional_call(self._module, given, inputs, named)
-
-
-def weights_to_cast(module: nn.Module) -> Mapping[str, nn.Parameter]:
-    """Return the trainable float32 weights that only a layer of a known kind uses."""
-    named = list(module.named_parameters(remove_duplicate=False))
-    uses = [id(parameter) for _, parameter in named]
-    own = {
-        f"{path}.{name}" if path else name
-        for path, part in module.named_modules()
-        if type(part) in CAST_BY_AUTOCAST
-        for name in part._parameters
-    }
-    return {
-        name: parameter
-        for name, parameter in named
-        if name in own
-        and parameter.requires_grad
-        and parameter.dtype == torch.float32
-        and uses.count(id(parameter)) == 1
-    }
-
-
-class _Cast(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, dtype: torch.dtype, *weights: Tensor) -> tuple[Tensor, ...]:
-        ctx.set_materialize_grads(False)
-        ctx.weights = weights
-        copies = [torch.empty_like(weight, dtype=dtype) for weight in weights]
-        foreach.copy_(copies, weights)
-        return tuple(copies)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        found = [
-            None if grad is None else torch.empty_like(weight)
-            for weight, grad in zip(ctx.weights, grads, strict=True)
-        ]
-        pairs = [
-            (target, grad)
-            for target, grad in zip(found, grads, strict=True)
-            if target is not None and grad is not None
-        ]
-        # One kernel serves only tensors that are laid out alike.
-        alike = [pair for pair in pairs if pair[0].stride() == pair[1].stride()]
-        foreach.copy_([pair[0] for pair in alike], [pair[1] for pair in alike])
-        for target, grad in pairs:
-            if target.stride() != grad.stride():
-                target.copy_(grad)
-        return None, *found
 
 
 # Queues between host and GPU, read when CUDA begins: with torch's eight, more members

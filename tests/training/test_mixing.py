@@ -93,8 +93,9 @@ def test_losses_are_those_of_mixed_labels(weights, how):
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize("augment", MIXED, ids=repr)
-@pytest.mark.parametrize("method", METHODS, ids=repr)
+@pytest.mark.parametrize(
+    ("method", "augment"), [*zip(METHODS, 4 * MIXED, strict=True)], ids=repr
+)
 def test_every_method_trains_on_mixed_samples_and_resumes(tmp_path, method, augment):
     how = {**trained_by(method), "augment": augment, "epochs": 3, "members": 3}
     how |= {"validation": 0.25}

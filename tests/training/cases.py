@@ -265,3 +265,23 @@ def interrupted_everywhere(tmp_path, method, calls, **how):
             fitted(images(), method=method, loss=SignallingLoss(at), out=out, **how)
         again = {"loss": SignallingLoss(), "out": out, "resume": True, **how}
         assert_same_runs(whole, fitted(images(), method=method, **again))
+
+
+needs_gpu = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+# By these a run on a GPU repeats to the bit.
+ON_GPU = {
+    "epochs": 2,
+    "batch_size": 32,
+    "precision": "float32",
+    "device": "cuda",
+    "deterministic": True,
+    "progress": "none",
+}
+
+
+def state(run):
+    """Return the weights of a run on the host."""
+    return {k: v.detach().cpu() for k, v in run.ensemble.state_dict().items()}

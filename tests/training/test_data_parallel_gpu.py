@@ -8,12 +8,9 @@ import tepui
 from tepui.data import Arrays
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.training.exchange import LocalExchange, StepRanks
-from training.cases import assert_same_bits
+from training.cases import ON_GPU, assert_same_bits, needs_gpu
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = needs_gpu
 
 CASES = {
     "plain": {"method": DeepEnsemble()},
@@ -60,16 +57,7 @@ def trained(exchange, **options):
     stream = torch.Generator().manual_seed(0)
     images = torch.rand(96, 3, 8, 8, generator=stream)
     ensemble = tepui.Ensemble.build(network, members=2, seed=3)
-    settings = {
-        "epochs": 2,
-        "batch_size": 32,
-        "precision": "float32",
-        "device": "cuda",
-        "deterministic": True,
-        "progress": "none",
-        **options,
-    }
-    data = Arrays(images, torch.arange(96) % 5)
+    data, settings = Arrays(images, torch.arange(96) % 5), {**ON_GPU, **options}
     tepui.fit(ensemble, data, exchange=exchange, data_parallel=2, **settings)
     return {name: t.detach().cpu() for name, t in ensemble.state_dict().items()}
 

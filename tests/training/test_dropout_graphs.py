@@ -14,15 +14,19 @@ from tepui.data import Arrays
 from tepui.methods import GSAM, SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import ViTTiny
 from tepui.models.attention import SelfAttention
-from training.cases import StoppedError, assert_same_bits, stop_after
+from training.cases import (
+    ON_GPU,
+    StoppedError,
+    assert_same_bits,
+    needs_gpu,
+    state,
+    stop_after,
+)
 
 CLASSES, SAMPLES = 5, 96
 DEVICE = "cuda"
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-]
+pytestmark = needs_gpu
 
 
 class DroppingAttention(SelfAttention):
@@ -94,23 +98,10 @@ def words():
 
 def trained(factory, method, **how):
     ensemble = tepui.Ensemble.build(factory, members=2, seed=3)
-    settings = {
-        "epochs": 3,
-        "batch_size": 32,
-        "precision": "float32",
-        "device": DEVICE,
-        "deterministic": True,
-        "optimizer": tepui.AdamW(lr=1e-3),
-        "runner": "graph",
-        "progress": "none",
-        **how,
-    }
+    settings = {**ON_GPU, "epochs": 3, "optimizer": tepui.AdamW(lr=1e-3)}
+    settings |= {"runner": "graph", **how}
     data = words() if factory is bert else pixels()
     return tepui.fit(ensemble, data, method=method, **settings)
-
-
-def state(run):
-    return {k: v.detach().cpu() for k, v in run.ensemble.state_dict().items()}
 
 
 METHODS = [

@@ -19,6 +19,7 @@ from tepui.training.member import TrainingMember
 from tepui.training.numerics import numerics_of
 from training.cases import (
     CLASSES,
+    ON_GPU,
     Named,
     SignallingLoss,
     StoppedError,
@@ -31,9 +32,11 @@ from training.cases import (
     fitted,
     images,
     mlp,
+    needs_gpu,
     noisy_net,
     numbers,
     pairs,
+    state,
     stop_after,
     untimed,
 )
@@ -280,15 +283,7 @@ def colors(samples=128, size=8):
 
 
 def on_gpu(method, *factory, **how):
-    settings = {
-        "device": "cuda",
-        "precision": "float32",
-        "deterministic": True,
-        "epochs": 2,
-        "batch_size": 32,
-        **how,
-    }
-    return trained(method, colors(), *(factory or [heads]), **settings)
+    return trained(method, colors(), *(factory or [heads]), **{**ON_GPU, **how})
 
 
 def heads():
@@ -297,10 +292,6 @@ def heads():
 
 def resnet():
     return ResNet18(width=8)
-
-
-def state(run):
-    return {k: v.detach().cpu() for k, v in run.ensemble.state_dict().items()}
 
 
 def assert_close(first, second, tolerance):
@@ -312,9 +303,9 @@ def assert_close(first, second, tolerance):
 
 def captured(test):
     """Mark a test of the graph that a GPU replays."""
-    lacks = not torch.cuda.is_available()
-    test = pytest.mark.skipif(lacks, reason="needs a CUDA device")(test)
-    return pytest.mark.gpu(test)
+    for mark in needs_gpu:
+        test = mark(test)
+    return test
 
 
 @captured

@@ -15,6 +15,7 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import UNLABELED, class_indices, require
 from tepui.core.members import for_member
+from tepui.core.new_gradients import is_sharded
 from tepui.core.warning import warn, warn_of_probabilities
 from tepui.data.arrays import Batch, Inputs
 from tepui.data.augment import (
@@ -80,6 +81,10 @@ def asked_for(
     """Return the parts of the data, and the loss in numbers, of what goes together."""
     _check_settings(spec, execution, validation, out)
     check_seeds(ensemble.seeds, len(ensemble))
+    # Their gradients would be zero without a word.
+    whole = not any(map(is_sharded, ensemble.parameters()))
+    rule = "be whole; what fully_shard divides needs a loop with tepui.optim.SAM"
+    require(whole, "members", rule, "divided ones")
     _check_unlabeled(spec, unlabeled)
     if isinstance(spec.method, CoupledMethod):
         spec.method.check_members(len(ensemble))

@@ -25,7 +25,6 @@ from training.cases import (
     untimed,
 )
 
-METHODS = [DeepEnsemble(), SAM(rho=0.1)]
 FULL = {"augment": (RandomCrop(1), HorizontalFlip()), "validation": 0.25}
 
 
@@ -37,13 +36,15 @@ def killed_and_resumed(data, out, *epochs, **how):
     return fitted(data, out=out, resume=True, **how)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=repr)
 @pytest.mark.parametrize(
-    "optimizer",
-    [tepui.SGD(lr=0.1, nesterov=True), tepui.AdamW(lr=0.01)],
-    ids=["SGD", "AdamW"],
+    ("method", "optimizer", "factory"),
+    [
+        (DeepEnsemble(), tepui.SGD(lr=0.1, nesterov=True), noisy_net),
+        (SAM(rho=0.1), tepui.AdamW(lr=0.01), noisy_net),
+        (SAM(rho=0.1), tepui.SGD(lr=0.1, nesterov=True), convnet),
+    ],
+    ids=["plain", "AdamW", "convolutions"],
 )
-@pytest.mark.parametrize("factory", [noisy_net, convnet])
 def test_resumed_equals_uninterrupted(tmp_path, method, optimizer, factory):
     how = {"method": method, "optimizer": optimizer, "factory": factory, "epochs": 4}
     how |= {"keep": "best", "schedule": tepui.Cosine(warmup=1.5), **FULL}

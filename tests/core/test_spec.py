@@ -106,7 +106,7 @@ def test_what_is_written_is_read(kind, name):
 
 def test_the_table_holds_every_class_of_the_packages():
     from tepui import data, losses, methods, models
-    from tepui.training import schedule
+    from tepui.training import optimizer
 
     def concrete(package, base):
         found = inspect.getmembers(package, inspect.isclass)
@@ -120,7 +120,7 @@ def test_the_table_holds_every_class_of_the_packages():
     assert concrete(methods, methods.Method) == {*PLACES["method"]}
     augmentations = concrete(data, data.Augmentation) | {"PerMember"}
     assert augmentations == {*PLACES["augmentation"]}
-    assert concrete(schedule, schedule.Schedule) == {*PLACES["schedule"]}
+    assert concrete(optimizer, optimizer.Schedule) == {*PLACES["schedule"]}
     nets = {*PLACES["model"]} - {"from_timm", "from_huggingface"}
     assert concrete(models, models.Model) >= nets
     assert {*PLACES["loss"]} <= {*losses.__all__}

@@ -29,7 +29,7 @@ from tepui.methods import (
 )
 from tepui.testing import check_method
 from tepui.testing.methods import WarmedRunner
-from tepui.training.slots import SlotRunner
+from tepui.training.coupled import SlotRunner
 from training.cases import (
     CLASSES,
     Lookahead,

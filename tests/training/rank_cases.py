@@ -34,12 +34,6 @@ class TellingLookahead(Lookahead):
         return {"steps": [float(state["step"]) for state in states]}
 
 
-def equal_net():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return noisy_net()
-
-
 SPLIT = SharpBalance(switch_at=1, stratified=False, leftover="none")
 REFRESHED = SharpBalance(switch_at=1, refresh_every=1, rho=0.1)
 OWN_SMOOTHING = CrossEntropy((0.0, 0.1, 0.2))
@@ -73,7 +67,6 @@ CASES = {
     "pruned": {"method": SAM(), "prune": tepui.Prune(sparsity=(0.3, 0.5, 0.9))},
     "unequal": {"method": SAM(), "factory": UNEQUAL},
     "unequal and coupled": {"method": SED(active=2), "factory": UNEQUAL},
-    "clones": {"method": SED(active=2), "factory": equal_net},
     "one member": {"method": SharpBalance(switch_at=1), "members": 1},
     "own state": {"method": TellingLookahead()},
     "stopped early": {"method": SharpBalance(switch_at=2), "early_stopping": ONCE},

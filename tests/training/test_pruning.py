@@ -21,15 +21,7 @@ from tepui.sharpness import (
     sample_worst_case_gap,
     worst_case,
 )
-from training.cases import (
-    convnet,
-    fitted,
-    images,
-    member_of,
-    one_thread,
-)
-
-single = pytest.fixture(autouse=True)(one_thread)
+from training.cases import convnet, fitted, images, member_of
 
 METHODS = [
     DeepEnsemble(),

@@ -88,7 +88,7 @@ def measure(
     from tepui.evaluation.evaluate import evaluate
     from tepui.evaluation.evaluations import is_evaluated
     from tepui.evaluation.measure import measure as measured
-    from tepui.training.prepare import place_of
+    from tepui.training.numerics import place_of
 
     further = OfMeasure(**read_settings("measure", set))
     require(("ood" in what) == bool(ood), "--ood", "go with --what ood", [*(ood or ())])

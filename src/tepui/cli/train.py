@@ -83,7 +83,7 @@ def train(
     from tepui.ensembles.ensemble import Ensemble
     from tepui.studies.extracted import FeatureCache
     from tepui.training import exchange_here, fit
-    from tepui.training.prepare import place_of
+    from tepui.training.numerics import place_of
     from tepui.training.progress import Style
     from tepui.training.recorded_run import FEATURES, HEADS
 

@@ -39,8 +39,7 @@ from tepui.metrics.held_out_scores import LEVEL, unfamiliar_at
 from tepui.models import MLP
 from tepui.modules.state import weights_digest
 from tepui.training import SGD, Cosine, EarlyStopping, fit
-from tepui.training.optimizer import Optimizer
-from tepui.training.schedule import Schedule
+from tepui.training.optimizer import Optimizer, Schedule
 
 Array = NDArray[Any]
 ModelFactory = Callable[[int, int], nn.Module]

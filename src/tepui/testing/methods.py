@@ -38,12 +38,11 @@ from tepui.testing.steps import (
     plain_network,
 )
 from tepui.training import EpochRecord, Run
-from tepui.training.coupled import CoupledRunner
+from tepui.training.coupled import CoupledRunner, SlotRunner
 from tepui.training.graphs import WARM_UP_STEPS, Feed, fed_step, feed_of, taken_back
 from tepui.training.member import TrainingMember
 from tepui.training.run_folder import RunFolder
 from tepui.training.runner import EagerRunner, Plan, Runner
-from tepui.training.slots import SlotRunner
 
 
 def check_method(method: Method) -> None:

@@ -44,7 +44,8 @@ from tepui.metrics.held_out_scores import LEVEL
 from tepui.modules.state import maker_of
 from tepui.tasks import Prediction
 from tepui.training.history import EpochRecord, Told
-from tepui.training.prepare import place_of, to_device
+from tepui.training.numerics import place_of
+from tepui.training.prepare import to_device
 from tepui.training.progress import Style
 from tepui.training.recorded_run import HEADS, RecordedRun
 from tepui.training.spec import ExecutionSpec

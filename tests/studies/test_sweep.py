@@ -133,7 +133,7 @@ def test_bad_grids_are_refused(grid, message):
         ("members", 5, "seeds", len),
         ("epochs", 7, "epochs", int),
         ("batch_size", 16, "batch_size", int),
-        ("average", 0.5, "average", float),
+        ("average", 0.5, "method", lambda method: method.average),
     ],
 )
 def test_all_of_a_trial_can_be_varied(name, value, field, read):

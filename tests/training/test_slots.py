@@ -393,7 +393,7 @@ def test_resumed_equals_uninterrupted(tmp_path, method, optimizer):
 @captured
 def test_averaged_weights_are_those_of_an_eager_run():
     graph, eager = (
-        on_gpu(SED(active=2), runner=runner, average=0.7)
+        on_gpu(SED(active=2, average=0.7), runner=runner)
         for runner in ("graph", "eager")
     )
     assert_close(graph, eager, 1e-5)

@@ -1,10 +1,10 @@
 """Overriding the hyperparameters of a trial by name.
 
 A name is a field of the trial's method, optimizer or loss, ``sparsity``, an argument
-of its model such as ``width``, or ``members``, ``epochs``, ``batch_size`` or
-``average``; where two have the same name, the first in this list is meant. A value has
-the type that its field or argument declares. What data decide, such as the number of
-classes, cannot be varied.
+of its model such as ``width``, or ``members``, ``epochs`` or ``batch_size``; where two
+have the same name, the first in this list is meant. A value has the type that
+its field or argument declares. What data decide, such as the number of classes, cannot
+be varied.
 """
 
 import inspect
@@ -121,7 +121,7 @@ def _places(trial: Trial) -> Iterator[tuple[str, Place]]:
     if not any(map(lists_of, parts_of(trial).values())):
         yield "members", Place("members", "Trial", int)
     hints = get_type_hints(TrainingSpec)
-    for name in ("epochs", "batch_size", "average"):
+    for name in ("epochs", "batch_size"):
         yield name, Place("training", "TrainingSpec", hints[name])
 
 

@@ -150,7 +150,7 @@ def members_of(order: Order, samples: int) -> list[TrainingMember]:
             compiled=compiled,
             accumulate=spec.accumulate,
             clip_norm=bound,
-            average=spec.average,
+            average=spec.method.average,
             ema=spec.ema,
             offload_device=torch.device("cpu") if order.execution.offload else None,
             ranks=ranks,

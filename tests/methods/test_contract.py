@@ -23,6 +23,7 @@ from tepui.methods import (
     CoupledMethod,
     DeepEnsemble,
     DivDis,
+    EoA,
     MemberMethod,
     Method,
     SharpBalance,
@@ -97,6 +98,7 @@ CASES = {
         Case(SAM(rho=0.1, update_statistics=True), updates=2),
         Case(SAM(rho=0.1, start_at=0.5)),
     ],
+    "EoA": [Case(EoA(average=0.5))],
     "SnapshotEnsemble": [
         Case(SnapshotEnsemble()),
         Case(SnapshotEnsemble(base=SAM(rho=0.1, start_at=0.5))),

@@ -10,7 +10,7 @@ from tepui.losses import MSE
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import MLP
 from tepui.studies import compare, crossed_difference, holm, read_results
-from tepui.studies.contrasts import corrected_together, sample_scores
+from tepui.studies.comparison_records import corrected_together, sample_scores
 
 METHODS = [DeepEnsemble(), SAM(rho=0.1)]
 SMALL = {"members": 2, "epochs": 1, "batch_size": 64, "equal": None, "progress": "none"}

@@ -17,11 +17,11 @@ from tepui.core.storage import read_tensors, same_bits
 from tepui.data import Digits
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.studies import Job, Store, carry_out, compare
-from tepui.studies.beginnings import beginning as begun_as
 from tepui.studies.executors import Processes, Ray, Slurm
 from tepui.studies.job import THREADS_VARIABLE, JobError, children_on_threads
 from tepui.studies.jobs import steps_left
 from tepui.studies.plan_file import FOLDER
+from tepui.studies.shared_prefixes import beginning as begun_as
 from tepui.studies.specifications import Samples
 from tepui.training.run_folder import RunFolder
 

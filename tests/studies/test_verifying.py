@@ -136,7 +136,7 @@ def test_what_is_sealed_is_what_verify_checks(tmp_path):
 
 def test_a_plan_of_workers_is_checked_before_it_is_unpickled(tmp_path):
     from study_cases import TRIAL
-    from tepui.studies.job import Job, JobError
+    from tepui.studies.job import Job
     from tepui.studies.plan_file import planned
     from tepui.studies.store import Store
 
@@ -144,8 +144,7 @@ def test_a_plan_of_workers_is_checked_before_it_is_unpickled(tmp_path):
         content = bytearray(task.plan.read_bytes())
         content[-20] ^= 1
         task.plan.write_bytes(content)
-        with pytest.raises(JobError, match="must hold what was written to it"):
-            task()
+        assert "must hold what was written to it" in task().failure
 
 
 def test_documents_keep_their_numbers(tmp_path):

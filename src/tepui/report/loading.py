@@ -26,7 +26,7 @@ from tepui.report.comparison import (
     read_trained,
     shared,
 )
-from tepui.studies.contrasts import contrast_records
+from tepui.studies.comparison_records import contrast_records
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Record, Results, read_results
 from tepui.training.history import Outcome

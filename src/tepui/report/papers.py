@@ -9,8 +9,7 @@ from markupsafe import Markup
 from tepui.core.provenance import short_path
 from tepui.report.loading import Study
 from tepui.report.markup import folded, note, paragraph, picture, table
-from tepui.studies.real_data import stand_ins
-from tepui.studies.results import Record
+from tepui.studies.results import Record, stand_ins
 
 MOST = 40  # rows of a table that stands open
 SMOKE = "smoke"  # the size whose numbers say nothing of a claim

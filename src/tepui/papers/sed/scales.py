@@ -65,7 +65,7 @@ from tepui.models.vit import VisionTransformer
 from tepui.papers.recipe import Size
 from tepui.studies import DataSource, Samples, Trial, seeds
 from tepui.studies.derived_data import Changed, Copies, Misjudged, ReleasedCopies
-from tepui.studies.specifications import DataStore, Form
+from tepui.studies.specifications import DataStore
 from tepui.training import MultiStep, TrainingSpec
 from tepui.training.numerics import Precision
 
@@ -77,7 +77,6 @@ FROM = {
     "inaturalist": "github.com/deeplearning-wisc/large_scale_ood",
     "openimages-o": "github.com/haoqiwang/vim",
 }
-COUNTS = {"inaturalist": 10_000, "openimages-o": 17_632}
 
 
 class HeadStudy(NamedTuple):
@@ -115,11 +114,6 @@ class Folder(DataSource):
 
     def __post_init__(self) -> None:
         one_of("name", self.name, FROM)
-
-    @property
-    def published(self) -> Form:
-        """As many images as there are, of ImageNet's size."""
-        return Form((3, 224, 224), 0, COUNTS[self.name])
 
     def load(self, store: DataStore) -> Dataset[Any]:
         """Return the images at ImageNet's size."""

@@ -123,18 +123,11 @@ def _unreachable(address: str | None, error: Exception) -> str:
 
 def _answer(ray: Any, reference: Any, task: Task, retries: int) -> Ended:
     try:
-        answer: Ended | JobError = ray.get(reference)
+        answer: Ended = ray.get(reference)
     except ray.exceptions.RayError as error:
-        how = f"died ({type(error).__name__})"
-        raise JobError(died(task, retries, how)) from error
-    if isinstance(answer, JobError):
-        raise answer
+        return died(task, retries, f"died ({type(error).__name__})")
     return answer
 
 
-def _done(task: Task) -> Ended | JobError:
-    """Carry out a task; an error that is no death is returned, not raised."""
-    try:
-        return task()
-    except JobError as error:
-        return error
+def _done(task: Task) -> Ended:
+    return task()

@@ -77,12 +77,14 @@ class Slurm:
                         continue
                     deaths[task.digest] += 1
                     if deaths[task.digest] > terms.retries:
-                        raise JobError(died(task, terms.retries, answer))
+                        yield died(task, terms.retries, answer)
+                        continue
                     waiting.append(task)
                     yield Retried(task.digest, answer)
                 yield None
                 time.sleep(POLL[self.cluster])
-            rmtree(folder)
+            if max(deaths.values(), default=0) <= terms.retries:
+                rmtree(folder)  # of a death the message names the log
         finally:
             for job, _ in running:
                 job.cancel()
@@ -137,12 +139,9 @@ class _Requeued:
 
     task: Task
 
-    def __call__(self) -> Ended | JobError:
-        """Carry out the task; an error that is no death is returned, not raised."""
-        try:
-            return self.task()
-        except JobError as error:
-            return error
+    def __call__(self) -> Ended:
+        """Carry out the task."""
+        return self.task()
 
     def checkpoint(self) -> Any:
         """Return what to submit instead; called by submitit before the end."""
@@ -153,12 +152,10 @@ class _Requeued:
 def _answer(submitit: Any, job: Any) -> Ended | str:
     """Return what came of a job, or how its worker died."""
     try:
-        answer: Ended | JobError = job.result()
+        answer: Ended = job.result()
     except (
         submitit.core.utils.UncompletedJobError,
         submitit.core.utils.FailedJobError,
     ):
         return f"died (state {job.state}, see {job.paths.stderr})"
-    if isinstance(answer, JobError):
-        raise answer
     return answer

@@ -13,9 +13,14 @@ from study_cases import EXAM, TRIAL
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance, SnapshotEnsemble
 from tepui.modules.pruning import Prune
 from tepui.studies import store as store_module
-from tepui.studies.beginnings import beginning, pieces, shared_beginnings, stages
 from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out, merged, with_beginnings
+from tepui.studies.shared_prefixes import (
+    beginning,
+    distinct_epochs,
+    shared_beginnings,
+    stages,
+)
 from tepui.studies.store import Store
 from training.cases import assert_same_runs
 
@@ -23,7 +28,7 @@ EPOCHS = 8
 
 
 def member_epochs(trials):
-    return sum(piece.member_epochs for piece in pieces(trials))
+    return sum(members for members, _ in distinct_epochs(trials))
 
 
 class Scaled(nn.Module):

@@ -4,7 +4,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -138,13 +137,6 @@ def test_a_worker_that_dies_too_often_is_named(executor, how, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_failing_task_is_no_death_and_is_named(tmp_path):
-    bad = replace(TRIAL, data=Samples(Digits, count=5000))
-    with pytest.raises(JobError, match=rf"SAM \({bad.digest}\): ValueError: count"):
-        carry_out([Job(bad), WORK[1]], store_in(tmp_path), workers=2)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "executor"), [("submitit", LOCAL_SLURM), ("ray", Ray())]
 )
@@ -263,41 +255,6 @@ def test_slurm_gets_one_array_with_what_was_asked_for(tmp_path, monkeypatch):
         assert f"#SBATCH --{option}" in script
     assert "gpus-per-node=2" in script
     assert "OMP_NUM_THREADS=1" in Path(f"{kept}.env").read_text().splitlines()
-
-
-TWO_DRIVERS = """
-import sys
-from pathlib import Path
-from studies.test_executors import WORK, CountEpochs
-from tepui.studies import Store, carry_out
-
-folder = Path(sys.argv[1])
-shared = {"callbacks": [CountEpochs(folder / "epochs")]}
-carry_out(WORK, Store(folder / "store", device="cpu", shared=shared))
-"""
-
-
-@dataclass(frozen=True)
-class CountEpochs:
-    """Leaves a line for every epoch that is trained."""
-
-    file: Path
-
-    def __call__(self, record):
-        with self.file.open("a") as file:
-            file.write(f"{os.getpid()}\n")
-
-
-@pytest.mark.slow
-def test_two_drivers_share_a_store_and_train_everything_once(undisturbed, tmp_path):
-    tests = Path(__file__).parents[1]
-    command = [sys.executable, "-c", TWO_DRIVERS, tmp_path]
-    drivers = [subprocess.Popen(command, cwd=tests) for _ in range(2)]
-    assert [driver.wait() for driver in drivers] == [0, 0]
-    store = Store(tmp_path / "store", device="cpu")
-    assert_same(store, undisturbed)
-    lines = (tmp_path / "epochs").read_text().splitlines()
-    assert len(lines) == sum(job.trial.training.epochs for job in WORK)
 
 
 def test_a_process_whose_lease_was_taken_over_waits_for_the_other(tmp_path):

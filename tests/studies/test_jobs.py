@@ -179,11 +179,12 @@ def test_results_do_not_depend_on_the_number_of_threads(in_turn, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_failing_worker_says_which_trial_and_why(tmp_path):
+def test_a_failing_worker_says_which_trial_and_why_and_the_others_finish(tmp_path):
     bad = replace(TRIAL, data=Samples(Digits, count=5000))
     store = Store(tmp_path, device="cpu")
     with pytest.raises(JobError, match=rf"SAM \({bad.digest}\): ValueError: count"):
         carry_out([Job(bad), Job(OTHER)], store, workers=2)
+    assert store.is_trained(OTHER)
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
-import re
-
 """Comparisons of images that are answered otherwise than by one class each."""
+
+import re
 
 import pytest
 import torch

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from study_cases import TRIAL
-from tepui.core.storage import read_document, seal, write_document
+from tepui.core.storage import read_document, write_document
 from tepui.studies import t_interval
 from tepui.studies.results import (
     FILE,
@@ -76,21 +76,9 @@ def test_written_and_read_again(tmp_path):
     assert document["environment"]["command"]
 
 
-def test_results_of_another_format_are_refused(tmp_path):
-    write_results(tmp_path, some())
-    document = json.loads((tmp_path / FILE).read_text())
-    (tmp_path / FILE).write_text(json.dumps({**document, "format": 99}))
-    with pytest.raises(ValueError, match=r"got format 99; make them again with"):
-        read_results(tmp_path)
-
-
 def test_damaged_results_say_what_to_do(tmp_path):
     write_results(tmp_path, some())
     document = read_document(tmp_path / FILE, KIND)
-    document["records"][0]["value"] = 0.123
-    (tmp_path / FILE).write_text(json.dumps({**seal(KIND, {}), **document}))
-    with pytest.raises(ValueError, match=r"its digest differs.*make them again"):
-        read_results(tmp_path)
     del document["records"][0]["values"]
     write_document(tmp_path / FILE, KIND, document)
     with pytest.raises(ValueError, match=r"damaged \(KeyError.*make them again"):

@@ -225,7 +225,7 @@ class Store:
         the memory that the copies of one may take, and the earliest have it.
         """
         test = self.dataset(spec.test)
-        form = {"types": spec.types, "severities": spec.severities}
+        form: dict[str, Any] = {"types": spec.types, "severities": spec.severities}
         shifted: Copies | None = None
         if spec.released is not None:
             released: CorruptedFiles = spec.released(**form)

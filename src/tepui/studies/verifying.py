@@ -22,47 +22,35 @@ from tepui.core.storage import (
     tensors_kind,
 )
 from tepui.core.tensor_format import opened
-from tepui.data.corruptions.files import KIND as CORRUPTIONS
-from tepui.data.corruptions.files import MANIFEST
 from tepui.data.published import KIND as DATA_SET
 from tepui.data.published import RECORD, check_record
-from tepui.ensembles.ensemble import FILE
-from tepui.ensembles.ensemble import KIND as ENSEMBLE
-from tepui.ensembles.feature_detectors import DETECTORS, DETECTORS_KIND
-from tepui.ensembles.loading import DIVERGED
-from tepui.evaluation.cost import COST, COST_KIND
-from tepui.evaluation.evaluations import FOLDER as EVALUATIONS
-from tepui.evaluation.evaluations import KIND as EVALUATION_KIND
-from tepui.evaluation.gallery import FILE as GALLERY
-from tepui.evaluation.gallery import KIND as GALLERY_KIND
-from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import KIND as RESULTS_KIND
 from tepui.studies.results import read_results
-from tepui.studies.store import INDEX, INDEX_KIND, SHARPNESS, SHARPNESS_KIND
-from tepui.training.run_folder import OPTIONS, OPTIONS_KIND, TRACKING, RunFolder
+from tepui.training.run_folder import RunFolder
 
 # What lies under these names is tepui's, and must be sealed.
 KINDS = {
     "run.json": "run",
     "checkpoint.json": "checkpoint",
     "outcome.json": "outcome",
-    TRACKING: "tracking",
-    OPTIONS: OPTIONS_KIND,
+    "tracking.json": "tracking",
+    "options.json": "options",
     "estimator.json": "estimator",
     "left_out.json": "images left out",
-    DIVERGED: "divergence",
-    COST: COST_KIND,
-    f"{EVALUATIONS}/*.json": EVALUATION_KIND,
-    SHARPNESS: SHARPNESS_KIND,
-    "measure-*.json": SHARPNESS_KIND,
-    GALLERY: GALLERY_KIND,
-    INDEX: INDEX_KIND,
-    RESULTS: RESULTS_KIND,
+    "diverged.json": "divergence",
+    "cost.json": "prediction_cost",
+    "price.json": "price",
+    "evaluations/*.json": "evaluation",
+    "sharpness.json": "measurement",
+    "measure-*.json": "measurement",
+    "gallery.json": "gallery",
+    "index.json": "index",
+    "results.json": RESULTS_KIND,
     "claims.json": "claims",
-    MANIFEST: CORRUPTIONS,
+    "corruptions.json": "corruptions",
     RECORD: DATA_SET,
-    FILE: ENSEMBLE,
-    DETECTORS: DETECTORS_KIND,
+    "ensemble.safetensors": "ensemble",
+    "detectors.safetensors": "detectors",
 }
 UNSEALED = "files without a digest"
 FOREIGN = "foreign files that cannot be read"

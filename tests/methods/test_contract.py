@@ -297,6 +297,12 @@ def test_warming_up_leaves_averages_alone(monkeypatch, method):
     assert untimed(eager.history) == untimed(warmed.history)
 
 
+@pytest.mark.parametrize("case", ALL, ids=lambda case: repr(case.method))
+def test_a_prefix_is_averaged_as_the_method_is(case):
+    simpler, _ = replace(case.method, average=0.5).prefix(4)
+    assert simpler.average == 0.5
+
+
 @pytest.mark.parametrize("method", [Lookahead(), Teacher(), Teacher(base=SAM())])
 def test_state_that_begins_at_the_weights_keeps_the_contract(method):
     check_method(method)

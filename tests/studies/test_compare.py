@@ -14,11 +14,12 @@ from tepui.core.seeding import member_seeds
 from tepui.data import Arrays, Digits, UniformNoise, corrupt, corrupted
 from tepui.data.corruptions import copies
 from tepui.evaluation import read_evaluation
-from tepui.methods import SAM, SED, DeepEnsemble
+from tepui.methods import SAM, SED, DeepEnsemble, EoA
 from tepui.models import MLP
 from tepui.sharpness import worst_case
 from tepui.studies import compare, extracted
 from tepui.studies.comparison_plan import labels
+from tepui.training.run_folder import RunFolder
 
 METHODS = [DeepEnsemble(), SAM(rho=0.1)]
 
@@ -66,6 +67,21 @@ def test_methods_share_seeds_and_ensembles_do_not(finished):
     first, second = ([t.seeds for t in m.ensembles] for m in comparison.methods)
     assert first == second
     assert first[0] + first[1] == member_seeds(5, 4)
+
+
+def test_a_deep_ensemble_stands_beside_its_averages(tmp_path):
+    how = {"ensembles": 1, "shifted": None, "equal": "gradients", "epochs": 2}
+    found = small(tmp_path, methods=[DeepEnsemble(), EoA(average=0.5)], **how)
+    assert [method.label for method in found.methods] == ["DeepEnsemble", "EoA"]
+    plain, mean = (method.ensembles[0] for method in found.methods)
+    assert plain.seeds == mean.seeds
+    histories = [
+        RunFolder(tmp_path / each.folder).load_checkpoint().history
+        for each in (plain, mean)
+    ]
+    losses = [[record.loss for record in history] for history in histories]
+    assert losses[0] == losses[1]  # of one trajectory, at one price
+    assert plain.evaluation["clean"]["nll"] != mean.evaluation["clean"]["nll"]
 
 
 def test_what_to_know_of_a_method_is_told_once_before_its_runs(tmp_path, capsys):

@@ -177,7 +177,7 @@ def test_a_missing_library_is_named_with_its_extra(
             r"a Ray cluster that can be reached, got '127.0.0.1:1' \(.*ref",
         ),
         ("127.0.0.1:99999", "a Ray cluster that can be reached"),
-        ("somewhere", "ray.address must be written HOST:PORT, or be auto, got 'some"),
+        ("somewhere", "a Ray cluster that can be reached, got 'somewhere'"),
     ],
 )
 def test_a_ray_cluster_that_cannot_be_reached(address, message, tmp_path):
@@ -212,31 +212,16 @@ def sbatch(folder, monkeypatch, text):
 def test_without_slurm_the_error_says_what_is_missing(tmp_path, monkeypatch):
     pytest.importorskip("submitit")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        ValueError, match=r"slurm.cluster .* got 'slurm' \(the command s"
-    ):
+    with pytest.raises(JobError, match="Slurm was not found: "):
         carry_out(WORK, Store(tmp_path, device="cpu"), executor=Slurm())
 
 
-INVALID = "sbatch: error: invalid partition specified: nowhere"
-
-
-@pytest.mark.parametrize(
-    ("said", "error", "message"),
-    [
-        (
-            INVALID,
-            ValueError,
-            "slurm.partition must name .* got 'nowhere' .*" + INVALID,
-        ),
-        ("sbatch: error: Job limit", JobError, "refused the jobs: .*Job limit"),
-    ],
-)
-def test_what_slurm_refuses_is_told(said, error, message, tmp_path, monkeypatch):
+def test_what_slurm_refuses_is_told(tmp_path, monkeypatch):
     pytest.importorskip("submitit")
+    said = "sbatch: error: invalid partition specified: nowhere"
     sbatch(tmp_path / "bin", monkeypatch, f"echo '{said}' >&2; exit 1")
     store = Store(tmp_path / "store", device="cpu")
-    with pytest.raises(error, match=message):
+    with pytest.raises(JobError, match=f"Slurm refused the jobs: .*{said}"):
         carry_out(WORK, store, executor=Slurm(partition="nowhere"))
 
 

@@ -106,12 +106,10 @@ def _check_reachable(address: str) -> None:
     """Raise if nobody listens at an address; Ray itself would try for minutes."""
     if address == "auto":
         return
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    fits = bool(host and colon and port.isdecimal())
-    require(fits, "ray.address", "be written HOST:PORT, or be auto", address)
+    host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
         socket.create_connection((host, int(port)), timeout=CONNECTING).close()
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, ValueError) as error:
         raise ValueError(_unreachable(address, error)) from error
 
 

@@ -95,10 +95,7 @@ class Slurm:
                 folder, cluster=self.cluster, slurm_max_num_timeout=REQUEUES
             )
         except RuntimeError as error:
-            rule = "name a cluster that this machine can submit to"
-            hint = "the command sbatch was not found"
-            message = f"slurm.cluster must {rule}, got {self.cluster!r} ({hint})"
-            raise ValueError(message) from error
+            raise JobError(f"Slurm was not found: {error}") from error
         on_gpu = terms.device.type == "cuda"
         queue.update_parameters(
             name="tepui",
@@ -125,10 +122,6 @@ class Slurm:
                 jobs += [queue.submit(_Requeued(task)) for task in tasks]
         except imported("submitit", "slurm").core.utils.FailedJobError as error:
             said = " ".join(str(error).split())
-            if "partition" in said.lower():
-                rule = "name a partition that Slurm has"
-                message = f"slurm.partition must {rule}, got {self.partition!r}"
-                raise ValueError(f"{message} ({said})") from error
             raise JobError(f"Slurm refused the jobs: {said}") from error
         return jobs
 

@@ -164,8 +164,10 @@ def test_what_cannot_be_pruned_is_refused_before_its_beginning_is_trained(
     dense = trial(DeepEnsemble())
     if prune == Prune():
         dense = replace(dense, model=Scaled)
+    jobs = [Job(dense.trained_with(prune=prune)), Job(dense)]
+    pruned, _ = with_beginnings(jobs)
     with pytest.raises(ValueError, match=r"one value per member|linear or conv"):
-        carry_out([Job(dense.trained_with(prune=prune)), Job(dense)], Store(tmp_path))
+        Store(tmp_path).run(pruned.trial, beginnings=pruned.beginnings)
     assert not list(tmp_path.rglob("metrics.jsonl"))
 
 

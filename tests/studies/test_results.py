@@ -110,20 +110,6 @@ def test_two_records_of_one_name_are_refused():
         results("x", "y", "small", {}, [record(), record(values=(9.0,))], CPU)
 
 
-def test_where_training_ran_is_kept_where_it_is_not_here():
-    own = some().environment
-    elsewhere = {**own, "hardware": "a GPU", "command": "tepui reproduce"}
-    here = {**own, "command": "another"}
-    assert "trained_on" not in some(trained_on=[here, here, {}]).environment
-    found = some(trained_on=[elsewhere, here, {**elsewhere, "command": "again"}])
-    assert [row["hardware"] for row in found.environment["trained_on"]] == [
-        "a GPU",
-        own["hardware"],
-    ]
-    assert all("command" not in row for row in found.environment["trained_on"])
-    assert {**found.environment, "trained_on": 0} == {**own, "trained_on": 0}
-
-
 def test_csv_has_a_line_per_record_and_a_column_per_coordinate():
     rows = list(csv.DictReader(io.StringIO(as_csv(some()))))
     assert [row["severity"] for row in rows] == ["", "", "5"]

@@ -9,7 +9,7 @@ from study_cases import read_comparison
 from tepui.core.processes import mark
 from tepui.core.storage import read_document, write_document
 from tepui.studies import verify
-from tepui.studies.verifying import FOREIGN, LEFT_OVER, UNSEALED
+from tepui.studies.verifying import LEFT_OVER, UNSEALED
 
 
 def damage(folder):
@@ -75,10 +75,10 @@ def test_a_document_under_a_known_name_must_be_sealed(whole):
 
 
 @pytest.mark.parametrize("text", ["", "{not json", "\xff", '{"kind": "Pod"'])
-def test_a_broken_document_of_others_is_foreign_and_no_damage(text, whole):
+def test_a_broken_document_of_others_is_no_damage(text, whole):
     (whole / "run/settings.json").write_bytes(text.encode("latin-1"))
     assert damage(whole) == {}
-    assert kinds(whole)["settings.json"] == FOREIGN
+    assert kinds(whole)["settings.json"] == UNSEALED
     assert kinds(whole)["mine.json"] == UNSEALED
 
 

@@ -5,7 +5,7 @@ results do not depend on how many trials run at a time; on a GPU trials share it
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -93,7 +93,6 @@ def carry_out(
     retries: int = RETRIES,
     executor: Executor = IN_PROCESSES,
     advance: Advance = lambda steps: None,
-    ended: Callable[[], None] = lambda: None,
     tolerated: Errors = (),
     threads: int | None = 1,
 ) -> dict[str, str]:
@@ -110,7 +109,6 @@ def carry_out(
         executor: Who carries them out, if there are several at a time; one at a time is
             carried out in this process unless another executor is given.
         advance: Told how many steps were done.
-        ended: Called whenever a trial has all that is requested of it.
         tolerated: Errors that give up a trial and let the others go on.
         threads: How many threads a trial has on a CPU; None leaves torch's setting in
             this process, and means one in others.
@@ -152,7 +150,6 @@ def carry_out(
                     given_up[event.digest] = event.failure
                 elif event.failure is not None:
                     failed.append(event.failure)
-                ended()
     if failed:
         raise JobError("; ".join(failed))
     return given_up

@@ -181,8 +181,8 @@ class Results(ShownInNotebooks):
         size: ``"paper"``, ``"small"`` or ``"smoke"``, and what was overridden, such as
             ``"paper+epochs=80"``.
         settings: Data, model and training, in words and numbers.
-        environment: Versions, hardware and the command; ``"trained_on"`` lists those
-            of the training where it ran elsewhere.
+        environment: Versions, hardware and the command; a run folder has those of its
+            training.
         records: The numbers.
     """
 
@@ -271,7 +271,6 @@ def results(
     settings: Mapping[str, Any],
     records: Iterable[Record],
     device: torch.device,
-    trained_on: Iterable[Mapping[str, Any]] = (),
 ) -> Results:
     """Return results with the environment of this process."""
     kept = tuple(records)
@@ -284,19 +283,7 @@ def results(
         seen.add(key)
     here = environment_of(device)
     here["command"] = with_short_paths(here["command"])
-    places: list[dict[str, Any]] = []
-    for environment in trained_on:
-        place = _place(environment)
-        if place and place not in places:
-            places.append(place)
-    if any(place != _place(here) for place in places):
-        here["trained_on"] = places
     return Results(item, title, size, dict(settings), here, kept)
-
-
-def _place(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an environment without the command, which differs between runs."""
-    return {name: value for name, value in environment.items() if name != "command"}
 
 
 def write_results(folder: str | Path, numbers: Results) -> None:

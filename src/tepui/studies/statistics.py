@@ -51,22 +51,19 @@ def estimate(values: Iterable[float | None]) -> Estimate:
 
 
 def t_interval(
-    values: Sequence[float], confidence: float = 0.95, *, step: float = 0.0
+    values: Sequence[float], confidence: float = 0.95
 ) -> tuple[float, float]:
     """Return Student's confidence interval of a mean.
 
     Args:
         values: Two or more.
         confidence: Probability that the interval covers the mean.
-        step: The smallest change that values can show, such as one prediction more or
-            less. Equal values do not prove a spread of zero: it is at least that of
-            rounding to such steps.
 
     Returns:
         Lower and upper end.
 
     Raises:
-        ValueError: If there are fewer than two values or the step is negative.
+        ValueError: If there are fewer than two values.
 
     Example:
         >>> low, high = t_interval([1.0, 3.0])
@@ -78,21 +75,10 @@ def t_interval(
 
     require(0 < confidence < 1, "confidence", "lie between 0 and 1", confidence)
     require(len(values) >= 2, "values", "hold at least two", len(values))
-    require(step >= 0, "step", "be at least 0", step)
     mean = estimate(values)
     quantile = float(stats.t.ppf((1 + confidence) / 2, mean.count - 1))
-    reach = quantile * error_in_steps(mean, step)
+    reach = quantile * mean.error
     return mean.mean - reach, mean.mean + reach
-
-
-def error_in_steps(mean: Estimate, step: float) -> float:
-    """Return a standard error, at least that of values rounded to steps.
-
-    Example:
-        >>> round(error_in_steps(Estimate(0.9, 0.0, 3), 0.01) * 36**0.5, 6)
-        0.01
-    """
-    return max(mean.error, step / math.sqrt(12 * max(mean.count, 1)))
 
 
 @dataclass(frozen=True)
@@ -135,12 +121,11 @@ class Interval:
         return replace(self, low=low, high=high)
 
 
-def mean_interval(values: Iterable[float | None], step: float = 0.0) -> Interval:
+def mean_interval(values: Iterable[float | None]) -> Interval:
     """Return the mean with Student's 95 % interval, the one of pages and tables.
 
     Args:
         values: One per repetition; None and NaN are left out.
-        step: See :func:`t_interval`.
 
     Returns:
         The interval.
@@ -154,7 +139,7 @@ def mean_interval(values: Iterable[float | None], step: float = 0.0) -> Interval
     mean = estimate(defined)
     if mean.count < 2 or math.isinf(mean.mean):
         return Interval(mean.mean, math.nan, math.nan, mean.count)
-    return Interval(mean.mean, *t_interval(defined, step=step), mean.count)
+    return Interval(mean.mean, *t_interval(defined), mean.count)
 
 
 def estimate_pairs(

@@ -169,18 +169,6 @@ class Store:
         folders += [self._beginning(trial, end) for end in beginnings]
         return max(RunFolder(folder).epochs_done for folder in folders)
 
-    def environment(self, trial: Trial) -> dict[str, Any]:
-        """Return the versions and hardware with which a trial was started.
-
-        Args:
-            trial: A trial that was started.
-
-        Returns:
-            The environment, as its run folder recorded it.
-        """
-        run = RunFolder(self.folder(trial)).recorded()
-        return dict(run["environment"])
-
     def has(self, trial: Trial, request: Request) -> bool:
         """Return whether an evaluation or a measurement is in the store.
 

@@ -53,7 +53,6 @@ KINDS = {
     "detectors.safetensors": "detectors",
 }
 UNSEALED = "files without a digest"
-FOREIGN = "foreign files that cannot be read"
 LEFT_OVER = "remains of killed writers, which the next one removes"
 
 
@@ -129,7 +128,7 @@ def _file(file: Path) -> Finding:
             read_lines(file, "epoch")
         elif file.suffix == ".json":
             if kind is None and not is_sealed(file):
-                return Finding(file, _kind_of_foreign(file))
+                return Finding(file, UNSEALED)
             kind = kind or str(read_json(file).get("kind"))
             read_document(file, kind)
             _check_named(file, kind)
@@ -140,15 +139,6 @@ def _file(file: Path) -> Finding:
         return Finding(file, kind or UNSEALED)
     except (OSError, ValueError) as error:
         return Finding(file, kind or f"{file.suffix} file", str(error))
-
-
-def _kind_of_foreign(file: Path) -> str:
-    """Return what a document of others is."""
-    try:
-        read_json(file)
-    except ValueError:
-        return FOREIGN
-    return UNSEALED
 
 
 def _kind_of_tensors(file: Path) -> str | None:

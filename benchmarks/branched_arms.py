@@ -35,6 +35,7 @@ import tepui
 from tepui.core.spec import document
 from tepui.core.storage import write_json
 from tepui.data import Arrays
+from tepui.methods import Method
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,10 @@ class Job:
     def design(self) -> Design:
         """What the decision asks for."""
         return DESIGNS[self.decision]
+
+    def method_of(self, arm: str) -> Method:
+        """Return the method of an arm, averaged if the decision says so."""
+        return replace(METHODS[arm], average=self.design.average)
 
     @property
     def family(self) -> str:
@@ -109,12 +114,12 @@ def train(arguments: argparse.Namespace) -> None:
     arguments.dataset = job.design.dataset
     data, held_out = training_and_held_out(arguments)
     how: dict[str, Any] = {"seed": job.block, "epochs": job.epochs}
-    how |= {"width": arguments.width, "average": job.design.average}
+    how |= {"width": arguments.width}
     if job.begins:
-        begin(data, METHODS[job.family], job.folder, until=job.until, **how)
+        begin(data, job.method_of(job.family), job.folder, until=job.until, **how)
         job.results[0].touch()
         return
-    run = go_on(data, METHODS[job.arm], job.folder, job.first_part.folder, **how)
+    run = go_on(data, job.method_of(job.arm), job.folder, job.first_part.folder, **how)
     examine(job, run, held_out, arguments)
 
 

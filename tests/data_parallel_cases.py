@@ -56,7 +56,7 @@ WEIGHTS = torch.arange(40) % 5 / 2
 CLOSE = {
     "plain": {"method": DeepEnsemble(), "clip_norm": 0.5, "validation": 0.2},
     "sam": {"method": SAM(rho=0.3), "batch_size": 19},
-    "gsam, averaged": {"method": GSAM(rho=0.3), "average": 0.5, "accumulate": 2},
+    "gsam, averaged": {"method": GSAM(rho=0.3, average=0.5), "accumulate": 2},
     "parting, moving average": {"method": SAM(rho=0.3), "part_at": 1, "ema": 0.9},
     "adaptive, pruned": {
         "method": SAM(rho=0.3, adaptive=True),

@@ -105,7 +105,7 @@ def test_data_that_changed_are_trained_on_again(place, capsys):
         ([*OWN, "--grid", "rho"], "be written NAME=VALUE"),
         ([*OWN, "--grid", "rho=0.1,"], "be written NAME=VALUE"),
         ([*OWN, "--grid", "rho=1", "rho=2"], "each hyperparameter once"),
-        ([*OWN, "--grid", "rho=NaN"], "rho must be float for SAM"),
+        ([*OWN, "--grid", "rho=NaN"], "rho must be a finite number"),
         ([*OWN, "--grid", "rhoo=1"], "did you mean 'rho'"),
         ([*OWN, "--grid", "alpha=1"], "grid must be one of"),
         ([*OWN, "--grid", "lr=0.1", "--ensembles", "0"], "ensembles must be positive"),

@@ -32,8 +32,8 @@ _PLACES = {
         MSE BinaryCrossEntropy CrossEntropy GaussianNLL Quantiles balanced_weights
     """,
     "tepui.methods": """
-        A2D GSAM SAM SED DeepEnsemble DivDis SharpBalance SharpnessAware
-        SnapshotEnsemble
+        A2D EoA GSAM SAM SED DeepEnsemble DivDis SharpBalance
+        SharpnessAware SnapshotEnsemble
     """,
     "tepui.metrics": """
         ConformalIntervals ConformalSets Isotonic Mahalanobis NearestNeighbor

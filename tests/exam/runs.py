@@ -71,10 +71,9 @@ def runs():
             "clip_norm": 0.7,
         },
         "GSAM": {
-            "method": of("methods.GSAM", rho=0.3, rho_min=0.1, alpha=0.7),
+            "method": of("methods.GSAM", rho=0.3, rho_min=0.1, alpha=0.7, average=0.5),
             "optimizer": sgd,
             "schedule": of("Cosine", warmup=1.5),
-            "average": 0.5,
         },
         "SharpBalance": {
             "method": of(

@@ -380,7 +380,10 @@ TRAINING = {
         lambda: {"accumulate": 3, "batch_size": 60},
     ),
     "clipping": ("--set clip_norm=0.05", lambda: {"clip_norm": 0.05}),
-    "averaging": ("--set average=0.5", lambda: {"average": 0.5}),
+    "averaging": (
+        "--method 'EoA(average=0.5)'",
+        lambda: {"method": public("methods.EoA")(average=0.5)},
+    ),
     "pruning": (
         "--set 'prune=Prune(sparsity=0.6)'",
         lambda: {"prune": public("Prune")(sparsity=0.6)},

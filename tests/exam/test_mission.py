@@ -433,7 +433,7 @@ def sam_plus(at):
 def averaged_weights(at):
     """An average of weights is the mean of the trajectory's last part."""
     data = exact()
-    before, run = fitted(public("methods.DeepEnsemble")(), data, epochs=6, average=0.5)
+    before, run = fitted(public("methods.EoA")(average=0.5), data, epochs=6)
     for member, found in zip(before, weights(run), strict=True):
         path = descended(member, lambda m: slope(m, whole(data)), [RATE] * 6)
         near(found, torch.stack(path[3:]).mean(0), 1e-7)

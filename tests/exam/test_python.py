@@ -297,9 +297,9 @@ def fit_clip_norm(folder):
         near(flat(found), descended(member, clipped, [0.3] * 3)[-1], 1e-5)
 
 
-def fit_average(folder):
+def fit_method_average(folder):
     data = exact()
-    before, run = fitted(PLAIN, data, epochs=8, average=0.25)
+    before, run = fitted(public("methods.EoA")(), data, epochs=8)
     for member, found in zip(before, run.ensemble.members, strict=True):
         path = descended(member, lambda m: slope(m, whole(data)), [0.3] * 8)
         near(flat(found), torch.stack(path[6:]).mean(0), 1e-7)
@@ -477,7 +477,7 @@ FIT = {
     "early_stopping": fit_early_stopping,
     "accumulate": fit_accumulate,
     "clip_norm": fit_clip_norm,
-    "average": fit_average,
+    "average of method": fit_method_average,
     "ema": fit_ema,
     "part_at": fit_part_at,
     "precision": fit_precision,

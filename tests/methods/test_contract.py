@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import ClassVar, NamedTuple, final
 
@@ -22,6 +22,7 @@ from tepui.methods import (
     CoupledMethod,
     DeepEnsemble,
     DivDis,
+    EoA,
     MemberMethod,
     Method,
     SharpBalance,
@@ -96,6 +97,7 @@ CASES = {
         Case(SAM(rho=0.1, update_statistics=True), updates=2),
         Case(SAM(rho=0.1, start_at=0.5)),
     ],
+    "EoA": [Case(EoA(average=0.5))],
     "SnapshotEnsemble": [
         Case(SnapshotEnsemble()),
         Case(SnapshotEnsemble(base=SAM(rho=0.1, start_at=0.5))),
@@ -268,7 +270,8 @@ WARMED += [Lookahead(), Teacher(), Teacher(base=SAM(rho=0.1))]
 @pytest.mark.parametrize("method", WARMED, ids=repr)
 def test_warming_up_leaves_averages_alone(monkeypatch, method):
     """On a GPU this precedes the capture of a step; here the steps stay eager."""
-    mean = {"ema": 0.7} if method.successive else {"average": 0.5}
+    mean = {"ema": 0.7} if method.successive else {}
+    method = method if mean else replace(method, average=0.5)
     how = {"epochs": 4, "members": 3, **mean}
     eager = fitted_with(method, images(), **how)
     monkeypatch.setattr("tepui.training.prepare.EagerRunner", WarmedRunner)
@@ -276,6 +279,12 @@ def test_warming_up_leaves_averages_alone(monkeypatch, method):
     warmed = fitted_with(method, images(), **how)
     assert_same_bits(without_signs_of_zero(eager), without_signs_of_zero(warmed))
     assert untimed(eager.history) == untimed(warmed.history)
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: repr(case.method))
+def test_a_prefix_is_averaged_as_the_method_is(case):
+    simpler, _ = replace(case.method, average=0.5).prefix(4)
+    assert simpler.average == 0.5
 
 
 @pytest.mark.parametrize("method", [Lookahead(), Teacher(), Teacher(base=SAM())])

@@ -10,7 +10,7 @@ from tepui.losses import MSE
 from tepui.methods import SAM, DeepEnsemble
 from tepui.models import MLP
 from tepui.studies import compare, crossed_difference, holm, read_results
-from tepui.studies.contrasts import sample_scores
+from tepui.studies.comparison_records import corrected_together, sample_scores
 
 METHODS = [DeepEnsemble(), SAM(rho=0.1)]
 SMALL = {"members": 2, "epochs": 1, "batch_size": 64, "equal": None, "progress": "none"}
@@ -77,6 +77,41 @@ def test_records_have_gains_and_differences_with_crossed_intervals(found):
         for r in every
     ]
     assert [r.note for r in every] == ["" if q <= 0.05 else "hint" for q in holm(p)]
+
+
+@pytest.mark.parametrize("helps", [0.0, 0.5])
+def test_each_question_errs_in_one_of_twenty_studies_at_most(helps):
+    """Three methods on two sets; what the first gains is real or nothing."""
+    torch.manual_seed(0)
+    methods, sets, rounds = "abc", ("clean", "shifted"), 300
+    wrong = {"gain": 0, "difference": 0}
+    for _ in range(rounds):
+        by_seed, at_sample = torch.randn(3, 1), torch.randn(1, 300)
+        drawn = {
+            (label, data): by_seed * 0.1 + at_sample + torch.randn(3, 300)
+            for label in methods
+            for data in sets
+        }
+        gains = {n: each + helps * (n[0] == "a") for n, each in drawn.items()}
+        p = {place: crossed_difference(each).p for place, each in gains.items()}
+        firm = {place for place, q in corrected_together(p, "a").items() if q <= 0.05}
+        null = "bc" if helps else methods
+        wrong["gain"] += any((label, "clean") in firm for label in null)
+        less = {
+            place: crossed_difference(drawn[place] - drawn["a", place[1]]).p
+            for place in p
+            if place[0] != "a"
+        }
+        wrong["difference"] += min(corrected_together(less).values()) <= 0.05
+    assert max(wrong.values()) / rounds <= 0.05 + 3 * (0.05 * 0.95 / rounds) ** 0.5
+
+
+def test_the_method_named_first_answers_for_itself():
+    p = {(label, data): 0.03 for label in "abc" for data in ("clean", "shifted")}
+    corrected = corrected_together(p, "a")
+    assert {corrected["a", data] for data in ("clean", "shifted")} == {0.03}
+    assert {corrected[label, "clean"] for label in "bc"} == {0.06}
+    assert corrected_together({**p, ("a", "clean"): 0.2}, "a")["b", "clean"] == 0.2
 
 
 def test_a_method_that_is_added_is_compared_with_the_first(found, tmp_path):

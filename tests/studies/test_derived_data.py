@@ -21,7 +21,6 @@ from tepui.studies.derived_data import (
     ReleasedCopies,
 )
 from tepui.studies.job import Job
-from tepui.studies.loaded_data import MOST_HELD
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
@@ -29,7 +28,7 @@ from tepui.studies.specifications import (
     SharpnessSpec,
     Trial,
 )
-from tepui.studies.store import Store
+from tepui.studies.store import MOST_HELD, Store
 from tepui.studies.sweep import HoldOut
 from tepui.training import TrainingSpec
 

@@ -4,7 +4,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +16,11 @@ from tepui.core.storage import read_tensors, same_bits
 from tepui.data import Digits
 from tepui.methods import SAM, DeepEnsemble, SharpBalance
 from tepui.studies import Job, Store, carry_out, compare
-from tepui.studies.beginnings import beginning as begun_as
 from tepui.studies.executors import Processes, Ray, Slurm
 from tepui.studies.job import THREADS_VARIABLE, JobError, children_on_threads
 from tepui.studies.jobs import steps_left
 from tepui.studies.plan_file import FOLDER
+from tepui.studies.shared_prefixes import beginning as begun_as
 from tepui.studies.specifications import Samples
 from tepui.training.run_folder import RunFolder
 
@@ -138,13 +137,6 @@ def test_a_worker_that_dies_too_often_is_named(executor, how, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_failing_task_is_no_death_and_is_named(tmp_path):
-    bad = replace(TRIAL, data=Samples(Digits, count=5000))
-    with pytest.raises(JobError, match=rf"SAM \({bad.digest}\): ValueError: count"):
-        carry_out([Job(bad), WORK[1]], store_in(tmp_path), workers=2)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "executor"), [("submitit", LOCAL_SLURM), ("ray", Ray())]
 )
@@ -185,7 +177,7 @@ def test_a_missing_library_is_named_with_its_extra(
             r"a Ray cluster that can be reached, got '127.0.0.1:1' \(.*ref",
         ),
         ("127.0.0.1:99999", "a Ray cluster that can be reached"),
-        ("somewhere", "ray.address must be written HOST:PORT, or be auto, got 'some"),
+        ("somewhere", "a Ray cluster that can be reached, got 'somewhere'"),
     ],
 )
 def test_a_ray_cluster_that_cannot_be_reached(address, message, tmp_path):
@@ -220,31 +212,16 @@ def sbatch(folder, monkeypatch, text):
 def test_without_slurm_the_error_says_what_is_missing(tmp_path, monkeypatch):
     pytest.importorskip("submitit")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        ValueError, match=r"slurm.cluster .* got 'slurm' \(the command s"
-    ):
+    with pytest.raises(JobError, match="Slurm was not found: "):
         carry_out(WORK, Store(tmp_path, device="cpu"), executor=Slurm())
 
 
-INVALID = "sbatch: error: invalid partition specified: nowhere"
-
-
-@pytest.mark.parametrize(
-    ("said", "error", "message"),
-    [
-        (
-            INVALID,
-            ValueError,
-            "slurm.partition must name .* got 'nowhere' .*" + INVALID,
-        ),
-        ("sbatch: error: Job limit", JobError, "refused the jobs: .*Job limit"),
-    ],
-)
-def test_what_slurm_refuses_is_told(said, error, message, tmp_path, monkeypatch):
+def test_what_slurm_refuses_is_told(tmp_path, monkeypatch):
     pytest.importorskip("submitit")
+    said = "sbatch: error: invalid partition specified: nowhere"
     sbatch(tmp_path / "bin", monkeypatch, f"echo '{said}' >&2; exit 1")
     store = Store(tmp_path / "store", device="cpu")
-    with pytest.raises(error, match=message):
+    with pytest.raises(JobError, match=f"Slurm refused the jobs: .*{said}"):
         carry_out(WORK, store, executor=Slurm(partition="nowhere"))
 
 
@@ -263,41 +240,6 @@ def test_slurm_gets_one_array_with_what_was_asked_for(tmp_path, monkeypatch):
         assert f"#SBATCH --{option}" in script
     assert "gpus-per-node=2" in script
     assert "OMP_NUM_THREADS=1" in Path(f"{kept}.env").read_text().splitlines()
-
-
-TWO_DRIVERS = """
-import sys
-from pathlib import Path
-from studies.test_executors import WORK, CountEpochs
-from tepui.studies import Store, carry_out
-
-folder = Path(sys.argv[1])
-shared = {"callbacks": [CountEpochs(folder / "epochs")]}
-carry_out(WORK, Store(folder / "store", device="cpu", shared=shared))
-"""
-
-
-@dataclass(frozen=True)
-class CountEpochs:
-    """Leaves a line for every epoch that is trained."""
-
-    file: Path
-
-    def __call__(self, record):
-        with self.file.open("a") as file:
-            file.write(f"{os.getpid()}\n")
-
-
-@pytest.mark.slow
-def test_two_drivers_share_a_store_and_train_everything_once(undisturbed, tmp_path):
-    tests = Path(__file__).parents[1]
-    command = [sys.executable, "-c", TWO_DRIVERS, tmp_path]
-    drivers = [subprocess.Popen(command, cwd=tests) for _ in range(2)]
-    assert [driver.wait() for driver in drivers] == [0, 0]
-    store = Store(tmp_path / "store", device="cpu")
-    assert_same(store, undisturbed)
-    lines = (tmp_path / "epochs").read_text().splitlines()
-    assert len(lines) == sum(job.trial.training.epochs for job in WORK)
 
 
 def test_a_process_whose_lease_was_taken_over_waits_for_the_other(tmp_path):

@@ -71,7 +71,6 @@ class Outcome:
 
     store: Store
     steps: list[int]
-    left: list[int]
     threads: list[str]
     threads_after: str | None
 
@@ -81,7 +80,7 @@ class Outcome:
 
 
 def carried_out(path, workers):
-    store, steps, left, threads = Store(path, device="cpu"), [], [], []
+    store, steps, threads = Store(path, device="cpu"), [], []
     process = multiprocessing.get_context("spawn").Process
     start = process.start
 
@@ -89,17 +88,14 @@ def carried_out(path, workers):
         threads.append(os.environ[THREADS_VARIABLE])
         start(process)
 
-    def ended():
-        left.append(sum(each.steps_left(store) > 0 for each in ALL))
-
     # The first convolution of a process reads the variable, once and for all.
     torch.nn.functional.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 3, 3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(THREADS_VARIABLE, "3")
         patch.setattr(process, "start", recording)
-        carry_out(ALL, store, workers=workers, advance=steps.append, ended=ended)
+        carry_out(ALL, store, workers=workers, advance=steps.append)
         after = os.environ.get(THREADS_VARIABLE)
-    return Outcome(store, steps, left, threads, after)
+    return Outcome(store, steps, threads, after)
 
 
 @pytest.fixture(scope="module")
@@ -179,11 +175,12 @@ def test_results_do_not_depend_on_the_number_of_threads(in_turn, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_failing_worker_says_which_trial_and_why(tmp_path):
+def test_a_failing_worker_says_which_trial_and_why_and_the_others_finish(tmp_path):
     bad = replace(TRIAL, data=Samples(Digits, count=5000))
     store = Store(tmp_path, device="cpu")
     with pytest.raises(JobError, match=rf"SAM \({bad.digest}\): ValueError: count"):
         carry_out([Job(bad), Job(OTHER)], store, workers=2)
+    assert store.is_trained(OTHER)
 
 
 @pytest.mark.slow
@@ -203,14 +200,6 @@ def test_what_is_tolerated_ends_only_its_own_work(workers, tmp_path):
         carry_out([Job(bad)], store, tolerated=(KeyError,))
 
 
-def test_the_end_of_each_work_is_told_when_its_files_are_there(in_turn, side_by_side):
-    assert in_turn.left == [3, 2, 1, 0]
-    assert len(side_by_side.left) == 4
-    assert all(
-        n <= most for n, most in zip(side_by_side.left, (3, 2, 1, 0), strict=True)
-    )
-
-
 def test_workers_are_started_with_one_thread(in_turn, side_by_side):
     assert (in_turn.threads, side_by_side.threads) == ([], ["1", "1"])
     assert (in_turn.threads_after, side_by_side.threads_after) == ("3", "3")
@@ -219,13 +208,13 @@ def test_workers_are_started_with_one_thread(in_turn, side_by_side):
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_failure_of_the_listener_ends_the_work(workers, monkeypatch, tmp_path):
-    def fail():
-        raise InterruptedError
+    def fail(steps):
+        raise KeyboardInterrupt
 
     monkeypatch.delenv(THREADS_VARIABLE, raising=False)
     before = {*multiprocessing.active_children()}
-    with pytest.raises(InterruptedError):
-        carry_out(WORK, Store(tmp_path, device="cpu"), workers=workers, ended=fail)
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(WORK, Store(tmp_path, device="cpu"), workers=workers, advance=fail)
     assert {*multiprocessing.active_children()} <= before
     assert THREADS_VARIABLE not in os.environ
 

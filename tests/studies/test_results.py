@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from study_cases import TRIAL
-from tepui.core.storage import read_document, seal, write_document
+from tepui.core.storage import read_document, write_document
 from tepui.studies import t_interval
 from tepui.studies.results import (
     FILE,
@@ -76,21 +76,9 @@ def test_written_and_read_again(tmp_path):
     assert document["environment"]["command"]
 
 
-def test_results_of_another_format_are_refused(tmp_path):
-    write_results(tmp_path, some())
-    document = json.loads((tmp_path / FILE).read_text())
-    (tmp_path / FILE).write_text(json.dumps({**document, "format": 99}))
-    with pytest.raises(ValueError, match=r"got format 99; make them again with"):
-        read_results(tmp_path)
-
-
 def test_damaged_results_say_what_to_do(tmp_path):
     write_results(tmp_path, some())
     document = read_document(tmp_path / FILE, KIND)
-    document["records"][0]["value"] = 0.123
-    (tmp_path / FILE).write_text(json.dumps({**seal(KIND, {}), **document}))
-    with pytest.raises(ValueError, match=r"its digest differs.*make them again"):
-        read_results(tmp_path)
     del document["records"][0]["values"]
     write_document(tmp_path / FILE, KIND, document)
     with pytest.raises(ValueError, match=r"damaged \(KeyError.*make them again"):
@@ -120,20 +108,6 @@ def test_records_are_found_by_names_and_coordinates():
 def test_two_records_of_one_name_are_refused():
     with pytest.raises(ValueError, match="have different names"):
         results("x", "y", "small", {}, [record(), record(values=(9.0,))], CPU)
-
-
-def test_where_training_ran_is_kept_where_it_is_not_here():
-    own = some().environment
-    elsewhere = {**own, "hardware": "a GPU", "command": "tepui reproduce"}
-    here = {**own, "command": "another"}
-    assert "trained_on" not in some(trained_on=[here, here, {}]).environment
-    found = some(trained_on=[elsewhere, here, {**elsewhere, "command": "again"}])
-    assert [row["hardware"] for row in found.environment["trained_on"]] == [
-        "a GPU",
-        own["hardware"],
-    ]
-    assert all("command" not in row for row in found.environment["trained_on"])
-    assert {**found.environment, "trained_on": 0} == {**own, "trained_on": 0}
 
 
 def test_csv_has_a_line_per_record_and_a_column_per_coordinate():

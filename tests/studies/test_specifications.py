@@ -44,7 +44,6 @@ CHANGES = {
     "clip_norm": 1.0,
     "ema": 0.9,
     "part_at": 1,
-    "average": 0.25,
     "loss": CrossEntropy(label_smoothing=0.1),
     "prune": Prune(sparsity=0.5),
     "unlabeled": Samples(Digits),

@@ -18,7 +18,7 @@ import torch
 import tepui
 from tepui.data import AugMix, CutMix, Mixup
 from tepui.losses import CrossEntropy, cross_entropy
-from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, DivDis, SharpBalance
+from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, DivDis, EoA, SharpBalance
 from training.cases import Lookahead, Plain, convnet, fitted, images, noisy_net, untimed
 
 SIZES = (1, 2, 3, 5)
@@ -53,12 +53,11 @@ CASES = {
     "SharpBalance": {"method": REFRESHED, **BEST},
     "SharpBalance, batches split": {"method": SPLIT},
     "SharpBalance, offloaded": {"method": REFRESHED, "offload": True},
-    "EoA": {"method": DeepEnsemble(), "average": 0.5, **BEST},
+    "EoA": {"method": EoA(average=0.5), **BEST},
     "SED": {"method": SED(base=SAM(rho=0.1), active=2), "members": 4},
     "SED, all observed": {"method": SED(alpha="all", active=2), "members": 4},
     "SED, late and flat": {
-        "method": SED(base=GSAM(start_at=1), active=2),
-        "average": 0.5,
+        "method": SED(base=GSAM(start_at=1), active=2, average=0.5),
     },
     "A2D": {"method": A2D(base=SAM()), "loss": OWN_SMOOTHING, **BEST},
     "A2D, sequential": {"method": A2D(parallel=False)},

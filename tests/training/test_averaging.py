@@ -1,12 +1,14 @@
 """Averaged weights: the mean of a recorded trajectory, whatever trained it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 import tepui
-from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, SharpBalance
+from tepui.methods import A2D, GSAM, SAM, SED, DeepEnsemble, EoA, SharpBalance
 from tepui.modules.pruning import sparsity_of
 from tepui.training.averaging import (
     COUNT,
@@ -44,7 +46,8 @@ every_method = pytest.mark.parametrize("method", METHODS, ids=repr)
 def averaged(method, data, *factory, **how):
     if method.needs_unlabeled:
         how["unlabeled"] = data
-    settings = {"average": 0.5, "members": 3, "epochs": 4, **how}
+    settings = {"members": 3, "epochs": 4, **how}
+    method = replace(method, average=settings.pop("average", 0.5))
     return fitted(data, *factory, method=method, **settings)
 
 
@@ -125,7 +128,7 @@ def test_the_run_ends_with_the_mean_of_a_plain_run():
     tepui.fit(plain, data, method=DeepEnsemble(), callbacks=[keep], **how)
     for share, first in ((0.25, 3), (0.5, 2), (1.0, 0)):
         mean = tepui.Ensemble.build(mlp, members=2, seed=3)
-        tepui.fit(mean, data, method=DeepEnsemble(), average=share, **how)
+        tepui.fit(mean, data, method=EoA(average=share), **how)
         for name, tensor in mean.state_dict().items():
             expected = torch.stack([state[name] for state in states[first:]]).mean(0)
             torch.testing.assert_close(tensor, expected)
@@ -191,7 +194,7 @@ def test_statistics_of_batchnorm_are_averaged_too():
 @pytest.mark.parametrize("average", [0.0, -0.5, 1.5])
 def test_a_share_outside_the_run_is_refused(average):
     with pytest.raises(ValueError, match=r"average must be a share of the run in \(0"):
-        fitted(numbers(), mlp, average=average)
+        EoA(average=average)
 
 
 @pytest.mark.parametrize("decay", [0.0, 1.0, -0.5])
@@ -202,4 +205,9 @@ def test_a_decay_that_keeps_nothing_or_all_is_refused(decay):
 
 def test_two_means_of_one_run_are_refused():
     with pytest.raises(ValueError, match="ema must be None beside average"):
-        fitted(numbers(), mlp, ema=0.9, average=0.5)
+        fitted(numbers(), mlp, method=EoA(), ema=0.9)
+
+
+def test_a_method_inside_another_has_no_average():
+    with pytest.raises(ValueError, match="base must have no average"):
+        SED(base=SAM(average=0.5))

@@ -1,5 +1,7 @@
 """Runs that share their beginning, against whole runs."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -14,7 +16,8 @@ EPOCHS, HALF = 4, 2
 
 
 def trained(method, folder, **how):
-    settings = {"epochs": EPOCHS, "members": 3, "average": 0.75, "validation": 0.25}
+    settings = {"epochs": EPOCHS, "members": 3, "validation": 0.25}
+    method = replace(method, average=how.pop("average", 0.75))
     settings |= {"augment": [tepui.data.HorizontalFlip()], "out": folder, **how}
     return fitted(images(48), method=method, **settings)
 

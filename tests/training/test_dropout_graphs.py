@@ -127,8 +127,10 @@ def test_graph_equals_eager(factory, method):
 
 @pytest.mark.parametrize("how", [{"accumulate": 2}, {"average": 0.7}], ids=str)
 def test_options_of_a_run(how):
-    graph = trained(mlp, SAM(rho=0.1), **how)
-    eager = trained(mlp, SAM(rho=0.1), runner="eager", **how)
+    how = dict(how)
+    method = SAM(rho=0.1, average=how.pop("average", None))
+    graph = trained(mlp, method, **how)
+    eager = trained(mlp, method, runner="eager", **how)
     assert_same_bits(state(graph), state(eager))
 
 

@@ -1,6 +1,7 @@
 """Members that wait off the device leave nothing large on it."""
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import torch
@@ -17,7 +18,7 @@ from training.cases import (
     stop_after,
 )
 
-KEPT = {"average": 0.5, "keep": "best", "validation": 0.25}
+KEPT = {"keep": "best", "validation": 0.25}
 
 
 @contextmanager
@@ -58,12 +59,12 @@ def test_all_that_a_member_holds_moves_with_it(method, monkeypatch):
         finish(training, member)
 
     monkeypatch.setattr(Training, "finish", watched)
-    fitted(images(), method=method, offload=True, **KEPT)
+    fitted(images(), method=replace(method, average=0.5), offload=True, **KEPT)
     assert checked == [0, 1]
 
 
 def test_a_resumed_member_waits_off_the_device_whole(tmp_path, monkeypatch):
-    how = {"method": Lookahead(), "out": tmp_path, "offload": True, **KEPT}
+    how = {"method": Lookahead(average=0.5), "out": tmp_path, "offload": True, **KEPT}
     with pytest.raises(StoppedError):
         fitted(images(), callbacks=[stop_after(1)], epochs=3, **how)
     resumed = []
@@ -87,7 +88,7 @@ def test_members_train_alike_where_every_move_takes_other_memory(monkeypatch):
             move(member, device)
         member.check_state()
 
-    how = {"method": Lookahead(), "members": 2, **KEPT}
+    how = {"method": Lookahead(average=0.5), "members": 2, **KEPT}
     plain = fitted(images(), **how)
     monkeypatch.setattr(TrainingMember, "_move", moved)
     assert_same_runs(plain, fitted(images(), offload=True, **how))

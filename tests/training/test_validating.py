@@ -8,6 +8,7 @@ from torch import nn
 import tepui
 from tepui.data import Arrays
 from tepui.losses import MSE, BinaryCrossEntropy, CrossEntropy, GaussianNLL, Quantiles
+from tepui.methods import EoA
 from training.cases import CLASSES, fitted, images, numbers
 
 
@@ -72,7 +73,7 @@ def test_without_validation_or_a_task_there_is_no_score():
 
 
 def test_an_average_is_scored_where_it_is_validated():
-    run = fitted(images(), validation=0.25, average=1.0, epochs=3)
+    run = fitted(images(), method=EoA(average=1.0), validation=0.25, epochs=3)
     held_out = tepui.data.split(images(), 0.25, seed=0)[1]
     expected = tepui.evaluate(run.ensemble, held_out).clean.member_accuracies
     assert run.history[-1].validation_accuracy == pytest.approx(expected)

@@ -31,9 +31,8 @@ from tepui.papers.reproduce import rows
 from tepui.studies.executors import Executor, Processes
 from tepui.studies.job import Advance, Job
 from tepui.studies.jobs import cost
-from tepui.studies.real_data import stand_ins
 from tepui.studies.results import FILE as RESULTS
-from tepui.studies.results import Results
+from tepui.studies.results import Results, stand_ins
 from tepui.studies.store import Store
 
 SCREEN = 35  # rows of a table in the terminal; the files hold all of it

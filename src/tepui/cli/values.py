@@ -62,8 +62,8 @@ def checked(said: str, kind: str, *, typed: bool = True) -> Text:
         0.1
         >>> checked("SMA(rho=0.1)", "method")
         Traceback (most recent call last):
-        ValueError: method must be one of A2D, DeepEnsemble, DivDis, GSAM, SAM, SED, \
-SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
+        ValueError: method must be one of A2D, DeepEnsemble, DivDis, EoA, GSAM, SAM, \
+SED, SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
     """
     text = Text(said, kind, typed)
     if kind in UNREAD:

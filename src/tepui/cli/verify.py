@@ -20,7 +20,6 @@ def verify(path: Path, /) -> None:
             file.
     """
     from tepui.cli.folders import check_there
-    from tepui.studies.verifying import FOREIGN
     from tepui.studies.verifying import verify as findings_in
 
     check_there(path)
@@ -30,9 +29,6 @@ def verify(path: Path, /) -> None:
     counts = [(kind, str(n), str(broken[kind])) for kind, n in sorted(files.items())]
     numbers = ("files", "damaged")
     terminal.print(table(str(path), ("what", *numbers), counts, numbers=numbers))
-    foreign = [str(finding.file) for finding in findings if finding.kind == FOREIGN]
-    if foreign:
-        terminal.print(f"{FOREIGN}: {', '.join(foreign)}")
     if damaged:
         rows = [(str(finding.file), str(finding.damage)) for finding in damaged]
         terminal.print(table("damaged", ("file", "what is wrong"), rows))

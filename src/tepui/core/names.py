@@ -12,7 +12,7 @@ from tepui.core.checks import one_of, require
 
 _TABLE = {
     "method": {
-        "tepui.methods": "A2D DeepEnsemble DivDis GSAM SAM SED SharpBalance "
+        "tepui.methods": "A2D DeepEnsemble DivDis EoA GSAM SAM SED SharpBalance "
         "SnapshotEnsemble"
     },
     "model": {
@@ -81,8 +81,8 @@ def known(kind: str, name: str) -> Any:
     Example:
         >>> known("method", "SMA")
         Traceback (most recent call last):
-        ValueError: method must be one of A2D, DeepEnsemble, DivDis, GSAM, SAM, SED, \
-SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
+        ValueError: method must be one of A2D, DeepEnsemble, DivDis, EoA, GSAM, SAM, \
+SED, SharpBalance, SnapshotEnsemble, got 'SMA' (did you mean 'SAM'?)
     """
     one_of(kind, name, PLACES[kind])
     return getattr(import_module(PLACES[kind][name]), name)

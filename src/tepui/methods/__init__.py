@@ -5,6 +5,7 @@ from tepui.methods.base import ExchangingMethod, MemberMethod, Method
 from tepui.methods.coupled import ActiveMembers, CoupledBatch, CoupledMethod
 from tepui.methods.deep_ensemble import DeepEnsemble
 from tepui.methods.divdis import DivDis
+from tepui.methods.eoa import EoA
 from tepui.methods.gsam import GSAM
 from tepui.methods.member import Gradient, Member
 from tepui.methods.sam import SAM
@@ -23,6 +24,7 @@ __all__ = [
     "CoupledMethod",
     "DeepEnsemble",
     "DivDis",
+    "EoA",
     "ExchangingMethod",
     "Gradient",
     "Member",

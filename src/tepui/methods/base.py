@@ -43,6 +43,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tepui.core.checks import require
 from tepui.core.types import check_fields
 from tepui.data.arrays import Batch
 from tepui.methods.member import Gradient, Member
@@ -50,10 +51,24 @@ from tepui.methods.member import Gradient, Member
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """Hyperparameters of a way to train an ensemble."""
+    """Hyperparameters of a way to train an ensemble.
+
+    Attributes:
+        average: Share of the run, at its end, over which each member's weights are
+            averaged; the mean is validated, kept, and predicted with
+            (:class:`tepui.methods.EoA`).
+    """
+
+    average: float | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
+        average, rule = self.average, "be a share of the run in (0, 1]"
+        require(average is None or 0 < average <= 1, "average", rule, average)
+        rule = "have no average, which the method around it has"
+        for name, value in vars(self).items():
+            inner = isinstance(value, Method) and value.average is not None
+            require(not inner, name, rule, value)
 
     @property
     def needs_unlabeled(self) -> bool:

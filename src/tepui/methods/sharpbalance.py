@@ -229,7 +229,8 @@ class SharpBalance(ExchangingMethod):
     def prefix(self, epochs: int) -> tuple[Method, int]:
         """Return a deep ensemble or plain SAM, until members score the data."""
         before = self._base if self.before == "sam" else DeepEnsemble()
-        return before, min(self.first_exchange(epochs), epochs)
+        until = min(self.first_exchange(epochs), epochs)
+        return replace(before, average=self.average), until
 
     def exchanges_before(self, epoch: int, epochs: int) -> bool:
         """Return whether members score the data before this epoch."""

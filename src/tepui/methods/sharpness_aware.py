@@ -62,7 +62,8 @@ class SharpnessAware(MemberMethod):
             or kind.after_update is not Method.after_update
             or kind.gradient is not SharpnessAware.gradient
         )
-        return (self, epochs) if more or start == 0 else (DeepEnsemble(), start)
+        plain = DeepEnsemble(average=self.average)
+        return (self, epochs) if more or start == 0 else (plain, start)
 
     def gradient(self, member: Member, batch: Batch) -> Gradient:
         """Return the loss here and the gradient that the perturbed weights give."""

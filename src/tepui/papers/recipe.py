@@ -21,7 +21,7 @@ from tepui.core.checks import one_of, require
 from tepui.core.spec import document
 from tepui.studies import Job, Record, Results, Store
 from tepui.studies.jobs import merged
-from tepui.studies.real_data import TRAINED_ON
+from tepui.studies.results import TRAINED_ON
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -85,7 +85,6 @@ def make(
         recipe.described(order),
         recipe.records(store, order),
         store.device,
-        trained_on=[store.environment(job.trial) for job in jobs],
     )
     contents = {"table.md": table(made).encode()}
     if recipe.draw is not None:

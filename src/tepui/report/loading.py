@@ -19,7 +19,7 @@ from tepui.core.storage import read_text, reading
 from tepui.ensembles.loading import check_ended
 from tepui.evaluation.evaluations import CLEAN, file_of, is_evaluated
 from tepui.report.comparison import Comparison, MethodResult, read_trained, shared
-from tepui.studies.contrasts import contrast_records
+from tepui.studies.comparison_records import contrast_records
 from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import Record, Results, read_results
 from tepui.training.run_folder import RunFolder, recorded_options

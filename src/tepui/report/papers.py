@@ -8,8 +8,7 @@ from markupsafe import Markup
 from tepui.core.provenance import short_path
 from tepui.report.loading import Study
 from tepui.report.markup import folded, paragraph, part, table
-from tepui.studies.real_data import stand_ins
-from tepui.studies.results import Record
+from tepui.studies.results import Record, stand_ins
 
 MOST = 40  # rows of a table that stands open
 # The paper's number and ours as text; the paper's is empty where it prints none.

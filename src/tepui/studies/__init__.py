@@ -2,7 +2,6 @@
 
 from tepui.studies.compare import compare
 from tepui.studies.executors import Executor, Processes, Ray, Slurm
-from tepui.studies.jackknife import estimate_pairs, pair_pseudo_values
 from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out
 from tepui.studies.results import Record, Results, averaged, read_results
@@ -26,7 +25,9 @@ from tepui.studies.statistics import (
     Estimate,
     Interval,
     estimate,
+    estimate_pairs,
     mean_interval,
+    pair_pseudo_values,
     t_interval,
 )
 from tepui.studies.store import Store

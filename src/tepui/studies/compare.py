@@ -6,7 +6,6 @@ where it stopped. All methods share seeds: ensemble ``r`` starts from the same w
 and sees the same data order under each of them. What came of it are records.
 """
 
-import time
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -43,22 +42,27 @@ from tepui.studies.comparison_plan import (
     trainings_of,
 )
 from tepui.studies.comparison_records import (
+    contrast_records,
     earlier_results,
     found_in,
     prices_of,
     records_of,
 )
-from tepui.studies.contrasts import contrast_records
 from tepui.studies.equal_price import Equal, at_equal_price, says_its_price, stretched
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.extracted import FeatureCache, on_features
-from tepui.studies.given import Given, GivenTest
-from tepui.studies.job import Job, cost_left
+from tepui.studies.in_memory import Given, GivenTest
+from tepui.studies.job import Job
 from tepui.studies.jobs import IN_PROCESSES, carry_out
 from tepui.studies.results import Record, Results, write_results
 from tepui.studies.store import Store, device_named
-from tepui.training import LocalExchange, TrainingSpec, exchange_here
-from tepui.training.progress import Style, counting, in_words
+from tepui.training import (
+    LocalExchange,
+    TrainingDiverged,
+    TrainingSpec,
+    exchange_here,
+)
+from tepui.training.progress import Style, counting
 from tepui.training.run_folder import RunFolder, environment_of
 
 FEATURES = "features"
@@ -155,6 +159,7 @@ def compare(
         FileExistsError: If ``out`` holds something and ``resume`` is false.
         ValueError: If an argument breaks its rule, or a method cannot be trained on the
             data; both before anything is trained.
+        TrainingDiverged: If training does; all other ensembles are trained first.
     """
     exchange = exchange_here()
     folder, place = Path(out), device_named(device)
@@ -343,27 +348,34 @@ def _carry_out(
         if not store.has(job.trial, test):
             (store.folder(job.trial) / GALLERY).unlink(missing_ok=True)
     exchange.wait()
-    costs = costs_left(jobs, store)
-    if exchange.writer and (there := costs.count(0)):
+    left = [job for job in jobs if job.steps_left(store)]
+    if exchange.writer and (there := len(jobs) - len(left)):
         announce(f"{there} of {len(jobs)} ensembles are trained and tested already")
     if how["workers"] != 1 or not isinstance(how["executor"], Processes):
-        if left := len(jobs) - costs.count(0):
-            announce(f"{left} ensembles by {type(how['executor']).__name__.lower()}")
-        steps = sum(job.steps_left(store) for job in jobs)
+        if left:
+            announce(
+                f"{len(left)} ensembles by {type(how['executor']).__name__.lower()}"
+            )
+        steps = sum(job.steps_left(store) for job in left)
         with counting(style, "all", steps) as advance:
             carry_out(jobs, store, advance=advance, threads=threads, **how)
-        costs = costs_left(jobs, store)
-    took: dict[int, float] = {}
+        left = []
+    failed: list[str] = []
     for place, ((label, number), job) in enumerate(plan.items()):
         (spec,) = job.evaluations
         is_tested = exchange.told(store.has(job.trial, spec))
-        begun = time.monotonic()
         if exchange.writer:
-            if costs[place]:
-                stands = where_it_stands(costs, place, took)
+            if job in left:
                 count = sum(name == label for name, _ in plan)
-                announce(f"{label}, ensemble {number + 1} of {count} ({stands})")
-            carry_out([job], store, threads=threads)
+                which = f"{number + 1} of {count} ({place + 1} of {len(jobs)} in all)"
+                announce(f"{label}, ensemble {which}")
+            try:
+                carry_out([job], store, threads=threads)
+            except TrainingDiverged as error:
+                if not isinstance(exchange, LocalExchange):
+                    raise
+                failed.append(f"{label}, ensemble {number + 1}: {error}")
+                continue
             store.run(job.trial)  # refuses what was trained in another way
             folder = store.folder(job.trial)
             kept = file_of(folder, CLEAN, LOGITS).exists()
@@ -374,39 +386,5 @@ def _carry_out(
             if not is_tested:
                 store.evaluation(job.trial, spec)
         exchange.wait()  # the writer measures
-        if not is_tested:
-            took[place] = time.monotonic() - begun
-
-
-def costs_left(jobs: Sequence[Job], store: Store) -> list[int]:
-    """Return what each job still costs a member, in epochs of one gradient a sample.
-
-    That is 0 where the store has everything, and at least 1 where it has not.
-    """
-    return [_cost(job, store) for job in jobs]
-
-
-def _cost(job: Job, store: Store) -> int:
-    if not job.steps_left(store):
-        return 0
-    if store.is_trained(job.trial):
-        return 1  # its test, or a measure
-    left = cost_left(job.trial, store.epochs_done(job.trial))
-    return max(1, round(left / len(job.trial.seeds)))
-
-
-def where_it_stands(costs: Sequence[int], place: int, took: Mapping[int, float]) -> str:
-    """Return which job begins, and the time left from how long others took.
-
-    Args:
-        costs: What every job cost when the study began or went on, 0 where nothing was
-            left of it.
-        place: Which of them begins.
-        took: Seconds of those that were done since.
-    """
-    done = f"{place + 1} of {len(costs)} in all"
-    if not took:
-        is_last = not any(costs[place + 1 :])
-        return done if is_last else f"{done}; the time left is told once one is trained"
-    unit = sum(took.values()) / sum(costs[each] for each in took)
-    return f"{done}, about {in_words(unit * sum(costs[place:]))} left"
+    if failed:
+        raise TrainingDiverged("; ".join(failed))

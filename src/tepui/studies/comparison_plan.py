@@ -18,7 +18,6 @@ from torch.utils.data import Dataset
 
 from tepui.core.checks import require
 from tepui.core.spec import written
-from tepui.core.text import listed
 from tepui.data import prepared_like
 from tepui.data.labels import checked_targets, class_names, relabel
 from tepui.data.shifts import Shifts
@@ -32,7 +31,7 @@ from tepui.methods import Method
 from tepui.models import MLP
 from tepui.modules.running import evaluating, forward, refusal_named
 from tepui.sharpness import worst_case
-from tepui.studies.given import Given, GivenTest, Named
+from tepui.studies.in_memory import Given, GivenTest, Named
 from tepui.studies.job import Job
 from tepui.studies.specifications import DataSource, SharpnessSpec, Trial
 from tepui.studies.store import Store, check_trial
@@ -168,10 +167,12 @@ def check_comparison(
     _check_test([*ensemble.members], first.training.loss, train, given)
     _check_inputs(ensemble.members[0], seen)
 
-    def check(trial: Trial) -> None:
-        check_trial(trial, store.dataset, store.execution, store.shared, ensemble)
-
-    check_methods(trials, check)
+    for label, trial in trials.items():
+        given_here = store.dataset, store.execution, store.shared
+        try:
+            check_trial(trial, *given_here, ensemble)
+        except ValueError as error:
+            raise ValueError(f"{label}: {error}") from error
     return ensemble.members[0]
 
 
@@ -214,32 +215,6 @@ def _check_inputs(member: nn.Module, test: GivenTest) -> None:
 def _by_argument(test: GivenTest) -> dict[str, Dataset[Any]]:
     """Return the labeled data of a test by the words of their arguments."""
     return {"test": test.test, **Shifts.of(test.shifted).given}
-
-
-def check_methods(trials: Mapping[str, Trial], check: Callable[[Trial], None]) -> None:
-    """Refuse what training would refuse at a method's turn, with all such methods.
-
-    Args:
-        trials: One ensemble of each method, by its label.
-        check: Refuses a trial that cannot be trained, see :func:`check_trial`.
-
-    Raises:
-        ValueError: What training would say, if it says the same of all methods, and
-            else what it would say of each that it refuses.
-    """
-    refused: dict[str, ValueError] = {}
-    for label, trial in trials.items():
-        try:
-            check(trial)
-        except ValueError as error:
-            refused[label] = error
-    if not refused:
-        return
-    if len(refused) == len(trials) and len({*map(str, refused.values())}) == 1:
-        raise next(iter(refused.values()))
-    said = listed([f"{label}: {error}" for label, error in refused.items()])
-    rule = f"be such as can be trained on these data, got {len(refused)} that cannot"
-    raise ValueError(f"methods must {rule}:{said}")
 
 
 def linear_layer(

@@ -15,7 +15,7 @@ from tepui.data.labels import class_names, class_subset
 from tepui.data.loading import length
 from tepui.data.shifts import Cell, Shifts
 from tepui.modules.features import Reading, cached_features, features_file
-from tepui.studies.given import Copies, GivenTest
+from tepui.studies.in_memory import Copies, GivenTest
 from tepui.training.progress import Style, counting
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from tepui.core.lease import LeaseLostError
-from tepui.studies.given import EvaluationRequest, Request
+from tepui.studies.in_memory import EvaluationRequest, Request
 from tepui.studies.specifications import SharpnessSpec, Trial
 from tepui.studies.store import Store
 from tepui.training.history import EpochRecord
@@ -20,14 +20,15 @@ Errors = tuple[type[Exception], ...]
 
 
 class JobError(RuntimeError):
-    """A trial could not be carried out; what was finished before is kept."""
+    """A trial could not be carried out; what else there was to do is done."""
 
 
 class Ended(NamedTuple):
-    """A finished job, or one whose failure is tolerated."""
+    """A job that is finished or has failed."""
 
     digest: str
     failure: str | None = None  # what the error said; None if there was none
+    tolerated: bool = True  # whether a study may go on without it
 
 
 @dataclass(frozen=True)

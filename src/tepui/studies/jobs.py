@@ -5,27 +5,28 @@ results do not depend on how many trials run at a time; on a GPU trials share it
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tepui.core.checks import require
 from tepui.core.lease import first_free
-from tepui.studies.beginnings import pieces, shared_beginnings
 from tepui.studies.executors import RETRIES, Executor, Processes
 from tepui.studies.executors.base import Event, Events, Retried, Started, Terms
-from tepui.studies.given import Request
+from tepui.studies.in_memory import Request
 from tepui.studies.job import (
     Advance,
     Ended,
     Errors,
     Job,
+    JobError,
     attempt,
     cost_left,
     on_threads,
 )
 from tepui.studies.plan_file import planned, remove_abandoned
+from tepui.studies.shared_prefixes import distinct_epochs, shared_beginnings
 from tepui.studies.store import Store
 from tepui.training import LocalExchange, exchange_here
 
@@ -72,12 +73,12 @@ class Cost:
 def cost(jobs: Sequence[Job], store: Store) -> Cost:
     """Return what a plan, merged, costs beyond what a store has."""
     left = [job.trial for job in jobs if not store.is_trained(job.trial)]
-    parts, pace = pieces(left), store.pace([job.trial for job in jobs])
-    passes = sum(piece.passes for piece in parts)
+    epochs, pace = distinct_epochs(left), store.pace([job.trial for job in jobs])
+    passes = sum(each for _, each in epochs)
     return Cost(
         trials=len(jobs),
         trained=len(jobs) - len(left),
-        member_epochs=sum(piece.member_epochs for piece in parts),
+        member_epochs=sum(members for members, _ in epochs),
         passes=passes,
         steps=sum(job.steps_left(store) for job in jobs),
         seconds=None if pace is None else passes * pace,
@@ -92,7 +93,6 @@ def carry_out(
     retries: int = RETRIES,
     executor: Executor = IN_PROCESSES,
     advance: Advance = lambda steps: None,
-    ended: Callable[[], None] = lambda: None,
     tolerated: Errors = (),
     threads: int | None = 1,
 ) -> dict[str, str]:
@@ -109,7 +109,6 @@ def carry_out(
         executor: Who carries them out, if there are several at a time; one at a time is
             carried out in this process unless another executor is given.
         advance: Told how many steps were done.
-        ended: Called whenever a trial has all that is requested of it.
         tolerated: Errors that give up a trial and let the others go on.
         threads: How many threads a trial has on a CPU; None leaves torch's setting in
             this process, and means one in others.
@@ -118,8 +117,8 @@ def carry_out(
         What the error said, for the digest of each trial that was given up.
 
     Raises:
-        JobError: If a trial fails, or if its worker died too often; what was finished
-            before is kept.
+        JobError: If one of several trials failed, or its worker died too often; the
+            others are finished first. A single trial in this process raises its own.
         ValueError: If there are several trials under torchrun, whose ranks train the
             members of one ensemble together.
     """
@@ -139,7 +138,7 @@ def carry_out(
         events = _in_turn(left, store, advance, tolerated, threads)
     else:
         events = _elsewhere(left, store, terms, executor, advance, tolerated)
-    given_up = {}
+    given_up, failed = {}, []
     named = {job.trial.digest: job.name for job in left}
     with closing(events):
         for event in events:
@@ -147,9 +146,12 @@ def carry_out(
                 continue
             LOG.info("%s: %s", _word(event), named[event.digest])
             if isinstance(event, Ended):
-                if event.failure is not None:
+                if event.failure is not None and event.tolerated:
                     given_up[event.digest] = event.failure
-                ended()
+                elif event.failure is not None:
+                    failed.append(event.failure)
+    if failed:
+        raise JobError("; ".join(failed))
     return given_up
 
 
@@ -189,8 +191,14 @@ def _in_turn(
     while waiting:
         job = waiting.pop(first_free(store.lease(job.trial) for job in waiting))
         yield Started(job.trial.digest)
-        with on_threads(store, threads):
-            ended = attempt(job, store, advance, tolerated)
+        try:
+            with on_threads(store, threads):
+                ended = attempt(job, store, advance, tolerated)
+        except Exception as error:
+            if len(work) == 1:
+                raise
+            reason = f"{job.name}: {type(error).__name__}: {error}"
+            ended = Ended(job.trial.digest, reason, tolerated=False)
         yield ended
 
 

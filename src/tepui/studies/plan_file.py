@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tepui.core.processes import is_over, mark
 from tepui.core.replacing import ABANDONED, remove_remains, write_bytes
-from tepui.studies.job import Advance, Ended, Errors, Job, JobError, attempt, on_threads
+from tepui.studies.job import Advance, Ended, Errors, Job, attempt, on_threads
 from tepui.studies.store import Store
 
 FOLDER = ".plans"
@@ -53,10 +53,7 @@ class Task:
             advance: Told how many steps were done.
 
         Returns:
-            How it ended.
-
-        Raises:
-            JobError: If it fails; names the job.
+            How it ended; a failure names the job.
         """
         try:
             store, jobs, tolerated = _read(self.plan)
@@ -64,7 +61,7 @@ class Task:
                 return attempt(jobs[self.index], store, advance, tolerated)
         except Exception as error:
             reason = f"{self.name}: {type(error).__name__}: {error}"
-            raise JobError(reason) from None
+            return Ended(self.digest, reason, tolerated=False)
 
 
 @contextmanager

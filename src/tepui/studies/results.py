@@ -21,13 +21,15 @@ from tepui.core.provenance import with_short_paths
 from tepui.core.replacing import write_bytes
 from tepui.core.storage import read_document, write_document
 from tepui.core.text import ShownInNotebooks
-from tepui.studies.real_data import real_data
 from tepui.studies.specifications import Trial, digest
 from tepui.studies.statistics import estimate, t_interval
 from tepui.training.run_folder import environment_of
 
 FILE = "results.json"
 KIND = "results"
+STAND_INS = "stand-ins"  # of settings: what was used, by the paper's names
+TRAINED_ON = "trained on"
+CORRUPTED = "_c"  # ends the names of corrupted copies
 TABLE, LONG_TABLE = "results.csv", "records.csv"
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how cells that spreadsheets run begin
 
@@ -179,8 +181,8 @@ class Results(ShownInNotebooks):
         size: ``"paper"``, ``"small"`` or ``"smoke"``, and what was overridden, such as
             ``"paper+epochs=80"``.
         settings: Data, model and training, in words and numbers.
-        environment: Versions, hardware and the command; ``"trained_on"`` lists those
-            of the training where it ran elsewhere.
+        environment: Versions, hardware and the command; a run folder has those of its
+            training.
         records: The numbers.
     """
 
@@ -269,7 +271,6 @@ def results(
     settings: Mapping[str, Any],
     records: Iterable[Record],
     device: torch.device,
-    trained_on: Iterable[Mapping[str, Any]] = (),
 ) -> Results:
     """Return results with the environment of this process."""
     kept = tuple(records)
@@ -282,19 +283,7 @@ def results(
         seen.add(key)
     here = environment_of(device)
     here["command"] = with_short_paths(here["command"])
-    places: list[dict[str, Any]] = []
-    for environment in trained_on:
-        place = _place(environment)
-        if place and place not in places:
-            places.append(place)
-    if any(place != _place(here) for place in places):
-        here["trained_on"] = places
     return Results(item, title, size, dict(settings), here, kept)
-
-
-def _place(environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an environment without the command, which differs between runs."""
-    return {name: value for name, value in environment.items() if name != "command"}
 
 
 def write_results(folder: str | Path, numbers: Results) -> None:
@@ -386,3 +375,48 @@ def _as_text(cell: Any) -> Any:
     """Return a cell that no spreadsheet takes for a formula; numbers stay numbers."""
     formula = isinstance(cell, str) and cell.startswith(_FORMULAS)
     return f"'{cell}" if formula else cell
+
+
+def real_data(settings: Mapping[str, Any], dataset: str) -> str:
+    """Return what was used for a data set of the paper; empty where it is not recorded.
+
+    Example:
+        >>> settings = {"cifar10": {"trained on": "Digits"}}
+        >>> real_data(settings, "cifar10"), real_data(settings, "cifar10_c")
+        ('Digits', 'corrupted Digits')
+    """
+    known = settings.get(STAND_INS, {})
+    if dataset in known:
+        return str(known[dataset])
+    name, base = _trained_on(settings, dataset), dataset.removesuffix(CORRUPTED)
+    return f"corrupted {name}" if name and base != dataset else name
+
+
+def stand_ins(settings: Mapping[str, Any], datasets: Iterable[str]) -> str:
+    """Return in words what was used for data of the paper; empty where nothing was.
+
+    Example:
+        >>> settings = {"cifar10": {"trained on": "CIFAR10"}}
+        >>> stand_ins(settings, ["cifar10"])
+        ''
+        >>> stand_ins({"trained on": "Digits"}, ["cifar10", "cifar10_c"])
+        'Digits for cifar10, corrupted Digits for cifar10_c'
+    """
+    names = dict.fromkeys(datasets)
+    return ", ".join(
+        f"{real_data(settings, name)} for {name}"
+        for name in names
+        if _is_replaced(settings, name)
+    )
+
+
+def _is_replaced(settings: Mapping[str, Any], dataset: str) -> bool:
+    name = _trained_on(settings, dataset)
+    plain = dataset.removesuffix(CORRUPTED).replace("_", "")
+    return dataset in settings.get(STAND_INS, {}) or name.lower() not in ("", plain)
+
+
+def _trained_on(settings: Mapping[str, Any], dataset: str) -> str:
+    own = settings.get(dataset.removesuffix(CORRUPTED))
+    about = own if isinstance(own, Mapping) else settings
+    return str(about.get(TRAINED_ON, ""))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from tepui.core.checks import require
-from tepui.studies.statistics import error_in_steps, estimate, t_interval
+from tepui.studies.statistics import estimate, t_interval
 
 LEAST_SEEDS, LEAST_SAMPLES = 3, 300  # with which simulated intervals hold what they say
 SMALLEST = 1e-12  # p that is told
@@ -72,8 +72,6 @@ def paired_difference(
     first: Sequence[float | None],
     second: Sequence[float | None],
     confidence: float = 0.95,
-    *,
-    step: float = 0.0,
 ) -> Difference:
     """Compare two methods by Student's t on the differences over shared seeds.
 
@@ -84,13 +82,10 @@ def paired_difference(
         first: One per repetition; None and NaN where it is not defined.
         second: As many, in the same order of seeds.
         confidence: Probability that the interval covers the difference.
-        step: The smallest change that a value can show, see :func:`t_interval`;
-            differences of two such values are known to √2 times that.
 
     Returns:
         The difference of the pairs that are defined. Where all differences are the
-        same and no step is given, the interval is that point and p is 0, or 1 for a
-        difference of zero.
+        same, the interval is that point and p is 0, or 1 for a difference of zero.
 
     Raises:
         ValueError: If lengths differ, fewer than two pairs are defined or a difference
@@ -106,14 +101,10 @@ def paired_difference(
     require(len(values) >= 2, "first and second", rule, len(values))
     finite = all(map(math.isfinite, values))
     require(finite, "first and second", "differ by finite numbers", values)
-    both = math.sqrt(2) * step
-    low, high = t_interval(values, confidence, step=both)
+    low, high = t_interval(values, confidence)
     mean = estimate(values)
-    error = error_in_steps(mean, both)
-    below, above = tails(mean.mean, error, mean.count - 1, 0.0)
-    return Difference(
-        mean.mean, low, high, min(1.0, 2 * min(below, above)), len(values)
-    )
+    p = min(1.0, 2 * min(tails(mean.mean, mean.error, mean.count - 1, 0.0)))
+    return Difference(mean.mean, low, high, p, len(values))
 
 
 def crossed_errors(values: Tensor) -> tuple[Tensor, Tensor]:

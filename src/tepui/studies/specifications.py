@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol, Self, cast, final, get_args
+from typing import Any, Literal, Protocol, Self, cast, final, get_args
 
 import torch
 from torch import nn
@@ -68,14 +68,6 @@ class Described(Named):
         return bool(document.get("about") == self.about)
 
 
-class Form(NamedTuple):
-    """What the images of a published data set are like, and how many there are."""
-
-    shape: tuple[int, int, int]
-    train: int
-    test: int
-
-
 class DataStore(Protocol):
     """What a data source may ask of the store that loads it."""
 
@@ -96,11 +88,6 @@ class DataSource(Named, ABC):
     @abstractmethod
     def load(self, store: DataStore) -> Dataset[Any]:
         """Return the data."""
-
-    @property
-    def published(self) -> Form | None:
-        """What test images are like that nobody has fetched yet, where it is known."""
-        return None
 
 
 @final

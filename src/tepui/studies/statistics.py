@@ -3,9 +3,13 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from statistics import fmean, stdev
+from typing import Literal
 
-from tepui.core.checks import require
+from torch import Tensor
+
+from tepui.core.checks import one_of, require
 from tepui.core.types import check_types
 
 
@@ -47,22 +51,19 @@ def estimate(values: Iterable[float | None]) -> Estimate:
 
 
 def t_interval(
-    values: Sequence[float], confidence: float = 0.95, *, step: float = 0.0
+    values: Sequence[float], confidence: float = 0.95
 ) -> tuple[float, float]:
     """Return Student's confidence interval of a mean.
 
     Args:
         values: Two or more.
         confidence: Probability that the interval covers the mean.
-        step: The smallest change that values can show, such as one prediction more or
-            less. Equal values do not prove a spread of zero: it is at least that of
-            rounding to such steps.
 
     Returns:
         Lower and upper end.
 
     Raises:
-        ValueError: If there are fewer than two values or the step is negative.
+        ValueError: If there are fewer than two values.
 
     Example:
         >>> low, high = t_interval([1.0, 3.0])
@@ -74,21 +75,10 @@ def t_interval(
 
     require(0 < confidence < 1, "confidence", "lie between 0 and 1", confidence)
     require(len(values) >= 2, "values", "hold at least two", len(values))
-    require(step >= 0, "step", "be at least 0", step)
     mean = estimate(values)
     quantile = float(stats.t.ppf((1 + confidence) / 2, mean.count - 1))
-    reach = quantile * error_in_steps(mean, step)
+    reach = quantile * mean.error
     return mean.mean - reach, mean.mean + reach
-
-
-def error_in_steps(mean: Estimate, step: float) -> float:
-    """Return a standard error, at least that of values rounded to steps.
-
-    Example:
-        >>> round(error_in_steps(Estimate(0.9, 0.0, 3), 0.01) * 36**0.5, 6)
-        0.01
-    """
-    return max(mean.error, step / math.sqrt(12 * max(mean.count, 1)))
 
 
 @dataclass(frozen=True)
@@ -131,12 +121,11 @@ class Interval:
         return replace(self, low=low, high=high)
 
 
-def mean_interval(values: Iterable[float | None], step: float = 0.0) -> Interval:
+def mean_interval(values: Iterable[float | None]) -> Interval:
     """Return the mean with Student's 95 % interval, the one of pages and tables.
 
     Args:
         values: One per repetition; None and NaN are left out.
-        step: See :func:`t_interval`.
 
     Returns:
         The interval.
@@ -150,4 +139,92 @@ def mean_interval(values: Iterable[float | None], step: float = 0.0) -> Interval
     mean = estimate(defined)
     if mean.count < 2 or math.isinf(mean.mean):
         return Interval(mean.mean, math.nan, math.nan, mean.count)
-    return Interval(mean.mean, *t_interval(defined, step=step), mean.count)
+    return Interval(mean.mean, *t_interval(defined), mean.count)
+
+
+def estimate_pairs(
+    matrix: Sequence[Sequence[float]] | Tensor,
+    over: Literal["members", "pairs"] = "members",
+) -> Estimate:
+    """Return the mean over pairs of members with its standard error.
+
+    Pairs that share a member depend on each other, so that the error over pairs is too
+    small. Over members it is that of the jackknife, which leaves out one member with
+    all of its pairs at a time.
+
+    Args:
+        matrix: A value for each two members, such as ``pairwise_disagreement`` gives;
+            the diagonal is not read.
+        over: What counts as one value: a member or a pair.
+
+    Returns:
+        The estimate; the mean is the same either way. Two members are one pair, whose
+        error is not known.
+
+    Raises:
+        ValueError: If the matrix is not square, has one row, or ``over`` is unknown.
+
+    Example:
+        >>> matrix = [[0.0, 0.1, 0.2], [0.1, 0.0, 0.6], [0.2, 0.6, 0.0]]
+        >>> round(estimate_pairs(matrix).mean, 3)
+        0.3
+        >>> estimate_pairs(matrix, over="pairs").count
+        3
+    """
+    check_types(estimate_pairs, locals())
+    one_of("over", over, ("members", "pairs"))
+    if over == "pairs":
+        return estimate(_pairs(matrix).values())
+    return estimate(pair_pseudo_values(matrix))
+
+
+def pair_pseudo_values(
+    matrix: Sequence[Sequence[float]] | Tensor,
+) -> list[float | None]:
+    r"""Return a value per member whose mean is the mean over pairs.
+
+    The pseudo-values of the jackknife, :math:`n U - (n - 1) U_{-i}`, where :math:`U`
+    is the mean over pairs of :math:`n` members and :math:`U_{-i}` the same without
+    member :math:`i`. Their standard error is that of :math:`U`; the means of members
+    over their pairs vary too little, since each member is in all of them.
+
+    Args:
+        matrix: A value for each two members; the diagonal is not read.
+
+    Returns:
+        One value per member; for two members their value and None.
+
+    Raises:
+        ValueError: If the matrix is not square or has one row.
+
+    Example:
+        >>> matrix = [[0.0, 0.1, 0.2], [0.1, 0.0, 0.6], [0.2, 0.6, 0.0]]
+        >>> tuple(round(value, 3) for value in pair_pseudo_values(matrix))
+        (-0.3, 0.5, 0.7)
+
+    References:
+        Arvesen (1969), Jackknifing U-statistics.
+    """
+    both = _pairs(matrix)
+    if len(matrix) == 2:
+        return [both[0, 1], None]
+    size, whole = len(matrix), fmean(both.values())
+    without = (
+        fmean(value for pair, value in both.items() if member not in pair)
+        for member in range(size)
+    )
+    return [size * whole - (size - 1) * rest for rest in without]
+
+
+def _pairs(
+    matrix: Sequence[Sequence[float]] | Tensor,
+) -> dict[tuple[int, int], float]:
+    """Return the value of each two members, averaged over both directions."""
+    rows = [[float(value) for value in row] for row in matrix]
+    size = len(rows)
+    shape = (size, len(rows[0]) if rows else 0)
+    square = size >= 2 and all(len(row) == size for row in rows)
+    require(square, "matrix", "be square, with two rows or more", shape)
+    return {
+        (i, j): (rows[i][j] + rows[j][i]) / 2 for i, j in combinations(range(size), 2)
+    }

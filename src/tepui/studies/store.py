@@ -17,6 +17,7 @@ from typing import Any, get_args
 from warnings import catch_warnings
 
 import torch
+from torch import Tensor
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
@@ -24,7 +25,10 @@ from tepui.core.lease import LEASE, STALE_AFTER, leased
 from tepui.core.spec import document, leaves
 from tepui.core.storage import read_document, write_document
 from tepui.core.types import check_types
-from tepui.data import Arrays
+from tepui.data import Arrays, Corrupted, corrupted, prepared_like
+from tepui.data.corruptions.copies import KEPT_BYTES
+from tepui.data.corruptions.files import CorruptedFiles
+from tepui.data.image_files import ImageFiles
 from tepui.data.shifts import Cell
 from tepui.ensembles.ensemble import Ensemble
 from tepui.evaluation.cost import write_cost
@@ -46,9 +50,8 @@ from tepui.evaluation.stored_logits import (
     StoredLogits,
     read_logits,
 )
-from tepui.studies.beginnings import beginning
-from tepui.studies.given import EvaluationRequest, Given, GivenTest, Request
-from tepui.studies.loaded_data import LoadedData, LoadedTests
+from tepui.studies.in_memory import Copies, EvaluationRequest, Given, GivenTest, Request
+from tepui.studies.shared_prefixes import beginning
 from tepui.studies.specifications import (
     DataSource,
     EvaluationSpec,
@@ -63,6 +66,9 @@ from tepui.training.run_folder import RunFolder
 BEGINNINGS = "beginnings"
 INDEX, INDEX_KIND = "index.json", "index"
 SHARPNESS, SHARPNESS_KIND = "sharpness.json", "measurement"
+# Sets of data; the heads of one repetition of SED need half as many. Were all held, a
+# study would take more memory with each of its repetitions.
+MOST_HELD = 32
 Callbacks = Sequence[Callable[[EpochRecord], None]]
 IN_SILENCE = ExecutionSpec(progress="none")
 
@@ -101,14 +107,13 @@ class Store:
         one_of("logits_in", logits_in, get_args(LogitType))
         self.logits_in = logits_in
         self.stale_after = stale_after
-        self._data = LoadedData()
-        self._tests = LoadedTests()
+        self._data: dict[str, Dataset[Any]] = {}
+        self._copies: dict[str, Corrupted] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs: no data, and no wish to show progress."""
         execution = replace(self.execution, progress="none")
-        nothing = {"_data": LoadedData(), "_tests": LoadedTests()}
-        return {**vars(self), "execution": execution, **nothing}
+        return {**vars(self), "execution": execution, "_data": {}, "_copies": {}}
 
     def folder(self, trial: Trial) -> Path:
         """Return the run folder of a trial.
@@ -164,18 +169,6 @@ class Store:
         folders += [self._beginning(trial, end) for end in beginnings]
         return max(RunFolder(folder).epochs_done for folder in folders)
 
-    def environment(self, trial: Trial) -> dict[str, Any]:
-        """Return the versions and hardware with which a trial was started.
-
-        Args:
-            trial: A trial that was started.
-
-        Returns:
-            The environment, as its run folder recorded it.
-        """
-        run = RunFolder(self.folder(trial)).recorded()
-        return dict(run["environment"])
-
     def has(self, trial: Trial, request: Request) -> bool:
         """Return whether an evaluation or a measurement is in the store.
 
@@ -207,7 +200,33 @@ class Store:
         Returns:
             The data.
         """
-        return self._data.load(source, self)
+        found = self._data.pop(source.digest, None)
+        self._data[source.digest] = source.load(self) if found is None else found
+        for longest_unused in [*self._data][:-MOST_HELD]:
+            del self._data[longest_unused]
+        return self._data[source.digest]
+
+    def test(self, spec: EvaluationSpec) -> GivenTest:
+        """Return a test with its data.
+
+        Corrupted copies are made once if there is room: on the host all tests share
+        the memory that the copies of one may take, and the earliest have it.
+        """
+        test = self.dataset(spec.test)
+        form: dict[str, Any] = {"types": spec.types, "severities": spec.severities}
+        shifted: Copies | None = None
+        if spec.released is not None:
+            released: CorruptedFiles = spec.released(**form)
+            released.like = test if isinstance(test, Arrays | ImageFiles) else None
+            shifted = released
+        elif spec.types and (shifted := self._copies.get(spec.digest)) is None:
+            made = corrupted(test, **form, strength=spec.strength, keep=True)
+            made = made.made_on(self.device)
+            taken = sum(map(_bytes_kept, (made, *self._copies.values())))
+            shifted = made if taken <= KEPT_BYTES else replace(made, keep=False)
+            self._copies[spec.digest] = shifted
+        ood = {n: prepared_like(self.dataset(data), test) for n, data in spec.ood}
+        return GivenTest(spec.about, test, shifted, ood, rule=spec.rule)
 
     def run(
         self,
@@ -375,7 +394,7 @@ class Store:
         if self.has(trial, spec):
             return
         ensemble = self.run(trial).ensemble
-        given = spec if isinstance(spec, GivenTest) else self._tests.load(spec, self)
+        given = spec if isinstance(spec, GivenTest) else self.test(spec)
         folder, exchange = self._answers(trial, spec), exchange_here()
         with self._lease(self.folder(trial)):
             if exchange.told(self.has(trial, spec)):  # another process was faster
@@ -434,6 +453,14 @@ class Store:
             return
         with leased(_lease_of(folder), self.stale_after) as lease:
             yield (lease.check,)
+
+
+def _bytes_kept(copies: Corrupted) -> int:
+    """Return how much of the host's memory copies may take; those of a GPU none."""
+    on_host = copies.keep and copies.dataset.device.type == "cpu"
+    images = copies.dataset.inputs
+    assert isinstance(images, Tensor), "images are one tensor"
+    return len(copies) * images.numel() if on_host else 0
 
 
 def _lease_of(folder: Path) -> Path:

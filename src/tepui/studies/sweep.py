@@ -2,24 +2,34 @@
 
 A search gives a trial every combination of the values in a grid, trains each on
 the training data less what is held out, and scores it on what is held out. Test data
-are not read, nor anything that was made from them. :mod:`tepui.studies.override`
-says what can be in a grid.
+are not read, nor anything that was made from them.
+
+A grid names fields of the trial's method, optimizer or loss, ``sparsity``, arguments of
+its model such as ``width``, or ``members``, ``epochs`` or ``batch_size``; where two
+have the same name, the first in this list is meant. What data decide, such as the
+number of classes, cannot be varied.
 """
 
+import inspect
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Any, Literal, final, get_args
+from typing import Any, Literal, final, get_args, get_type_hints
 
+import torch
 from torch.utils.data import Dataset
 
 from tepui.core.checks import one_of, require
+from tepui.core.members import for_member, lists_of
 from tepui.core.spec import written
+from tepui.core.types import check_types
 from tepui.data import split
 from tepui.losses import Loss
+from tepui.methods import CoupledMethod, ExchangingMethod
+from tepui.modules.pruning import Prune
 from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out
-from tepui.studies.override import Values, hyperparameters, override
 from tepui.studies.results import FIELDS, Record, averaged
 from tepui.studies.specifications import (
     DataSource,
@@ -28,12 +38,14 @@ from tepui.studies.specifications import (
     Samples,
     Trial,
     samples_in,
+    seeds,
 )
 from tepui.studies.store import Store
 from tepui.tasks import task_of
 from tepui.tasks.base import Leading
-from tepui.training import TrainingDiverged
+from tepui.training import TrainingDiverged, TrainingSpec
 
+Values = Mapping[str, Any]
 Scores = Mapping[str, Sequence[float | None]]
 """For each score one value per repetition; None where it is infinite."""
 
@@ -56,6 +68,12 @@ def criterion_of(loss: Loss) -> Leading:
 Grid = Mapping[str, Sequence[Any]]
 HoldOutPart = Literal["kept", "held_out"]
 _TRAINING = "be made from training data to choose on"
+_PARTS = ("method", "optimizer", "loss")  # of a trial's training, with fields to vary
+# Arguments of models that data or the repetition decide.
+_GIVEN = (
+    *("num_classes", "in_channels", "in_features", "image_size", "patch_size"),
+    *("vocabulary", "length", "start"),
+)
 
 
 @final
@@ -195,6 +213,84 @@ def search(trials: Sequence[Trial], grid: Grid, *, held_out: float = 0.1) -> Sea
     rule = "list each value once"
     require(different == len(combinations), "grid", rule, dict(grid))
     return Search(trials[0], tuple(combinations))
+
+
+def hyperparameters(trial: Trial) -> dict[str, str]:
+    """Return what can be varied, each with the part of the trial that holds it.
+
+    Example:
+        >>> from tepui.data import Digits
+        >>> from tepui.methods import SAM
+        >>> from tepui.models import ConvNet
+        >>> how = TrainingSpec(method=SAM(), epochs=2)
+        >>> known = hyperparameters(Trial(Samples(Digits), ConvNet, how, seeds=(0, 1)))
+        >>> [known[name] for name in ("rho", "lr", "label_smoothing", "width")]
+        ['method', 'optimizer', 'loss', 'model']
+    """
+    parts = _parts(trial)
+    owners = [(each.name, name) for name in parts for each in fields(parts[name])]
+    owners.append(("sparsity", "prune"))
+    arguments = inspect.signature(_made_by(trial)).parameters
+    owners += [(name, "model") for name in arguments if name not in _GIVEN]
+    if not any(map(lists_of, parts.values())):
+        owners.append(("members", "members"))
+    owners += [("epochs", "training"), ("batch_size", "training")]
+    return dict(reversed(owners))
+
+
+def override(trial: Trial, values: Values) -> Trial:
+    """Return a trial with other hyperparameters, if its parts allow them."""
+    owners, training = hyperparameters(trial), trial.training
+    given: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        given.setdefault(owners[name], {})[name] = value
+    if members := given.pop("members", {}):
+        check_types(seeds, members)
+        count, first = members["members"], trial.seeds[0]
+        require(count > 0, "members", "be positive", count)
+        trial = replace(trial, seeds=tuple(range(first, first + count)))
+    if "model" in given:
+        arguments = _typed(_made_by(trial), given.pop("model"))
+        trial = replace(trial, model=partial(trial.model, **arguments))
+        with torch.device("meta"):
+            trial.model()  # refuses what the model refuses
+    changes = _typed(TrainingSpec, given.pop("training", {}))
+    for owner, own in given.items():
+        part = getattr(training, owner) or Prune()
+        changes[owner] = replace(part, **_typed(type(part), own))
+    if "prune" in changes and changes["prune"].sparsity == 0:
+        changes["prune"] = None  # what is dense has one description
+    changed = trial.trained_with(**changes)
+    count, method = len(changed.seeds), changed.training.method
+    for part in _parts(changed).values():
+        for_member(part, 0, count)
+    if isinstance(method, ExchangingMethod):
+        method.exchanges_before(0, changed.training.epochs)
+    if isinstance(method, CoupledMethod):
+        method.check_members(count)
+    return changed
+
+
+def _parts(trial: Trial) -> dict[str, Any]:
+    parts = {name: getattr(trial.training, name) for name in _PARTS}
+    return {name: part for name, part in parts.items() if is_dataclass(part)}
+
+
+def _made_by(trial: Trial) -> Any:
+    return trial.model.func if isinstance(trial.model, partial) else trial.model
+
+
+def _typed(owner: Any, values: Values) -> dict[str, Any]:
+    """Return values as their owner declares them; 1 may stand for 1.0."""
+    plain = isinstance(owner, type) and not is_dataclass(owner)
+    signed = owner.__init__ if plain else owner
+    check_types(signed, values)
+    hints, typed = get_type_hints(signed), dict(values)
+    for name, value in values.items():
+        kinds = {hints.get(name), *get_args(hints.get(name))}
+        if type(value) is int and float in kinds and int not in kinds:
+            typed[name] = float(value)
+    return typed
 
 
 def outcome_of(planned: Search, store: Store, diverged: Container[str] = ()) -> Outcome:

@@ -22,50 +22,37 @@ from tepui.core.storage import (
     read_lines,
     tensors_kind,
 )
-from tepui.data.corruptions.files import KIND as CORRUPTIONS
-from tepui.data.corruptions.files import MANIFEST
 from tepui.data.published import KIND as DATA_SET
 from tepui.data.published import RECORD, check_record
-from tepui.ensembles.ensemble import FILE
-from tepui.ensembles.ensemble import KIND as ENSEMBLE
-from tepui.ensembles.feature_detectors import DETECTORS, DETECTORS_KIND
-from tepui.ensembles.loading import DIVERGED
-from tepui.evaluation.cost import COST, COST_KIND
-from tepui.evaluation.evaluations import FOLDER as EVALUATIONS
-from tepui.evaluation.evaluations import KIND as EVALUATION_KIND
-from tepui.evaluation.gallery import FILE as GALLERY
-from tepui.evaluation.gallery import KIND as GALLERY_KIND
-from tepui.studies.results import FILE as RESULTS
 from tepui.studies.results import KIND as RESULTS_KIND
 from tepui.studies.results import read_results
-from tepui.studies.store import INDEX, INDEX_KIND, SHARPNESS, SHARPNESS_KIND
-from tepui.training.run_folder import OPTIONS, OPTIONS_KIND, TRACKING, RunFolder
+from tepui.training.run_folder import RunFolder
 
 # What lies under these names is tepui's, and must be sealed.
 KINDS = {
     "run.json": "run",
     "checkpoint.json": "checkpoint",
     "outcome.json": "outcome",
-    TRACKING: "tracking",
-    OPTIONS: OPTIONS_KIND,
+    "tracking.json": "tracking",
+    "options.json": "options",
     "estimator.json": "estimator",
     "left_out.json": "images left out",
-    DIVERGED: "divergence",
-    COST: COST_KIND,
-    f"{EVALUATIONS}/*.json": EVALUATION_KIND,
-    SHARPNESS: SHARPNESS_KIND,
-    "measure-*.json": SHARPNESS_KIND,
-    GALLERY: GALLERY_KIND,
-    INDEX: INDEX_KIND,
-    RESULTS: RESULTS_KIND,
+    "diverged.json": "divergence",
+    "cost.json": "prediction_cost",
+    "price.json": "price",
+    "evaluations/*.json": "evaluation",
+    "sharpness.json": "measurement",
+    "measure-*.json": "measurement",
+    "gallery.json": "gallery",
+    "index.json": "index",
+    "results.json": RESULTS_KIND,
     "claims.json": "claims",
-    MANIFEST: CORRUPTIONS,
+    "corruptions.json": "corruptions",
     RECORD: DATA_SET,
-    FILE: ENSEMBLE,
-    DETECTORS: DETECTORS_KIND,
+    "ensemble.safetensors": "ensemble",
+    "detectors.safetensors": "detectors",
 }
 UNSEALED = "files without a digest"
-FOREIGN = "foreign files that cannot be read"
 LEFT_OVER = "remains of killed writers, which the next one removes"
 
 
@@ -141,7 +128,7 @@ def _file(file: Path) -> Finding:
             read_lines(file, "epoch")
         elif file.suffix == ".json":
             if kind is None and not is_sealed(file):
-                return Finding(file, _kind_of_foreign(file))
+                return Finding(file, UNSEALED)
             kind = kind or str(read_json(file).get("kind"))
             read_document(file, kind)
             _check_named(file, kind)
@@ -152,15 +139,6 @@ def _file(file: Path) -> Finding:
         return Finding(file, kind or UNSEALED)
     except (OSError, ValueError) as error:
         return Finding(file, kind or f"{file.suffix} file", str(error))
-
-
-def _kind_of_foreign(file: Path) -> str:
-    """Return what a document of others is."""
-    try:
-        read_json(file)
-    except ValueError:
-        return FOREIGN
-    return UNSEALED
 
 
 def _kind_of_tensors(file: Path) -> str | None:

@@ -127,8 +127,9 @@ def _check_lists(checked: Subject, method: Method) -> None:
             continue
         rule = f"take one value of {field.name} per member, as a tuple or a list"
         for values in ((value, value), [value, value]):
+            changes: dict[str, Any] = {field.name: values}
             with checked.must_manage(rule):
-                both: Any = dataclasses.replace(method, **{field.name: values})
+                both = dataclasses.replace(method, **changes)
                 resolved = for_member(both, 1, 2)
             checked.must(rule, resolved == method, resolved)
 

@@ -9,7 +9,7 @@ where :math:`\bar\theta` starts as the weights with which that part begins, whic
 as one of them. Until then the mean is the weights themselves. Buffers of floating type
 (BatchNorm's running statistics) are averaged alike. Training itself is untouched, so
 that any method can be averaged; with plain members this is an ensemble of averages
-(EoA).
+(:class:`tepui.methods.EoA`).
 
 Or, over the whole run with a decay :math:`d`, the moving mean
 

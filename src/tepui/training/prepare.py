@@ -128,7 +128,7 @@ def members_of(order: Order, samples: int) -> list[TrainingMember]:
             compiled=compiled,
             accumulate=spec.accumulate,
             clip_norm=bound,
-            average=spec.average,
+            average=spec.method.average,
             ema=spec.ema,
             offloaded=order.execution.offload,
             ranks=ranks,

@@ -133,10 +133,8 @@ class TrainingSpec:
         clip_norm: Bound on the norm of the gradient; by default 1 for GaussianNLL,
             none for other losses.
         prune: Remove each member's smallest weights, such as Prune with sparsity 0.9.
-        average: Share of the run, at its end, over which each member's weights are
-            averaged.
         ema: Decay of a moving average of each member's weights over the whole run,
-            such as 0.999, which takes their place as ``average`` does.
+            such as 0.999, which takes their place as ``average`` of a method does.
         part_at: Epoch until which all members are one network, trained as the first
             one; each goes on from it with its own draws.
         precision: What forward passes compute in; ``"auto"`` is bfloat16 on a GPU and
@@ -156,7 +154,6 @@ class TrainingSpec:
     accumulate: int = 1
     clip_norm: float | None = None
     prune: Prune | None = None
-    average: float | None = None
     ema: float | None = None
     part_at: int | None = None
     precision: Precision = "auto"
@@ -173,15 +170,15 @@ class TrainingSpec:
         _require_positive(self, "epochs", "batch_size", "accumulate", "clip_norm")
         rule = "be an instance, such as CrossEntropy()"
         require(not isinstance(self.loss, type), "loss", rule, self.loss)
-        average, ema = self.average, self.ema
-        rule = "be a share of the run in (0, 1]"
-        require(average is None or 0 < average <= 1, "average", rule, average)
+        average, ema = method.average, self.ema
         require(ema is None or 0 < ema < 1, "ema", "lie in (0, 1)", ema)
         rule = "be None beside average, another mean of the weights"
         require(ema is None or average is None, "ema", rule, ema)
         only: dict[str, int | None] = {}  # what a kind of method can have
         if method.successive:  # whose members are one run
-            names = ("average", "prune", "early_stopping", "part_at")
+            rule = f"be None with {type(method).__name__}, whose members are one run"
+            require(average is None, "average", rule, average)
+            names = ("prune", "early_stopping", "part_at")
             only = dict.fromkeys(names, None)
         if isinstance(method, CoupledMethod):  # whose members meet inside the loss
             only = {"accumulate": 1, "part_at": None}

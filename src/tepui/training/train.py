@@ -86,7 +86,6 @@ def fit(
     accumulate: int = 1,
     clip_norm: float | None = None,
     prune: Prune | None = None,
-    average: float | None = None,
     ema: float | None = None,
     part_at: int | None = None,
     device: str | torch.device | None = None,
@@ -137,11 +136,8 @@ def fit(
         clip_norm: Bound on the norm of the gradient; by default 1 for ``GaussianNLL``,
             none for other losses.
         prune: ``Prune(sparsity=0.9)`` removes the smallest weights of every member.
-        average: Share of the run, at its end, over which each member's weights are
-            averaged; the mean is what is validated, kept and predicted with. With
-            ``DeepEnsemble()`` and 0.25 this is an ensemble of averages (EoA).
         ema: Decay, such as 0.999, of a moving average of each member's weights over the
-            whole run, which takes their place as ``average`` does.
+            whole run, which takes their place as ``average`` of a method does.
         part_at: Until this epoch all members are one network, trained as the first one.
             Then each goes on with its own draws. With ``M`` members the run costs
             ``part_at + M * (epochs - part_at)`` epochs of one.

@@ -46,7 +46,7 @@ from tepui.studies import (
     seeds,
 )
 from tepui.studies.derived_data import Features
-from tepui.studies.real_data import STAND_INS
+from tepui.studies.results import STAND_INS
 from tepui.training import AdamW, Constant, TrainingSpec
 
 ARCHITECTURE = "deit3_base_last2"

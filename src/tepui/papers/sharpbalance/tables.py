@@ -17,7 +17,7 @@ from operator import sub
 from statistics import fmean
 from typing import Any
 
-from tepui.methods import GSAM, DeepEnsemble, Method, SharpBalance
+from tepui.methods import GSAM, EoA, Method, SharpBalance
 from tepui.papers.recipe import OVERRIDES, Numbers, Order, Recipe, differing
 from tepui.papers.sharpbalance.protocol import (
     FEW,
@@ -147,7 +147,7 @@ def against_others(order: Order) -> Iterator[Numbers]:
         protocol = protocol_of(order, dataset, FEW)
         usual = {
             "sam_plus": protocol.trials(protocol.sam(RADII[: protocol.members])),
-            "eoa": protocol.trials(DeepEnsemble(), average=AVERAGED),
+            "eoa": protocol.trials(EoA(average=AVERAGED)),
             "sharpbalance": protocol.trials(protocol.balanced()),
             **runs_of(protocol, protocol.released(dataset)),
         }

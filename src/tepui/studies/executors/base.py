@@ -71,10 +71,8 @@ class Executor(Protocol):
             terms: Where, how many at a time, and how often after a death.
 
         Yields:
-            Events, one :class:`Ended` for each task.
-
-        Raises:
-            JobError: If a task fails, or if its worker died too often.
+            Events, one :class:`Ended` for each task; it failed if it said so or if its
+            worker died too often.
         """
         ...
 
@@ -94,9 +92,7 @@ def imported(name: str, extra: str) -> Any:
         ) from None
 
 
-def died(task: Task, retries: int, how: str) -> str:
-    """Return the message for a worker that died once too often."""
-    return (
-        f"{task.name}: its worker {how}, {retries + 1} times (retries: {retries}); run "
-        "it again to continue"
-    )
+def died(task: Task, retries: int, how: str) -> Ended:
+    """Return the end of a task whose worker died once too often."""
+    times = f"{retries + 1} times (retries: {retries}); run it again to continue"
+    return Ended(task.digest, f"{task.name}: its worker {how}, {times}", False)

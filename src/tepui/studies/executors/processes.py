@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tepui.core.lease import first_free
 from tepui.studies.executors.base import POLL, Events, Retried, Started, Terms, died
-from tepui.studies.job import Advance, Ended, JobError, children_on_threads
+from tepui.studies.job import Ended, children_on_threads
 from tepui.studies.plan_file import Task
 
 
@@ -39,15 +39,14 @@ class Processes:
                     assert isinstance(pipe, Connection)
                     worker, task = busy.pop(pipe)
                     answer = worker.answer()
-                    if isinstance(answer, JobError):
-                        raise answer
                     if isinstance(answer, Ended):
                         yield answer
                         continue
+                    pool[pool.index(worker)] = _started(terms.threads)
                     deaths[task.digest] += 1
                     if deaths[task.digest] > terms.retries:
-                        raise JobError(died(task, terms.retries, answer))
-                    pool[pool.index(worker)] = _started(terms.threads)
+                        yield died(task, terms.retries, answer)
+                        continue
                     waiting.insert(0, task)
                     yield Retried(task.digest, f"worker {answer}")
                 yield None
@@ -64,10 +63,10 @@ class _Worker(NamedTuple):
         with suppress(OSError):
             self.pipe.send(task)
 
-    def answer(self) -> Ended | JobError | str:
+    def answer(self) -> Ended | str:
         """Return what came of its task, or how the worker ended."""
         try:
-            answer: Ended | JobError = self.pipe.recv()
+            answer: Ended = self.pipe.recv()
             return answer
         except (EOFError, OSError):
             self.process.join()
@@ -111,15 +110,8 @@ def _serve(pipe: Connection) -> None:
     while True:
         try:
             task: Task = pipe.recv()
-            pipe.send(_done(task, check))
+            pipe.send(task(check))
         except (EOFError, OSError):
             return
         except KeyboardInterrupt:
             raise SystemExit(130) from None
-
-
-def _done(task: Task, check: Advance) -> Ended | JobError:
-    try:
-        return task(check)
-    except JobError as error:
-        return error

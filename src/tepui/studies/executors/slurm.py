@@ -77,12 +77,14 @@ class Slurm:
                         continue
                     deaths[task.digest] += 1
                     if deaths[task.digest] > terms.retries:
-                        raise JobError(died(task, terms.retries, answer))
+                        yield died(task, terms.retries, answer)
+                        continue
                     waiting.append(task)
                     yield Retried(task.digest, answer)
                 yield None
                 time.sleep(POLL[self.cluster])
-            rmtree(folder)
+            if max(deaths.values(), default=0) <= terms.retries:
+                rmtree(folder)  # of a death the message names the log
         finally:
             for job, _ in running:
                 job.cancel()
@@ -93,10 +95,7 @@ class Slurm:
                 folder, cluster=self.cluster, slurm_max_num_timeout=REQUEUES
             )
         except RuntimeError as error:
-            rule = "name a cluster that this machine can submit to"
-            hint = "the command sbatch was not found"
-            message = f"slurm.cluster must {rule}, got {self.cluster!r} ({hint})"
-            raise ValueError(message) from error
+            raise JobError(f"Slurm was not found: {error}") from error
         on_gpu = terms.device.type == "cuda"
         queue.update_parameters(
             name="tepui",
@@ -123,10 +122,6 @@ class Slurm:
                 jobs += [queue.submit(_Requeued(task)) for task in tasks]
         except imported("submitit", "slurm").core.utils.FailedJobError as error:
             said = " ".join(str(error).split())
-            if "partition" in said.lower():
-                rule = "name a partition that Slurm has"
-                message = f"slurm.partition must {rule}, got {self.partition!r}"
-                raise ValueError(f"{message} ({said})") from error
             raise JobError(f"Slurm refused the jobs: {said}") from error
         return jobs
 
@@ -137,12 +132,9 @@ class _Requeued:
 
     task: Task
 
-    def __call__(self) -> Ended | JobError:
-        """Carry out the task; an error that is no death is returned, not raised."""
-        try:
-            return self.task()
-        except JobError as error:
-            return error
+    def __call__(self) -> Ended:
+        """Carry out the task."""
+        return self.task()
 
     def checkpoint(self) -> Any:
         """Return what to submit instead; called by submitit before the end."""
@@ -153,12 +145,10 @@ class _Requeued:
 def _answer(submitit: Any, job: Any) -> Ended | str:
     """Return what came of a job, or how its worker died."""
     try:
-        answer: Ended | JobError = job.result()
+        answer: Ended = job.result()
     except (
         submitit.core.utils.UncompletedJobError,
         submitit.core.utils.FailedJobError,
     ):
         return f"died (state {job.state}, see {job.paths.stderr})"
-    if isinstance(answer, JobError):
-        raise answer
     return answer

@@ -13,9 +13,14 @@ from study_cases import EXAM, TRIAL
 from tepui.methods import GSAM, SAM, DeepEnsemble, SharpBalance, SnapshotEnsemble
 from tepui.modules.pruning import Prune
 from tepui.studies import store as store_module
-from tepui.studies.beginnings import beginning, pieces, shared_beginnings, stages
 from tepui.studies.job import Job
 from tepui.studies.jobs import carry_out, merged, with_beginnings
+from tepui.studies.shared_prefixes import (
+    beginning,
+    distinct_epochs,
+    shared_beginnings,
+    stages,
+)
 from tepui.studies.store import Store
 from training.cases import assert_same_runs
 
@@ -23,7 +28,7 @@ EPOCHS = 8
 
 
 def member_epochs(trials):
-    return sum(piece.member_epochs for piece in pieces(trials))
+    return sum(members for members, _ in distinct_epochs(trials))
 
 
 class Scaled(nn.Module):
@@ -159,8 +164,10 @@ def test_what_cannot_be_pruned_is_refused_before_its_beginning_is_trained(
     dense = trial(DeepEnsemble())
     if prune == Prune():
         dense = replace(dense, model=Scaled)
+    jobs = [Job(dense.trained_with(prune=prune)), Job(dense)]
+    pruned, _ = with_beginnings(jobs)
     with pytest.raises(ValueError, match=r"one value per member|linear or conv"):
-        carry_out([Job(dense.trained_with(prune=prune)), Job(dense)], Store(tmp_path))
+        Store(tmp_path).run(pruned.trial, beginnings=pruned.beginnings)
     assert not list(tmp_path.rglob("metrics.jsonl"))
 
 

@@ -7,30 +7,10 @@ those that will not.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tepui.studies.specifications import Trial
-
-
-class Piece(NamedTuple):
-    """A part of the training of one trial, or of several that share it."""
-
-    trial: Trial  # the simpler one, as long as it is like this one
-    epochs: int
-    first: int = 0  # the epoch with which it begins
-
-    @property
-    def member_epochs(self) -> int:
-        """For how many epochs members train in it, all of them together."""
-        course = self.trial.training.course(len(self.trial.seeds))
-        return course.member_epochs(self.first, self.first + self.epochs)
-
-    @property
-    def passes(self) -> float:
-        """What it costs all members, in passes of a member's data."""
-        costs = self.trial.training.costs(len(self.trial.seeds))
-        return sum(costs[self.first : self.first + self.epochs])
 
 
 class Stage(NamedTuple):
@@ -83,22 +63,22 @@ def shared_beginnings(trials: Iterable[Trial]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(sorted(ends)) for name, ends in shared.items() if ends}
 
 
-def pieces(trials: Sequence[Trial]) -> list[Piece]:
-    """Return all that there is to train, with what trials share once."""
-    shared = shared_beginnings(trials)
-    together: dict[str, Piece] = {}
-    alone: list[Piece] = []
+def distinct_epochs(trials: Iterable[Trial]) -> list[tuple[int, float]]:
+    """Return all epochs that there are to train, those that trials share once.
+
+    Args:
+        trials: What is to be trained.
+
+    Returns:
+        How many members train in each, and what it costs them all in passes of a
+        member's data.
+    """
+    found: dict[tuple[str, int], tuple[int, float]] = {}
     for trial in trials:
-        done = 0
-        for begins, until in stages(trial):
-            ends = [end for end in shared.get(trial.digest, ()) if done < end <= until]
-            if ends:
-                piece = Piece(begins, ends[-1] - done, done)
-                before = together.get(begins.digest, piece)
-                longest = max(piece, before, key=lambda each: each.epochs)
-                together[begins.digest] = longest
-                done = ends[-1]
-        for begins, until in (*stages(trial), Stage(trial, trial.training.epochs)):
-            alone.append(Piece(begins, max(0, until - done), done))
-            done = max(done, until)
-    return [piece for piece in (*together.values(), *alone) if piece.epochs]
+        first, members = 0, len(trial.seeds)
+        for same, until in (*stages(trial), Stage(trial, trial.training.epochs)):
+            course, costs = same.training.course(members), same.training.costs(members)
+            for epoch in range(first, until):
+                found[same.digest, epoch] = len(course.active(epoch)), costs[epoch]
+            first = max(first, until)
+    return [*found.values()]

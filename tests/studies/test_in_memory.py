@@ -3,7 +3,7 @@
 import torch
 
 from tepui.data import Arrays, Digits, UniformNoise, corrupted, sources
-from tepui.studies.given import Given, GivenTest
+from tepui.studies.in_memory import Given, GivenTest
 from tepui.studies.specifications import digest
 
 TEST = Digits(train=False).subset(range(20))

@@ -34,6 +34,7 @@ from tepui.modules.running import (
     forward,
     refusal_named,
 )
+from tepui.modules.sharing import Size, size_of
 from tepui.modules.state import description, tensor_state
 from tepui.tasks.base import Task
 from tepui.tasks.named import settled
@@ -350,6 +351,17 @@ class Ensemble(Meaningful):
             feature_scores=feature_scores or {},
             uncalibrated=outputs,
         )
+
+    def size(self) -> Size:
+        """Return how many bytes members train, and how many they share.
+
+        Example:
+            >>> body = nn.Linear(64, 64).requires_grad_(False)
+            >>> heads = [nn.Sequential(body, nn.Linear(64, 2)) for _ in range(3)]
+            >>> print(Ensemble(heads).size())
+            0.00 MiB trained per member, 0.02 MiB shared, 0.02 MiB in all
+        """
+        return size_of([*self.members])
 
     def save(self, path: str | Path, overwrite: bool = False) -> Path:
         """Save members and seeds as one safetensors file with a JSON header.

@@ -20,6 +20,7 @@ from tepui.metrics import HeldOutScores
 from tepui.metrics.calibrators import stored_calibration
 from tepui.metrics.conformal import stored_conformity
 from tepui.models.split import frozen
+from tepui.modules.sharing import share_as_stored
 from tepui.modules.state import (
     load_tensor_state,
     rebuilt,
@@ -178,9 +179,12 @@ def _rebuilt_members(
 
 
 def _load_parts(ensemble: Ensemble, states: States, file: Path) -> None:
-    for owner, module in parts_of(ensemble).items():
+    parts = parts_of(ensemble)
+    for owner, module in parts.items():
         name = owner if owner == EXTRACTOR else f"member {owner}"
         load_tensor_state(module, states[owner], f"{name} of {file}")
+    heads = [owner for owner in parts if owner != EXTRACTOR]
+    share_as_stored([parts[it] for it in heads], [states[it] for it in heads])
 
 
 def _take_meaning(

@@ -2,16 +2,18 @@
 
 Members' files are written first, each of a new generation beside those of the one
 before. They count once the document names them by their digests; the old ones are
-removed after that, so that a kill at any time leaves a whole checkpoint.
+removed after that, so that a kill at any time leaves a whole checkpoint. Frozen tensors
+are written once per run, for all members, before the first checkpoint names them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tepui.core.checks import require
 from tepui.core.storage import (
@@ -23,7 +25,8 @@ from tepui.core.storage import (
     write_tensors,
 )
 from tepui.modules.pruning import masks_in_state
-from tepui.modules.state import load_tensor_state, tensor_state
+from tepui.modules.sharing import frozen_names
+from tepui.modules.state import tensor_state
 from tepui.training.history import EpochRecord, Timeline
 from tepui.training.member import Best, TrainingMember
 
@@ -38,6 +41,7 @@ class Checkpoint:
     digests: tuple[str, ...]  # of the members' files, in member order
     timeline: Timeline  # where the time went until then
     stopped_by: str | None = None  # who ended the run with it, if anybody
+    frozen: str | None = None  # the digest of the file of frozen tensors, if any are
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -51,21 +55,39 @@ class Checkpoint:
                 tuple(document["members"]),
                 document["timeline"],
                 document["stopped_by"],
+                document["frozen"],
             )
 
     def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors of a member, and what else a resumed run needs of it."""
-        return read_tensors(self.file(index), "member")
+        tensors, document = read_tensors(self.file(index), "member")
+        start = f"{index}."
+        frozen = {
+            f"module/{name.removeprefix(start)}": tensor
+            for name, tensor in self._frozen_tensors.items()
+            if name.startswith(start)
+        }
+        return {**frozen, **tensors}, document
 
     def file(self, index: int) -> Path:
         """Return the file of a member, which must be the one that is meant."""
         file = member_file(self.path, index, self.generation)
+        return self._checked(file, self.digests[index])
+
+    @cached_property
+    def _frozen_tensors(self) -> dict[str, Tensor]:
+        if self.frozen is None:
+            return {}
+        file = self._checked(frozen_file(self.path), self.frozen)
+        return read_tensors(file, "frozen")[0]
+
+    def _checked(self, file: Path, digest: str) -> Path:
         if not file.is_file():
             raise FileNotFoundError(f"no file {file}, which {self.path} names")
-        if tensors_digest(file) != self.digests[index]:
+        if tensors_digest(file) != digest:
             raise ValueError(
-                f"{file} must be the file that {self.path} names for member {index}, "
-                "but its digest is another"
+                f"{file} must be the file that {self.path} names, but its digest is "
+                "another"
             )
         return file
 
@@ -73,6 +95,24 @@ class Checkpoint:
 def member_file(checkpoint: Path, index: int, generation: int) -> Path:
     """Return where a member's part of a checkpoint lies."""
     return checkpoint.with_suffix("") / f"member{index}-{generation}.safetensors"
+
+
+def frozen_file(checkpoint: Path) -> Path:
+    """Return where the frozen tensors of a run lie."""
+    return checkpoint.with_suffix("") / "frozen.safetensors"
+
+
+def write_frozen(checkpoint: Path, modules: Sequence[nn.Module]) -> None:
+    """Write what training leaves as it is, what modules share once."""
+    tensors = {
+        f"{index}.{name}": tensor
+        for index, module in enumerate(modules)
+        if (names := frozen_names(module))
+        for name, tensor in tensor_state(module).items()
+        if name in names
+    }
+    if tensors:
+        write_tensors(frozen_file(checkpoint), "frozen", tensors, {})
 
 
 def write_member(
@@ -97,26 +137,28 @@ def commit(
 ) -> None:
     """Make the files of a generation the run's checkpoint; remove all others."""
     files = [member_file(checkpoint, index, generation) for index in range(members)]
+    frozen = frozen_file(checkpoint)
     document = {
         "generation": generation,
         "members": [tensors_digest(file) for file in files],
         "history": [asdict(record) for record in history],
         "timeline": timeline,
         "stopped_by": stopped_by,
+        "frozen": tensors_digest(frozen) if frozen.exists() else None,
     }
     write_document(checkpoint, "checkpoint", document)
     for file in checkpoint.with_suffix("").iterdir():
-        if file not in files:
+        if file not in (*files, frozen):
             file.unlink(missing_ok=True)
 
 
 def tensors_of(member: TrainingMember) -> dict[str, Tensor]:
-    """Return every tensor that a resumed run needs."""
+    """Return every tensor that a resumed run needs, but for what is frozen."""
     joint = member.joint_losses
     return {
         "losses": member.step_losses,
         **({} if joint is None else {"joint": joint}),
-        **_prefixed("module", tensor_state(member.module)),
+        **_prefixed("module", member.trained_state()),
         **_prefixed("best", member.best.weights),
         **_prefixed("method", member.state),
         **_prefixed("average", member.average),
@@ -158,7 +200,7 @@ def restore(
     """
     where = f"checkpoint of member {member.index}"
     masks = masks_in_state(member.module) if branches else {}
-    load_tensor_state(member.module, {**masks, **_under("module", tensors)}, where)
+    member.load_trained({**masks, **_under("module", tensors)}, where)
     member.step_losses.copy_(tensors["losses"])
     if member.joint_losses is not None:
         member.joint_losses.copy_(tensors["joint"])

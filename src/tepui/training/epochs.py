@@ -20,7 +20,6 @@ from tepui.data.stored import whole
 from tepui.methods.base import ExchangingMethod
 from tepui.modules.pruning import apply_masks
 from tepui.modules.running import evaluating
-from tepui.modules.state import load_tensor_state
 from tepui.tasks import Task, task_of
 from tepui.training.averaging import at_average, averaged_tensors, means_of
 from tepui.training.batches import BatchSplit
@@ -30,6 +29,7 @@ from tepui.training.checkpoint import (
     document_of,
     restore,
     tensors_of,
+    write_frozen,
     write_member,
 )
 from tepui.training.history import EpochRecord
@@ -183,7 +183,7 @@ class Training:
         with member.on_device():
             if member.best.weights:
                 where = f"best weights of member {member.index}"
-                load_tensor_state(member.module, member.best.weights, where)
+                member.load_trained(member.best.weights, where)
             elif member.average:
                 tensors = averaged_tensors(member.module)
                 foreach.copy_(tensors, means_of(member.average))
@@ -427,6 +427,8 @@ class Training:
 
     def _write_checkpoint(self, folder: RunFolder) -> None:
         self.generation += 1
+        if self.exchange.writer and self.generation == 1:
+            write_frozen(folder.checkpoint, [*self.order.ensemble.members])
         # Hashing and writing leave the interpreter to other threads.
         with ThreadPoolExecutor(WRITERS) as pool:
             own = [m for m in self.members if m.ranks is None or m.ranks.rank == 0]

@@ -1,7 +1,7 @@
 """One member in training: its passes, its optimizer, its place in the run."""
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -13,7 +13,8 @@ from tepui.core import foreach
 from tepui.core.checks import require
 from tepui.methods.base import Method
 from tepui.modules.pruning import apply_masks, prune_
-from tepui.modules.state import tensor_state
+from tepui.modules.sharing import frozen_names
+from tepui.modules.state import load_tensor_state, tensor_state
 from tepui.training.averaging import (
     averaged_tensors,
     means_of,
@@ -42,7 +43,7 @@ class Best:
 
     loss: float = float("inf")
     epoch: int = -1  # the epoch after which it was measured
-    weights: dict[str, Tensor] = field(default_factory=dict)  # the module's state then
+    weights: dict[str, Tensor] = field(default_factory=dict)  # what was trained, then
 
 
 class TrainingMember(MemberPasses):
@@ -118,9 +119,25 @@ class TrainingMember(MemberPasses):
             rule = "keep the tensors that start returned and change them in place"
             require(False, what, rule, f"other tensors under {sorted(changed)}")
 
-    def clone(self) -> Self:
-        """Return a member with copies of all that this one changes in a step."""
-        module, optimizer = copy.deepcopy((self.module, self.optimizer))
+    def trained_state(self) -> dict[str, Tensor]:
+        """Return the module's state without what is frozen."""
+        frozen, state = frozen_names(self.module), tensor_state(self.module)
+        return {name: tensor for name, tensor in state.items() if name not in frozen}
+
+    def load_trained(self, state: Mapping[str, Tensor], where: str) -> None:
+        """Load a state that may lack what is frozen."""
+        frozen, present = frozen_names(self.module), tensor_state(self.module)
+        kept = {name: present[name] for name in frozen if name not in state}
+        load_tensor_state(self.module, {**kept, **state}, where)
+
+    def clone(self, shared: Sequence[Tensor] = ()) -> Self:
+        """Return a member with copies of all that this one changes in a step.
+
+        Args:
+            shared: Frozen tensors of which it holds no copies.
+        """
+        alone = {id(tensor): tensor for tensor in shared}
+        module, optimizer = copy.deepcopy((self.module, self.optimizer), alone)
         # A copied optimizer forgets what its constructor noted of capturing, and warns.
         for name, value in vars(self.optimizer).items():
             vars(optimizer).setdefault(name, value)
@@ -229,7 +246,7 @@ class TrainingMember(MemberPasses):
     def keep_best(self, loss: float, epoch: int) -> None:
         """Keep a copy of the weights if they are the best so far."""
         if loss < self.best.loss:
-            state = tensor_state(self.module)
+            state = self.trained_state()
             copies = {name: tensor.detach().clone() for name, tensor in state.items()}
             self.best = Best(loss, epoch, copies)
 

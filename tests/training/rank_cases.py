@@ -40,6 +40,14 @@ def equal_net():
         return noisy_net()
 
 
+def frozen_body():
+    """A network of which only the last layer is trained."""
+    net = equal_net()
+    for parameter in [*net.parameters()][:-2]:
+        parameter.requires_grad_(False)
+    return net
+
+
 SPLIT = SharpBalance(switch_at=1, stratified=False, leftover="none")
 REFRESHED = SharpBalance(switch_at=1, refresh_every=1, rho=0.1)
 OWN_SMOOTHING = CrossEntropy((0.0, 0.1, 0.2))
@@ -74,6 +82,7 @@ CASES = {
     "unequal": {"method": SAM(), "factory": UNEQUAL},
     "unequal and coupled": {"method": SED(active=2), "factory": UNEQUAL},
     "clones": {"method": SED(active=2), "factory": equal_net},
+    "frozen body": {"method": SED(active=2), "factory": frozen_body, **BEST},
     "one member": {"method": SharpBalance(switch_at=1), "members": 1},
     "own state": {"method": TellingLookahead()},
     "stopped early": {"method": SharpBalance(switch_at=2), "early_stopping": ONCE},

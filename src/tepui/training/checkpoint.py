@@ -8,7 +8,6 @@ are written once per run, for all members, before the first checkpoint names the
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,7 +25,7 @@ from tepui.core.storage import (
 )
 from tepui.modules.pruning import masks_in_state
 from tepui.modules.sharing import frozen_names
-from tepui.modules.state import tensor_state
+from tepui.modules.state import load_tensor_state, tensor_state
 from tepui.training.history import EpochRecord, Timeline
 from tepui.training.member import Best, TrainingMember
 
@@ -60,26 +59,22 @@ class Checkpoint:
 
     def member(self, index: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return the tensors of a member, and what else a resumed run needs of it."""
-        tensors, document = read_tensors(self.file(index), "member")
-        start = f"{index}."
-        frozen = {
-            f"module/{name.removeprefix(start)}": tensor
-            for name, tensor in self._frozen_tensors.items()
-            if name.startswith(start)
-        }
-        return {**frozen, **tensors}, document
+        return read_tensors(self.file(index), "member")
 
     def file(self, index: int) -> Path:
         """Return the file of a member, which must be the one that is meant."""
         file = member_file(self.path, index, self.generation)
         return self._checked(file, self.digests[index])
 
-    @cached_property
-    def _frozen_tensors(self) -> dict[str, Tensor]:
+    def restore_frozen(self, modules: Sequence[nn.Module]) -> None:
+        """Put back what the run's members do not train."""
         if self.frozen is None:
-            return {}
+            return
         file = self._checked(frozen_file(self.path), self.frozen)
-        return read_tensors(file, "frozen")[0]
+        tensors, _ = read_tensors(file, "frozen")
+        for index, module in enumerate(modules):
+            own = _under(f"{index}.", tensors)
+            load_tensor_state(module, {**tensor_state(module), **own}, str(file))
 
     def _checked(self, file: Path, digest: str) -> Path:
         if not file.is_file():
@@ -200,23 +195,23 @@ def restore(
     """
     where = f"checkpoint of member {member.index}"
     masks = masks_in_state(member.module) if branches else {}
-    member.load_trained({**masks, **_under("module", tensors)}, where)
+    member.load_trained({**masks, **_under("module/", tensors)}, where)
     member.step_losses.copy_(tensors["losses"])
     if member.joint_losses is not None:
         member.joint_losses.copy_(tensors["joint"])
     member.step = document["step"]
     member.exchanged = document["exchanged"]
     if document["best"] is not None:
-        weights = {**masks, **_under("best", tensors)}
+        weights = {**masks, **_under("best/", tensors)}
         copies = {name: tensor.to(member.device) for name, tensor in weights.items()}
         loss, epoch = document["best"]
         member.best = Best(loss, epoch, copies)
-    state = _under("method", tensors)
+    state = _under("method/", tensors)
     if state or not branches:
         _refill(member.state, state, f"method's state in {where}")
-    _refill(member.average, _under("average", tensors), f"average in {where}")
+    _refill(member.average, _under("average/", tensors), f"average in {where}")
     restore_optimizer(
-        member.optimizer, {**_under("optimizer", tensors), **document["optimizer"]}
+        member.optimizer, {**_under("optimizer/", tensors), **document["optimizer"]}
     )
     member.offload()
 
@@ -266,8 +261,7 @@ def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
 
 
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    start = f"{prefix}/"
+def _under(start: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {
         name.removeprefix(start): tensor
         for name, tensor in tensors.items()

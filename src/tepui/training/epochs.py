@@ -168,6 +168,7 @@ class Training:
             self.folder.write_history(self.history)
 
     def _go_on_from(self, saved: Checkpoint, *, branches: bool) -> None:
+        saved.restore_frozen([*self.order.ensemble.members])
         for member in self.members:
             with reading(saved.path, f"the state of member {member.index}"):
                 restore(member, *saved.member(member.index), branches=branches)

@@ -8,6 +8,7 @@ from tepui.core.checks import require
 from tepui.core.seeding import member_seeds, seeded
 from tepui.core.warning import warn
 from tepui.data.identity import tensors_hash
+from tepui.modules.sharing import share_frozen
 
 Factory = Callable[[], nn.Module]
 
@@ -19,14 +20,15 @@ def built_members(
     check_factory(factory)
     count = _count(factory, members, seed)
     factories = factories_for(factory, count)
-    modules = []
+    modules: list[nn.Module] = []
     for make, member_seed in zip(factories, member_seeds(seed, count), strict=True):
         # A key: another spelling would draw other weights.
         with seeded(member_seed, "initialisation"):
-            modules.append(make())
-    for module in modules:
+            module = make()
         actual = type(module).__name__
         require(isinstance(module, nn.Module), "factory", "return an nn.Module", actual)
+        modules.append(module)
+        share_frozen([modules[0], module])
     return modules
 
 

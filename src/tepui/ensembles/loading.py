@@ -24,6 +24,7 @@ from tepui.modules.sharing import share_as_stored
 from tepui.modules.state import (
     load_tensor_state,
     rebuilt,
+    take_adapter,
     take_dtypes,
 )
 from tepui.tasks.base import Task
@@ -71,6 +72,8 @@ def load(
             modules = _rebuilt_members(described, states, file)
         else:
             modules = [make() for make in factories_for(factory, len(described))]
+            for module, each in zip(modules, described, strict=True):
+                take_adapter(module, each, file)
         front = None
         if extractor is not None:
             front = frozen(extractor().eval())

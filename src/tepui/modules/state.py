@@ -17,6 +17,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 from tepui import models
 from tepui.core.checks import one_of, require
 from tepui.data.identity import tensors_hash
+from tepui.models.adapters import adapt, adapter_from, adapter_of
 from tepui.models.base import Composed, Model
 from tepui.models.from_huggingface import HuggingFaceClassifier
 from tepui.models.split import Frozen
@@ -59,6 +60,12 @@ def check_fit(module: nn.Module, state: Mapping[str, Tensor], where: str) -> Non
 
 def description(module: nn.Module) -> dict[str, Any]:
     """Return how to rebuild a module, as a value for JSON."""
+    if (adapter := adapter_of(module)) is not None:
+        return {**_described(module), "adapter": adapter}
+    return _described(module)
+
+
+def _described(module: nn.Module) -> dict[str, Any]:
     origin = module.cut_from if isinstance(module, Frozen | Composed) else None
     if origin is not None and _is_listed(origin.model):
         part = "extractor" if isinstance(module, Frozen) else "tail"
@@ -136,7 +143,8 @@ def rebuilt(
 
 
 def _part(module: nn.Module, described: Mapping[str, Any], file: Path) -> nn.Module:
-    """Return the part of a model that was stored: the whole, or one side of a cut."""
+    """Return what was stored: a whole, adapted or not, or one side of a cut."""
+    take_adapter(module, described, file)
     if "part" not in described:
         return module
     part, layers = described["part"], described["layers"]
@@ -144,6 +152,13 @@ def _part(module: nn.Module, described: Mapping[str, Any], file: Path) -> nn.Mod
     require(isinstance(layers, int), f"layers in {file}", "be an integer", layers)
     split = models.split_last_layers(module, layers)
     return split.extractor if part == "extractor" else split.pattern
+
+
+def take_adapter(module: nn.Module, described: Mapping[str, Any], file: Path) -> None:
+    """Put the adapter of a :func:`description` into a module that has none."""
+    document = described.get("adapter")
+    if document is not None and adapter_of(module) is None:
+        adapt(module, adapter_from(document, file), anew=False)
 
 
 @contextmanager

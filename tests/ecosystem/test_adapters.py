@@ -8,6 +8,7 @@ from torch import nn
 
 import tepui
 from tepui import Ensemble
+from tepui.core.spec import read
 from tepui.data import Arrays
 from tepui.methods import SAM, SED, DeepEnsemble, SharpBalance
 from tepui.models import MLP, LoRA, from_huggingface
@@ -190,6 +191,15 @@ def test_a_module_of_ones_own_is_loaded_by_what_returns_the_body(tmp_path):
         lambda: nn.Sequential(nn.Linear(4, 64), nn.ReLU(), nn.Linear(64, 3)),
     )
     assert_same(loaded, run.ensemble)
+
+
+def test_a_model_is_named_with_its_adapter(tmp_path, bert):
+    words = f"from_huggingface(name={tmp_path / 'bert'}, pretrained=False, "
+    make = read(words + "adapter=LoRA(rank=2))", "model", own=True)
+    ensemble = Ensemble.build(make, 2)
+    assert ensemble.size().shared > 10 * ensemble.size().trained[0]
+    first, second = (m.classifier.weight for m in ensemble.members)
+    assert not first.equal(second)
 
 
 def test_layers_that_are_not_there_are_named():

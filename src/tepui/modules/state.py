@@ -1,6 +1,7 @@
 """A module's state as tensors, and the models that can be rebuilt from a file."""
 
 import hashlib
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from tepui.data.identity import tensors_hash
 from tepui.models.adapters import adapt, adapter_from, adapter_of
 from tepui.models.base import Composed, Model
 from tepui.models.from_huggingface import HuggingFaceClassifier
+from tepui.models.from_timm import TimmClassifier
 from tepui.models.split import Frozen
 from tepui.modules.pruning import adopt_masks
 
@@ -72,7 +74,7 @@ def _described(module: nn.Module) -> dict[str, Any]:
         whole = {"model": origin.model.__name__, "config": origin.config}
         return {**whole, "part": part, "layers": origin.layers}
     kind = type(module)
-    if isinstance(module, Model) and _is_listed(kind):
+    if isinstance(module, Model) and _is_listed(kind) and _is_plain(module.config):
         return {"model": kind.__name__, "config": module.config}
     return {"model": f"{kind.__module__}.{kind.__qualname__}", "config": None}
 
@@ -179,6 +181,15 @@ def _at_most(tensors: int) -> Iterator[None]:
         hook.remove()
 
 
+def _is_plain(config: Mapping[str, Any]) -> bool:
+    """Return whether JSON can hold a configuration; options of timm may be classes."""
+    try:
+        json.dumps(config)
+    except TypeError:
+        return False
+    return True
+
+
 def _is_listed(kind: type) -> bool:
     return _rebuildable().get(kind.__name__) is kind
 
@@ -187,7 +198,8 @@ def _rebuildable() -> dict[str, type[Model]]:
     """Return the models that a file may name: neither their base nor functions."""
     named = [getattr(models, name) for name in models.__all__]
     own = [kind for kind in named if isclass(kind) and issubclass(kind, Model)]
-    kinds = [*(kind for kind in own if kind is not Model), HuggingFaceClassifier]
+    foreign = [HuggingFaceClassifier, TimmClassifier]
+    kinds = [*(kind for kind in own if kind is not Model), *foreign]
     return {kind.__name__: kind for kind in kinds}
 
 

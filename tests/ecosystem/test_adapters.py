@@ -193,10 +193,12 @@ def test_a_module_of_ones_own_is_loaded_by_what_returns_the_body(tmp_path):
     assert_same(loaded, run.ensemble)
 
 
-def test_a_model_is_named_with_its_adapter(tmp_path, bert):
-    words = f"from_huggingface(name={tmp_path / 'bert'}, pretrained=False, "
-    make = read(words + "adapter=LoRA(rank=2))", "model", own=True)
-    ensemble = Ensemble.build(make, 2)
+def test_members_that_are_read_apart_share_the_body(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    whole = transformers.BertForSequenceClassification(transformers.BertConfig(**BERT))
+    whole.save_pretrained(tmp_path)
+    words = f"from_huggingface(name={tmp_path}, adapter=LoRA(rank=2))"
+    ensemble = Ensemble.build(read(words, "model", own=True), 2)
     assert ensemble.size().shared > 10 * ensemble.size().trained[0]
     first, second = (m.classifier.weight for m in ensemble.members)
     assert not first.equal(second)
